@@ -1,0 +1,32 @@
+# Everything a newcomer needs: make demo, make test. Nothing outside this folder but pip's cache.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE := 1
+
+.PHONY: demo test quick bench lint clean
+
+.venv/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dsba needs Python 3.11 or later, this is " + sys.version)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+demo: .venv/.installed  ## DSBA against DSA on embedded data; figures in demo/
+	$(BIN)/dsba demo --out demo
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint  ## ruff, mypy, the whole test suite
+	$(BIN)/python -m pytest -n 2 --durations=15
+
+quick: .venv/.installed  ## the fast subset
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the real data sets
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .cache demo results build
