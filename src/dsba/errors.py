@@ -18,5 +18,5 @@ def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
     """An error for a name that is not registered, with the nearest known name suggested."""
     names = sorted(known)
     close = get_close_matches(str(got).lower(), names, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
+    hint = f"; did you mean {close[0]!r}?" if close else "."
     return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}.")

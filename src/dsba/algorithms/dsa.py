@@ -1,0 +1,48 @@
+"""DSA: decentralised double stochastic averaging gradient (Mokhtari and Ribeiro, 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dsba.algorithms.base import Indices
+from dsba.algorithms.dsba import finite_lipschitz
+from dsba.algorithms.one_sample import OneSample, RowState
+from dsba.network import Network
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+
+@dataclass(frozen=True)
+class DSA(OneSample):
+    """DSBA with everything forward, at the current point.
+
+        delta = B_i(Z) - phi_i,   phi_i <- B_i(Z)
+        Z+    = W~ (2 Z - Z_prev) + alpha (carry - delta) - alpha lam (Z - Z_prev)
+        carry <- (1 - 1/q) delta
+
+    Start: Z_prev = Z, carry = -(mean of phi + lam Z). With N = 1 this is SAGA.
+    """
+
+    name: ClassVar[str] = "dsa"
+    backward: ClassVar[bool] = False
+
+    def step(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
+        alpha, lam = self._alpha, problem.lam_diag
+        ids = problem.start[:-1] + samples
+        g = problem.forward(samples, s.Z)
+        delta = problem.spread(samples, g - s.phi[ids])
+        mixed = net.mix(2 * s.Z - s.Z_prev)
+        Z = mixed + alpha * (s.carry - delta) - alpha * lam * (s.Z - s.Z_prev)
+        table = s.phi.copy()
+        table[ids] = g
+        return RowState(Z, s.Z, table, (1 - 1 / problem.sizes)[:, None] * delta, s.t + 1)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": SAGA's 1/(3 L), less where W~ has small eigenvalues; "proved": the paper's for DSA."""
+        smallest = float(topology.eigenvalues[-1])
+        return {
+            "auto": lambda: min(1.0, 2 * smallest) / (3 * (problem.constants.L_plan + problem.lam)),
+            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem)),
+        }

@@ -1,0 +1,66 @@
+"""DSBA: decentralised stochastic backward aggregation (Shen et al., ICML 2018)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dsba.algorithms.base import Indices
+from dsba.algorithms.one_sample import OneSample, RowState
+from dsba.errors import InputError
+from dsba.network import Network
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+
+@dataclass(frozen=True)
+class DSBA(OneSample):
+    """Each node solves a backward step on one sample i and exchanges its iterate with its neighbours.
+
+        Psi   = W~ (2 Z - Z_prev) + alpha (carry + lam Z)
+        Z+    = J_{alpha (B_i + lam)} (Psi + alpha phi_i)
+        delta = B_i(Z+) - phi_i,   phi_i <- B_i(Z+),   carry <- (1 - 1/q) delta
+
+    Start: Z_prev = Z, carry = -(mean of phi + lam Z). With N = 1 this is Point-SAGA.
+    """
+
+    name: ClassVar[str] = "dsba"
+    backward: ClassVar[bool] = True
+
+    def step(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
+        alpha, lam = self._alpha, problem.lam_diag
+        ids = problem.start[:-1] + samples
+        phi = s.phi[ids]
+        Psi = net.mix(2 * s.Z - s.Z_prev) + alpha * (s.carry + lam * s.Z)
+        Z, g = problem.backward(samples, Psi + alpha * problem.spread(samples, phi), alpha)
+        delta = problem.spread(samples, g - phi)
+        table = s.phi.copy()
+        table[ids] = g
+        return RowState(Z, s.Z, table, (1 - 1 / problem.sizes)[:, None] * delta, s.t + 1)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": Point-SAGA's step, capped by the graph; "proved" 1/L; "paper" 1/(24 L)."""
+        return {
+            "auto": lambda: practical_step(problem, topology),
+            "proved": lambda: 1.0 / finite_lipschitz(problem),
+            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem)),
+        }
+
+
+def practical_step(problem: Problem, topology: Topology) -> float:
+    """min(Point-SAGA's alpha for the hardest component, sqrt(gamma / (mu L_mean)))."""
+    c = problem.constants
+    L, q = c.L_plan, c.q
+    point_saga = math.sqrt((q - 1) ** 2 + 4 * q * L / c.mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
+    return min(point_saga, math.sqrt(topology.gamma / (c.mu * c.L_mean)))
+
+
+def finite_lipschitz(problem: Problem) -> float:
+    """The largest Lipschitz constant of a component, or an error where there is none."""
+    L = problem.constants.L
+    if not math.isfinite(L):
+        name = type(problem.component).__name__
+        raise InputError(f"{name} has no finite Lipschitz constant: give a step size, or 'auto'.")
+    return L

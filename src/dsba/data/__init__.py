@@ -1,0 +1,18 @@
+"""Data sets as (X, y): LIBSVM files, and two sets which need no file."""
+
+from __future__ import annotations
+
+import os
+
+from dsba.data.dataset import Dataset
+from dsba.data.embedded import EMBEDDED, load_breast_cancer, make_text_like
+from dsba.data.libsvm import find_file, load_libsvm
+
+__all__ = ["EMBEDDED", "Dataset", "load", "load_breast_cancer", "load_libsvm", "make_text_like"]
+
+
+def load(name_or_path: str | os.PathLike[str]) -> Dataset:
+    """An embedded data set by its name, or else what `load_libsvm` finds."""
+    if isinstance(name_or_path, str) and name_or_path in EMBEDDED:
+        return EMBEDDED[name_or_path]()
+    return load_libsvm(find_file(name_or_path, embedded=EMBEDDED))

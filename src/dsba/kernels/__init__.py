@@ -1,0 +1,1 @@
+"""Compiled kernels. They know arrays and an operator, nothing of people, clocks or errors."""

@@ -1,0 +1,81 @@
+"""The dense form of DSBA and DSA: many iterations in one call, O(p (edges + N)) work each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dsba.kernels.mixing import COLUMNS
+from dsba.kernels.samples import add_block, dot_block
+
+
+@njit(cache=True)
+def sample_delta(op: Any, backward: bool, b: Any, t: float, s: Any, y: float, phi: Any, g: Any, delta: Any) -> None:
+    """One sample's new table entry and the change: delta <- g(u) - phi, phi <- g(u).
+
+    Backward (DSBA): b = A_i v without the old entry, and u solves u + t s g(u) = b + t s phi.
+    Forward (DSA): u = b.
+    """
+    if backward:
+        for c in range(phi.size):
+            b[c] += t * s[c] * phi[c]
+        op.backward(b, t, s, y, delta)
+        op.forward(delta, y, g)
+    else:
+        op.forward(b, y, g)
+    for c in range(phi.size):
+        delta[c] = g[c] - phi[c]
+        phi[c] = g[c]
+
+
+@njit(cache=True)
+def _free_step(mixing: Any, Z: Any, Z_prev: Any, carry: Any, alpha: float, coef: Any, columns: Any, out: Any) -> None:
+    """out <- r (W~(2Z - Z_prev) + alpha carry + from_z Z + from_prev Z_prev) on some columns; carry <- 0."""
+    indptr, nodes, weights = mixing
+    r, from_z, from_prev = coef
+    first, last = columns
+    for n in range(Z.shape[0]):
+        for j in range(first, last):
+            out[n, j] = alpha * carry[n, j] + from_z * Z[n, j] + from_prev * Z_prev[n, j]
+            carry[n, j] = 0.0
+        for e in range(indptr[n], indptr[n + 1]):
+            w, m = weights[e], nodes[e]
+            for j in range(first, last):
+                out[n, j] += w * (2.0 * Z[m, j] - Z_prev[m, j])
+        for j in range(first, last):
+            out[n, j] *= r
+
+
+@njit(cache=True)
+def advance_dense(
+    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
+    mixing: Any, r: Any, coef: Any, coef_free: Any, n_regular: int, Z: Any, Z_prev: Any, phi: Any, carry: Any,
+) -> None:  # fmt: skip
+    """As many iterations as ``samples`` has rows, in place.
+
+    ``coef`` and ``coef_free`` are (r, from_z, from_prev) for the coordinates with and without
+    lambda, ``r`` the same factor per coordinate and ``s`` the squared norms in that metric.
+    """
+    indptr, indices, data = A
+    n_nodes, p = Z.shape
+    k = phi.shape[1]
+    now, old, new = Z, Z_prev, np.empty_like(Z)
+    ones = np.ones(p)
+    b, g, delta = np.empty(k), np.empty(k), np.empty(k)
+    for t in range(samples.shape[0]):
+        for first in range(0, n_regular, COLUMNS):
+            _free_step(mixing, now, old, carry, alpha, coef, (first, min(first + COLUMNS, n_regular)), new)
+        _free_step(mixing, now, old, carry, alpha, coef_free, (n_regular, p), new)
+        for n in range(n_nodes):
+            i = start[n] + samples[t, n]
+            dot_block(indptr, indices, data, i * k, new[n] if backward else now[n], b)
+            sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
+            add_block(indptr, indices, data, i * k, delta, -alpha * weight[i], r, new[n])
+            later = weight[i] * (1.0 - 1.0 / (start[n + 1] - start[n]))
+            add_block(indptr, indices, data, i * k, delta, later, ones, carry[n])
+        now, old, new = new, now, old
+    if samples.shape[0] % 3 != 0:  # the three buffers turn; give Z and Z_prev their own again
+        latest, before = now.copy(), old.copy()
+        Z[:], Z_prev[:] = latest, before

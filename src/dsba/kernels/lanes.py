@@ -1,0 +1,127 @@
+"""Explicit vector code for the short loops over modes.
+
+LLVM leaves a loop of ten iterations scalar. These four intrinsics emit vectors of ``LANES`` doubles
+instead; widths are padded to a multiple of it. Each says in Python what it does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 4
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_FUSE = ("contract",)  # a * b + c in one instruction where the machine has it
+
+
+def padded(width: int) -> int:
+    """The smallest multiple of LANES that holds ``width``."""
+    return -(-width // LANES) * LANES
+
+
+class _Emit:
+    """The few vector instructions the kernels below are written with."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
+        self.context, self.builder = context, builder
+        self.types, self.args = signature.args, args
+
+    def pointer(self, position: int, offset: Any = None) -> Any:
+        """The data of the array argument at ``position``, from element ``offset`` on."""
+        array = self.context.make_array(self.types[position])(self.context, self.builder, self.args[position])
+        return array.data if offset is None else self.builder.gep(array.data, [offset])
+
+    def _at(self, pointer: Any, index: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(pointer, [index]), _VECTOR.as_pointer())
+
+    def load(self, pointer: Any, index: Any) -> Any:
+        value = self.builder.load(self._at(pointer, index))
+        value.align = 8
+        return value
+
+    def store(self, value: Any, pointer: Any, index: Any) -> None:
+        self.builder.store(value, self._at(pointer, index)).align = 8
+
+    def splat(self, scalar: Any) -> Any:
+        one = self.builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, ir.IntType(32)(0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        return self.builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
+
+    def mul(self, a: Any, b: Any) -> Any:
+        return self.builder.fmul(a, b, flags=_FUSE)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        return self.builder.fadd(self.mul(a, b), c, flags=_FUSE)
+
+    def sub(self, a: Any, b: Any) -> Any:
+        return self.builder.fsub(a, b, flags=_FUSE)
+
+    def lanes(self, width: Any) -> Any:
+        """for i in range(0, width, LANES)."""
+        return cgutils.for_range_slice(self.builder, width.type(0), width, width.type(LANES), width.type)
+
+
+@intrinsic
+def read_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, basis: Any, row: Any, width: Any) -> Any:
+    """sum_m basis[row + m] (P_m z_m + Q_m v_m): one node's entry of one column, some iterations later.
+
+    z, v = state[at:][:width], state[at + width:][:width];  P, Q likewise in powers from ``power``.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        state, powers, basis = emit.pointer(0, args[1]), emit.pointer(2, args[3]), emit.pointer(4, args[5])
+        width = args[6]
+        total = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES))
+        with emit.lanes(width) as (i, _):
+            j = builder.add(i, width)
+            z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
+            moved = emit.fma(P, z, emit.mul(Q, v))
+            builder.store(emit.fma(emit.load(basis, i), moved, builder.load(total)), total)
+        sums = [builder.extract_element(builder.load(total), ir.IntType(32)(i)) for i in range(LANES)]
+        return builder.fadd(builder.fadd(sums[0], sums[1]), builder.fadd(sums[2], sums[3]))
+
+    return types.float64(state, at, powers, power, basis, row, width), code
+
+
+@intrinsic
+def move_modes(
+    typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, c2: Any, dz: Any, dv: Any, x: Any, width: Any
+) -> Any:
+    """z, v <- P z + Q v + x dz,  P v - Q (c2 v + c1 z) + x dv: some iterations, then an injection."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
+        c1, dz, dv = emit.pointer(4), emit.pointer(6), emit.pointer(7)
+        c2, x, width = emit.splat(args[5]), emit.splat(args[8]), args[9]
+        with emit.lanes(width) as (i, _):
+            j = builder.add(i, width)
+            z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
+            back = emit.fma(c2, v, emit.mul(emit.load(c1, i), z))
+            new_z = emit.fma(P, z, emit.fma(Q, v, emit.mul(x, emit.load(dz, i))))
+            new_v = emit.fma(P, v, emit.sub(emit.mul(x, emit.load(dv, i)), emit.mul(Q, back)))
+            emit.store(new_z, state, i)
+            emit.store(new_v, state, j)
+        return context.get_dummy_value()
+
+    return types.void(state, at, powers, power, c1, c2, dz, dv, x, width), code
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, at: Any) -> Any:
+    """Ask for array[at] before it is needed."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.bitcast(_Emit(context, builder, signature, args).pointer(0, args[1]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(function, [pointer, word(0), word(3), word(1)])  # for reading, keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, at), code

@@ -1,0 +1,194 @@
+"""The lazy form of DSBA and DSA: no O(d) work per iteration (formulas in docs/architecture.md).
+
+Between two visits a column of Z follows a fixed linear recursion. In the eigenbasis of W~ it
+splits into one 2 x 2 recursion per mode, with eigenvalue w:
+
+    z+ = (1 - r(1-w)) z + r v,      v+ = kappa r (v - (1-w) z),
+
+where v = kappa (z - z_prev) + alpha carry, and DSBA has kappa = w, r = 1/(1 + alpha lam), DSA has
+kappa = w - alpha lam, r = 1. Nothing is divided by w, so W = -I is as good as any. The k-th power
+of the recursion needs two numbers, P and Q:
+
+    z_k = P z + Q v,    v_k = P v - Q (c2 v + c1 z),    c1 = kappa (1-w),  c2 = alpha lam.
+
+A column is moved over the whole gap since its last visit at once, and a node's change ``delta`` of
+this iteration enters z with -r alpha and v with alpha ((1 - 1/q) - r kappa): the second covers the
+carry of the next iteration too, so one visit per sample is enough.
+
+Coordinates with lambda and without it (AUC's a, b, theta) are two groups with tables of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dsba.kernels.dense import sample_delta
+from dsba.kernels.lanes import move_modes, padded, prefetch, read_modes
+
+GAPS = 1024  # gaps tabulated one by one, and again in multiples of GAPS
+AHEAD = 4  # columns asked for before they are needed
+LINE = 8  # doubles in a cache line
+
+
+class ModePlan(NamedTuple):
+    """What stays the same during a run. Index 0: coordinates with lambda, 1: without."""
+
+    position: npt.NDArray[np.int64]  # where a column is kept: popular ones together, free ones last
+    indices: npt.NDArray[Any]  # the data's columns as positions
+    n_regular: int
+    basis: npt.NDArray[np.float64]  # N x width, row n: node n's entry of each mode
+    powers: npt.NDArray[np.float64]  # (group, level, gap, P or Q, mode)
+    kappa: npt.NDArray[np.float64]  # (group, mode)
+    c1: npt.NDArray[np.float64]  # (group, mode)
+    c2: npt.NDArray[np.float64]
+    r: npt.NDArray[np.float64]
+
+
+def _powers(w: Any, kappa: Any, r: float) -> Any:
+    """P and Q of the powers 0..GAPS-1 of M, and of M^GAPS (level, gap, P or Q, mode)."""
+    w, kappa = w.astype(np.longdouble), kappa.astype(np.longdouble)
+    M = np.array([[1 - r * (1 - w), np.full_like(w, r)], [-kappa * r * (1 - w), kappa * r]])
+    table = np.empty((2, GAPS, 2, w.size))
+    for level in range(2):
+        power = np.array([[np.ones_like(w), np.zeros_like(w)], [np.zeros_like(w), np.ones_like(w)]])
+        for gap in range(GAPS):
+            table[level, gap] = power[0]
+            power = np.einsum("abm,bcm->acm", power, M)
+        M = power
+    return table
+
+
+def plan_modes(
+    indices: Any, n_columns: int, n_regular: int, eigenvalues: Any, eigenvectors: Any, alpha_lam: float, backward: bool
+) -> ModePlan:
+    """Tables for one step size and topology; ``backward`` chooses DSBA's recursion, else DSA's."""
+    n_nodes = eigenvalues.size
+    width = padded(n_nodes)
+    popularity = np.bincount(indices, minlength=n_columns)
+    popularity[n_regular:] = -1
+    position = np.empty(n_columns, np.int64)
+    position[np.argsort(-popularity, kind="stable")] = np.arange(n_columns)
+    basis, kappa, c1 = np.zeros((n_nodes, width)), np.zeros((2, width)), np.zeros((2, width))
+    basis[:, :n_nodes] = eigenvectors
+    powers = np.zeros((2, 2, GAPS, 2, width))
+    c2 = np.array([alpha_lam, 0.0])
+    r = 1.0 / (1.0 + c2) if backward else np.ones(2)
+    for group in range(2):
+        kappa[group, :n_nodes] = eigenvalues if backward else eigenvalues - c2[group]
+        c1[group, :n_nodes] = kappa[group, :n_nodes] * (1.0 - eigenvalues)
+        powers[group, ..., :n_nodes] = _powers(eigenvalues, kappa[group, :n_nodes], r[group])
+    return ModePlan(position, position.astype(indices.dtype)[indices], n_regular, basis, powers, kappa, c1, c2, r)
+
+
+@njit(cache=True)
+def _leap(plan: Any, state: Any, at: int, group: int, gap: int) -> int:
+    """Move a column by multiples of GAPS until fewer than GAPS iterations remain; returns those."""
+    width = plan.basis.shape[1]
+    still = np.zeros(width)
+    while gap >= GAPS:
+        leaps = min(gap // GAPS, GAPS - 1)
+        power = ((group * 2 + 1) * GAPS + leaps) * 2 * width
+        move_modes(state, at, plan.powers.reshape(-1), power, plan.c1[group], plan.c2[group], still, still, 0.0, width)
+        gap -= leaps * GAPS
+    return gap
+
+
+@njit(cache=True)
+def _read_sample(plan: Any, indptr: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any) -> None:
+    """b <- A_i z_n at iteration ``time``, without storing the columns' way there."""
+    width = plan.basis.shape[1]
+    state, powers, basis = modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
+    last = plan.indices.size - 1
+    for c in range(b.size):
+        total = 0.0
+        for e in range(indptr[row + c], indptr[row + c + 1]):
+            soon = plan.indices[min(e + AHEAD, last)] * 2 * width
+            for line in range(0, 2 * width, LINE):
+                prefetch(state, soon + line)
+            j = plan.indices[e]
+            group = 0 if j < plan.n_regular else 1
+            gap = time - stamp[j]
+            if gap >= GAPS:
+                gap = _leap(plan, state, j * 2 * width, group, gap)
+                stamp[j] = time - gap
+            power = (group * 2 * GAPS + gap) * 2 * width
+            total += data[e] * read_modes(state, j * 2 * width, powers, power, basis, n * width, width)
+        b[c] = total
+
+
+@njit(cache=True)
+def _inject_sample(
+    plan: Any, indptr: Any, data: Any, modes: Any, stamp: Any, time: int, row: int, delta: Any, dz: Any, dv: Any
+) -> None:
+    """Move the sample's columns to ``time`` and add A_i' delta times dz, dv (one row per group)."""
+    width = plan.basis.shape[1]
+    state, powers = modes.reshape(-1), plan.powers.reshape(-1)
+    for c in range(delta.size):
+        for e in range(indptr[row + c], indptr[row + c + 1]):
+            j = plan.indices[e]
+            group = 0 if j < plan.n_regular else 1
+            gap = time - stamp[j]
+            if gap >= GAPS:
+                gap = _leap(plan, state, j * 2 * width, group, gap)
+            power = (group * 2 * GAPS + gap) * 2 * width
+            x = delta[c] * data[e]
+            move_modes(
+                state, j * 2 * width, powers, power, plan.c1[group], plan.c2[group], dz[group], dv[group], x, width
+            )
+            stamp[j] = time
+
+
+@njit(cache=True)
+def advance_modes(
+    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
+    plan: Any, modes: Any, stamp: Any, phi: Any, t0: int,
+) -> None:  # fmt: skip
+    """As many iterations as ``samples`` has rows, from iteration ``t0`` on, in place.
+
+    All nodes read before any writes: DSA's samples see the current iterate of every column.
+    """
+    indptr, _, data = A
+    k = phi.shape[1]
+    n_nodes, width = plan.basis.shape
+    b, g, delta = np.empty(k), np.empty(k), np.empty((n_nodes, k))
+    dz, dv = np.empty((2, width)), np.empty((2, width))
+    for t in range(samples.shape[0]):
+        now, then = t0 + t, t0 + t + 1
+        for n in range(n_nodes):
+            i = start[n] + samples[t, n]
+            _read_sample(plan, indptr, data, modes, stamp, then if backward else now, n, i * k, b)
+            sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta[n])
+        for n in range(n_nodes):
+            i = start[n] + samples[t, n]
+            later = 1.0 - 1.0 / (start[n + 1] - start[n])
+            for group in range(2):
+                for m in range(width):
+                    change = alpha * weight[i] * plan.basis[n, m]
+                    dz[group, m] = -plan.r[group] * change
+                    dv[group, m] = (later - plan.r[group] * plan.kappa[group, m]) * change
+            _inject_sample(plan, indptr, data, modes, stamp, then, i * k, delta[n], dz, dv)
+
+
+@njit(cache=True)
+def rows_from_modes(plan: Any, modes: Any, stamp: Any, time: int, Z: Any) -> None:
+    """Z <- the nodes' iterates at ``time``; the state stays as it is."""
+    n_nodes, width = plan.basis.shape
+    powers = plan.powers.reshape(-1)
+    column, still = np.empty(2 * width), np.zeros(width)
+    for j in range(Z.shape[1]):
+        at = plan.position[j]
+        column[:] = modes[at].reshape(-1)
+        group = 0 if at < plan.n_regular else 1
+        gap = _leap(plan, column, 0, group, time - stamp[at])
+        power = (group * 2 * GAPS + gap) * 2 * width
+        move_modes(column, 0, powers, power, plan.c1[group], plan.c2[group], still, still, 0.0, width)
+        for n in range(n_nodes):
+            total = 0.0
+            for m in range(n_nodes):
+                total += plan.basis[n, m] * column[m]
+            Z[n, j] = total
+

@@ -1,0 +1,44 @@
+"""Component operators. Adding one: a file here and a line in ``REGISTRY``, or a class of your own."""
+
+from __future__ import annotations
+
+from dsba.errors import InputError, unknown_name
+from dsba.operators import compiled as compiled  # teaches Numba what an operator is
+from dsba.operators.auc import AUC
+from dsba.operators.base import Operator, ScalarOperator
+from dsba.operators.huber import Huber
+from dsba.operators.logistic import Logistic
+from dsba.operators.poisson import Poisson
+from dsba.operators.ridge import Ridge
+from dsba.operators.squared_hinge import SquaredHinge
+
+REGISTRY: dict[str, type[Operator]] = {
+    "ridge": Ridge,
+    "logistic": Logistic,
+    "auc": AUC,
+    "squared-hinge": SquaredHinge,
+    "huber": Huber,
+    "poisson": Poisson,
+}
+
+
+def names() -> list[str]:
+    """All registered operator names."""
+    return list(REGISTRY)
+
+
+def get(operator: str | Operator) -> Operator:
+    """An operator from its registered name, or the object itself."""
+    if isinstance(operator, Operator):
+        return operator
+    if isinstance(operator, type) and issubclass(operator, Operator):
+        raise InputError(f"operator must be an object, got the class {operator.__name__}: write {operator.__name__}().")
+    if operator not in REGISTRY:
+        raise unknown_name("operator", operator, REGISTRY)
+    return REGISTRY[operator]()
+
+
+__all__ = [
+    "AUC", "REGISTRY", "Huber", "Logistic", "Operator", "Poisson", "Ridge", "ScalarOperator", "SquaredHinge",
+    "get", "names",
+]

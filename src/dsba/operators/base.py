@@ -1,0 +1,139 @@
+"""Component operators: monotone maps g on R^k, without data, regulariser, averaging or graph.
+
+A sample's component is B_i(z) = A_i' g(A_i z) with a small sparse block A_i of k rows. Everything a
+kernel needs of it happens in R^k: u = A_i z forward, and backward the u that solves
+
+    u + t diag(s) g(u) = b,        b = A_i v,   s = squared norms of the rows of A_i.
+
+For k = 1 a loss is a :class:`ScalarOperator`: a frozen dataclass (its fields are floats) with
+``map`` (g, the loss's derivative) and ``slope`` (g'), and usually ``value``. Methods are written in
+plain Python with ``math``; they are compiled when a kernel meets them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Array = npt.NDArray[np.float64]
+
+MAX_NEWTON = 200
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A monotone map on R^k. Subclasses give ``forward``, ``backward`` and, for objectives, ``loss``."""
+
+    k: ClassVar[int] = 1
+    """Coefficients per sample: the size of a table entry."""
+    extra: ClassVar[int] = 0
+    """Coordinates of z beyond one per column of the data."""
+    labels: ClassVar[str] = "real"
+    """What a label may be: "real", "binary" (mapped to -1, +1) or "count"."""
+
+    def forward(self, u: Any, y: float, out: Any) -> None:
+        """out <- g(u)."""
+        raise NotImplementedError
+
+    def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
+        """out <- u with u + t diag(s) g(u) = b."""
+        raise NotImplementedError
+
+    def loss(self, u: Any, y: float) -> float:
+        """The function whose gradient is g, where there is one."""
+        raise NotImplementedError
+
+    @property
+    def has_loss(self) -> bool:
+        return type(self).loss is not Operator.loss
+
+    def fitted(self, y: Array) -> Operator:
+        """The operator with whatever it must know of all labels (AUC: the share of positives)."""
+        return self
+
+    def blocks(self, X: sp.csr_array, y: Array) -> sp.csr_array:
+        """The stacked blocks A_i, k rows a sample; rows of one block have disjoint supports."""
+        return X
+
+    def lipschitz_constants(self, s: Array, y: Array) -> Array:
+        """Per sample, a Lipschitz constant of z -> A' g(A z), given s = squared row norms (Q x k)."""
+        raise NotImplementedError
+
+    def planning_constants(self, s: Array, y: Array) -> Array:
+        """Constants to plan step sizes with: the Lipschitz ones, or typical ones where those are infinite."""
+        return self.lipschitz_constants(s, y)
+
+
+@dataclass(frozen=True)
+class ScalarOperator(Operator):
+    """k = 1: one number u = a'z per sample. Give ``map`` and ``slope``; ``value`` where there is one.
+
+    Without a ``resolvent`` of its own it gets a safeguarded Newton iteration.
+    """
+
+    lipschitz: ClassVar[float] = math.inf
+    """sup g'."""
+    monotonicity: ClassVar[float] = 0.0
+    """inf g'."""
+
+    def value(self, u: float, y: float) -> float:
+        """The loss at u."""
+        raise NotImplementedError
+
+    def map(self, u: float, y: float) -> float:
+        """g(u), the derivative of the loss."""
+        raise NotImplementedError
+
+    def slope(self, u: float, y: float) -> float:
+        """g'(u) >= 0."""
+        raise NotImplementedError
+
+    def resolvent(self, b: float, t: float, y: float) -> float:
+        """u with u + t g(u) = b, for any t >= 0: Newton, kept inside a shrinking bracket.
+
+        As g is increasing, for every c the root lies between c and b - t g(c): take c = 0 and,
+        where g does not overflow there, c = b. A step that leaves the bracket, or does not halve
+        the step before last, is replaced by bisection.
+        """
+        other = b - t * self.map(0.0, y)
+        lo, hi = min(0.0, other), max(0.0, other)
+        other = b - t * self.map(b, y)
+        if math.isfinite(other):
+            lo, hi = max(lo, min(b, other)), min(hi, max(b, other))
+        u = min(max(0.0, lo), hi)
+        last = before_last = hi - lo
+        for _ in range(MAX_NEWTON):
+            excess = u - b + t * self.map(u, y)
+            if excess > 0.0:
+                hi = u
+            else:
+                lo = u
+            step = excess / (1.0 + t * self.slope(u, y))
+            if not (lo <= u - step <= hi and abs(step) <= 0.5 * abs(before_last)):
+                step = u - 0.5 * (lo + hi)
+            before_last, last = last, step
+            u -= step
+            if abs(step) <= 1e-16 * abs(u):
+                break
+        return u
+
+    def forward(self, u: Any, y: float, out: Any) -> None:
+        out[0] = self.map(u[0], y)
+
+    def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
+        out[0] = self.resolvent(b[0], t * s[0], y)
+
+    def loss(self, u: Any, y: float) -> float:
+        return self.value(u[0], y)
+
+    @property
+    def has_loss(self) -> bool:
+        return type(self).value is not ScalarOperator.value
+
+    def lipschitz_constants(self, s: Array, y: Array) -> Array:
+        return np.where(s[:, 0] > 0, self.lipschitz, 0.0) * s[:, 0]  # an empty row is constant, whatever g

@@ -1,0 +1,125 @@
+"""How an operator object enters a compiled kernel.
+
+An operator is a frozen dataclass of floats whose methods are plain scalar functions. For Numba it
+is a small struct of its fields, and its methods are compiled on demand. The type's identity is a
+string: the class's name and a fingerprint of the code it depends on. So compiled kernels are
+cached on disk per operator, found again by the next process, and an edited operator never meets a
+kernel compiled for its older self. (A function passed as an argument or a closure would be
+compiled anew in every process.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    models,
+    overload_method,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+from dsba.operators.base import Operator
+
+_classes: dict[str, type[Operator]] = {}
+
+
+class OperatorType(types.Type):
+    """The Numba type of an operator; equal names, equal types, in any process."""
+
+    def __init__(self, name: str, members: tuple[str, ...]) -> None:
+        self.members = members
+        super().__init__(name=name)
+
+
+def _source(cls: type) -> bytes:
+    """What a class's compiled methods depend on: its whole file, or its byte code if it has none."""
+    try:
+        return Path(inspect.getfile(cls)).read_bytes()
+    except (TypeError, OSError):  # defined at a prompt or in a notebook
+        codes = [f.__code__ for f in vars(cls).values() if inspect.isfunction(f)]
+        return repr([(c.co_code, c.co_consts, c.co_names) for c in codes]).encode()
+
+
+@cache
+def _kernel_sources() -> bytes:
+    """The package's own kernels: editing one of them must not leave stale machine code elsewhere."""
+    package = Path(__file__).parent.parent
+    files = sorted([*package.glob("kernels/*.py"), *package.glob("operators/*.py")])
+    return b"".join(hashlib.sha256(f.read_bytes()).digest() for f in files)
+
+
+@cache
+def operator_type(cls: type[Operator]) -> OperatorType:
+    """The Numba type of an operator class."""
+    digest = hashlib.sha256(_kernel_sources())
+    for base in cls.__mro__[:-1]:
+        digest.update(_source(base))
+    name = f"{cls.__module__}.{cls.__qualname__}<{digest.hexdigest()[:16]}>"
+    _classes[name] = cls
+    return OperatorType(name, tuple(f.name for f in fields(cls)))
+
+
+@typeof_impl.register(Operator)
+def _typeof(value: Operator, context: Any) -> OperatorType:
+    return operator_type(type(value))
+
+
+@register_model(OperatorType)
+class _Model(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: OperatorType) -> None:
+        super().__init__(dmm, fe_type, [(name, types.float64) for name in fe_type.members])
+
+
+@unbox(OperatorType)
+def _unbox(typ: OperatorType, obj: Any, c: Any) -> NativeValue:
+    struct = cgutils.create_struct_proxy(typ)(c.context, c.builder)
+    for name in typ.members:
+        value = c.pyapi.object_getattr_string(obj, name)
+        setattr(struct, name, c.pyapi.float_as_double(value))
+        c.pyapi.decref(value)
+    failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
+    return NativeValue(struct._getvalue(), is_error=failed)
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = OperatorType
+
+    def generic_resolve(self, typ: OperatorType, attr: str) -> Any:
+        return types.float64 if attr in typ.members else None
+
+
+@lower_getattr_generic(OperatorType)
+def _get_field(context: Any, builder: Any, typ: OperatorType, value: Any, attr: str) -> Any:
+    return getattr(cgutils.create_struct_proxy(typ)(context, builder, value=value), attr)
+
+
+def _compiled_method(name: str, arity: int) -> None:
+    """Let kernels call ``op.<name>(...)``: the class's own Python function, compiled."""
+
+    def choose(self: OperatorType, *args: Any) -> Callable[..., Any]:
+        return getattr(_classes[self.name], name)
+
+    arguments = ", ".join(f"a{i}" for i in range(arity))
+    scope: dict[str, Any] = {"choose": choose}
+    exec(f"def overload(self, {arguments}): return choose(self, {arguments})", scope)
+    overload_method(OperatorType, name, strict=False)(scope["overload"])
+
+
+for _name, _arity in {"value": 2, "map": 2, "slope": 2, "resolvent": 3}.items():
+    _compiled_method(_name, _arity)
+for _name, _arity in {"loss": 2, "forward": 3, "backward": 5}.items():
+    _compiled_method(_name, _arity)

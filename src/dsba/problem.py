@@ -1,0 +1,303 @@
+"""The problem: data at N nodes, a component operator, lambda. Knows nothing of the graph.
+
+Find the common z with    (1/Q) sum_i B_i(z) + Lambda z = 0    over all Q samples of all nodes;
+for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates).
+Node n holds q_n samples and its local operator is c_n (1/q_n) sum_i B_i(z) + Lambda z with
+c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however the data is split.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dsba import operators
+from dsba.errors import InputError, unknown_name
+from dsba.kernels import samples as kernel
+from dsba.operators import Operator
+
+Array = npt.NDArray[np.float64]
+SPLITS = ("random", "label")
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What step-size rules are made of, for the weighted components c_n B_i."""
+
+    L: float  # the largest Lipschitz constant of a component; infinite where there is none
+    L_plan: float  # the largest constant to plan with; always finite
+    L_mean: float  # the mean of those
+    mu: float  # strong monotonicity: lambda, or 1/(10 Q) to plan with where lambda is 0
+    q: int  # samples at the largest node
+
+
+class Problem:
+    """Shards of data, an operator, lambda.
+
+    Parameters
+    ----------
+    shards : one pair (X, y) per node; X a scipy sparse matrix or array-like, all of one width.
+    operator : a registered name ("ridge", "logistic", "auc", ...) or an operator object.
+    lam : the regularisation; None is the paper's 1/(10 Q).
+    regularize : "weights" leaves the operator's extra coordinates (AUC's a, b, theta) free, "all" is
+        the paper's lambda on everything.
+    """
+
+    def __init__(
+        self,
+        shards: Sequence[tuple[Any, Any]],
+        operator: str | Operator = "logistic",
+        lam: float | None = None,
+        *,
+        regularize: str = "weights",
+    ) -> None:
+        if len(shards) == 0:
+            raise InputError("a problem needs at least one shard (X, y), got none.")
+        blocks = [_as_csr(X, f"shard {n}") for n, (X, _) in enumerate(shards)]
+        widths = [X.shape[1] for X in blocks]
+        if len(set(widths)) > 1:
+            raise InputError(f"shards must have the same number of columns, got {widths}.")
+        labels = [_as_labels(y, X.shape[0], f"shard {n}") for n, ((_, y), X) in enumerate(zip(shards, blocks, strict=True))]
+        X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
+        sizes = np.array([b.shape[0] for b in blocks])
+        self._assemble(X, np.concatenate(labels), sizes, operator, lam, regularize)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        operator: str | Operator = "logistic",
+        n_nodes: int = 10,
+        lam: float | None = None,
+        split: str | npt.ArrayLike = "random",
+        normalize: bool = True,
+        seed: int = 0,
+        *,
+        regularize: str = "weights",
+    ) -> Problem:
+        """Pooled data, split over ``n_nodes`` nodes.
+
+        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), or
+        an integer array, the node of each row (then ``n_nodes`` is one more than its maximum).
+        ``normalize`` scales every row to norm 1; empty rows stay empty.
+        """
+        X = _as_csr(X, "X")
+        y = _as_labels(y, X.shape[0], "X")
+        order, sizes = _split_rows(y, n_nodes, split, seed)
+        X = sp.csr_array(X[order])  # a copy: scaled in place below
+        if normalize:
+            norms = np.sqrt(X.multiply(X).sum(axis=1)) if X.nnz else np.zeros(X.shape[0])
+            X.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(X.indptr))
+        self = cls.__new__(cls)
+        self._assemble(X, y[order], sizes, operator, lam, regularize)
+        return self
+
+    def _assemble(
+        self, X: sp.csr_array, y: Any, sizes: Any, operator: str | Operator, lam: float | None, regularize: str
+    ) -> None:
+        empty = np.flatnonzero(sizes == 0)
+        if empty.size:
+            raise InputError(f"every node needs at least one sample, node {empty[0]} has none (sizes {sizes.tolist()}).")
+        if regularize not in ("weights", "all"):
+            raise unknown_name("regularize", regularize, ("weights", "all"))
+        self.n_samples = int(sizes.sum())
+        self.n_nodes = int(sizes.size)
+        self.lam = 1.0 / (10 * self.n_samples) if lam is None else float(lam)
+        if not (self.lam >= 0 and np.isfinite(self.lam)):
+            raise InputError(f"lam must be a finite number >= 0, got {lam!r}.")
+        component = operators.get(operator)
+        self.y, self.classes = _map_labels(y, component)
+        self.component = component.fitted(self.y)
+        self.n_features = int(X.shape[1])
+        self.A = self.component.blocks(X, self.y)
+        self.k = self.component.k
+        self.dim = self.n_features + self.component.extra
+        self.n_regular = self.dim if regularize == "all" else self.n_features
+        self.sizes = sizes
+        self.start = np.concatenate([[0], np.cumsum(sizes)])
+        self.weight = np.repeat(self.n_nodes * sizes / self.n_samples, sizes)
+        self.csr = (self.A.indptr.astype(np.int64), self.A.indices, self.A.data)
+
+    def __repr__(self) -> str:
+        name = type(self.component).__name__
+        return f"Problem({name}, {self.n_samples} x {self.n_features}, N={self.n_nodes}, lam={self.lam:.3g})"
+
+    # The pooled problem ------------------------------------------------------------------------
+
+    @cached_property
+    def lam_diag(self) -> Array:
+        """Lambda's diagonal."""
+        diag = np.full(self.dim, self.lam)
+        diag[self.n_regular :] = 0.0
+        return diag
+
+    def pooled(self, z: Array) -> Array:
+        """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution."""
+        U = self._images(z)
+        G = np.empty_like(U)
+        kernel.forward_all(self.component, U, self.y, G)
+        return self.A.T @ G.ravel() / self.n_samples + self.lam_diag * z
+
+    @property
+    def has_objective(self) -> bool:
+        return self.component.has_loss
+
+    def objective(self, z: Array) -> float:
+        """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates."""
+        if not self.has_objective:
+            raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
+        losses = kernel.loss_all(self.component, self._images(z), self.y, np.ones(self.n_samples))
+        return float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
+
+    def scores(self, z: Array) -> Array:
+        """x'w for every sample."""
+        return self._images(z)[:, 0]
+
+    def _images(self, z: Array) -> Array:
+        return (self.A @ z).reshape(-1, self.k)
+
+    # Stacked rows: one row of Z per node -------------------------------------------------------
+
+    def operator(self, Z: Array) -> Array:
+        """Row n: the local operator c_n (1/q_n) sum_i B_i(z_n) + Lambda z_n."""
+        return self.average(self.table(Z)) + self.lam_diag * Z
+
+    def table(self, Z: Array) -> Array:
+        """g(A_i z_n) for every sample i of every node n (Q x k)."""
+        out = np.empty((self.n_samples, self.k))
+        kernel.table_rows(self.component, self.csr, self.y, self.start, Z, out)
+        return out
+
+    def average(self, table: Array) -> Array:
+        """Row n: c_n (1/q_n) sum_i A_i' table_i."""
+        out = np.empty((self.n_nodes, self.dim))
+        kernel.average_rows(self.csr, self.weight, self.start, table, np.ones(self.dim), out)
+        return out
+
+    # One sample per node -----------------------------------------------------------------------
+
+    def forward(self, samples: Any, Z: Array) -> Array:
+        """g(A_i z_n), i = samples[n] (N x k)."""
+        out = np.empty((self.n_nodes, self.k))
+        kernel.forward_samples(self.component, self.csr, self.y, self.start[:-1] + samples, Z, out)
+        return out
+
+    def backward(self, samples: Any, V: Array, t: float) -> tuple[Array, Array]:
+        """Z with (1 + t Lambda) z_n + t c_n B_i(z_n) = v_n, i = samples[n], and g(A_i z_n)."""
+        ids = self.start[:-1] + samples
+        r = 1.0 / (1.0 + t * self.lam_diag)
+        Z, out = r * V, np.empty((self.n_nodes, self.k))
+        kernel.backward_samples(self.component, self.csr, self.y, ids, t * self.weight[ids], r, Z, out)
+        return Z, out
+
+    def spread(self, samples: Any, coefficients: Array) -> Array:
+        """Row n: c_n A_i' coefficients_n, i = samples[n]."""
+        ids = self.start[:-1] + samples
+        out, ones = np.zeros((self.n_nodes, self.dim)), np.ones(self.dim)
+        for n, i in enumerate(ids):
+            kernel.add_block(*self.csr, i * self.k, coefficients[n], self.weight[i], ones, out[n])
+        return out
+
+    def squared_norms(self, r: Array | None = None) -> Array:
+        """Squared norms of the rows of every A_i, in the metric diag(r) (Q x k)."""
+        out = np.empty((self.n_samples, self.k))
+        kernel.norms_all(self.csr, np.ones(self.dim) if r is None else r, out)
+        return out
+
+    @cached_property
+    def constants(self) -> Constants:
+        s = self.squared_norms()
+        L = self.weight * self.component.lipschitz_constants(s, self.y)
+        plan = self.weight * self.component.planning_constants(s, self.y)
+        if not plan.max() > 0:
+            raise InputError("the data is all zero: there is nothing to learn from.")
+        mu = self.lam if self.lam > 0 else 1.0 / (10 * self.n_samples)
+        return Constants(float(L.max()), float(plan.max()), float(plan.mean()), mu, int(self.sizes.max()))
+
+    def digest(self) -> str:
+        """A fingerprint of data, split, operator and lambda, to match checkpoints with."""
+        h = hashlib.sha256(repr((self.component, self.lam, self.dim, self.n_regular)).encode())
+        for array in (*self.csr, self.y, self.start):
+            h.update(np.ascontiguousarray(array).data)
+        return h.hexdigest()
+
+
+# The door: everything that comes in is made CSR float64 and checked here ---------------------------
+
+
+def _as_csr(X: Any, where: str) -> sp.csr_array:
+    """CSR float64 with sorted indices; the caller's matrix is never changed."""
+    if not sp.issparse(X):
+        X = np.asarray(X)
+        if X.ndim != 2 or X.dtype == object:
+            raise InputError(f"{where}: X must be a matrix of numbers, got shape {X.shape}, dtype {X.dtype}.")
+    csr = sp.csr_array(X, dtype=np.float64)
+    if csr.shape[1] == 0:
+        raise InputError(f"{where}: X has no columns.")
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(csr.data))
+    if bad.size:
+        row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
+        raise InputError(
+            f"{where}: X must be finite, got {csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]}."
+        )
+    return csr
+
+
+def _as_labels(y: Any, n_rows: int, where: str) -> npt.NDArray[Any]:
+    y = np.asarray(y)
+    if y.shape != (n_rows,):
+        raise InputError(f"{where}: y must have one label per row, got shape {y.shape} for {n_rows} rows.")
+    return y
+
+
+def _map_labels(y: npt.NDArray[Any], component: Operator) -> tuple[Array, npt.NDArray[Any] | None]:
+    """Labels as float64, two-valued ones as -1, +1, with the two values remembered."""
+    name = type(component).__name__
+    if component.labels == "binary":
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise InputError(f"{name} needs finite labels, got {y[~np.isfinite(y)][0]}.")
+        classes = np.unique(y)
+        if classes.size != 2:
+            shown = ", ".join(map(str, classes[:5])) + (", ..." if classes.size > 5 else "")
+            raise InputError(f"{name} needs labels of exactly two values, got {classes.size}: {shown}.")
+        return np.where(y == classes[1], 1.0, -1.0), classes
+    try:
+        labels = y.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} needs numbers as labels, got dtype {y.dtype}.") from None
+    if not np.isfinite(labels).all():
+        raise InputError(f"{name} needs finite labels, got {labels[~np.isfinite(labels)][0]}.")
+    if component.labels == "count" and labels.min(initial=0.0) < 0:
+        raise InputError(f"{name} needs labels >= 0, got {labels.min()}.")
+    return labels, None
+
+
+def _split_rows(y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
+    """The rows in node order, and how many each node gets."""
+    if isinstance(split, str):
+        if split not in SPLITS:
+            raise unknown_name("split", split, SPLITS)
+        if n_nodes < 1 or n_nodes > y.size:
+            raise InputError(f"n_nodes must be between 1 and the number of rows, {y.size}, got {n_nodes}.")
+        order = np.random.default_rng(seed).permutation(y.size)
+        if split == "label":
+            order = order[np.argsort(y[order], kind="stable")]
+        return order, np.array([part.size for part in np.array_split(order, n_nodes)])
+    nodes = np.asarray(split)
+    if nodes.shape != y.shape or nodes.dtype.kind not in "iu" or nodes.min(initial=0) < 0:
+        raise InputError(
+            f"split must be 'random', 'label' or one node number >= 0 per row, got an array of shape {nodes.shape}, "
+            f"dtype {nodes.dtype} for {y.size} rows."
+        )
+    return np.argsort(nodes, kind="stable"), np.bincount(nodes)

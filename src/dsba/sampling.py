@@ -1,0 +1,33 @@
+"""Which sample each node touches. Randomness is data: indices enter the kernels as an array."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+BLOCK = 1024
+
+Indices = npt.NDArray[np.int64]
+
+
+@lru_cache(maxsize=4096)
+def _block(seed: int, node: int, size: int, block: int) -> Indices:
+    return np.random.default_rng([seed, node, block]).integers(size, size=BLOCK)
+
+
+def draw(seed: int, sizes: npt.ArrayLike, first: int, count: int, first_node: int = 0) -> Indices:
+    """Samples of iterations first .. first+count-1, one column a node, uniform in 0..size-1.
+
+    Node n's column depends on (seed, n, its size) and the iteration only: not on how often one
+    stops, nor on which process owns the node.
+    """
+    sizes = np.asarray(sizes)
+    blocks = range(first // BLOCK, -(-(first + count) // BLOCK))
+    out = np.empty((len(blocks) * BLOCK, sizes.size), np.int64)
+    for n, size in enumerate(sizes):
+        for b, block in enumerate(blocks):
+            out[b * BLOCK : (b + 1) * BLOCK, n] = _block(seed, first_node + n, int(size), block)
+    offset = first - blocks.start * BLOCK
+    return np.ascontiguousarray(out[offset : offset + count])
