@@ -1,0 +1,38 @@
+"""Decentralised learning: data at N nodes, no server, one model."""
+
+from __future__ import annotations
+
+from dsba import algorithms, data, operators
+from dsba._version import __version__
+from dsba.algorithms import DSA, DSBA
+from dsba.data import load_libsvm
+from dsba.engine import Result, Status, solve
+from dsba.errors import CheckpointError, InputError
+from dsba.network import Simulator
+from dsba.operators import Operator, ScalarOperator
+from dsba.problem import Problem
+from dsba.recorder import History
+from dsba.reference import optimum
+from dsba.topology import Topology
+
+__all__ = [
+    "DSA",
+    "DSBA",
+    "CheckpointError",
+    "History",
+    "InputError",
+    "Operator",
+    "Problem",
+    "Result",
+    "ScalarOperator",
+    "Simulator",
+    "Status",
+    "Topology",
+    "__version__",
+    "algorithms",
+    "data",
+    "load_libsvm",
+    "operators",
+    "optimum",
+    "solve",
+]

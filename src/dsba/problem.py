@@ -64,7 +64,9 @@ class Problem:
         widths = [X.shape[1] for X in blocks]
         if len(set(widths)) > 1:
             raise InputError(f"shards must have the same number of columns, got {widths}.")
-        labels = [_as_labels(y, X.shape[0], f"shard {n}") for n, ((_, y), X) in enumerate(zip(shards, blocks, strict=True))]
+        labels = [
+            _as_labels(y, X.shape[0], f"shard {n}") for n, ((_, y), X) in enumerate(zip(shards, blocks, strict=True))
+        ]
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
         self._assemble(X, np.concatenate(labels), sizes, operator, lam, regularize)
@@ -101,11 +103,19 @@ class Problem:
         return self
 
     def _assemble(
-        self, X: sp.csr_array, y: Any, sizes: Any, operator: str | Operator, lam: float | None, regularize: str
+        self,
+        X: sp.csr_array,
+        y: Any,
+        sizes: Any,
+        operator: str | Operator,
+        lam: float | None,
+        regularize: str,
     ) -> None:
         empty = np.flatnonzero(sizes == 0)
         if empty.size:
-            raise InputError(f"every node needs at least one sample, node {empty[0]} has none (sizes {sizes.tolist()}).")
+            raise InputError(
+                f"every node needs at least one sample, node {empty[0]} has none (sizes {sizes.tolist()})."
+            )
         if regularize not in ("weights", "all"):
             raise unknown_name("regularize", regularize, ("weights", "all"))
         self.n_samples = int(sizes.sum())
@@ -190,13 +200,17 @@ class Problem:
         kernel.forward_samples(self.component, self.csr, self.y, self.start[:-1] + samples, Z, out)
         return out
 
-    def backward(self, samples: Any, V: Array, t: float) -> tuple[Array, Array]:
-        """Z with (1 + t Lambda) z_n + t c_n B_i(z_n) = v_n, i = samples[n], and g(A_i z_n)."""
+    def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:
+        """Z+ with (1 + t Lambda)(z+_n - z_n) + t c_n B_i(z+_n) = d_n, i = samples[n], and g(A_i z+_n).
+
+        The resolvent of t (B_i + Lambda) at v = (1 + t Lambda) z + d. Given as an increment, a
+        fixed point stays one in floating point; r v with a rounded r would creep.
+        """
         ids = self.start[:-1] + samples
         r = 1.0 / (1.0 + t * self.lam_diag)
-        Z, out = r * V, np.empty((self.n_nodes, self.k))
-        kernel.backward_samples(self.component, self.csr, self.y, ids, t * self.weight[ids], r, Z, out)
-        return Z, out
+        new, out = Z + r * D, np.empty((self.n_nodes, self.k))
+        kernel.backward_samples(self.component, self.csr, self.y, ids, t * self.weight[ids], r, new, out)
+        return new, out
 
     def spread(self, samples: Any, coefficients: Array) -> Array:
         """Row n: c_n A_i' coefficients_n, i = samples[n]."""

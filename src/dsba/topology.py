@@ -138,9 +138,7 @@ class Topology:
         return cls(n_nodes, edges, mixing=mixing, tau=tau, name="complete")
 
     @classmethod
-    def grid(
-        cls, rows: int, cols: int, *, mixing: Mixing = "laplacian", tau: float | None = None
-    ) -> Topology:
+    def grid(cls, rows: int, cols: int, *, mixing: Mixing = "laplacian", tau: float | None = None) -> Topology:
         """A rows x cols lattice, numbered row by row."""
         rows, cols = _count(rows, "rows"), _count(cols, "cols")
         across = [(r * cols + c, r * cols + c + 1) for r in range(rows) for c in range(cols - 1)]
@@ -174,9 +172,7 @@ class Topology:
         return constructor(n_nodes, mixing=mixing, tau=tau)
 
     @classmethod
-    def from_networkx(
-        cls, G: nx.Graph, *, mixing: Mixing = "laplacian", tau: float | None = None
-    ) -> Topology:
+    def from_networkx(cls, G: nx.Graph, *, mixing: Mixing = "laplacian", tau: float | None = None) -> Topology:
         """The nodes of G, renumbered 0..N-1 in sorted order, or in G's own where labels do not compare.
 
         Edge weights of G are not read: weights are W's business.
@@ -511,9 +507,7 @@ def _check_eigenvalues(ascending: NDArray[np.floating[Any]]) -> None:
         if abs(value) > 1 + TOLERANCE:
             _refuse(f"not between -I and I: it has the eigenvalue {value:.12g}")
     if len(ascending) > 1 and ascending[-2] > 1 - TOLERANCE:
-        _refuse(
-            f"not mixing: its eigenvalue 1 must be simple, but the second largest is {ascending[-2]:.12g}"
-        )
+        _refuse(f"not mixing: its eigenvalue 1 must be simple, but the second largest is {ascending[-2]:.12g}")
 
 
 def _worst(violation: FloatArray) -> tuple[int, int]:

@@ -59,9 +59,13 @@ class Algorithm:
             s = self.step(s, problem, net, row)
         return s
 
+    def samples_per_step(self, problem: Problem) -> int:
+        """Samples touched in one iteration: all of them, for a full-gradient method."""
+        return problem.n_samples
+
     def passes(self, s: Any, problem: Problem) -> float:
         """Samples touched so far over samples held."""
-        raise NotImplementedError
+        return s.t * self.samples_per_step(problem) / problem.n_samples
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """Named step-size rules; "auto" among them."""

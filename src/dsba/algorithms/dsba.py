@@ -30,11 +30,12 @@ class DSBA(OneSample):
     backward: ClassVar[bool] = True
 
     def step(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
-        alpha, lam = self._alpha, problem.lam_diag
+        alpha = self._alpha
         ids = problem.start[:-1] + samples
         phi = s.phi[ids]
-        Psi = net.mix(2 * s.Z - s.Z_prev) + alpha * (s.carry + lam * s.Z)
-        Z, g = problem.backward(samples, Psi + alpha * problem.spread(samples, phi), alpha)
+        # Psi + alpha phi_i less (1 + alpha lam) Z: the lam Z of the docstring cancels
+        D = net.mix(2 * s.Z - s.Z_prev) - s.Z + alpha * (s.carry + problem.spread(samples, phi))
+        Z, g = problem.backward(samples, s.Z, D, alpha)
         delta = problem.spread(samples, g - phi)
         table = s.phi.copy()
         table[ids] = g

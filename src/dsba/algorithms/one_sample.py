@@ -92,38 +92,37 @@ class OneSample(Algorithm):
         stamp = np.zeros(problem.dim, np.int64)
         return ModeState(_start_modes(plan, z0, carry, self._alpha), stamp, phi, plan, norms)
 
-    def advance(self, s: Any, problem: Problem, net: Network, samples: Indices) -> RowState | ModeState:
-        data = (problem.csr, problem.y, s.norms, problem.weight, problem.start)
-        if isinstance(s, ModeState):
-            advance_modes(
-                problem.component, self.backward, self._alpha, *data, samples, s.plan, s.modes, s.stamp, s.phi, s.t
-            )
-        elif s.norms is not None:
-            assert isinstance(net, Simulator)
-            recursion = (self._coefficients(problem.lam), self._coefficients(0.0), problem.n_regular)
-            rows = (s.Z, s.Z_prev, s.phi, s.carry)
-            advance_dense(
-                problem.component, self.backward, self._alpha, *data, samples, net.mixing_rows,
-                self._shrink(problem), *recursion, *rows,
-            )  # fmt: skip
-        else:
+    def advance(self, s: Any, problem: Problem, net: Any, samples: Indices) -> RowState | ModeState:
+        if isinstance(s, RowState) and s.norms is None:
             return super().advance(s, problem, net, samples)
+        data = (problem.csr, problem.y, s.norms, problem.weight, problem.start, samples)
+        if isinstance(s, ModeState):
+            mode_state = (s.plan, s.modes, s.stamp, s.phi, s.t)
+            advance_modes(problem.component, self.backward, self._alpha, *data, *mode_state)
+            s = replace(s, t=s.t + len(samples))
+        else:
+            s = RowState(s.Z.copy(), s.Z_prev.copy(), s.phi.copy(), s.carry.copy(), s.t + len(samples), s.norms)
+            recursion = (self._coefficients(problem.lam), self._coefficients(0.0), problem.n_regular)
+            dense = (net.mixing_rows, self._shrink(problem), *recursion, s.Z, s.Z_prev, s.phi, s.carry)
+            advance_dense(problem.component, self.backward, self._alpha, *data, *dense)
         net.tally(len(samples), problem.dim)
-        return replace(s, t=s.t + len(samples))
+        return s
+
+    def samples_per_step(self, problem: Problem) -> int:
+        return problem.n_nodes
 
     def passes(self, s: Any, problem: Problem) -> float:
-        first = problem.n_samples if self.table == "full" else 0
-        return (first + s.t * problem.n_nodes) / problem.n_samples
+        return super().passes(s, problem) + (self.table == "full")
 
     @property
     def _alpha(self) -> float:
         assert not isinstance(self.step_size, str)
         return self.step_size
 
-    def _coefficients(self, lam: float) -> tuple[float, float, float]:
-        """(r, from_z, from_prev): Z+ = r (W~(2Z - Z_prev) + from_z Z + from_prev Z_prev + ...)."""
+    def _coefficients(self, lam: float) -> tuple[float, float]:
+        """(r, damp): Z+ = Z + r (W~(2Z - Z_prev) - Z - damp (Z - Z_prev) + ...), without the sample."""
         x = self._alpha * lam
-        return (1.0 / (1.0 + x), x, 0.0) if self.backward else (1.0, -x, x)
+        return (1.0 / (1.0 + x), 0.0) if self.backward else (1.0, x)
 
     def _shrink(self, problem: Problem) -> Array:
         """r for every coordinate."""

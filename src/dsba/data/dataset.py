@@ -25,6 +25,4 @@ def csr(
     """A CSR matrix with int32 indices where every number fits, int64 ones elsewhere."""
     shape = (len(indptr) - 1, n_columns)
     index = sp.get_index_dtype(maxval=max(len(data), *shape))
-    return sp.csr_matrix(
-        (data, indices.astype(index, copy=False), indptr.astype(index, copy=False)), shape=shape
-    )
+    return sp.csr_matrix((data, indices.astype(index, copy=False), indptr.astype(index, copy=False)), shape=shape)

@@ -67,9 +67,7 @@ def _check_arguments(n_rows: int, n_columns: int, row_length: float, positive: f
         raise InputError(f"positive must lie strictly between 0 and 1, got {positive}")
     limit = round(2 * min(positive, 1 - positive), 12)  # 1 - 0.9 is not quite 0.1
     if not 0 <= noise <= limit:
-        raise InputError(
-            f"noise must lie between 0 and {limit:g}, twice the rarer label's share, got {noise}"
-        )
+        raise InputError(f"noise must lie between 0 and {limit:g}, twice the rarer label's share, got {noise}")
 
 
 def _draw_columns(

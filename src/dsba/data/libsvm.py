@@ -31,9 +31,7 @@ OPENERS: tuple[tuple[bytes, Callable[..., Any]], ...] = (
 LARGEST_INDEX = 2**63 - 2  # its column count is still an int64
 
 
-def load_libsvm(
-    path_or_name: str | os.PathLike[str], *, n_features: int | None = None, cache: bool = True
-) -> Dataset:
+def load_libsvm(path_or_name: str | os.PathLike[str], *, n_features: int | None = None, cache: bool = True) -> Dataset:
     """Read a LIBSVM file, plain, gzip or bzip2, into `(X, y)`.
 
     A name which is no file is looked up, with the usual endings, in the folder `$DSBA_DATA` and

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dsba.kernels.mixing import COLUMNS
+from dsba.kernels.mixing import COLUMNS, mix_block
 from dsba.kernels.samples import add_block, dot_block
 
 
@@ -31,21 +31,29 @@ def sample_delta(op: Any, backward: bool, b: Any, t: float, s: Any, y: float, ph
 
 
 @njit(cache=True)
-def _free_step(mixing: Any, Z: Any, Z_prev: Any, carry: Any, alpha: float, coef: Any, columns: Any, out: Any) -> None:
-    """out <- r (W~(2Z - Z_prev) + alpha carry + from_z Z + from_prev Z_prev) on some columns; carry <- 0."""
-    indptr, nodes, weights = mixing
-    r, from_z, from_prev = coef
-    first, last = columns
+def _free_step(
+    mixing: Any,
+    Z: Any,
+    Z_prev: Any,
+    carry: Any,
+    alpha: float,
+    coef: Any,
+    first: int,
+    last: int,
+    ahead: Any,
+    out: Any,
+) -> None:
+    """out <- Z + r (W~(2Z - Z_prev) - Z + alpha carry - damp (Z - Z_prev)) on some columns; carry <- 0."""
+    r, damp = coef
     for n in range(Z.shape[0]):
         for j in range(first, last):
-            out[n, j] = alpha * carry[n, j] + from_z * Z[n, j] + from_prev * Z_prev[n, j]
-            carry[n, j] = 0.0
-        for e in range(indptr[n], indptr[n + 1]):
-            w, m = weights[e], nodes[e]
-            for j in range(first, last):
-                out[n, j] += w * (2.0 * Z[m, j] - Z_prev[m, j])
+            ahead[n, j - first] = 2.0 * Z[n, j] - Z_prev[n, j]
+    mix_block(mixing, ahead, 0, last - first, out[:, first:last])
+    for n in range(Z.shape[0]):
         for j in range(first, last):
-            out[n, j] *= r
+            gain = out[n, j] - Z[n, j] + alpha * carry[n, j] - damp * (Z[n, j] - Z_prev[n, j])
+            out[n, j] = Z[n, j] + r * gain
+            carry[n, j] = 0.0
 
 
 @njit(cache=True)
@@ -55,19 +63,20 @@ def advance_dense(
 ) -> None:  # fmt: skip
     """As many iterations as ``samples`` has rows, in place.
 
-    ``coef`` and ``coef_free`` are (r, from_z, from_prev) for the coordinates with and without
+    ``coef`` and ``coef_free`` are (r, damp) for the coordinates with and without
     lambda, ``r`` the same factor per coordinate and ``s`` the squared norms in that metric.
     """
     indptr, indices, data = A
     n_nodes, p = Z.shape
     k = phi.shape[1]
     now, old, new = Z, Z_prev, np.empty_like(Z)
-    ones = np.ones(p)
+    ones, ahead = np.ones(p), np.empty((n_nodes, max(COLUMNS, p - n_regular)))
     b, g, delta = np.empty(k), np.empty(k), np.empty(k)
     for t in range(samples.shape[0]):
         for first in range(0, n_regular, COLUMNS):
-            _free_step(mixing, now, old, carry, alpha, coef, (first, min(first + COLUMNS, n_regular)), new)
-        _free_step(mixing, now, old, carry, alpha, coef_free, (n_regular, p), new)
+            last = min(first + COLUMNS, n_regular)
+            _free_step(mixing, now, old, carry, alpha, coef, first, last, ahead, new)
+        _free_step(mixing, now, old, carry, alpha, coef_free, n_regular, p, ahead, new)
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
             dot_block(indptr, indices, data, i * k, new[n] if backward else now[n], b)

@@ -1,6 +1,6 @@
 """Explicit vector code for the short loops over modes.
 
-LLVM leaves a loop of ten iterations scalar. These four intrinsics emit vectors of ``LANES`` doubles
+LLVM leaves a loop of ten iterations scalar. These intrinsics emit vectors of ``LANES`` doubles
 instead; widths are padded to a multiple of it. Each says in Python what it does.
 """
 
@@ -30,10 +30,10 @@ class _Emit:
         self.context, self.builder = context, builder
         self.types, self.args = signature.args, args
 
-    def pointer(self, position: int, offset: Any = None) -> Any:
+    def pointer(self, position: int, offset: Any) -> Any:
         """The data of the array argument at ``position``, from element ``offset`` on."""
         array = self.context.make_array(self.types[position])(self.context, self.builder, self.args[position])
-        return array.data if offset is None else self.builder.gep(array.data, [offset])
+        return self.builder.gep(array.data, [offset])
 
     def _at(self, pointer: Any, index: Any) -> Any:
         return self.builder.bitcast(self.builder.gep(pointer, [index]), _VECTOR.as_pointer())
@@ -90,15 +90,19 @@ def read_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, basis:
 
 @intrinsic
 def move_modes(
-    typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, c2: Any, dz: Any, dv: Any, x: Any, width: Any
-) -> Any:
-    """z, v <- P z + Q v + x dz,  P v - Q (c2 v + c1 z) + x dv: some iterations, then an injection."""
+    typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, dz: Any, dv: Any, group: Any, c2: Any, x: Any,
+    width: Any,
+) -> Any:  # fmt: skip
+    """z, v <- P z + Q v + x dz,  P v - Q (c2 v + c1 z) + x dv: some iterations, then an injection.
+
+    State and powers as in ``read_modes``; c1, dz, dv from their element ``group`` on.
+    """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
         state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
-        c1, dz, dv = emit.pointer(4), emit.pointer(6), emit.pointer(7)
-        c2, x, width = emit.splat(args[5]), emit.splat(args[8]), args[9]
+        c1, dz, dv = (emit.pointer(i, args[7]) for i in (4, 5, 6))
+        c2, x, width = emit.splat(args[8]), emit.splat(args[9]), args[10]
         with emit.lanes(width) as (i, _):
             j = builder.add(i, width)
             z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
@@ -109,7 +113,7 @@ def move_modes(
             emit.store(new_v, state, j)
         return context.get_dummy_value()
 
-    return types.void(state, at, powers, power, c1, c2, dz, dv, x, width), code
+    return types.void(state, at, powers, power, c1, dz, dv, group, c2, x, width), code
 
 
 @intrinsic

@@ -1,4 +1,4 @@
-"""Sums over neighbours, always in node order, so that every transport gives the same bits."""
+"""Sums over neighbours, in node order, so that every transport gives the same bits."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ COLUMNS = 512  # a block of columns that stays in cache while all nodes meet
 
 
 @njit(cache=True)
-def mix_rows(indptr: Any, nodes: Any, weights: Any, Z: Any, out: Any) -> None:
-    """out_n <- sum_m weights_nm z_m."""
-    p = Z.shape[1]
-    for first in range(0, p, COLUMNS):
-        last = min(first + COLUMNS, p)
-        for n in range(out.shape[0]):
-            for j in range(first, last):
-                out[n, j] = 0.0
-            for e in range(indptr[n], indptr[n + 1]):
-                w, m = weights[e], nodes[e]
+def mix_block(mixing: Any, Z: Any, first: int, last: int, out: Any) -> None:
+    """out_n <- z_n + sum_m weight_nm (z_m - z_n) on columns first..last-1.
+
+    Written with differences, as sum_m weight_nm z_m would let the nodes' mean drift: in floating
+    point the weights do not sum to one, and over many iterations that bias is what one sees.
+    """
+    indptr, nodes, weights = mixing
+    for n in range(out.shape[0]):
+        out[n, first:last] = Z[n, first:last]
+        for e in range(indptr[n], indptr[n + 1]):
+            w, m = weights[e], nodes[e]
+            if m != n:
                 for j in range(first, last):
-                    out[n, j] += w * Z[m, j]
+                    out[n, j] += w * (Z[m, j] - Z[n, j])
+
+
+@njit(cache=True)
+def mix_rows(mixing: Any, Z: Any, out: Any) -> None:
+    """out <- W~ Z."""
+    for first in range(0, Z.shape[1], COLUMNS):
+        mix_block(mixing, Z, first, min(first + COLUMNS, Z.shape[1]), out)

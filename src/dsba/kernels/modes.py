@@ -29,9 +29,8 @@ from numba import njit
 from dsba.kernels.dense import sample_delta
 from dsba.kernels.lanes import move_modes, padded, prefetch, read_modes
 
-GAPS = 1024  # gaps tabulated one by one, and again in multiples of GAPS
-AHEAD = 4  # columns asked for before they are needed
-LINE = 8  # doubles in a cache line
+GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
+AHEAD = 8  # columns asked for before they are needed
 
 
 class ModePlan(NamedTuple):
@@ -51,19 +50,26 @@ class ModePlan(NamedTuple):
 def _powers(w: Any, kappa: Any, r: float) -> Any:
     """P and Q of the powers 0..GAPS-1 of M, and of M^GAPS (level, gap, P or Q, mode)."""
     w, kappa = w.astype(np.longdouble), kappa.astype(np.longdouble)
-    M = np.array([[1 - r * (1 - w), np.full_like(w, r)], [-kappa * r * (1 - w), kappa * r]])
-    table = np.empty((2, GAPS, 2, w.size))
-    for level in range(2):
-        power = np.array([[np.ones_like(w), np.zeros_like(w)], [np.zeros_like(w), np.ones_like(w)]])
-        for gap in range(GAPS):
-            table[level, gap] = power[0]
-            power = np.einsum("abm,bcm->acm", power, M)
-        M = power
-    return table
+    M = np.array([[1 - r * (1 - w), np.full_like(w, r)], [-kappa * r * (1 - w), kappa * r]])[None]
+    levels = []
+    for _ in range(2):
+        one, zero = np.ones_like(w), np.zeros_like(w)
+        powers = np.array([[[one, zero], [zero, one]]])
+        while len(powers) < GAPS:  # powers n..2n-1 are powers 0..n-1 times M^n
+            powers = np.concatenate([powers, np.einsum("gabm,hbcm->gacm", powers, M)])
+            M = np.einsum("gabm,gbcm->gacm", M, M)
+        levels.append(powers[:, 0])
+    return np.array(levels, dtype=np.float64)
 
 
 def plan_modes(
-    indices: Any, n_columns: int, n_regular: int, eigenvalues: Any, eigenvectors: Any, alpha_lam: float, backward: bool
+    indices: Any,
+    n_columns: int,
+    n_regular: int,
+    eigenvalues: Any,
+    eigenvectors: Any,
+    alpha_lam: float,
+    backward: bool,
 ) -> ModePlan:
     """Tables for one step size and topology; ``backward`` chooses DSBA's recursion, else DSA's."""
     n_nodes = eigenvalues.size
@@ -88,29 +94,33 @@ def plan_modes(
 def _leap(plan: Any, state: Any, at: int, group: int, gap: int) -> int:
     """Move a column by multiples of GAPS until fewer than GAPS iterations remain; returns those."""
     width = plan.basis.shape[1]
-    still = np.zeros(width)
+    powers, c1, still = plan.powers.reshape(-1), plan.c1.reshape(-1), np.zeros(2 * width)
     while gap >= GAPS:
         leaps = min(gap // GAPS, GAPS - 1)
         power = ((group * 2 + 1) * GAPS + leaps) * 2 * width
-        move_modes(state, at, plan.powers.reshape(-1), power, plan.c1[group], plan.c2[group], still, still, 0.0, width)
+        move_modes(state, at, powers, power, c1, still, still, group * width, plan.c2[group], 0.0, width)
         gap -= leaps * GAPS
     return gap
 
 
 @njit(cache=True)
-def _read_sample(plan: Any, indptr: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any) -> None:
+def _read_sample(
+    plan: Any, indptr: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any
+) -> None:
     """b <- A_i z_n at iteration ``time``, without storing the columns' way there."""
     width = plan.basis.shape[1]
     state, powers, basis = modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
-    last = plan.indices.size - 1
+    indices, n_regular = plan.indices, plan.n_regular
+    last = indices.size - 1
     for c in range(b.size):
         total = 0.0
         for e in range(indptr[row + c], indptr[row + c + 1]):
-            soon = plan.indices[min(e + AHEAD, last)] * 2 * width
-            for line in range(0, 2 * width, LINE):
-                prefetch(state, soon + line)
-            j = plan.indices[e]
-            group = 0 if j < plan.n_regular else 1
+            soon = indices[min(e + AHEAD, last)] * 2 * width
+            prefetch(state, soon)  # three cache lines hold twelve modes; hardware fetches what follows
+            prefetch(state, soon + 8)
+            prefetch(state, soon + 16)
+            j = indices[e]
+            group = 0 if j < n_regular else 1
             gap = time - stamp[j]
             if gap >= GAPS:
                 gap = _leap(plan, state, j * 2 * width, group, gap)
@@ -122,23 +132,32 @@ def _read_sample(plan: Any, indptr: Any, data: Any, modes: Any, stamp: Any, time
 
 @njit(cache=True)
 def _inject_sample(
-    plan: Any, indptr: Any, data: Any, modes: Any, stamp: Any, time: int, row: int, delta: Any, dz: Any, dv: Any
+    plan: Any,
+    indptr: Any,
+    data: Any,
+    modes: Any,
+    stamp: Any,
+    time: int,
+    row: int,
+    delta: Any,
+    dz: Any,
+    dv: Any,
 ) -> None:
     """Move the sample's columns to ``time`` and add A_i' delta times dz, dv (one row per group)."""
     width = plan.basis.shape[1]
-    state, powers = modes.reshape(-1), plan.powers.reshape(-1)
+    state, powers, c1 = modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
+    indices, n_regular, c2 = plan.indices, plan.n_regular, plan.c2
+    flat_dz, flat_dv = dz.reshape(-1), dv.reshape(-1)
     for c in range(delta.size):
         for e in range(indptr[row + c], indptr[row + c + 1]):
-            j = plan.indices[e]
-            group = 0 if j < plan.n_regular else 1
+            j = indices[e]
+            group = 0 if j < n_regular else 1
             gap = time - stamp[j]
             if gap >= GAPS:
                 gap = _leap(plan, state, j * 2 * width, group, gap)
             power = (group * 2 * GAPS + gap) * 2 * width
             x = delta[c] * data[e]
-            move_modes(
-                state, j * 2 * width, powers, power, plan.c1[group], plan.c2[group], dz[group], dv[group], x, width
-            )
+            move_modes(state, j * 2 * width, powers, power, c1, flat_dz, flat_dv, group * width, c2[group], x, width)
             stamp[j] = time
 
 
@@ -177,18 +196,17 @@ def advance_modes(
 def rows_from_modes(plan: Any, modes: Any, stamp: Any, time: int, Z: Any) -> None:
     """Z <- the nodes' iterates at ``time``; the state stays as it is."""
     n_nodes, width = plan.basis.shape
-    powers = plan.powers.reshape(-1)
-    column, still = np.empty(2 * width), np.zeros(width)
+    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
+    column, still = np.empty(2 * width), np.zeros(2 * width)
     for j in range(Z.shape[1]):
         at = plan.position[j]
         column[:] = modes[at].reshape(-1)
         group = 0 if at < plan.n_regular else 1
         gap = _leap(plan, column, 0, group, time - stamp[at])
         power = (group * 2 * GAPS + gap) * 2 * width
-        move_modes(column, 0, powers, power, plan.c1[group], plan.c2[group], still, still, 0.0, width)
+        move_modes(column, 0, powers, power, c1, still, still, group * width, plan.c2[group], 0.0, width)
         for n in range(n_nodes):
             total = 0.0
             for m in range(n_nodes):
                 total += plan.basis[n, m] * column[m]
             Z[n, j] = total
-

@@ -21,7 +21,7 @@ class Simulator:
 
     def mix(self, Z: Array) -> Array:
         out = np.empty_like(Z)
-        mix_rows(*self.mixing_rows, Z, out)
+        mix_rows(self.mixing_rows, Z, out)
         self.tally(1, Z.shape[1])
         return out
 

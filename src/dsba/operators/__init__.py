@@ -39,6 +39,15 @@ def get(operator: str | Operator) -> Operator:
 
 
 __all__ = [
-    "AUC", "REGISTRY", "Huber", "Logistic", "Operator", "Poisson", "Ridge", "ScalarOperator", "SquaredHinge",
-    "get", "names",
+    "AUC",
+    "REGISTRY",
+    "Huber",
+    "Logistic",
+    "Operator",
+    "Poisson",
+    "Ridge",
+    "ScalarOperator",
+    "SquaredHinge",
+    "get",
+    "names",
 ]

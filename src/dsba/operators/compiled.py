@@ -74,7 +74,7 @@ def operator_type(cls: type[Operator]) -> OperatorType:
 
 @typeof_impl.register(Operator)
 def _typeof(value: Operator, context: Any) -> OperatorType:
-    return operator_type(type(value))
+    return operator_type(type(value))  # type: ignore[arg-type]
 
 
 @register_model(OperatorType)

@@ -1,0 +1,94 @@
+"""Checkpoints: plain .npz files (no pickle), written atomically, read with suspicion."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import CheckpointError, InputError
+
+FORMAT = "dsba-checkpoint-1"
+HEADER = "header"
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def save(path: Path, run: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write under a temporary name, then rename: the file at ``path`` is always a whole one."""
+    header = json.dumps({"format": FORMAT, "run": run}).encode()
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name + ".", delete=False) as file:
+            temporary = file.name
+            np.savez(file, **{HEADER: np.frombuffer(header, np.uint8)}, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"cannot write the checkpoint {path}: {error.strerror or error}.") from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def require_writable(path: Path) -> None:
+    """An error now rather than after the first pass, if ``path`` cannot be written."""
+    if path.is_dir():
+        raise InputError(f"the checkpoint must be a file, {path} is a folder.")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write the checkpoint {path}: its folder is missing or not writable.")
+
+
+def load(path: Path, run: Mapping[str, Any]) -> Arrays:
+    """The arrays of a checkpoint that belongs to ``run``; refused with the reason otherwise."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop(HEADER).tobytes())
+        found = header["run"] if header["format"] == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise CheckpointError(
+            f"{path} is not a whole dsba checkpoint ({error}); move it away to start anew."
+        ) from error
+    if found is None:
+        raise CheckpointError(f"{path} has format {header['format']!r}, this version reads {FORMAT!r}.")
+    for name, wanted in run.items():
+        if found.get(name) != wanted:
+            raise CheckpointError(
+                f"{path} belongs to another run: its {name} is {_short(found.get(name))}, this run's {_short(wanted)}."
+            )
+    return arrays
+
+
+def state_arrays(state: Any) -> Arrays:
+    """What of a state must be kept: every field not marked static."""
+    return {f"state.{f.name}": np.asarray(getattr(state, f.name)) for f in _kept(state)}
+
+
+def restored(state: Any, arrays: Arrays) -> Any:
+    """The freshly initialised ``state`` with the kept fields put in."""
+    values: dict[str, Any] = {}
+    for f in _kept(state):
+        now, kept = getattr(state, f.name), arrays.get(f"state.{f.name}")
+        if kept is None or kept.shape != np.shape(now) or kept.dtype != np.asarray(now).dtype:
+            raise CheckpointError(f"the checkpoint's state does not fit this run: field {f.name!r} differs.")
+        values[f.name] = kept if isinstance(now, np.ndarray) else type(now)(kept)
+    return replace(state, **values)
+
+
+def _kept(state: Any) -> list[Any]:
+    return [f for f in fields(state) if not f.metadata.get("static")]
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,362 @@
+"""The one loop: draws samples, advances, records, stops, checkpoints, reports a status."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba import algorithms, checkpoint, sampling
+from dsba._version import __version__
+from dsba.algorithms import Algorithm
+from dsba.errors import InputError
+from dsba.network import Network, Simulator
+from dsba.problem import Problem
+from dsba.progress import Progress
+from dsba.recorder import History, Recorder
+from dsba.reference import optimum
+from dsba.topology import Topology
+
+Array = npt.NDArray[np.float64]
+Callback = Callable[[dict[str, float]], object]
+
+DIVERGED_AT = 1e6  # relative residual; a start at z0 is 1
+CHUNK_SECONDS = 0.2  # how long Ctrl-C and the clock may wait for a kernel
+CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
+
+
+class Status(enum.StrEnum):
+    """How a run ended."""
+
+    CONVERGED = "converged"
+    BUDGET = "budget"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives: one iterate per node, their mean, the history, and how it ended."""
+
+    status: Status
+    message: str
+    Z: Array
+    passes: float
+    seconds: float
+    history: History
+    algorithm: Algorithm
+
+    @property
+    def z(self) -> Array:
+        """The mean of the nodes' iterates."""
+        return self.Z.mean(axis=0)
+
+    @property
+    def step_size(self) -> float:
+        assert not isinstance(self.algorithm.step_size, str)
+        return self.algorithm.step_size
+
+    def __repr__(self) -> str:
+        return f"Result({self.status}, {self.algorithm.name}, {self.passes:.4g} passes: {self.message})"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: tolerances first, budgets second; None is no limit."""
+
+    tol: float | None = None
+    gap_tol: float | None = None
+    max_passes: float | None = None
+    max_seconds: float | None = None
+    max_doubles: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and not value >= 0:
+                raise InputError(f"{name} must be a number >= 0 or None, got {value!r}.")
+        if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles)):
+            raise InputError("a run needs a budget: give max_passes, max_seconds or max_doubles.")
+
+    def tolerance_met(self, record: dict[str, float]) -> str | None:
+        for name, limit in (("residual", self.tol), ("gap", self.gap_tol)):
+            if limit is not None and record[name] <= limit:
+                return f"the relative {name} is {record[name]:.3g}, {limit:.3g} was wanted"
+        return None
+
+    def budget_spent(self, record: dict[str, float]) -> str | None:
+        budgets = (
+            ("passes", self.max_passes),
+            ("seconds", self.max_seconds),
+            ("doubles_max", self.max_doubles),
+        )
+        for name, limit in budgets:
+            if limit is not None and record[name] >= limit:
+                return f"the budget of {limit:g} {'DOUBLEs' if name == 'doubles_max' else name} is spent"
+        return None
+
+
+def solve(
+    problem: Problem,
+    topology: Topology,
+    algorithm: str | Algorithm = "dsba",
+    step_size: float | str = "auto",
+    max_passes: float | None = 50,
+    tol: float | None = None,
+    seed: int = 0,
+    reference: bool | npt.ArrayLike | None = None,
+    *,
+    z0: npt.ArrayLike | None = None,
+    gap_tol: float | None = None,
+    max_seconds: float | None = None,
+    max_doubles: float | None = None,
+    record_every: float = 1.0,
+    checkpoint: str | PathLike[str] | None = None,
+    progress: bool = False,
+    callbacks: Sequence[Callback] = (),
+    network: Network | None = None,
+    **options: Any,
+) -> Result:
+    """Run an algorithm on a problem over a network until a tolerance or a budget is met.
+
+    Parameters
+    ----------
+    algorithm : a registered name (options such as ``table="full"`` as further keywords) or an object.
+    step_size : a number or a rule's name; "auto" leaves an algorithm object's own.
+    max_passes, max_seconds, max_doubles : budgets: passes over the data, seconds of the algorithm
+        alone (evaluation excluded), DOUBLEs received at the hottest node.
+    tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap.
+    reference : z*, or True to compute it; without it gap and distance are absent.
+    z0 : the common start, zero by default.
+    record_every : passes between two record points.
+    checkpoint : a file; written at record points, and resumed from if it is there.
+    callbacks : called with each record; a true return value stops the run.
+    """
+    limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles)
+    algorithm = algorithms.get(algorithm, **options)
+    if step_size != "auto":
+        algorithm = replace(algorithm, step_size=step_size)
+    if problem.n_nodes != topology.n_nodes:
+        raise InputError(f"the problem has {problem.n_nodes} nodes, the topology {topology.n_nodes}.")
+    if not (record_every > 0 and math.isfinite(record_every)):
+        raise InputError(f"record_every must be positive, got {record_every!r}.")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InputError(f"seed must be an integer >= 0, got {seed!r}.")
+    algorithm = algorithm.resolved(problem, topology)
+    start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
+    z_star = _reference(reference, problem)
+    if gap_tol is not None and (z_star is None or not problem.has_objective):
+        raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
+    net = Simulator(topology) if network is None else network
+    recorder = Recorder(problem, start, z_star)
+    run = Run(problem, net, algorithm, start, int(seed), recorder, record_every)
+    if checkpoint is not None:
+        run.attach(Path(checkpoint))
+    with Progress(progress, algorithm.name, limits.max_passes) as bar:
+        return run.until(limits, [*callbacks, bar.update])
+
+
+class Run:
+    """An algorithm under way: its state, clock, history and checkpoint file."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        net: Network,
+        algorithm: Algorithm,
+        z0: Array,
+        seed: int,
+        recorder: Recorder,
+        record_every: float,
+    ) -> None:
+        self.problem, self.net, self.algorithm, self.seed = problem, net, algorithm, seed
+        self.recorder, self.record_every = recorder, record_every
+        self.z0 = z0
+        self.history = History()
+        self.seconds = 0.0
+        self.chunk = 1
+        self.path: Path | None = None
+        self.next_write = 0.0
+        self.state = algorithm.init(problem, net, z0)
+
+    def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
+        """Go on until a limit is met; the last iterate is always measured."""
+        self._warm_up()
+        good = self.z0
+        with _interruptible() as interrupted, np.errstate(all="ignore"):
+            while True:
+                Z = self.state.Z
+                record = self._measure(Z)
+                verdict = self._verdict(record, limits)
+                asked = [callback(record) for callback in callbacks]
+                if any(asked) or interrupted.is_set():
+                    verdict = verdict or (Status.INTERRUPTED, "stopped on request")
+                if verdict is None or verdict[0] != Status.DIVERGED:
+                    good = Z
+                if self.state.t == self._record_point(len(self.history)):
+                    self.history.append(record)
+                if verdict:
+                    break
+                self._write_checkpoint()
+                self._advance(limits, interrupted)
+            if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
+                self._write_checkpoint(now=True)
+        return self._result(record, verdict, np.broadcast_to(good, Z.shape))
+
+    def _measure(self, Z: Array) -> dict[str, float]:
+        net = self.net
+        return {
+            "iteration": self.state.t,
+            "passes": self.algorithm.passes(self.state, self.problem),
+            "seconds": self.seconds,
+            "rounds": net.rounds,
+            "doubles_max": float(net.doubles.max()),
+            "bytes_max": float(net.bytes.max()),
+            **self.recorder.measure(Z),
+        }
+
+    def _verdict(self, record: dict[str, float], limits: Limits) -> tuple[Status, str] | None:
+        finite = math.isfinite(record["residual"]) and math.isfinite(record["consensus"])
+        if not finite or record["residual"] > DIVERGED_AT:
+            grown = f"the residual grew {record['residual']:.3g} times" if finite else "values are no longer finite"
+            return Status.DIVERGED, (
+                f"{grown} after {record['passes']:.3g} passes with step_size={self.algorithm.step_size:.6g}; "
+                "try a smaller one (Z is the last good iterate)"
+            )
+        if sentence := limits.tolerance_met(record):
+            return Status.CONVERGED, sentence
+        if sentence := limits.budget_spent(record):
+            return Status.BUDGET, f"{sentence}, the relative residual is {record['residual']:.3g}"
+        return None
+
+    def _advance(self, limits: Limits, interrupted: threading.Event) -> None:
+        """To the next record point, or to where a budget ends."""
+        target = self._record_point(len(self.history))
+        if limits.max_passes is not None:
+            left = limits.max_passes - self.algorithm.passes(self.state, self.problem)
+            target = min(target, self.state.t + max(1, math.ceil(left * self._steps_per_pass - 1e-9)))
+        while self.state.t < target and not interrupted.is_set():
+            if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
+                break
+            samples = sampling.draw(self.seed, self.problem.sizes, self.state.t, min(self.chunk, target - self.state.t))
+            begun = time.perf_counter()
+            self.state = self.algorithm.advance(self.state, self.problem, self.net, samples)
+            spent = time.perf_counter() - begun
+            self.seconds += spent
+            if spent < CHUNK_SECONDS / 2:
+                self.chunk *= 2
+            elif spent > CHUNK_SECONDS:
+                self.chunk = max(1, self.chunk // 2)
+
+    @property
+    def _steps_per_pass(self) -> float:
+        return self.problem.n_samples / self.algorithm.samples_per_step(self.problem)
+
+    def _record_point(self, k: int) -> int:
+        """The iteration of the k-th record."""
+        return max(k, math.ceil(k * self.record_every * self._steps_per_pass - 1e-9))
+
+    def _warm_up(self) -> None:
+        """Compile, or load compiled kernels, before the clock runs."""
+        samples = sampling.draw(self.seed, self.problem.sizes, self.state.t, 1)
+        if type(self.algorithm).advance is not Algorithm.advance:
+            self.algorithm.advance(self.state, self.problem, self.net, samples[:0])
+            return
+        counters = self.net.rounds, self.net.doubles.copy(), self.net.bytes.copy()
+        self.algorithm.step(self.state, self.problem, self.net, samples[0])  # the result is dropped
+        self.net.rounds, self.net.doubles, self.net.bytes = counters
+
+    def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
+        history = History(self.history.to_dict())
+        if len(history) == 0 or history["iteration"][-1] != record["iteration"]:
+            history.append(record)  # an end between two record points; not part of the checkpoint
+        status, message = verdict
+        return Result(status, message, Z, record["passes"], self.seconds, history, self.algorithm)
+
+    # Checkpoints -------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must agree for a checkpoint to be this run's."""
+        return {
+            "program": f"dsba {__version__}",
+            "algorithm": repr(self.algorithm),
+            "problem": self.problem.digest(),
+            "topology": self.net.topology.digest(),
+            "seed": self.seed,
+            "start": hashlib.sha256(self.z0.tobytes()).hexdigest(),
+            "record_every": self.record_every,
+            "columns": sorted(self._measure(np.broadcast_to(self.z0, (self.problem.n_nodes, self.problem.dim)))),
+        }
+
+    def attach(self, path: Path) -> None:
+        """Write checkpoints to ``path``, and go on from the one that is there, if any."""
+        self.path, self._identity = path, self.identity
+        if not path.exists():
+            checkpoint.require_writable(path)
+            return
+        arrays = checkpoint.load(path, self._identity)
+        self.state = checkpoint.restored(self.state, arrays)
+        self.history = History({n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")})
+        self.net.rounds = int(arrays["net.rounds"])
+        self.net.doubles, self.net.bytes = arrays["net.doubles"], arrays["net.bytes"]
+        self.seconds = float(arrays["seconds"])
+
+    def _write_checkpoint(self, now: bool = False) -> None:
+        """At record points, as often as costs a small share of the time; always at the end."""
+        if self.path is None or not (now or time.monotonic() >= self.next_write):
+            return
+        begun = time.monotonic()
+        arrays = checkpoint.state_arrays(self.state)
+        arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
+        arrays |= {"net.rounds": np.asarray(self.net.rounds), "net.doubles": self.net.doubles}
+        arrays |= {"net.bytes": self.net.bytes, "seconds": np.asarray(self.seconds)}
+        checkpoint.save(self.path, self._identity, arrays)
+        ended = time.monotonic()
+        self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
+
+
+@contextmanager
+def _interruptible() -> Iterator[threading.Event]:
+    """Ctrl-C sets the event and the run stops cleanly; a second one is the usual KeyboardInterrupt."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    previous = signal.getsignal(signal.SIGINT)
+
+    def once(signum: int, frame: Any) -> None:
+        event.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _as_point(z: npt.ArrayLike, problem: Problem, name: str) -> Array:
+    point = np.array(z, dtype=np.float64)
+    if point.shape != (problem.dim,) or not np.isfinite(point).all():
+        raise InputError(f"{name} must be {problem.dim} finite numbers, got shape {point.shape}.")
+    return point
+
+
+def _reference(reference: bool | npt.ArrayLike | None, problem: Problem) -> Array | None:
+    if reference is None or reference is False:
+        return None
+    if reference is True:
+        return optimum(problem).z
+    return _as_point(reference, problem, "reference")

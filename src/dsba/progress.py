@@ -1,0 +1,38 @@
+"""A progress bar for one run."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+
+class Progress:
+    """Passes, gap (or residual), DOUBLEs and time left, on a terminal; silent where not wanted."""
+
+    def __init__(self, wanted: bool, name: str, max_passes: float | None) -> None:
+        self.bar: Any = None
+        if wanted:
+            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+            self.bar = Bar(*columns, TimeRemainingColumn())
+            self.task = self.bar.add_task(name, total=max_passes, figures="starting")
+
+    def __enter__(self) -> Self:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def update(self, record: dict[str, float]) -> None:
+        if self.bar is None:
+            return
+        metric = "gap" if "gap" in record else "residual"
+        figures = f"{record['passes']:.1f} passes  {metric} {record[metric]:.1e}  {record['doubles_max']:.2e} DOUBLEs"
+        self.bar.update(self.task, completed=record["passes"], figures=figures)

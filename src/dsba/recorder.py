@@ -1,0 +1,122 @@
+"""What is measured at a record point, and the one format it is kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import InputError
+from dsba.problem import Problem
+
+Array = npt.NDArray[np.float64]
+
+
+class History:
+    """Columns of numbers, one entry per record point. ``history["gap"]`` is an array."""
+
+    def __init__(self, columns: Mapping[str, npt.ArrayLike] | None = None) -> None:
+        self._columns: dict[str, list[float]] = {
+            name: [float(v) for v in np.asarray(values).ravel()] for name, values in (columns or {}).items()
+        }
+
+    def append(self, record: Mapping[str, float]) -> None:
+        """Add one record; every record of a history has the same columns."""
+        if self._columns and set(record) != set(self._columns):
+            raise ValueError(f"record has columns {sorted(record)}, the history {sorted(self._columns)}")
+        for name, value in record.items():
+            self._columns.setdefault(name, []).append(float(value))
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._columns)
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._columns:
+            hint = " Pass reference=True for gap and distance." if name in ("gap", "distance") else ""
+            raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}.{hint}")
+        return np.array(self._columns[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), []))
+
+    def last(self) -> dict[str, float]:
+        """The newest record."""
+        return {name: values[-1] for name, values in self._columns.items()}
+
+    def to_dict(self) -> dict[str, Array]:
+        return {name: self[name] for name in self._columns}
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame (pandas is an optional dependency)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise InputError("to_frame needs pandas: install dsba[frame].") from None
+        return pd.DataFrame(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} records: {', '.join(self._columns)})"
+
+
+class Recorder:
+    """Measures iterates: residual and consensus always, gap and distance where z* is known.
+
+    objective  f(mean z), where the operator is the gradient of one
+    gap        (f(mean z) - f*) / (f(0) - f*)
+    distance   root mean square over nodes of ||z_n - z*||, over ||z*||
+    residual   ||operator(mean z)|| / ||operator(z0)||
+    consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
+    auc        area under the ROC curve of the mean model on all data, for the AUC operator
+    """
+
+    def __init__(self, problem: Problem, z0: Array, reference: Array | None) -> None:
+        self.problem = problem
+        self.z_star = reference
+        self.initial_residual = float(np.linalg.norm(problem.pooled(z0)))
+        self.ranks = type(problem.component).__name__ == "AUC"
+        if reference is not None and problem.has_objective:
+            self.f_star = problem.objective(reference)
+            self.f_range = problem.objective(np.zeros(problem.dim)) - self.f_star
+
+    def measure(self, Z: Array) -> dict[str, float]:
+        """All metrics of the iterates Z (one row per node)."""
+        problem = self.problem
+        mean = Z.mean(axis=0)
+        residual = float(np.linalg.norm(problem.pooled(mean)))
+        record = {
+            "residual": _ratio(residual, self.initial_residual),
+            "consensus": _ratio(_spread(Z, mean), float(np.linalg.norm(mean))),
+        }
+        if problem.has_objective:
+            record["objective"] = problem.objective(mean)
+        if self.z_star is not None:
+            record["distance"] = _ratio(_spread(Z, self.z_star), float(np.linalg.norm(self.z_star)))
+            if problem.has_objective:
+                record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
+        if self.ranks:
+            record["auc"] = _area_under_curve(problem.y, problem.scores(mean))
+        return record
+
+
+def _spread(Z: Array, center: Array) -> float:
+    """Root mean square over the rows of ||z_n - center||, one row at a time to save memory."""
+    return float(np.sqrt(np.mean([np.sum((z - center) ** 2) for z in Z])))
+
+
+def _ratio(value: float, scale: float) -> float:
+    return value / scale if scale > 0 else value
+
+
+def _area_under_curve(y: Array, scores: Array) -> float:
+    from sklearn.metrics import roc_auc_score  # here: importing it takes longer than many runs
+
+    return float(roc_auc_score(y, scores)) if np.isfinite(scores).all() else float("nan")

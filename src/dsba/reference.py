@@ -1,0 +1,259 @@
+"""The certified optimum: z* with the residual that proves it.
+
+All solvers here are Newton's iteration on F(z) = ``problem.pooled(z)``; for a linear operator the
+first step solves the problem and the others are iterative refinement. A Newton system is brought
+to the form
+
+    (B' diag(weights) B + diag(ridge)) x = r,       weights >= 0,  ridge > 0,
+
+which is factorised where one side of B is short and solved by conjugate gradients elsewhere, with
+products with the sparse B only. Whatever happens in here, the residual is computed from
+``problem.pooled`` at the point returned: the certificate does not depend on how z was found.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
+
+from dsba.errors import InputError
+from dsba.kernels import samples as kernel
+from dsba.operators import AUC, ScalarOperator
+from dsba.problem import Problem
+
+Array = npt.NDArray[np.float64]
+Solve = Callable[[Array, float], Array]  # (r, relative accuracy) -> x
+Step = Callable[[Array, Array, float], Array]  # (z, F(z), relative accuracy) -> the change of z
+
+CERTIFIED = 1e-6  # a reference with a larger residual is announced by a warning
+MAX_STEPS = 300
+MAX_CG = 5000
+MAX_TRIALS = 80
+SHORT = 1500  # a side of B short enough to factorise a matrix of that size
+MAX_GRAM = 5e10  # multiplications, were B dense, for which a Gram matrix is still cheap
+NEVER_FLAT = 1e-12  # the least ridge, relative to the largest diagonal entry: no system is singular
+
+
+class Optimum(NamedTuple):
+    """z and ||F(z)|| / ||F(0)||, F the pooled operator with lambda."""
+
+    z: Array
+    residual: float
+
+
+def optimum(problem: Problem, *, tol: float = 1e-13) -> Optimum:
+    """The solution of the pooled problem, to a relative residual of ``tol`` or as near as rounding lets it.
+
+    The residual bounds the error: ||z - z*|| <= residual ||F(0)|| / mu, mu the strong monotonicity
+    (lambda, at least). Where F(0) = 0, z = 0 is the solution and its residual 0.
+    """
+    scale = float(np.linalg.norm(problem.pooled(np.zeros(problem.dim))))
+    if scale == 0.0:
+        return Optimum(np.zeros(problem.dim), 0.0)
+    best = _iterate(problem, scale, tol)
+    if not best.residual <= CERTIFIED:
+        warnings.warn(
+            f"the reference is not certified: its relative residual is {best.residual:.2g}, wanted {tol:.2g}.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return best
+
+
+def _iterate(problem: Problem, scale: float, tol: float) -> Optimum:
+    """z <- z + step from 0, until F(z) is small or stops shrinking; the best point seen."""
+    step, linear = _stepper(problem)
+    z = np.zeros(problem.dim)
+    best, stalled = Optimum(z, math.inf), 0
+    for _ in range(MAX_STEPS):
+        F = problem.pooled(z)
+        residual = float(np.linalg.norm(F)) / scale
+        if not math.isfinite(residual):
+            break
+        stalled = 0 if residual < 0.5 * best.residual else stalled + 1
+        if residual < best.residual:
+            best = Optimum(z, residual)
+        # Far from the solution the objective falls while F may grow; near it, no progress is rounding.
+        if residual <= tol or stalled > (3 if best.residual < 1e-10 else 40):
+            break
+        enough = 0.5 * tol / residual
+        z = z + step(z, F, enough if linear else max(enough, min(0.1, residual)))
+    return best
+
+
+def _stepper(problem: Problem) -> tuple[Step, bool]:
+    """The Newton step for the problem's operator, and whether that operator is linear."""
+    component = problem.component
+    if isinstance(component, ScalarOperator):
+        linear = component.lipschitz == component.monotonicity
+        return (_linear_step if linear else _newton_step)(problem), linear
+    if isinstance(component, AUC):
+        return _auc_step(problem, component), True
+    raise InputError(
+        f"no reference solver for {type(component).__name__}: it needs a ScalarOperator (with a slope) or AUC; "
+        "compute the solution yourself and give it as the reference."
+    )
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+def _linear_step(problem: Problem) -> Step:
+    """dz = -J^-1 F with the constant J = slope A'A/Q + Lambda, factorised once."""
+    solve = _solver(problem.A, _slopes(problem, np.zeros(problem.dim)) / problem.n_samples, problem.lam_diag)
+    return lambda z, F, accuracy: -solve(F, accuracy)
+
+
+def _newton_step(problem: Problem) -> Step:
+    """dz = -t J^-1 F with J = A' diag(g') A/Q + Lambda and t from a line search.
+
+    g' is raised by ``accuracy`` times its bound. So J is as invertible as the data allows even where
+    all g' vanish (Huber far from the labels, squared hinge beyond the margin), and the error made is
+    of the order of the linear solver's, which leaves convergence superlinear.
+    """
+    bound = problem.component.lipschitz  # type: ignore[attr-defined]
+
+    def step(z: Array, F: Array, accuracy: float) -> Array:
+        slopes = _slopes(problem, z)
+        raised = accuracy * (bound if math.isfinite(bound) else slopes.mean() or 1.0)
+        solve = _solver(problem.A, (slopes + raised) / problem.n_samples, problem.lam_diag)
+        d = -solve(F, accuracy)
+        return _line_search(problem, z, d) * d
+
+    return step
+
+
+def _auc_step(problem: Problem, component: AUC) -> Step:
+    """Eliminate theta, and the saddle point is a least-squares problem in v = (w, a, b).
+
+    With b_i = x_i - e_a or x_i - e_b, c the coupling of w with theta (antisymmetric) and T theta's
+    own coefficient, J (v, theta) = -F reads
+
+        (sum_i c_i b_i b_i' / Q + Lambda) v + c theta = -F_v,      -c'v + T theta = -F_theta.
+
+    So (sum_i c_i b_i b_i' / Q + c c'/T + Lambda) v = -F_v + c F_theta / T: positive definite, c one
+    row more. theta keeps a row and column of its own that nothing else meets.
+    """
+    J, Q = component.jacobians(problem.y), problem.n_samples
+    x, shift = problem.A[0::3], problem.A[1::3]
+    c = x.T @ J[:, 0, 2] / Q
+    T = J[0, 2, 2] + problem.lam_diag[-1]
+    ridge = np.append(problem.lam_diag[:-1], 1.0)
+    B = sp.vstack([x - shift, sp.csr_array(c[None, :])], format="csr")
+    solve = _solver(B, np.append(J[:, 0, 0] / Q, 1.0 / T), ridge)
+
+    def step(z: Array, F: Array, accuracy: float) -> Array:
+        r = c * (F[-1] / T) - F
+        r[-1] = 0.0
+        d = solve(r, accuracy)
+        d[-1] = (c @ d - F[-1]) / T
+        return d
+
+    return step
+
+
+def _slopes(problem: Problem, z: Array) -> Array:
+    slopes = np.empty(problem.n_samples)
+    kernel.slope_all(problem.component, problem.scores(z), problem.y, slopes)
+    return slopes
+
+
+def _line_search(problem: Problem, z: Array, d: Array) -> float:
+    """A step t near the minimum along d, by the sign of m(t) = d'F(z + t d) alone.
+
+    A monotone scalar g is the slope of a convex loss whether or not the operator gives it, so m
+    increases from m(0) < 0 and is enough to bracket the minimum; unlike the loss it does not drown
+    in rounding near the solution. u = A z moves along a line too: a trial costs O(Q).
+    """
+    u, v = problem.scores(z), problem.scores(d)
+    G = np.empty((u.size, 1))
+    along, curvature = (problem.lam_diag * z) @ d, (problem.lam_diag * d) @ d
+
+    def m(t: float) -> tuple[float, float]:
+        """m(t), and how much of it may be rounding."""
+        kernel.forward_all(problem.component, (u + t * v)[:, None], problem.y, G)
+        terms = G[:, 0] * v / u.size
+        return terms.sum() + along + t * curvature, 1e-15 * np.abs(terms).sum()
+
+    t, low, high = 1.0, 0.0, math.inf
+    with np.errstate(over="ignore", invalid="ignore"):  # a trial too far may overflow: it is shortened
+        first = abs(m(0.0)[0])
+        for _ in range(MAX_TRIALS):
+            slope, noise = m(t)
+            if slope < -0.25 * first - noise:
+                low = t
+            elif slope <= 0.1 * first + noise < math.inf:
+                return t
+            else:
+                high = t
+            t = 4.0 * t if high == math.inf else 0.5 * (low + high)
+    return low
+
+
+# Linear systems ----------------------------------------------------------------------------------
+
+
+def _solver(B: Any, weights: Array, ridge: Array) -> Solve:
+    """Solves (B' diag(weights) B + diag(ridge)) x = r in the cheapest of three ways."""
+    squares = sp.csr_array((B.data**2, B.indices, B.indptr), shape=B.shape)
+    diagonal = squares.T @ weights
+    top = diagonal.max()
+    ridge = np.maximum(ridge, NEVER_FLAT * top if top > 0.0 else 1.0)
+    rows, columns = B.shape
+    short = min(rows, columns)
+    if short > SHORT or rows * columns * short > MAX_GRAM:
+        return _conjugate_gradients(B, weights, ridge, diagonal)
+    try:
+        # The short-row form subtracts numbers of size 1/ridge: not for a tiny ridge.
+        if columns > SHORT and ridge.min() > 1e-9 * top:
+            return _factorised_rows(B, weights, ridge)
+        if columns <= SHORT:
+            return _factorised_columns(B, weights, ridge)
+    except np.linalg.LinAlgError:  # not positive definite in floating point
+        pass
+    return _conjugate_gradients(B, weights, ridge, diagonal)
+
+
+def _factorised_columns(B: Any, weights: Array, ridge: Array) -> Solve:
+    H = _gram(_scaled(B, np.sqrt(weights)).T)
+    H[np.diag_indices_from(H)] += ridge
+    factor = scipy.linalg.cho_factor(H, overwrite_a=True)
+    return lambda r, accuracy: scipy.linalg.cho_solve(factor, r)
+
+
+def _factorised_rows(B: Any, weights: Array, ridge: Array) -> Solve:
+    """x = D^-1 (r - C'(I + C D^-1 C')^-1 C D^-1 r),  C = diag(weights)^1/2 B,  D = diag(ridge)."""
+    C = _scaled(B, np.sqrt(weights))
+    K = _gram(C @ sp.diags_array(1.0 / np.sqrt(ridge)))
+    K[np.diag_indices_from(K)] += 1.0
+    factor = scipy.linalg.cho_factor(K, overwrite_a=True)
+    return lambda r, accuracy: (r - C.T @ scipy.linalg.cho_solve(factor, C @ (r / ridge))) / ridge
+
+
+def _conjugate_gradients(B: Any, weights: Array, ridge: Array, diagonal: Array) -> Solve:
+    """Jacobi-preconditioned; a solve cut short at MAX_CG is still a descent direction."""
+    transposed, shape = B.T, (ridge.size, ridge.size)
+    H = scipy.sparse.linalg.LinearOperator(shape, lambda x: transposed @ (weights * (B @ x)) + ridge * x, dtype=float)
+    inverse = 1.0 / (diagonal + ridge)
+    M = scipy.sparse.linalg.LinearOperator(shape, lambda x: inverse * x, dtype=float)
+    return lambda r, accuracy: scipy.sparse.linalg.cg(H, r, rtol=accuracy, atol=0.0, maxiter=MAX_CG, M=M)[0]
+
+
+def _scaled(B: Any, factors: Array) -> Any:
+    return sp.diags_array(factors).tocsr() @ B
+
+
+def _gram(C: Any) -> Array:
+    """C C', dense."""
+    if C.nnz > 0.1 * C.shape[0] * C.shape[1]:
+        C = C.toarray()
+        return C @ C.T
+    return (C @ C.T).toarray()

@@ -1,0 +1,50 @@
+"""Shared small problems. Compiled kernels are kept in .cache, keyed by the sources they come from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def _key() -> str:
+    digest = hashlib.sha256()
+    for folder in ("kernels", "operators"):
+        for path in sorted((ROOT / "src" / "dsba" / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba" / _key()))
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+import dsba  # noqa: E402
+
+OPERATORS = dsba.operators.names()
+
+
+def make_data(operator: str, rows: int = 60, columns: int = 12, density: float = 0.5, seed: int = 0):
+    """Small random data with labels of the kind the operator wants."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, columns)) * (rng.random((rows, columns)) < density)
+    score = X @ rng.normal(size=columns) + 0.3 * rng.normal(size=rows)
+    kind = dsba.operators.get(operator).labels
+    if kind == "binary":
+        return X, np.where(score > 0.3, 1, -1)
+    return X, rng.poisson(np.exp(np.clip(score, -2, 2))).astype(float) if kind == "count" else score
+
+
+def make_problem(operator: str = "logistic", n_nodes: int = 4, lam: float = 0.05, seed: int = 0, **options):
+    """A small well-conditioned problem."""
+    X, y = make_data(operator, seed=seed)
+    return dsba.Problem.from_arrays(X, y, operator, n_nodes=n_nodes, lam=lam, seed=seed, **options)
+
+
+@pytest.fixture(scope="session")
+def unequal():
+    """Nodes of 60 rows for four nodes: 2, 5, 10 and 43 rows."""
+    return np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
