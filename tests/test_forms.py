@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dsba
 from dsba import sampling
+from dsba.kernels.modes import GAPS, plan_modes, rows_from_modes
 from dsba.network import Simulator
 
 
@@ -73,22 +74,42 @@ def test_lazy_equals_step_anywhere(seed, n_nodes, operator, backward, strength, 
     assert relative(lazy.Z, step.Z) < 1e-11
 
 
-def test_gaps_beyond_the_tables(monkeypatch):
-    """A column that nobody visits for longer than the tables reach moves by leaps."""
-    X = np.zeros((40, 3))
+def test_a_column_that_nobody_visits_for_long():
+    """Gaps longer than the table of powers: the column moves by leaps and meets the dense form again."""
+    X = np.zeros((40, 2))
     X[:, 0] = np.linspace(0.5, 1.5, 40)
-    X[0, 1] = 1.0  # one sample of node 0 alone: visited about once in twenty iterations
-    X[39, 2] = -1.0
+    X[0, 1] = 1.0  # one sample of node 0 alone
     problem = dsba.Problem.from_arrays(X, X[:, 0], "ridge", n_nodes=2, lam=0.05, split=np.repeat([0, 1], 20))
     topology = dsba.Topology.path(2)
-    samples = sampling.draw(0, problem.sizes, 0, 30_000)
-    samples[100:29_000, :] = np.maximum(samples[100:29_000, :], 1)
-    samples[100:29_000, 1] = np.minimum(samples[100:29_000, 1], 18)
-    z0 = np.array([0.3, -0.7, 0.4])
+    samples = sampling.draw(0, problem.sizes, 0, GAPS + 900)
+    samples[100 : GAPS + 500, 0] = np.maximum(samples[100 : GAPS + 500, 0], 1)
+    assert (samples[GAPS + 500 :, 0] == 0).any()
     for method in (dsba.DSBA, dsba.DSA):
+        z0 = np.array([0.3, -0.7])
         dense, _ = run(method(0.3, form="dense"), problem, topology, z0, samples)
         lazy, _ = run(method(0.3, form="lazy"), problem, topology, z0, samples)
         assert relative(lazy.Z, dense.Z) < 1e-11
+
+
+@pytest.mark.parametrize("gap", [0, 1, 17, GAPS - 1, GAPS, GAPS + 1, 10 * GAPS + 5, 3 * GAPS**2 + 7])
+@pytest.mark.parametrize("backward", [True, False])
+def test_powers_of_the_recursion(gap, backward):
+    """Any gap equals the matrix power in extended precision, with and without lambda."""
+    w, alpha_lam = np.array([1.0, 0.7, 0.0]), 1e-4
+    plan = plan_modes(np.zeros(2, np.int32), 2, 1, w, np.eye(3), alpha_lam, backward)
+    modes = np.zeros((2, 2, plan.basis.shape[1]))
+    modes[:, :, :3] = np.random.default_rng(0).normal(size=(2, 2, 3))
+    out = np.empty((3, 2))
+    rows_from_modes(plan, modes, np.zeros(2, np.int64), gap, out)
+    for column, x in enumerate((alpha_lam, 0.0)):
+        for m in range(3):
+            r, kappa = (1 / (1 + np.longdouble(x)), w[m]) if backward else (np.longdouble(1), w[m] - np.longdouble(x))
+            M = np.array([[1 - r * (1 - w[m]), r], [-kappa * r * (1 - w[m]), kappa * r]])
+            power, k = np.eye(2, dtype=np.longdouble), gap
+            while k:
+                power, M, k = (power @ M if k & 1 else power), M @ M, k >> 1
+            terms = power[0] * modes[column, :, m]
+            assert abs(out[m, column] - terms.sum()) <= 1e-14 * np.abs(terms).sum() + 1e-16
 
 
 def test_mixing_down_to_minus_identity():

@@ -192,9 +192,7 @@ def test_disconnected_graphs_list_their_components():
     with pytest.raises(InputError, match=r"not connected; its 3 components: \{0, 1\}, \{2\}, \{3, 4\}\."):
         Topology.from_edges([(0, 1), (3, 4)])
     many = [(n, n + 1) for n in range(20)]
-    expected = (
-        r"its 10 components: \{0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\}, \{21\}, \{22\}, \{23\}, \{24\}, \.\.\."
-    )
+    expected = r"its 10 components: \{0, 1, 2, 3, 4, 5, 6, 7, \.\.\.\}, \{21\}, \{22\}, \{23\}, \{24\}, \.\.\."
     with pytest.raises(InputError, match=expected):
         Topology.from_edges(many, n_nodes=30)
 

@@ -47,9 +47,13 @@ class ModePlan(NamedTuple):
     r: npt.NDArray[np.float64]
 
 
-def _powers(w: Any, kappa: Any, r: float) -> Any:
-    """P and Q of the powers 0..GAPS-1 of M, and of M^GAPS (level, gap, P or Q, mode)."""
-    w, kappa = w.astype(np.longdouble), kappa.astype(np.longdouble)
+def _powers(w: Any, alpha_lam: float, backward: bool) -> Any:
+    """P and Q of the powers 0..GAPS-1 of M, and of M^GAPS (level, gap, P or Q, mode).
+
+    In extended precision throughout: a rounded r would be off by gap * 1e-16 in the powers.
+    """
+    w, x = w.astype(np.longdouble), np.longdouble(alpha_lam)
+    r, kappa = (1 / (1 + x), w) if backward else (np.longdouble(1), w - x)
     M = np.array([[1 - r * (1 - w), np.full_like(w, r)], [-kappa * r * (1 - w), kappa * r]])[None]
     levels = []
     for _ in range(2):
@@ -86,7 +90,7 @@ def plan_modes(
     for group in range(2):
         kappa[group, :n_nodes] = eigenvalues if backward else eigenvalues - c2[group]
         c1[group, :n_nodes] = kappa[group, :n_nodes] * (1.0 - eigenvalues)
-        powers[group, ..., :n_nodes] = _powers(eigenvalues, kappa[group, :n_nodes], r[group])
+        powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], backward)
     return ModePlan(position, position.astype(indices.dtype)[indices], n_regular, basis, powers, kappa, c1, c2, r)
 
 

@@ -34,4 +34,5 @@ class Huber(ScalarOperator):
         r = (b - y) / (1.0 + t)
         if abs(r) <= self.delta:
             return (b + t * y) / (1.0 + t)
-        return b - t * self.delta if r > 0.0 else b + t * self.delta
+        # b - t delta, rounded, must not fall back inside, where g differs by t times that rounding
+        return max(b - t * self.delta, y + self.delta) if r > 0.0 else min(b + t * self.delta, y - self.delta)

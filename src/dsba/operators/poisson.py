@@ -20,7 +20,7 @@ class Poisson(ScalarOperator):
     labels: ClassVar[str] = "count"
 
     def value(self, u: float, y: float) -> float:
-        return math.exp(min(u, _LARGEST)) - y * u
+        return math.exp(min(u, _LARGEST)) * (1.0 + max(u - _LARGEST, 0.0)) - y * u
 
     def map(self, u: float, y: float) -> float:
         return math.exp(min(u, _LARGEST)) - y

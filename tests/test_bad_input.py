@@ -1,0 +1,669 @@
+"""Bad input is refused at the edge: what was got, what was wanted, in one line (invariant 8)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import dsba
+from conftest import make_data, make_problem
+
+X, Y = make_data("logistic")
+ROWS, COLUMNS = X.shape
+RING = dsba.Topology.ring(4)
+NAN, INF = math.nan, math.inf
+
+
+def bug(*values, reason):
+    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
+
+
+def problem(X=X, y=Y, operator="logistic", n_nodes=4, **options):
+    return dsba.Problem.from_arrays(X, y, operator, n_nodes=n_nodes, **options)
+
+
+def solve(**options):
+    return dsba.solve(make_problem("logistic"), RING, **{"max_passes": 1, **options})
+
+
+def refusal(call, *args, **options):
+    """The message with which a call is refused, after checking that it is fit for a person."""
+    with pytest.raises(dsba.InputError) as caught:
+        call(*args, **options)
+    message = str(caught.value)
+    assert isinstance(caught.value, ValueError)
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert len(message) < 400
+    return message
+
+
+def with_entry(value, row=7, column=3):
+    spoilt = X.copy()
+    spoilt[row, column] = value
+    return spoilt
+
+
+# Data --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csc_matrix, sp.coo_array, pd.DataFrame])
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_not_finite_data(value, container):
+    message = refusal(problem, container(with_entry(value)))
+    assert "row 7" in message
+    assert "column 3" in message
+    assert str(value) in message
+
+
+def test_not_finite_data_in_a_shard():
+    message = refusal(dsba.Problem, [(X, Y), (with_entry(NAN), Y)])
+    assert "shard 1" in message
+    assert "row 7" in message
+    assert "column 3" in message
+
+
+NUMBERS = "escapes as another error, or is silently taken for numbers"
+
+
+@pytest.mark.parametrize(
+    ("bad", "got"),
+    [
+        (X[0], "(12,)"),
+        (X[None], "(1, 60, 12)"),
+        (3.0, "()"),
+        (None, "()"),
+        (np.array([[1, "a"], [2, None]], object), "object"),
+        bug(np.full((ROWS, 2), "a"), "<U1", reason=NUMBERS),
+        bug(np.full((ROWS, 2), "1"), "<U1", reason=NUMBERS),
+        bug(X * 1j, "complex128", reason=NUMBERS),
+        bug(sp.csr_array(X * 1j), "complex128", reason=NUMBERS),
+        bug(np.zeros((ROWS, 2), "M8[s]"), "datetime64", reason=NUMBERS),
+        bug(np.zeros((ROWS, 2), "m8[s]"), "timedelta64", reason=NUMBERS),
+        bug([[1.0, 2.0], [3.0]], "", reason="a ragged list escapes as NumPy's ValueError"),
+        bug(sp.coo_array(X[0]), "(12,)", reason="a one-dimensional sparse array escapes as an IndexError"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_not_a_matrix_of_numbers(bad, got):
+    assert got in refusal(problem, bad)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_no_columns(container):
+    assert "no columns" in refusal(problem, container(np.zeros((ROWS, 0))))
+
+
+def test_no_rows():
+    assert "0" in refusal(problem, np.zeros((0, 3)), [], n_nodes=1)
+
+
+def forms_of_data():
+    yield "list", X.tolist(), Y.tolist()
+    yield "frame", pd.DataFrame(X), pd.Series(Y, index=np.arange(ROWS)[::-1])
+    yield "named frame", pd.DataFrame(X, columns=[f"c{j}" for j in range(COLUMNS)]), pd.Series(Y).astype("category")
+    yield "sparse frame", pd.DataFrame(X).astype(pd.SparseDtype(float, 0.0)), Y
+    yield "nullable labels", X, pd.Series(Y).astype("Int64")
+    yield "csr_matrix", sp.csr_matrix(X), Y
+    yield "csc_array", sp.csc_array(X), Y
+    yield "coo_array", sp.coo_array(X), Y
+    yield "lil_array", sp.lil_array(X), Y
+    yield "fortran", np.asfortranarray(X), Y
+
+
+@pytest.mark.parametrize(("X_", "y_"), [pytest.param(a, b, id=name) for name, a, b in forms_of_data()])
+def test_the_same_data_in_any_container(X_, y_):
+    assert problem(X_, y_).digest() == problem(X, Y).digest()
+
+
+@pytest.mark.xfail(strict=True, reason="the fingerprint of a problem depends on the integer type of the indices")
+def test_the_same_data_with_wide_indices():
+    wide = sp.csr_array(X)
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    assert problem(wide, Y).digest() == problem(X, Y).digest()
+
+
+def test_numbers_of_any_type():
+    whole = np.round(10 * X)
+    wanted = problem(whole).digest()
+    for other in (whole.astype(int), sp.csr_array(whole.astype(np.int32)), whole.astype(np.float32)):
+        assert problem(other).digest() == wanted
+    assert problem(X != 0).digest() == problem((X != 0).astype(float)).digest()
+
+
+def test_duplicate_and_unsorted_entries_are_summed():
+    rows, columns = np.nonzero(X)
+    values = X[rows, columns]
+    order = np.random.default_rng(0).permutation(2 * rows.size)
+    twice = [np.tile(part, 2)[order] for part in (values / 2, rows, columns)]
+    messy = sp.coo_array((twice[0], (twice[1], twice[2])), shape=X.shape)
+    assert np.allclose(problem(messy).A.toarray(), problem(X).A.toarray(), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        bug(1e200, reason="squares overflow and rows normalised by infinity become zero"),
+        bug(1e-200, reason="squares underflow and rows are not normalised"),
+    ],
+)
+def test_rows_of_any_scale_are_normalised(scale):
+    with np.errstate(all="ignore"):
+        rows = problem(X * scale).A.toarray()
+    assert np.allclose(rows, problem(X).A.toarray(), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("operator", ["ridge", "logistic", "auc"])
+def test_empty_rows_are_harmless(operator):
+    """All-zero rows, stored or not, and a node that has nothing else: solved to the optimum."""
+    X, y = make_data(operator)
+    X[[0, 1, 2, 20, 40, 59]] = 0.0
+    stored = sp.csr_array(X)
+    stored.data[:3] = 0.0
+    nodes = np.repeat([0, 1, 2, 3], [3, 17, 20, 20])
+    for data in (X, stored):
+        empty = dsba.Problem.from_arrays(data, y, operator, lam=0.05, split=nodes)
+        assert np.isfinite(empty.A.data).all()
+        z_star, residual = dsba.optimum(empty)
+        assert residual < 1e-12
+        for algorithm in ("dsba", "dsa"):
+            result = dsba.solve(empty, RING, algorithm, max_passes=3000, tol=1e-11, record_every=20)
+            assert result.status == "converged", result
+            assert np.abs(result.z - z_star).max() < 1e-8
+
+
+def test_all_data_zero():
+    assert "zero" in refusal(dsba.solve, problem(np.zeros_like(X)), RING)
+
+
+# Labels ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", ["logistic", "auc", "squared-hinge"])
+@pytest.mark.parametrize(
+    ("labels", "got"),
+    [
+        (np.arange(ROWS) % 3, "3: 0, 1, 2"),
+        (np.linspace(0, 1, ROWS), "60"),
+        (np.array(["a", "b", "c", "d"] * 15), "a, b, c, d"),
+        (np.ones(ROWS), "1: 1.0"),
+        (["yes"] * ROWS, "yes"),
+        (np.where(Y > 0, 1.0, NAN), "nan"),
+        (np.where(Y > 0, 1.0, INF), "inf"),
+    ],
+)
+def test_labels_not_two_valued(operator, labels, got):
+    assert got in refusal(problem, X, labels, operator)
+
+
+@pytest.mark.parametrize(
+    ("negative", "positive"),
+    [(-1, 1), (0, 1), (1, 2), (-0.5, 7.25), (False, True), ("ham", "spam"), (b"n", b"p"), (3, 200)],
+)
+@pytest.mark.parametrize("kind", ["array", "list", "object", "series"])
+def test_two_values_of_any_kind(negative, positive, kind):
+    values = [positive if y > 0 else negative for y in Y]
+    labels = {
+        "array": np.array(values),
+        "list": values,
+        "object": np.array(values, object),
+        "series": pd.Series(values),
+    }[kind]
+    mapped = problem(X, labels)
+    assert list(mapped.classes) == [negative, positive]
+    assert (mapped.y == problem(X, Y).y).all()
+    assert set(mapped.y) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("bad", [None, "b"], ids=["none", "mixed"])
+@pytest.mark.parametrize("split", ["random", "label"])
+@pytest.mark.xfail(strict=True, reason="labels that cannot be ordered escape as a TypeError")
+def test_labels_without_an_order(bad, split):
+    """Refused with a sentence, or mapped: either is fine, a TypeError is not."""
+    labels = np.array([1 if y > 0 else bad for y in Y], object)
+    try:
+        mapped = problem(X, labels, split=split)
+    except dsba.InputError:
+        return
+    assert len(mapped.classes) == 2
+
+
+@pytest.mark.xfail(strict=True, reason="the pooled labels 1 and '1' of two shards become one class")
+def test_shards_with_labels_of_different_kinds():
+    refusal(dsba.Problem, [(np.eye(2), [1, 1]), (np.eye(2), ["1", "b"])])
+
+
+def test_missing_label():
+    labels = pd.Series([None, *Y[1:]]).astype("Int64")
+    assert "nan" in refusal(problem, X, labels).lower()
+
+
+@pytest.mark.parametrize(
+    ("labels", "got"),
+    [
+        (Y[:-1], "(59,)"),
+        (Y[:, None], "(60, 1)"),
+        (None, "()"),
+        (1.0, "()"),
+        ([], "(0,)"),
+        bug([[1], [1, 2]], "", reason="a ragged list escapes as NumPy's ValueError"),
+    ],
+)
+def test_labels_of_wrong_length(labels, got):
+    assert got in refusal(problem, X, labels)
+
+
+def test_labels_of_wrong_length_in_a_shard():
+    message = refusal(dsba.Problem, [(X, Y), (X[:5], Y[:6])])
+    assert "shard 1" in message
+    assert "(6,)" in message
+
+
+@pytest.mark.parametrize(
+    ("labels", "got"),
+    [
+        (np.where(Y > 0, "a", "b"), "<U1"),
+        (np.array([None] * ROWS), "nan"),
+        (np.where(Y > 0, NAN, 0.0), "nan"),
+        (np.full(ROWS, -INF), "-inf"),
+        bug(Y * 1j, "complex", reason="the imaginary part of labels is silently dropped"),
+        bug(np.zeros(ROWS, "M8[s]"), "datetime64", reason="dates are silently taken for numbers"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_labels_that_are_no_numbers(labels, got):
+    message = refusal(problem, X, labels, "ridge")
+    assert "Ridge" in message
+    assert got in message
+
+
+def test_negative_counts():
+    message = refusal(problem, X, np.arange(ROWS) - 2.0, "poisson")
+    assert "Poisson" in message
+    assert "-2" in message
+
+
+# Nodes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "n_nodes",
+    [
+        0,
+        -3,
+        ROWS + 1,
+        bug(2.5, reason="n_nodes=2.5 is silently cut to 2"),
+        bug("4", reason="escapes as a TypeError"),
+        bug(None, reason="escapes as a TypeError"),
+        bug(True, reason="n_nodes=True is silently taken for 1"),
+        bug(NAN, reason="escapes as another error"),
+    ],
+)
+def test_number_of_nodes(n_nodes):
+    assert repr(n_nodes) in refusal(problem, n_nodes=n_nodes)
+
+
+def test_more_nodes_than_rows_names_both():
+    message = refusal(problem, X[:3], [0, 1, 0], n_nodes=4)
+    assert "3" in message
+    assert "4" in message
+
+
+def test_number_of_nodes_of_any_integer_type():
+    assert problem(n_nodes=np.int32(4)).n_nodes == 4
+
+
+@pytest.mark.parametrize(
+    ("split", "got"),
+    [
+        (np.arange(ROWS) % 3 * 2, "node 1"),
+        ((np.arange(ROWS) % 4) - 1, "(60,)"),
+        (np.arange(10) % 4, "(10,)"),
+        ((np.arange(ROWS) % 4).astype(float), "float64"),
+        (Y > 0, "bool"),
+        (None, "()"),
+        (np.array(["a"] * ROWS), "<U1"),
+        bug(np.where(np.arange(ROWS) == 0, 10**12, 0), "", reason="a huge node number escapes as a MemoryError"),
+    ],
+)
+def test_split_that_is_none(split, got):
+    assert got in refusal(problem, split=split)
+
+
+@pytest.mark.parametrize("kind", [list, pd.Series, np.uint8, np.uint64, np.int32])
+def test_split_of_any_integer_type(kind):
+    nodes = np.arange(ROWS) % 4
+    given = nodes.astype(kind) if isinstance(kind, type) and issubclass(kind, np.integer) else kind(nodes)
+    assert problem(split=given).digest() == problem(split=nodes).digest()
+
+
+def test_empty_node_in_shards():
+    message = refusal(dsba.Problem, [(X, Y), (np.zeros((0, COLUMNS)), [])])
+    assert "node 1" in message
+    assert "[60, 0]" in message
+
+
+@pytest.mark.parametrize(
+    "shards",
+    [
+        [],
+        (),
+        bug(None, reason="escapes as a TypeError"),
+        bug([(X, Y, Y)], reason="a shard that is no pair escapes as a ValueError of unpacking"),
+        bug([5], reason="a shard that is no pair escapes as a TypeError"),
+    ],
+)
+def test_no_shards(shards):
+    assert "shard" in refusal(dsba.Problem, shards)
+
+
+def test_shards_of_different_width():
+    message = refusal(dsba.Problem, [(X, Y), (X[:, :5], Y)])
+    assert "[12, 5]" in message
+
+
+def test_problem_and_topology_of_different_size():
+    message = refusal(dsba.solve, make_problem("ridge"), dsba.Topology.ring(5))
+    assert "4" in message
+    assert "5" in message
+
+
+@pytest.mark.xfail(strict=True, reason="a network of another topology, even of another size, is silently used")
+@pytest.mark.parametrize("topology", [dsba.Topology.ring(5), dsba.Topology.star(4)], ids=["size", "graph"])
+def test_network_of_another_topology(topology):
+    refusal(solve, network=dsba.Simulator(topology))
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        bug(lambda p: (p, None), reason="escapes as an AttributeError"),
+        bug(lambda p: (RING, p), reason="problem and topology swapped escapes as an AttributeError"),
+        bug(lambda p: (None, RING), reason="escapes as an AttributeError"),
+    ],
+)
+def test_problem_and_topology_of_wrong_type(pair):
+    refusal(dsba.solve, *pair(make_problem("ridge")))
+
+
+# The graph ---------------------------------------------------------------------------------------
+
+
+def test_disconnected_graph():
+    message = refusal(dsba.Topology.from_edges, [(0, 1), (2, 3)])
+    assert "{0, 1}" in message
+    assert "{2, 3}" in message
+
+
+@pytest.mark.parametrize(
+    ("W", "got"),
+    [
+        (np.eye(3), "1"),
+        (np.array([[0.5, 0.5, 0], [0.4, 0.1, 0.5], [0, 0.5, 0.5]]), "W["),
+        (np.full((3, 3), 1 / 3), "(0, 2)"),
+        (np.array([[0.5, 0.4, 0], [0.4, 0.1, 0.5], [0, 0.5, 0.5]]), "0.9"),
+        (np.array([[-1.0, 2, 0], [2, -3, 2], [0, 2, -1]]), "eigenvalue"),
+        (np.full((3, 3), NAN), "nan"),
+        (np.eye(4), "(4, 4)"),
+        ("laplace", "laplacian"),
+    ],
+)
+def test_not_a_mixing_matrix(W, got):
+    assert got in refusal(dsba.Topology.path, 3, mixing=W)
+
+
+# Numbers -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lam",
+    [
+        -1.0,
+        -1e-300,
+        NAN,
+        INF,
+        bug("0.1", reason="a string is silently taken for a number"),
+        bug("abc", reason="escapes as float's ValueError"),
+        bug([0.1], reason="escapes as a TypeError"),
+        bug(0.1j, reason="escapes as a TypeError"),
+        bug(True, reason="lam=True is silently taken for 1"),
+    ],
+)
+def test_lambda(lam):
+    message = refusal(problem, lam=lam)
+    assert "lam" in message
+    assert repr(lam) in message
+
+
+@pytest.mark.parametrize("lam", [0, 0.0, 1, np.float32(0.5), np.int64(2)])
+def test_lambda_of_any_number_type(lam):
+    assert problem(lam=lam).lam == float(lam)
+
+
+@pytest.mark.parametrize("algorithm", ["dsba", "dsa"])
+@pytest.mark.parametrize(
+    "step_size",
+    [
+        0,
+        -1,
+        NAN,
+        INF,
+        "fast",
+        "0.1",
+        "",
+        True,
+        None,
+        1j,
+        [0.1],
+        bug(np.array([0.1, 0.2]), reason="compared with 'auto', an array escapes as NumPy's ValueError"),
+    ],
+)
+def test_step_size(step_size, algorithm):
+    message = refusal(solve, step_size=step_size, algorithm=algorithm)
+    assert "step" in message
+    assert str(step_size) in message
+
+
+@pytest.mark.parametrize("step_size", [0, -1.0, NAN, INF, "fast", True, None])
+def test_step_size_of_an_object(step_size):
+    assert str(step_size) in refusal(solve, algorithm=dsba.DSBA(step_size=step_size))
+
+
+@pytest.mark.parametrize(
+    "step_size", [1, np.float32(0.5), np.float64(0.5), bug(np.int64(1), reason="a NumPy integer is refused")]
+)
+def test_step_size_of_any_number_type(step_size):
+    assert solve(step_size=step_size).step_size == float(step_size)
+
+
+BUDGETS = ["max_passes", "max_seconds", "max_doubles", "tol", "gap_tol"]
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+@pytest.mark.parametrize(
+    "value", [-1, -1e-9, NAN, bug("3", reason="escapes as a TypeError"), bug([1.0], reason="escapes as a TypeError")]
+)
+def test_limits(name, value):
+    message = refusal(solve, **{name: value})
+    assert name in message
+    assert repr(value) in message
+
+
+def test_no_limit():
+    message = refusal(solve, max_passes=None, tol=1e-3)
+    assert all(name in message for name in BUDGETS[:3])
+
+
+@pytest.mark.xfail(strict=True, reason="infinity escapes as an OverflowError from the loop")
+def test_an_infinite_limit_is_no_limit():
+    result = solve(max_passes=INF, max_doubles=500)
+    assert result.status == "budget"
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, NAN, INF, bug("1", reason="escapes as a TypeError"), bug(None, reason="escapes as a TypeError")]
+)
+def test_record_every(value):
+    message = refusal(solve, record_every=value)
+    assert "record_every" in message
+    assert repr(value) in message
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", None, True, 2.0, [1]])
+def test_seed(seed):
+    message = refusal(solve, seed=seed)
+    assert "seed" in message
+    assert repr(seed) in message
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a"])
+@pytest.mark.xfail(strict=True, reason="escapes as NumPy's own ValueError or TypeError")
+def test_seed_of_the_split(seed):
+    message = refusal(problem, seed=seed)
+    assert "seed" in message
+    assert repr(seed) in message
+
+
+def test_gap_without_a_reference():
+    assert "reference" in refusal(solve, gap_tol=0.1)
+
+
+def test_gap_without_an_objective():
+    message = refusal(dsba.solve, make_problem("auc"), RING, gap_tol=0.1, reference=True)
+    assert "objective" in message
+
+
+@pytest.mark.parametrize("name", ["z0", "reference"])
+@pytest.mark.parametrize(
+    ("point", "got"),
+    [
+        (np.zeros(3), "(3,)"),
+        (np.zeros((4, COLUMNS)), "(4, 12)"),
+        (7.0, "()"),
+        (np.zeros((COLUMNS, 1)), "(12, 1)"),
+        bug(np.full(COLUMNS, NAN), "nan", reason="the message gives the shape, which is right, and not the NaN"),
+        bug("zero", "zero", reason="escapes as NumPy's ValueError"),
+        bug(np.ones(COLUMNS) * 1j, "complex", reason="the imaginary part is silently dropped"),
+        bug([[1.0], [1.0, 2.0]], "", reason="escapes as NumPy's ValueError"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_points(name, point, got):
+    message = refusal(solve, **{name: point})
+    assert name in message
+    assert got in message
+
+
+@pytest.mark.xfail(strict=True, reason="optimum's own result, a pair, escapes as NumPy's ValueError")
+def test_the_result_of_optimum_as_reference():
+    """Taken for its z, or refused with a sentence."""
+    small = make_problem("logistic")
+    try:
+        result = dsba.solve(small, RING, max_passes=1, reference=dsba.optimum(small))
+    except dsba.InputError:
+        return
+    assert "gap" in result.history
+
+
+@pytest.mark.parametrize("callbacks", [bug(print, reason="escapes as a TypeError"), bug(5, reason="escapes")])
+def test_callbacks_that_are_no_list(callbacks):
+    assert "callbacks" in refusal(solve, callbacks=callbacks)
+
+
+# Names -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "got", "meant"),
+    [
+        ({"operator": "logistik"}, "logistik", "logistic"),
+        ({"operator": "Ridge "}, "Ridge ", "ridge"),
+        ({"operator": "AUC"}, "AUC", "auc"),
+        ({"split": "labels"}, "labels", "label"),
+        ({"regularize": "weight"}, "weight", "weights"),
+    ],
+)
+def test_unknown_names_in_a_problem(options, got, meant):
+    message = refusal(problem, **options)
+    assert repr(got) in message
+    assert f"did you mean {meant!r}?" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "got", "meant"),
+    [
+        ({"algorithm": "dsbaa"}, "dsbaa", "dsba"),
+        ({"algorithm": "DSA"}, "DSA", "dsa"),
+        ({"form": "lasy"}, "lasy", "lazy"),
+        ({"table": "ful"}, "ful", "full"),
+        ({"tabel": "full"}, "tabel", "table"),
+        ({"step_size": "prooved"}, "prooved", "proved"),
+        ({"step_size": "Auto"}, "Auto", "auto"),
+    ],
+)
+def test_unknown_names_in_a_run(options, got, meant):
+    message = refusal(solve, **options)
+    assert repr(got) in message
+    assert f"did you mean {meant!r}?" in message
+
+
+@pytest.mark.parametrize("name", ["xyzzy", 3, None, bug(["ridge"], reason="a list escapes as a TypeError")])
+def test_a_name_near_no_other_lists_the_known(name):
+    message = refusal(problem, operator=name)
+    assert all(known in message for known in dsba.operators.names())
+    message = refusal(solve, algorithm=name)
+    assert all(known in message for known in dsba.algorithms.names())
+
+
+def test_classes_in_place_of_objects():
+    assert "Logistic()" in refusal(problem, operator=dsba.operators.Logistic)
+    assert "DSBA" in refusal(solve, algorithm=dsba.DSBA)
+
+
+def test_options_beside_an_object():
+    assert "table" in refusal(solve, algorithm=dsba.DSBA(), table="full")
+
+
+@pytest.mark.parametrize("option", ["name", "backward"])
+@pytest.mark.xfail(strict=True, reason="class variables are listed as options and escape as a TypeError")
+def test_class_variables_are_no_options(option):
+    message = refusal(solve, **{option: "x"})
+    assert "backward," not in message
+
+
+# Nothing of the caller's is touched ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", ["ridge", "auc"])
+@pytest.mark.parametrize("single", [False, True])
+def test_the_callers_arrays_stay_as_they_are(operator, single):
+    X, y = make_data(operator)
+    messy = sp.csr_array((np.r_[1.0, X.ravel()[1:]], np.tile(np.arange(11, -1, -1), 60), np.arange(61) * 12))
+    for data in (X, sp.csr_array(X), sp.csr_matrix(X), messy, sp.csc_array(X)):
+        parts = [data] if isinstance(data, np.ndarray) else [data.data, data.indices, data.indptr]
+        z0 = np.linspace(0, 1, 12 + 3 * (operator == "auc"))
+        before = [part.copy() for part in (*parts, y, z0)]
+        if single:
+            made = dsba.Problem([(data, y)], operator, 0.05)
+            dsba.solve(made, dsba.Topology.ring(1), max_passes=2, z0=z0, reference=z0)
+        else:
+            made = dsba.Problem.from_arrays(data, y, operator, 4, 0.05)
+            dsba.solve(made, RING, max_passes=2, z0=z0, reference=z0)
+        parts = [data] if isinstance(data, np.ndarray) else [data.data, data.indices, data.indptr]
+        for now, then in zip((*parts, y, z0), before, strict=True):
+            assert now.dtype == then.dtype
+            assert (now == then).all()
+
+
+def test_read_only_arrays_are_enough():
+    X, y = make_data("ridge")
+    z0 = np.zeros(12)
+    for array in (X, y, z0):
+        array.flags.writeable = False
+    made = dsba.Problem.from_arrays(X, y, "ridge", 4)
+    for form in ("step", "dense", "lazy"):
+        assert np.isfinite(dsba.solve(made, RING, max_passes=2, z0=z0, form=form).Z).all()

@@ -1,0 +1,91 @@
+"""Every algorithm reaches the certified optimum, however the data is split (invariants 1 and 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import OPERATORS, make_data, make_problem
+
+import dsba
+
+GRAPHS = ["ring", "star", "path", "random", "complete"]
+METHODS = dsba.algorithms.names()
+
+
+def solved(problem, topology, method, **options):
+    z_star, residual = dsba.optimum(problem)
+    assert residual < 1e-12
+    return dsba.solve(problem, topology, method, max_passes=3000, reference=z_star, tol=1e-13, **options)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("method", METHODS)
+def test_reaches_the_certified_optimum(method, operator, graph, unequal):
+    for split, n_nodes in (("random", 10), (unequal, 4), ("random", 2), ("label", 1)):
+        problem = make_problem(operator, n_nodes, lam=0.1, split=split)
+        topology = dsba.Topology.family(graph, n_nodes)
+        result = solved(problem, topology, method)
+        assert result.history["distance"][-1] < 1e-10, (result, split)
+        assert result.history["consensus"][-1] < 1e-10
+        assert np.abs(result.Z - result.z).max() < 1e-9
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("operator", ["logistic", "auc"])
+def test_the_split_does_not_matter(operator, method, unequal):
+    """The same pooled answer from equal, unequal, sorted-by-label and renumbered nodes."""
+    answers = []
+    for split in ("random", "label", unequal, 3 - unequal):
+        problem = make_problem(operator, 4, lam=0.1, split=split)
+        answers.append(solved(problem, dsba.Topology.path(4), method).z)
+    for other in answers[1:]:
+        assert np.abs(other - answers[0]).max() < 1e-9 * np.abs(answers[0]).max()
+
+
+def test_without_node_weights_the_answer_would_be_another(unequal):
+    """The weights c_n are what makes the pooled answer: with all of them 1 it is off by percents."""
+    problem = make_problem("logistic", 4, lam=0.1, split=unequal)
+    z_star = dsba.optimum(problem).z
+    problem.weight = np.ones_like(problem.weight)
+    result = dsba.solve(problem, dsba.Topology.path(4), step_size=1.0, max_passes=2000)
+    assert np.linalg.norm(result.z - z_star) > 0.03 * np.linalg.norm(z_star)
+
+
+@pytest.mark.parametrize("regularize", ["weights", "all"])
+def test_auc_with_lambda_on_weights_or_on_everything(regularize):
+    problem = make_problem("auc", 4, lam=0.1, regularize=regularize)
+    result = solved(problem, dsba.Topology.ring(4), "dsba")
+    assert result.history["distance"][-1] < 1e-10
+    assert problem.lam_diag[-1] == (0.1 if regularize == "all" else 0.0)
+
+
+def test_auc_uses_the_global_share_of_positives():
+    X, y = make_data("auc")
+    problem = dsba.Problem.from_arrays(X, y, "auc", n_nodes=6, split="label")
+    assert problem.component.p == np.mean(y > 0)
+
+
+@pytest.mark.parametrize("rule", ["auto", "proved", "paper"])
+def test_named_step_sizes_all_converge(rule):
+    problem = make_problem("ridge", 4, lam=0.1)
+    result = dsba.solve(problem, dsba.Topology.ring(4), step_size=rule, max_passes=3000, tol=1e-6)
+    assert result.status == "converged"
+
+
+def test_any_common_start_and_both_tables():
+    problem = make_problem("logistic", 4, lam=0.1)
+    z0 = np.full(problem.dim, 3.0)
+    for table in ("zero", "full"):
+        result = solved(problem, dsba.Topology.ring(4), "dsba", z0=z0, table=table)
+        assert result.history["distance"][-1] < 1e-10
+        assert result.history["distance"][0] > 1.0
+
+
+def test_paper_lambda_on_embedded_data():
+    """lam = 1/(10 Q), N = 10, random graph, automatic step size: a small gap after a few dozen passes."""
+    topology = dsba.Topology.random(10, 0.4, seed=0)
+    for name in ("breast-cancer", "synthetic-text"):
+        problem = dsba.Problem.from_arrays(*dsba.data.load(name), operator="logistic")
+        result = dsba.solve(problem, topology, max_passes=80, reference=True, gap_tol=1e-7)
+        assert result.status == "converged", (name, result)
