@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from conftest import make_data, make_problem
 
 import dsba
-from conftest import make_data, make_problem
 
 X, Y = make_data("logistic")
 ROWS, COLUMNS = X.shape

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import make_data, make_problem
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dsba
-from conftest import make_data, make_problem
 from dsba import checkpoint as store
 
 RING = dsba.Topology.ring(4)

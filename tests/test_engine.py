@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import make_data, make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import dsba
-from conftest import make_data, make_problem
 from dsba.recorder import Recorder
 
 RING = dsba.Topology.ring(4)

@@ -27,7 +27,7 @@ def point_saga(X, y, g, lam, alpha, samples, x):
         v = (x + alpha * (table[i] - table.mean(axis=0))) / (1 + alpha * lam)
         t, a = alpha / (1 + alpha * lam), X[i]
         s, b = a @ a, a @ v
-        u = brentq(lambda u: u - b + t * s * g(u, y[i]), -1e3, 1e3, xtol=1e-15, rtol=1e-15)  # noqa: B023
+        u = brentq(lambda u: u - b + t * s * g(u, y[i]), -50.0, 50.0, xtol=1e-15, rtol=1e-15)  # noqa: B023
         table[i] = g(u, y[i]) * a
         x = v - t * table[i]
     return x

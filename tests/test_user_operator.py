@@ -179,14 +179,12 @@ print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pool
 """
 
 
-@pytest.mark.xfail(strict=True, reason="the fingerprint is of the file as it is now, not of the code that was loaded")
 def test_an_edit_during_a_run_does_not_poison_the_cache(folder):
     (folder / "pooled.py").write_text(POOLED)
     assert run(folder, "pooled.py", "SHARP = 1.0->SHARP = 0.5") == pytest.approx([-1 / np.hypot(1, 1)])
     assert run(folder, "pooled.py") == pytest.approx([-1 / np.hypot(1, 0.5)])
 
 
-@pytest.mark.xfail(strict=True, reason="the fingerprint knows a class's source, not the values it closes over")
 def test_classes_made_by_one_function_are_different_types():
     def make(c):
         @dataclass(frozen=True)
@@ -223,7 +221,6 @@ def test_a_class_without_a_file(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="the fingerprint of a class without a file leaves out the globals it reads")
 def test_a_class_without_a_file_and_a_global(folder):
     for sharp in (1.0, 0.5):
         source = AT_A_PROMPT.replace("SHARP = 1.0", f"SHARP = {sharp}")
@@ -240,7 +237,6 @@ print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pool
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="numba cannot load a cached kernel of a module that cannot be imported by name")
 def test_a_class_whose_module_cannot_be_imported(folder):
     """The first process compiles, the second one finds the kernel and must be able to use it."""
     (folder / "unimportable.py").write_text(UNIMPORTABLE)

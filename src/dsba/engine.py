@@ -65,8 +65,7 @@ class Result:
 
     @property
     def step_size(self) -> float:
-        assert not isinstance(self.algorithm.step_size, str)
-        return self.algorithm.step_size
+        return self.algorithm.alpha
 
     def __repr__(self) -> str:
         return f"Result({self.status}, {self.algorithm.name}, {self.passes:.4g} passes: {self.message})"
@@ -219,6 +218,7 @@ class Run:
         return {
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
+            "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
             "seconds": self.seconds,
             "rounds": net.rounds,
             "doubles_max": float(net.doubles.max()),

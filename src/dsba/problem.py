@@ -9,9 +9,12 @@ c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however t
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,8 @@ from dsba.operators import Operator
 
 Array = npt.NDArray[np.float64]
 SPLITS = ("random", "label")
+PARALLEL_FROM = 100_000  # nonzeros; below, starting threads costs more than it gains
+POWER_ITERATIONS = 40
 
 
 @dataclass(frozen=True)
@@ -176,21 +181,57 @@ class Problem:
 
     # Stacked rows: one row of Z per node -------------------------------------------------------
 
+    def _sweep(self, sweep: Any, *args: Any) -> None:
+        """Call sweep(lo, hi, *args) over all nodes, on all cores where the data is worth it."""
+        if self.A.nnz < PARALLEL_FROM or self.n_nodes == 1:
+            sweep(0, self.n_nodes, *args)
+            return
+        nonzeros = self.A.indptr[self.start * self.k].astype(np.float64)
+        shares = np.linspace(0, nonzeros[-1], (os.cpu_count() or 1) + 1)
+        cuts = np.unique([0, *np.searchsorted(nonzeros, shares[1:-1]), self.n_nodes])
+        with ThreadPoolExecutor(len(cuts) - 1) as pool:
+            for done in [pool.submit(sweep, lo, hi, *args) for lo, hi in pairwise(cuts)]:
+                done.result()
+
     def operator(self, Z: Array) -> Array:
         """Row n: the local operator c_n (1/q_n) sum_i B_i(z_n) + Lambda z_n."""
-        return self.average(self.table(Z)) + self.lam_diag * Z
+        out = np.empty_like(Z)
+        args = (self.component, self.csr, self.y, self.weight, self.start, self.k, Z, out)
+        self._sweep(kernel.operator_rows, *args)
+        return out + self.lam_diag * Z
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""
         out = np.empty((self.n_samples, self.k))
-        kernel.table_rows(self.component, self.csr, self.y, self.start, Z, out)
+        self._sweep(kernel.table_rows, self.component, self.csr, self.y, self.start, Z, out)
+        return out
+
+    def images(self, Z: Array) -> Array:
+        """A_i z_n for every sample i of every node n (Q x k)."""
+        out = np.empty((self.n_samples, self.k))
+        self._sweep(kernel.image_rows, self.csr, self.start, Z, out)
         return out
 
     def average(self, table: Array) -> Array:
         """Row n: c_n (1/q_n) sum_i A_i' table_i."""
         out = np.empty((self.n_nodes, self.dim))
-        kernel.average_rows(self.csr, self.weight, self.start, table, np.ones(self.dim), out)
+        self._sweep(kernel.average_rows, self.csr, self.weight, self.start, table, out)
         return out
+
+    @cached_property
+    def local_smoothness(self) -> Array:
+        """Per node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
+
+        The largest eigenvalue of (c_n/q_n) sum_i h_i A_i' A_i, h_i the slope bounds, by power
+        iteration; five percent more, as that approaches it from below.
+        """
+        h = self.component.planning_slopes(self.y)[:, None]
+        Z = np.random.default_rng(0).normal(size=(self.n_nodes, self.dim))
+        norms = np.linalg.norm(Z, axis=1)
+        for _ in range(POWER_ITERATIONS):
+            Z = self.average(h * self.images(Z / norms[:, None]))
+            norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
+        return 1.05 * norms
 
     # One sample per node -----------------------------------------------------------------------
 
@@ -231,6 +272,11 @@ class Problem:
         s = self.squared_norms()
         L = self.weight * self.component.lipschitz_constants(s, self.y)
         plan = self.weight * self.component.planning_constants(s, self.y)
+        if not np.isfinite(plan).all():
+            raise InputError(
+                f"no step size can be planned for {type(self.component).__name__}: give its class a finite "
+                "'lipschitz' (sup of slope), or its own planning_constants."
+            )
         if not plan.max() > 0:
             raise InputError("the data is all zero: there is nothing to learn from.")
         mu = self.lam if self.lam > 0 else 1.0 / (10 * self.n_samples)

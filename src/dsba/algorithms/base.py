@@ -44,6 +44,10 @@ class Algorithm:
     step_size: float | str = "auto"
 
     name: ClassVar[str] = ""
+    linear: ClassVar[bool] = True
+    """Whether it converges linearly; sublinear methods are tested for their rate instead."""
+    factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
+    """Multiples of the automatic step size worth trying in a comparison."""
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Any:
         """The state before the first iteration, all nodes at ``z0``."""
@@ -66,6 +70,21 @@ class Algorithm:
     def passes(self, s: Any, problem: Problem) -> float:
         """Samples touched so far over samples held."""
         return s.t * self.samples_per_step(problem) / problem.n_samples
+
+    def nominal_passes(self, s: Any, problem: Problem) -> float:
+        """The paper's convention: one pass per iteration, whatever an inner solver really needs."""
+        return self.passes(s, problem)
+
+    def grid(self, problem: Problem, topology: Topology) -> list[Self]:
+        """Variants of the algorithm for tuning, around its automatic step size."""
+        auto = replace(self, step_size="auto").resolved(problem, topology).alpha
+        return [replace(self, step_size=factor * auto) for factor in self.factors]
+
+    @property
+    def alpha(self) -> float:
+        """The step size as a number; the engine resolves a rule's name before anything runs."""
+        assert not isinstance(self.step_size, str)
+        return self.step_size
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """Named step-size rules; "auto" among them."""

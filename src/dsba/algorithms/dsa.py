@@ -29,7 +29,7 @@ class DSA(OneSample):
     backward: ClassVar[bool] = False
 
     def step(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
-        alpha, lam = self._alpha, problem.lam_diag
+        alpha, lam = self.alpha, problem.lam_diag
         ids = problem.start[:-1] + samples
         g = problem.forward(samples, s.Z)
         delta = problem.spread(samples, g - s.phi[ids])

@@ -30,7 +30,7 @@ class DSBA(OneSample):
     backward: ClassVar[bool] = True
 
     def step(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
-        alpha = self._alpha
+        alpha = self.alpha
         ids = problem.start[:-1] + samples
         phi = s.phi[ids]
         # Psi + alpha phi_i less (1 + alpha lam) Z: the lam Z of the docstring cancels

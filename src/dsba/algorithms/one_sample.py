@@ -90,7 +90,7 @@ class OneSample(Algorithm):
             return RowState(rows.copy(), rows.copy(), phi, carry, norms=norms)
         plan = self._plan(problem, net)
         stamp = np.zeros(problem.dim, np.int64)
-        return ModeState(_start_modes(plan, z0, carry, self._alpha), stamp, phi, plan, norms)
+        return ModeState(_start_modes(plan, z0, carry, self.alpha), stamp, phi, plan, norms)
 
     def advance(self, s: Any, problem: Problem, net: Any, samples: Indices) -> RowState | ModeState:
         if isinstance(s, RowState) and s.norms is None:
@@ -98,13 +98,13 @@ class OneSample(Algorithm):
         data = (problem.csr, problem.y, s.norms, problem.weight, problem.start, samples)
         if isinstance(s, ModeState):
             mode_state = (s.plan, s.modes, s.stamp, s.phi, s.t)
-            advance_modes(problem.component, self.backward, self._alpha, *data, *mode_state)
+            advance_modes(problem.component, self.backward, self.alpha, *data, *mode_state)
             s = replace(s, t=s.t + len(samples))
         else:
             s = RowState(s.Z.copy(), s.Z_prev.copy(), s.phi.copy(), s.carry.copy(), s.t + len(samples), s.norms)
             recursion = (self._coefficients(problem.lam), self._coefficients(0.0), problem.n_regular)
             dense = (net.mixing_rows, self._shrink(problem), *recursion, s.Z, s.Z_prev, s.phi, s.carry)
-            advance_dense(problem.component, self.backward, self._alpha, *data, *dense)
+            advance_dense(problem.component, self.backward, self.alpha, *data, *dense)
         net.tally(len(samples), problem.dim)
         return s
 
@@ -114,23 +114,18 @@ class OneSample(Algorithm):
     def passes(self, s: Any, problem: Problem) -> float:
         return super().passes(s, problem) + (self.table == "full")
 
-    @property
-    def _alpha(self) -> float:
-        assert not isinstance(self.step_size, str)
-        return self.step_size
-
     def _coefficients(self, lam: float) -> tuple[float, float]:
         """(r, damp): Z+ = Z + r (W~(2Z - Z_prev) - Z - damp (Z - Z_prev) + ...), without the sample."""
-        x = self._alpha * lam
+        x = self.alpha * lam
         return (1.0 / (1.0 + x), 0.0) if self.backward else (1.0, x)
 
     def _shrink(self, problem: Problem) -> Array:
         """r for every coordinate."""
-        return 1.0 / (1.0 + self._alpha * problem.lam_diag) if self.backward else np.ones(problem.dim)
+        return 1.0 / (1.0 + self.alpha * problem.lam_diag) if self.backward else np.ones(problem.dim)
 
     def _plan(self, problem: Problem, net: Network) -> ModePlan:
         spectrum = (net.topology.eigenvalues, net.topology.eigenvectors)
-        alpha_lam = self._alpha * problem.lam
+        alpha_lam = self.alpha * problem.lam
         return plan_modes(problem.A.indices, problem.dim, problem.n_regular, *spectrum, alpha_lam, self.backward)
 
     def _form(self, problem: Problem, net: Network) -> str:

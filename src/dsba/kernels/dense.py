@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from dsba.kernels.mixing import COLUMNS, mix_block
-from dsba.kernels.samples import add_block, dot_block
+from dsba.kernels.samples import add_block, dot_block, resolve
 
 
 @njit(cache=True)
@@ -21,8 +21,7 @@ def sample_delta(op: Any, backward: bool, b: Any, t: float, s: Any, y: float, ph
     if backward:
         for c in range(phi.size):
             b[c] += t * s[c] * phi[c]
-        op.backward(b, t, s, y, delta)
-        op.forward(delta, y, g)
+        resolve(op, b, t, s, y, delta, g)
     else:
         op.forward(b, y, g)
     for c in range(phi.size):

@@ -31,12 +31,24 @@ def slope_all(op: Any, u: Any, y: Any, out: Any) -> None:
         out[i] = op.slope(u[i], y[i])
 
 
+@njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
+def _dot_run(data: Any, first: int, z: Any, start: int, size: int) -> float:
+    total = 0.0
+    for j in range(size):
+        total += data[first + j] * z[start + j]
+    return total
+
+
 @njit(cache=True)
 def dot_block(indptr: Any, indices: Any, data: Any, row: int, z: Any, out: Any) -> None:
-    """out <- A_i z for the block that starts at ``row``."""
+    """out <- A_i z for the block that starts at ``row``; a row without gaps is read as a dense one."""
     for r in range(out.size):
+        first, end = indptr[row + r], indptr[row + r + 1]
+        if end > first and indices[end - 1] - indices[first] == end - first - 1:
+            out[r] = _dot_run(data, first, z, indices[first], end - first)
+            continue
         total = 0.0
-        for e in range(indptr[row + r], indptr[row + r + 1]):
+        for e in range(first, end):
             total += data[e] * z[indices[e]]
         out[r] = total
 
@@ -68,25 +80,63 @@ def add_block(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: 
 
 
 @njit(cache=True)
-def table_rows(op: Any, A: Any, y: Any, start: Any, Z: Any, out: Any) -> None:
-    """out_i <- g(A_i z_n) for every sample i of every node n."""
+def _add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: float, z: Any) -> None:
+    """z <- z + scale A_i' coef; a row without gaps is added as a dense one."""
+    for c in range(coef.size):
+        x = scale * coef[c]
+        first, end = indptr[row + c], indptr[row + c + 1]
+        if end > first and indices[end - 1] - indices[first] == end - first - 1:
+            start = indices[first]
+            for j in range(end - first):
+                z[start + j] += x * data[first + j]
+            continue
+        for e in range(first, end):
+            z[indices[e]] += x * data[e]
+
+
+@njit(cache=True, nogil=True)
+def table_rows(lo: int, hi: int, op: Any, A: Any, y: Any, start: Any, Z: Any, out: Any) -> None:
+    """out_i <- g(A_i z_n) for every sample i of nodes lo..hi-1."""
     indptr, indices, data = A
     u = np.empty(out.shape[1])
-    for n in range(Z.shape[0]):
+    for n in range(lo, hi):
         for i in range(start[n], start[n + 1]):
             dot_block(indptr, indices, data, i * u.size, Z[n], u)
             op.forward(u, y[i], out[i])
 
 
-@njit(cache=True)
-def average_rows(A: Any, weight: Any, start: Any, table: Any, ones: Any, out: Any) -> None:
-    """out_n <- (1/q_n) sum_i weight_i A_i' table_i over the samples of node n."""
+@njit(cache=True, nogil=True)
+def image_rows(lo: int, hi: int, A: Any, start: Any, Z: Any, out: Any) -> None:
+    """out_i <- A_i z_n for every sample i of nodes lo..hi-1."""
     indptr, indices, data = A
-    for n in range(out.shape[0]):
+    for n in range(lo, hi):
+        for i in range(start[n], start[n + 1]):
+            dot_block(indptr, indices, data, i * out.shape[1], Z[n], out[i])
+
+
+@njit(cache=True, nogil=True)
+def average_rows(lo: int, hi: int, A: Any, weight: Any, start: Any, table: Any, out: Any) -> None:
+    """out_n <- (1/q_n) sum_i weight_i A_i' table_i over the samples of nodes lo..hi-1."""
+    indptr, indices, data = A
+    for n in range(lo, hi):
         out[n] = 0.0
         for i in range(start[n], start[n + 1]):
             scale = weight[i] / (start[n + 1] - start[n])
-            add_block(indptr, indices, data, i * table.shape[1], table[i], scale, ones, out[n])
+            _add_scaled(indptr, indices, data, i * table.shape[1], table[i], scale, out[n])
+
+
+@njit(cache=True, nogil=True)
+def operator_rows(lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, Z: Any, out: Any) -> None:
+    """out_n <- (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the samples of nodes lo..hi-1."""
+    indptr, indices, data = A
+    u, g = np.empty(k), np.empty(k)
+    for n in range(lo, hi):
+        out[n] = 0.0
+        for i in range(start[n], start[n + 1]):
+            dot_block(indptr, indices, data, i * k, Z[n], u)
+            op.forward(u, y[i], g)
+            scale = weight[i] / (start[n + 1] - start[n])
+            _add_scaled(indptr, indices, data, i * k, g, scale, out[n])
 
 
 @njit(cache=True)
@@ -100,6 +150,20 @@ def forward_samples(op: Any, A: Any, y: Any, ids: Any, Z: Any, out: Any) -> None
 
 
 @njit(cache=True)
+def resolve(op: Any, b: Any, t: float, s: Any, y: float, u: Any, g: Any) -> None:
+    """u, g <- the solution of u + t s g(u) = b and g there.
+
+    For a long step, g is read off the equation: g(u) would carry u's rounding times g', and the
+    step multiplies it by t.
+    """
+    op.backward(b, t, s, y, u)
+    op.forward(u, y, g)
+    for c in range(b.size):
+        if t * s[c] > 1.0:
+            g[c] = (b[c] - u[c]) / (t * s[c])
+
+
+@njit(cache=True)
 def backward_samples(op: Any, A: Any, y: Any, ids: Any, t: Any, r: Any, V: Any, out: Any) -> None:
     """v_n <- z with z + t_n diag(r) A_i' g(A_i z) = v_n, and out_n <- g(A_i z), i = ids[n]."""
     indptr, indices, data = A
@@ -109,6 +173,5 @@ def backward_samples(op: Any, A: Any, y: Any, ids: Any, t: Any, r: Any, V: Any, 
         i = ids[n]
         dot_block(indptr, indices, data, i * k, V[n], b)
         norms_block(indptr, indices, data, i * k, r, s)
-        op.backward(b, t[n], s, y[i], u)
-        op.forward(u, y[i], out[n])
+        resolve(op, b, t[n], s, y[i], u, out[n])
         add_block(indptr, indices, data, i * k, out[n], -t[n], r, V[n])

@@ -24,6 +24,10 @@ class Network(Protocol):
         """The owned rows of W~Z: one round, one row from every neighbour."""
         ...
 
+    def laplacian(self, Z: Array) -> Array:
+        """The owned rows of L_G Z, row n: sum over neighbours m of (z_n - z_m). One round."""
+        ...
+
     def tally(self, rounds: int, width: int) -> None:
         """Count rounds that a fused kernel made by itself, one row of ``width`` per neighbour each."""
         ...

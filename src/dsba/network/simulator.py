@@ -25,6 +25,13 @@ class Simulator:
         self.tally(1, Z.shape[1])
         return out
 
+    def laplacian(self, Z: Array) -> Array:
+        out = np.empty_like(Z)
+        indptr, nodes, weights = self.mixing_rows
+        mix_rows((indptr, nodes, np.full_like(weights, -1.0)), Z, out)  # z_n + sum_m (z_n - z_m)
+        self.tally(1, Z.shape[1])
+        return out - Z
+
     def tally(self, rounds: int, width: int) -> None:
         received = rounds * width * self.topology.degrees
         self.rounds += rounds

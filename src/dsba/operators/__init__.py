@@ -33,7 +33,7 @@ def get(operator: str | Operator) -> Operator:
         return operator
     if isinstance(operator, type) and issubclass(operator, Operator):
         raise InputError(f"operator must be an object, got the class {operator.__name__}: write {operator.__name__}().")
-    if operator not in REGISTRY:
+    if not isinstance(operator, str) or operator not in REGISTRY:
         raise unknown_name("operator", operator, REGISTRY)
     return REGISTRY[operator]()
 

@@ -80,6 +80,10 @@ class AUC(Operator):
         J[:, 2, 0], J[:, 2, 2] = sign * c, 2.0 * self.p * (1.0 - self.p)
         return J
 
+    def planning_slopes(self, y: Array) -> Array:
+        positive, negative = np.linalg.norm(self.jacobians(np.array([1.0, -1.0])), ord=2, axis=(1, 2))
+        return np.where(y > 0, positive, negative)
+
     def lipschitz_constants(self, s: Array, y: Array) -> Array:
         root = np.sqrt(s)
         return np.linalg.norm(root[:, :, None] * self.jacobians(y) * root[:, None, :], ord=2, axis=(1, 2))

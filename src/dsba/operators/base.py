@@ -23,6 +23,7 @@ import scipy.sparse as sp
 Array = npt.NDArray[np.float64]
 
 MAX_NEWTON = 200
+LARGEST = 1.7e308
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,12 @@ class Operator:
         """Per sample, a Lipschitz constant of z -> A' g(A z), given s = squared row norms (Q x k)."""
         raise NotImplementedError
 
+    def planning_slopes(self, y: Array) -> Array:
+        """Per sample, a bound on g's Jacobian to plan step sizes with; finite, typical where there is no bound."""
+        raise NotImplementedError
+
     def planning_constants(self, s: Array, y: Array) -> Array:
-        """Constants to plan step sizes with: the Lipschitz ones, or typical ones where those are infinite."""
+        """The Lipschitz constants to plan step sizes with."""
         return self.lipschitz_constants(s, y)
 
 
@@ -96,15 +101,17 @@ class ScalarOperator(Operator):
     def resolvent(self, b: float, t: float, y: float) -> float:
         """u with u + t g(u) = b, for any t >= 0: Newton, kept inside a shrinking bracket.
 
-        As g is increasing, for every c the root lies between c and b - t g(c): take c = 0 and,
-        where g does not overflow there, c = b. A step that leaves the bracket, or does not halve
-        the step before last, is replaced by bisection.
+        As g is increasing, for every c the root lies between c and b - t g(c): take c = 0, y and b.
+        A step that leaves the bracket, or does not halve the step before last, is replaced by
+        bisection.
         """
-        other = b - t * self.map(0.0, y)
-        lo, hi = min(0.0, other), max(0.0, other)
-        other = b - t * self.map(b, y)
-        if math.isfinite(other):
-            lo, hi = max(lo, min(b, other)), min(hi, max(b, other))
+        if t == 0.0:
+            return b
+        lo, hi = -LARGEST, LARGEST
+        for c in (0.0, y, b):
+            other = b - t * self.map(c, y)
+            if not math.isnan(other):
+                lo, hi = max(lo, min(c, other)), min(hi, max(c, other))
         u = min(max(0.0, lo), hi)
         last = before_last = hi - lo
         for _ in range(MAX_NEWTON):
@@ -134,6 +141,12 @@ class ScalarOperator(Operator):
     @property
     def has_loss(self) -> bool:
         return type(self).value is not ScalarOperator.value
+
+    def planning_slopes(self, y: Array) -> Array:
+        return np.full(y.shape, self.lipschitz)
+
+    def planning_constants(self, s: Array, y: Array) -> Array:
+        return np.where(s[:, 0] > 0, self.planning_slopes(y), 0.0) * s[:, 0]
 
     def lipschitz_constants(self, s: Array, y: Array) -> Array:
         return np.where(s[:, 0] > 0, self.lipschitz, 0.0) * s[:, 0]  # an empty row is constant, whatever g

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import cgutils, types
+from numba.core import utils as numba_utils
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
@@ -35,6 +37,10 @@ from dsba.operators.base import Operator
 
 _classes: dict[str, type[Operator]] = {}
 
+# Numba keeps code of modules that cannot be imported by name (runpy, exec) in a module of its own;
+# a second process must find it under the same name to read the cached kernels.
+sys.modules.setdefault(numba_utils._dynamic_modname, numba_utils._dynamic_module)
+
 
 class OperatorType(types.Type):
     """The Numba type of an operator; equal names, equal types, in any process."""
@@ -44,13 +50,29 @@ class OperatorType(types.Type):
         super().__init__(name=name)
 
 
-def _source(cls: type) -> bytes:
-    """What a class's compiled methods depend on: its whole file, or its byte code if it has none."""
-    try:
-        return Path(inspect.getfile(cls)).read_bytes()
-    except (TypeError, OSError):  # defined at a prompt or in a notebook
-        codes = [f.__code__ for f in vars(cls).values() if inspect.isfunction(f)]
-        return repr([(c.co_code, c.co_consts, c.co_names) for c in codes]).encode()
+def _code_facts(function: Any, seen: set[int]) -> list[Any]:
+    """What a loaded function's machine code depends on: its byte code, and the values it refers to.
+
+    The function as it is in memory counts, not its file, which may have been edited since.
+    """
+    function = getattr(function, "py_func", function)  # a helper that is compiled already
+    if id(function) in seen or not inspect.isfunction(function):
+        return [] if inspect.isfunction(function) else [repr(function)]
+    seen.add(id(function))
+    codes, facts = [function.__code__], []
+    for code in codes:  # grows: nested code is among the constants
+        codes += [c for c in code.co_consts if inspect.iscode(c)]
+        facts += [code.co_code, code.co_names, [c for c in code.co_consts if not inspect.iscode(c)]]
+    names = {name for code in codes for name in code.co_names}
+    values = {name: value for name, value in function.__globals__.items() if name in names}
+    values |= inspect.getclosurevars(function).nonlocals
+    return facts + [[name, _code_facts(value, seen)] for name, value in sorted(values.items())]
+
+
+def _class_facts(cls: type) -> list[Any]:
+    seen: set[int] = set()
+    methods = sorted((n, f) for n, f in vars(cls).items() if inspect.isfunction(f))
+    return [cls.__qualname__, [[n, _code_facts(f, seen)] for n, f in methods if not n.startswith("__")]]
 
 
 @cache
@@ -66,7 +88,7 @@ def operator_type(cls: type[Operator]) -> OperatorType:
     """The Numba type of an operator class."""
     digest = hashlib.sha256(_kernel_sources())
     for base in cls.__mro__[:-1]:
-        digest.update(_source(base))
+        digest.update(repr(_class_facts(base)).encode())
     name = f"{cls.__module__}.{cls.__qualname__}<{digest.hexdigest()[:16]}>"
     _classes[name] = cls
     return OperatorType(name, tuple(f.name for f in fields(cls)))

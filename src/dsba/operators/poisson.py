@@ -28,5 +28,5 @@ class Poisson(ScalarOperator):
     def slope(self, u: float, y: float) -> float:
         return math.exp(min(u, _LARGEST))
 
-    def planning_constants(self, s: Array, y: Array) -> Array:
-        return s[:, 0] * np.maximum(y, 1.0)
+    def planning_slopes(self, y: Array) -> Array:
+        return np.maximum(y, 1.0)

@@ -1,0 +1,247 @@
+"""The certified optimum: its residual is true, and independent solvers find the same point."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression, PoissonRegressor
+
+from dsba import operators, reference
+from dsba.errors import InputError
+from dsba.operators import Operator, ScalarOperator
+from dsba.problem import Problem
+from dsba.reference import optimum
+
+LINEAR = ("ridge", "auc")
+SMOOTH = [name for name in operators.names() if name not in LINEAR]
+# rows, columns, density: each way of solving a Newton system has one
+SHAPES = {"tall": (120, 12, 1.0), "wide": (30, 80, 0.2), "dual": (60, 1600, 0.01), "cg": (1700, 1650, 0.005)}
+
+
+def data(name, shape, seed=0):
+    """Sparse rows and labels that fit the operator."""
+    rows, columns, density = SHAPES[shape]
+    rng = np.random.default_rng(seed)
+    X = sp.random_array((rows, columns), density=density, rng=rng, format="csr", data_sampler=rng.standard_normal)
+    u = X @ rng.standard_normal(columns) + 0.3 * rng.standard_normal(rows)
+    labels = {"real": 3.0 * u, "binary": np.where(u > 0, 1, -1), "count": rng.poisson(np.exp(np.clip(u, -3, 3)))}
+    return X, labels[operators.get(name).labels]
+
+
+def problem_of(name, shape, lam=1e-2, **keywords):
+    return Problem.from_arrays(*data(name, shape), name, n_nodes=3, lam=lam, **keywords)
+
+
+def true_residual(problem, z):
+    return np.linalg.norm(problem.pooled(z)) / np.linalg.norm(problem.pooled(np.zeros(problem.dim)))
+
+
+def distance(z, other):
+    return np.linalg.norm(z - other) / np.linalg.norm(other)
+
+
+@pytest.mark.parametrize(
+    ("shape", "lam"), [*((shape, lam) for shape in SHAPES for lam in (1e-2, None)), ("tall", 1e-7), ("wide", 1e-7)]
+)
+@pytest.mark.parametrize("name", operators.names())
+def test_certificate(name, shape, lam):
+    problem = problem_of(name, shape, lam)
+    z, residual = optimum(problem)
+    assert residual == true_residual(problem, z)
+    assert residual <= (1e-13 if name in LINEAR else 1e-12)
+
+
+@pytest.mark.parametrize("name", operators.names())
+def test_dense_rows_not_normalised(name):
+    X, y = data(name, "tall")
+    problem = Problem.from_arrays(5.0 * X.toarray(), y, name, lam=1e-3, normalize=False)
+    assert optimum(problem).residual <= (1e-13 if name in LINEAR else 1e-12)
+
+
+# Theirs and ours ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+def test_ridge_is_least_squares(shape):
+    problem = problem_of("ridge", shape)
+    Q, dim = problem.A.shape
+    stacked = np.vstack([problem.A.toarray() / np.sqrt(Q), np.sqrt(problem.lam) * np.eye(dim)])
+    theirs = np.linalg.lstsq(stacked, np.append(problem.y / np.sqrt(Q), np.zeros(dim)))[0]
+    assert distance(optimum(problem).z, theirs) < 1e-11
+
+
+@pytest.mark.parametrize("shape", ["dual", "cg"])
+def test_ridge_is_kernel_ridge(shape):
+    """z = A'(A A' + lam Q I)^-1 y, with a dense matrix."""
+    problem = problem_of("ridge", shape)
+    kernel = (problem.A @ problem.A.T).toarray() + problem.lam * problem.n_samples * np.eye(problem.n_samples)
+    assert distance(optimum(problem).z, problem.A.T @ np.linalg.solve(kernel, problem.y)) < 1e-11
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_logistic_is_sklearn(shape):
+    problem = problem_of("logistic", shape)
+    model = LogisticRegression(C=1 / (problem.lam * problem.n_samples), fit_intercept=False, tol=1e-12, max_iter=10000)
+    model.set_params(solver="newton-cg").fit(problem.A, problem.y)
+    assert distance(optimum(problem).z, model.coef_[0]) < 1e-6
+
+
+@pytest.mark.parametrize("shape", ["tall", "wide", "cg"])
+def test_poisson_is_sklearn(shape):
+    problem = problem_of("poisson", shape)
+    model = PoissonRegressor(alpha=problem.lam, fit_intercept=False, tol=1e-10, max_iter=10000)
+    assert distance(optimum(problem).z, model.fit(problem.A, problem.y).coef_) < 1e-5
+
+
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_losses_are_minimised(name, shape):
+    problem = problem_of(name, shape)
+    options = {"gtol": 1e-10, "ftol": 0.0, "maxiter": 5000, "maxfun": 10000}
+    theirs = minimize(problem.objective, np.zeros(problem.dim), jac=problem.pooled, method="L-BFGS-B", options=options)
+    z = optimum(problem).z
+    assert distance(z, theirs.x) < 1e-5
+    assert problem.objective(z) <= theirs.fun + 1e-14 * abs(theirs.fun)
+
+
+@pytest.mark.parametrize("regularize", ["weights", "all"])
+@pytest.mark.parametrize("shape", ["tall", "wide", "dual"])
+def test_auc_is_the_dense_solution(shape, regularize):
+    problem = problem_of("auc", shape, regularize=regularize)
+    offset = problem.pooled(np.zeros(problem.dim))
+    matrix = np.column_stack([problem.pooled(e) - offset for e in np.eye(problem.dim)])
+    z, residual = optimum(problem)
+    assert residual <= 1e-13
+    assert distance(z, np.linalg.solve(matrix, -offset)) < 1e-10
+
+
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+def test_auc_is_the_pairwise_problem(shape):
+    """p(1-p) mean over pairs (1 - w'(x+ - x-))^2 + lam/2 ||w||^2."""
+    problem = problem_of("auc", shape)
+    X = problem.A[0::3].toarray()[:, : problem.n_features]
+    positive, negative = X[problem.y > 0], X[problem.y < 0]
+    pairs = (positive[:, None, :] - negative[None, :, :]).reshape(-1, problem.n_features)
+    weight = 2 * problem.component.p * (1 - problem.component.p)
+    matrix = weight * pairs.T @ pairs / len(pairs) + problem.lam * np.eye(problem.n_features)
+    theirs = np.linalg.solve(matrix, weight * pairs.mean(axis=0))
+    assert distance(optimum(problem).z[:-3], theirs) < 1e-10
+
+
+def test_users_operator_without_loss_or_bound():
+    @dataclass(frozen=True)
+    class Cubic(ScalarOperator):
+        """g(u) = (u - y)^3, flat at the solution of every sample."""
+
+        def map(self, u: float, y: float) -> float:
+            return (u - y) ** 3
+
+        def slope(self, u: float, y: float) -> float:
+            return 3.0 * (u - y) ** 2
+
+    X, y = data("ridge", "tall")
+    problem = Problem.from_arrays(X, y, Cubic(), lam=1e-3)
+    assert optimum(problem).residual <= 1e-12
+
+
+# The split, and the edges of the data ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", operators.names())
+def test_split_does_not_matter(name):
+    X, y = data(name, "tall")
+    uneven = np.random.default_rng(1).choice(3, y.size, p=[0.1, 0.2, 0.7])
+    splits = [(1, "random"), (5, "random"), (4, "label"), (3, uneven)]
+    solutions = [optimum(Problem.from_arrays(X, y, name, n, lam=1e-3, split=split)).z for n, split in splits]
+    for z in solutions[1:]:
+        assert distance(z, solutions[0]) < 1e-10
+
+
+@pytest.mark.parametrize("lam", [1e-2, 0.0])
+@pytest.mark.parametrize("name", operators.names())
+def test_empty_rows_and_unused_columns(name, lam):
+    X, y = data(name, "tall")
+    rng = np.random.default_rng(1)
+    if operators.get(name).labels == "binary":  # noise, lest the classes be separable: no solution at lam = 0
+        y = np.where(rng.random(y.size) < 0.3, -y, y)
+    used = X.toarray()
+    used[::7] = 0.0
+    X = np.insert(used, [0, 5, 12], 0.0, axis=1)
+    problem, without = (Problem.from_arrays(M, y, name, lam=lam) for M in (X, used))
+    (z, residual), (expected, _) = optimum(problem), optimum(without)
+    assert residual <= 1e-12
+    unused = [0, 6, 14]
+    assert np.all(z[unused] == 0.0)
+    np.testing.assert_allclose(np.delete(z, unused), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", ["wide", "cg"])
+def test_ridge_without_lambda_and_full_rank(shape):
+    """Any least-squares solution will do: the residual says that it is one."""
+    assert optimum(problem_of("ridge", shape, lam=0.0)).residual <= 1e-10
+
+
+def test_zero_is_the_solution_of_zero_labels():
+    X, _ = data("ridge", "wide")
+    z, residual = optimum(Problem.from_arrays(X, np.zeros(X.shape[0]), "ridge"))
+    assert residual == 0.0
+    assert not z.any()
+
+
+# Hard cases --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-9, 1e-3])
+@pytest.mark.parametrize("shape", ["tall", "wide"])
+def test_huber_far_from_the_labels(shape, lam):
+    """All slopes are zero at the start, and the loss is nearly the absolute value."""
+    X, y = data("huber", shape)
+    y = 1e3 * (y + np.random.default_rng(1).standard_t(1, y.size))
+    assert optimum(Problem.from_arrays(X, y, "huber", lam=lam)).residual <= 1e-9
+
+
+def test_poisson_steps_that_would_overflow():
+    X, _ = data("poisson", "tall")
+    y = np.random.default_rng(1).poisson(np.geomspace(1, 1e6, X.shape[0]))
+    assert optimum(Problem.from_arrays(X, y, "poisson", lam=1e-6)).residual <= 1e-12
+
+
+def test_singular_newton_matrix_falls_back_to_conjugate_gradients(monkeypatch):
+    problem = problem_of("logistic", "tall")
+    expected = optimum(problem).z
+
+    def refuse(*args, **keywords):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(reference.scipy.linalg, "cho_factor", refuse)
+    assert distance(optimum(problem).z, expected) < 1e-10
+
+
+def test_uncertified_reference_warns(monkeypatch):
+    monkeypatch.setattr(reference, "MAX_STEPS", 2)
+    monkeypatch.setattr(reference, "MAX_APPROACH", 0)
+    problem = problem_of("logistic", "tall", lam=1e-6)
+    with pytest.warns(RuntimeWarning, match="not certified"):
+        z, residual = optimum(problem)
+    assert residual == true_residual(problem, z) > reference.CERTIFIED
+
+
+def test_unknown_vector_operator_is_refused():
+    @dataclass(frozen=True)
+    class Pair(Operator):
+        k: ClassVar[int] = 2
+
+        def forward(self, u: object, y: float, out: object) -> None:
+            out[0], out[1] = u[1] + y, -u[0]
+
+        def blocks(self, X, y):
+            return sp.csr_array(sp.kron(X, np.ones((2, 1))))
+
+    problem = Problem.from_arrays(*data("ridge", "tall"), Pair())
+    with pytest.raises(InputError, match=r"Pair.*give it as the reference"):
+        optimum(problem)
