@@ -433,8 +433,14 @@ def good(ridge, tmp_path_factory):
 def resumed_or_refused(ridge, path, mutated, wanted):
     """Refused as a checkpoint, or what was hit did not matter: never silently another run."""
     path.write_bytes(mutated)
+    records = []
+
+    def watch(record):
+        records.append(record)
+        assert len(records) < 1000, "the run stands still"
+
     try:
-        result = solve(ridge, path, max_passes=61, record_every=0.066, form="lazy")
+        result = solve(ridge, path, max_passes=61, record_every=0.066, form="lazy", callbacks=[watch])
     except dsba.CheckpointError as error:
         refused(str(error).splitlines()[0] + ".", path)
         assert path.read_bytes() == mutated

@@ -42,6 +42,7 @@ def demo(
     """Compare DSBA with DSA for ridge, logistic and AUC on embedded data, and draw the paper's figures."""
     from dsba.experiments.demo import run_demo
 
+    out.mkdir(parents=True, exist_ok=True)  # an error now rather than after the runs
     paths = run_demo(out, max_passes, typer.echo)
     typer.echo("\nFigures:")
     for path in paths:

@@ -87,7 +87,7 @@ def _iterate(problem: Problem, z: Array, scale: float, tol: float) -> Optimum:
         # Far from the solution the objective falls while F may grow; near it, no progress is rounding.
         if residual <= tol or stalled > (3 if best.residual < 1e-10 else 40):
             break
-        enough = 0.5 * tol / residual
+        enough = max(0.5 * tol / residual, 1e-15)
         z = z + step(z, F, enough if linear else max(enough, min(0.1, residual)))
     return best
 
@@ -278,12 +278,12 @@ def _conjugate_gradients(B: Any, weights: Array, ridge: Array, diagonal: Array) 
         x, r, direction = np.zeros_like(r), r.copy(), inverse * r
         energy = _dot(r, direction)
         for _ in range(MAX_CG):
+            if _dot(r, r) <= enough:
+                break
             image = transposed @ (weights * (B @ direction)) + ridge * direction
             length = energy / _dot(direction, image)
             x += length * direction
             r -= length * image
-            if _dot(r, r) <= enough:
-                break
             conditioned = inverse * r
             previous, energy = energy, _dot(r, conditioned)
             direction = conditioned + (energy / previous) * direction

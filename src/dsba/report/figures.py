@@ -62,7 +62,7 @@ def draw_panels(rows: Sequence[Sequence[Panel]], x: str, path: Path, title: str 
     for axes in grid[-1]:
         axes.set_xlabel(AXES[x])
     handles = {h.get_label(): h for axes in grid.flat for h in axes.get_lines() if not h.get_label().startswith("_")}
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=len(handles), frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False)
     if title:
         figure.suptitle(title, fontsize="medium")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,10 +75,12 @@ def _draw(axes: Any, panel: Panel, x: str, styles: Mapping[str, dict[str, Any]])
         values = np.maximum(history[panel.metric], FLOOR)
         every = max(1, len(values) // 8)
         axes.plot(history[x], values, label=label, markevery=every, markersize=4, linewidth=1.5, **styles[label])
+    from matplotlib.ticker import EngFormatter
+
     axes.set_yscale("log")
     if x != "passes":
         axes.set_xlim(left=0)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(0, 3), useMathText=True)
+        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     for label, position in panel.marks.items():
         axes.axvline(position, color="0.45", linewidth=1.0, linestyle=(0, (1, 1)), label=label)
     axes.set_title(panel.title, fontsize="medium")

@@ -1,0 +1,50 @@
+"""EXTRA: exact first-order decentralised gradient method (Shi, Ling, Wu and Yin, 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.network import Network
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+
+@dataclass
+class State:
+    """Two iterates, and the operator at the older one (N x p each)."""
+
+    Z: Array
+    Z_prev: Array
+    B_prev: Array
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class EXTRA(Algorithm):
+    """Z+ = W~ (2 Z - Z_prev) - alpha [B(Z) - B(Z_prev)],  started from Z_prev = Z0, B(Z_prev) := 0."""
+
+    name: ClassVar[str] = "extra"
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> State:
+        Z = np.tile(z0, (problem.n_nodes, 1))
+        return State(Z, Z, np.zeros_like(Z))
+
+    def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
+        B = problem.operator(s.Z)
+        Z = net.mix(2 * s.Z - s.Z_prev) - self.alpha * (B - s.B_prev)
+        return State(Z, s.Z, B, s.t + 1)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": four fifths of (5 + 3 lambda_min(W)) / (4 L), the bound of Li and Yan (2021)."""
+        smallest = float(topology.eigenvalues[-1])
+        return {"auto": lambda: 0.8 * (1 + 3 * smallest) / (2 * smoothness(problem))}
+
+
+def smoothness(problem: Problem) -> float:
+    """The largest Lipschitz constant of a local operator, Lambda included."""
+    return float(problem.local_smoothness.max()) + problem.lam
