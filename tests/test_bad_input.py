@@ -18,10 +18,6 @@ RING = dsba.Topology.ring(4)
 NAN, INF = math.nan, math.inf
 
 
-def bug(*values, reason):
-    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=reason))
-
-
 def problem(X=X, y=Y, operator="logistic", n_nodes=4, **options):
     return dsba.Problem.from_arrays(X, y, operator, n_nodes=n_nodes, **options)
 
@@ -67,9 +63,6 @@ def test_not_finite_data_in_a_shard():
     assert "column 3" in message
 
 
-NUMBERS = "escapes as another error, or is silently taken for numbers"
-
-
 @pytest.mark.parametrize(
     ("bad", "got"),
     [
@@ -78,14 +71,14 @@ NUMBERS = "escapes as another error, or is silently taken for numbers"
         (3.0, "()"),
         (None, "()"),
         (np.array([[1, "a"], [2, None]], object), "object"),
-        bug(np.full((ROWS, 2), "a"), "<U1", reason=NUMBERS),
-        bug(np.full((ROWS, 2), "1"), "<U1", reason=NUMBERS),
-        bug(X * 1j, "complex128", reason=NUMBERS),
-        bug(sp.csr_array(X * 1j), "complex128", reason=NUMBERS),
-        bug(np.zeros((ROWS, 2), "M8[s]"), "datetime64", reason=NUMBERS),
-        bug(np.zeros((ROWS, 2), "m8[s]"), "timedelta64", reason=NUMBERS),
-        bug([[1.0, 2.0], [3.0]], "", reason="a ragged list escapes as NumPy's ValueError"),
-        bug(sp.coo_array(X[0]), "(12,)", reason="a one-dimensional sparse array escapes as an IndexError"),
+        pytest.param(np.full((ROWS, 2), "a"), "<U1"),
+        pytest.param(np.full((ROWS, 2), "1"), "<U1"),
+        pytest.param(X * 1j, "complex128"),
+        pytest.param(sp.csr_array(X * 1j), "complex128"),
+        pytest.param(np.zeros((ROWS, 2), "M8[s]"), "datetime64"),
+        pytest.param(np.zeros((ROWS, 2), "m8[s]"), "timedelta64"),
+        pytest.param([[1.0, 2.0], [3.0]], ""),
+        pytest.param(sp.coo_array(X[0]), "(12,)"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
@@ -120,7 +113,6 @@ def test_the_same_data_in_any_container(X_, y_):
     assert problem(X_, y_).digest() == problem(X, Y).digest()
 
 
-@pytest.mark.xfail(strict=True, reason="the fingerprint of a problem depends on the integer type of the indices")
 def test_the_same_data_with_wide_indices():
     wide = sp.csr_array(X)
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
@@ -147,8 +139,8 @@ def test_duplicate_and_unsorted_entries_are_summed():
 @pytest.mark.parametrize(
     "scale",
     [
-        bug(1e200, reason="squares overflow and rows normalised by infinity become zero"),
-        bug(1e-200, reason="squares underflow and rows are not normalised"),
+        pytest.param(1e200),
+        pytest.param(1e-200),
     ],
 )
 def test_rows_of_any_scale_are_normalised(scale):
@@ -221,7 +213,6 @@ def test_two_values_of_any_kind(negative, positive, kind):
 
 @pytest.mark.parametrize("bad", [None, "b"], ids=["none", "mixed"])
 @pytest.mark.parametrize("split", ["random", "label"])
-@pytest.mark.xfail(strict=True, reason="labels that cannot be ordered escape as a TypeError")
 def test_labels_without_an_order(bad, split):
     """Refused with a sentence, or mapped: either is fine, a TypeError is not."""
     labels = np.array([1 if y > 0 else bad for y in Y], object)
@@ -232,7 +223,6 @@ def test_labels_without_an_order(bad, split):
     assert len(mapped.classes) == 2
 
 
-@pytest.mark.xfail(strict=True, reason="the pooled labels 1 and '1' of two shards become one class")
 def test_shards_with_labels_of_different_kinds():
     refusal(dsba.Problem, [(np.eye(2), [1, 1]), (np.eye(2), ["1", "b"])])
 
@@ -250,7 +240,7 @@ def test_missing_label():
         (None, "()"),
         (1.0, "()"),
         ([], "(0,)"),
-        bug([[1], [1, 2]], "", reason="a ragged list escapes as NumPy's ValueError"),
+        pytest.param([[1], [1, 2]], ""),
     ],
 )
 def test_labels_of_wrong_length(labels, got):
@@ -270,8 +260,8 @@ def test_labels_of_wrong_length_in_a_shard():
         (np.array([None] * ROWS), "nan"),
         (np.where(Y > 0, NAN, 0.0), "nan"),
         (np.full(ROWS, -INF), "-inf"),
-        bug(Y * 1j, "complex", reason="the imaginary part of labels is silently dropped"),
-        bug(np.zeros(ROWS, "M8[s]"), "datetime64", reason="dates are silently taken for numbers"),
+        pytest.param(Y * 1j, "complex"),
+        pytest.param(np.zeros(ROWS, "M8[s]"), "datetime64"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
@@ -296,11 +286,11 @@ def test_negative_counts():
         0,
         -3,
         ROWS + 1,
-        bug(2.5, reason="n_nodes=2.5 is silently cut to 2"),
-        bug("4", reason="escapes as a TypeError"),
-        bug(None, reason="escapes as a TypeError"),
-        bug(True, reason="n_nodes=True is silently taken for 1"),
-        bug(NAN, reason="escapes as another error"),
+        pytest.param(2.5),
+        pytest.param("4"),
+        pytest.param(None),
+        pytest.param(True),
+        pytest.param(NAN),
     ],
 )
 def test_number_of_nodes(n_nodes):
@@ -327,7 +317,7 @@ def test_number_of_nodes_of_any_integer_type():
         (Y > 0, "bool"),
         (None, "()"),
         (np.array(["a"] * ROWS), "<U1"),
-        bug(np.where(np.arange(ROWS) == 0, 10**12, 0), "", reason="a huge node number escapes as a MemoryError"),
+        pytest.param(np.where(np.arange(ROWS) == 0, 10**12, 0), ""),
     ],
 )
 def test_split_that_is_none(split, got):
@@ -352,9 +342,9 @@ def test_empty_node_in_shards():
     [
         [],
         (),
-        bug(None, reason="escapes as a TypeError"),
-        bug([(X, Y, Y)], reason="a shard that is no pair escapes as a ValueError of unpacking"),
-        bug([5], reason="a shard that is no pair escapes as a TypeError"),
+        pytest.param(None),
+        pytest.param([(X, Y, Y)]),
+        pytest.param([5]),
     ],
 )
 def test_no_shards(shards):
@@ -372,7 +362,6 @@ def test_problem_and_topology_of_different_size():
     assert "5" in message
 
 
-@pytest.mark.xfail(strict=True, reason="a network of another topology, even of another size, is silently used")
 @pytest.mark.parametrize("topology", [dsba.Topology.ring(5), dsba.Topology.star(4)], ids=["size", "graph"])
 def test_network_of_another_topology(topology):
     refusal(solve, network=dsba.Simulator(topology))
@@ -381,9 +370,9 @@ def test_network_of_another_topology(topology):
 @pytest.mark.parametrize(
     "pair",
     [
-        bug(lambda p: (p, None), reason="escapes as an AttributeError"),
-        bug(lambda p: (RING, p), reason="problem and topology swapped escapes as an AttributeError"),
-        bug(lambda p: (None, RING), reason="escapes as an AttributeError"),
+        pytest.param(lambda p: (p, None)),
+        pytest.param(lambda p: (RING, p)),
+        pytest.param(lambda p: (None, RING)),
     ],
 )
 def test_problem_and_topology_of_wrong_type(pair):
@@ -426,11 +415,11 @@ def test_not_a_mixing_matrix(W, got):
         -1e-300,
         NAN,
         INF,
-        bug("0.1", reason="a string is silently taken for a number"),
-        bug("abc", reason="escapes as float's ValueError"),
-        bug([0.1], reason="escapes as a TypeError"),
-        bug(0.1j, reason="escapes as a TypeError"),
-        bug(True, reason="lam=True is silently taken for 1"),
+        pytest.param("0.1"),
+        pytest.param("abc"),
+        pytest.param([0.1]),
+        pytest.param(0.1j),
+        pytest.param(True),
     ],
 )
 def test_lambda(lam):
@@ -459,23 +448,21 @@ def test_lambda_of_any_number_type(lam):
         None,
         1j,
         [0.1],
-        bug(np.array([0.1, 0.2]), reason="compared with 'auto', an array escapes as NumPy's ValueError"),
+        pytest.param(np.array([0.1, 0.2])),
     ],
 )
 def test_step_size(step_size, algorithm):
     message = refusal(solve, step_size=step_size, algorithm=algorithm)
     assert "step" in message
-    assert str(step_size) in message
+    assert repr(step_size).strip("'") in message
 
 
 @pytest.mark.parametrize("step_size", [0, -1.0, NAN, INF, "fast", True, None])
 def test_step_size_of_an_object(step_size):
-    assert str(step_size) in refusal(solve, algorithm=dsba.DSBA(step_size=step_size))
+    assert repr(step_size).strip("'") in refusal(solve, algorithm=dsba.DSBA(step_size=step_size))
 
 
-@pytest.mark.parametrize(
-    "step_size", [1, np.float32(0.5), np.float64(0.5), bug(np.int64(1), reason="a NumPy integer is refused")]
-)
+@pytest.mark.parametrize("step_size", [1, np.float32(0.5), np.float64(0.5), pytest.param(np.int64(1))])
 def test_step_size_of_any_number_type(step_size):
     assert solve(step_size=step_size).step_size == float(step_size)
 
@@ -484,9 +471,7 @@ BUDGETS = ["max_passes", "max_seconds", "max_doubles", "tol", "gap_tol"]
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-@pytest.mark.parametrize(
-    "value", [-1, -1e-9, NAN, bug("3", reason="escapes as a TypeError"), bug([1.0], reason="escapes as a TypeError")]
-)
+@pytest.mark.parametrize("value", [-1, -1e-9, NAN, pytest.param("3"), pytest.param([1.0])])
 def test_limits(name, value):
     message = refusal(solve, **{name: value})
     assert name in message
@@ -498,15 +483,12 @@ def test_no_limit():
     assert all(name in message for name in BUDGETS[:3])
 
 
-@pytest.mark.xfail(strict=True, reason="infinity escapes as an OverflowError from the loop")
 def test_an_infinite_limit_is_no_limit():
     result = solve(max_passes=INF, max_doubles=500)
     assert result.status == "budget"
 
 
-@pytest.mark.parametrize(
-    "value", [0, -1, NAN, INF, bug("1", reason="escapes as a TypeError"), bug(None, reason="escapes as a TypeError")]
-)
+@pytest.mark.parametrize("value", [0, -1, NAN, INF, pytest.param("1"), pytest.param(None)])
 def test_record_every(value):
     message = refusal(solve, record_every=value)
     assert "record_every" in message
@@ -521,7 +503,6 @@ def test_seed(seed):
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "a"])
-@pytest.mark.xfail(strict=True, reason="escapes as NumPy's own ValueError or TypeError")
 def test_seed_of_the_split(seed):
     message = refusal(problem, seed=seed)
     assert "seed" in message
@@ -545,10 +526,10 @@ def test_gap_without_an_objective():
         (np.zeros((4, COLUMNS)), "(4, 12)"),
         (7.0, "()"),
         (np.zeros((COLUMNS, 1)), "(12, 1)"),
-        bug(np.full(COLUMNS, NAN), "nan", reason="the message gives the shape, which is right, and not the NaN"),
-        bug("zero", "zero", reason="escapes as NumPy's ValueError"),
-        bug(np.ones(COLUMNS) * 1j, "complex", reason="the imaginary part is silently dropped"),
-        bug([[1.0], [1.0, 2.0]], "", reason="escapes as NumPy's ValueError"),
+        pytest.param(np.full(COLUMNS, NAN), "nan"),
+        pytest.param("zero", "zero"),
+        pytest.param(np.ones(COLUMNS) * 1j, "complex"),
+        pytest.param([[1.0], [1.0, 2.0]], ""),
     ],
 )
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
@@ -558,7 +539,6 @@ def test_points(name, point, got):
     assert got in message
 
 
-@pytest.mark.xfail(strict=True, reason="optimum's own result, a pair, escapes as NumPy's ValueError")
 def test_the_result_of_optimum_as_reference():
     """Taken for its z, or refused with a sentence."""
     small = make_problem("logistic")
@@ -569,7 +549,7 @@ def test_the_result_of_optimum_as_reference():
     assert "gap" in result.history
 
 
-@pytest.mark.parametrize("callbacks", [bug(print, reason="escapes as a TypeError"), bug(5, reason="escapes")])
+@pytest.mark.parametrize("callbacks", [pytest.param(print), pytest.param(5)])
 def test_callbacks_that_are_no_list(callbacks):
     assert "callbacks" in refusal(solve, callbacks=callbacks)
 
@@ -611,7 +591,7 @@ def test_unknown_names_in_a_run(options, got, meant):
     assert f"did you mean {meant!r}?" in message
 
 
-@pytest.mark.parametrize("name", ["xyzzy", 3, None, bug(["ridge"], reason="a list escapes as a TypeError")])
+@pytest.mark.parametrize("name", ["xyzzy", 3, None, pytest.param(["ridge"])])
 def test_a_name_near_no_other_lists_the_known(name):
     message = refusal(problem, operator=name)
     assert all(known in message for known in dsba.operators.names())
@@ -629,7 +609,6 @@ def test_options_beside_an_object():
 
 
 @pytest.mark.parametrize("option", ["name", "backward"])
-@pytest.mark.xfail(strict=True, reason="class variables are listed as options and escape as a TypeError")
 def test_class_variables_are_no_options(option):
     message = refusal(solve, **{option: "x"})
     assert "backward," not in message

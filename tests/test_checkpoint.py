@@ -55,8 +55,9 @@ def refused(message, path, *reasons):
     assert message.endswith(".")
     assert "\n" not in message
     assert str(path) in message
+    rest = message.replace(str(path), "")  # a folder may be named after the test
     for reason in reasons:
-        assert reason in message
+        assert reason in rest
 
 
 # Stopped and resumed -------------------------------------------------------------------------------
@@ -241,12 +242,8 @@ def test_divergence_leaves_the_last_good_checkpoint(ridge, tmp_path, form):
     [
         1,
         np.float64(1.0),
-        pytest.param(
-            np.int64(1), marks=pytest.mark.xfail(strict=True, reason="a NumPy integer is not JSON: a TypeError")
-        ),
-        pytest.param(
-            np.float32(1.0), marks=pytest.mark.xfail(strict=True, reason="a NumPy float32 is not JSON: a TypeError")
-        ),
+        pytest.param(np.int64(1)),
+        pytest.param(np.float32(1.0)),
     ],
 )
 def test_numbers_of_any_type(ridge, tmp_path, record_every):
@@ -280,12 +277,8 @@ def other_data():
         ({"step_size": 0.125}, "0.125"),
         ({"z0": np.full(12, 1e-9)}, "start"),
         ({"record_every": 2}, "record_every"),
-        ({"reference": None}, "columns"),
-        pytest.param(
-            {"reference": np.ones(12)},
-            "reference",
-            marks=pytest.mark.xfail(strict=True, reason="gaps to two references end up in one column"),
-        ),
+        ({"reference": None}, "reference"),
+        pytest.param({"reference": np.ones(12)}, "reference"),
     ],
 )
 def test_a_checkpoint_of_another_run(ridge, tmp_path, change, named):
@@ -302,7 +295,6 @@ def test_a_checkpoint_of_another_run(ridge, tmp_path, change, named):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.xfail(strict=True, reason="the step size that follows from lam is compared first and gets the blame")
 def test_another_problem_gets_the_blame_and_not_its_step_size(ridge, tmp_path):
     path = tmp_path / "run.npz"
     solve(ridge, path, max_passes=3)
@@ -345,12 +337,11 @@ FOREIGN = {
     "run is a list": npz(header=header(format=store.FORMAT, run=[])),
     "another run": npz(header=header(format=store.FORMAT, run={"program": "other 1.0"})),
 }
-ESCAPES = {"run is a list": "escapes as an AttributeError"}
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.xfail(strict=True, reason=ESCAPES[n])) if n in ESCAPES else n for n in FOREIGN],
+    FOREIGN,
 )
 def test_a_file_that_is_no_checkpoint(ridge, tmp_path, name):
     path = tmp_path / "run.npz"
@@ -364,7 +355,6 @@ def test_a_file_that_is_no_checkpoint(ridge, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["text", "foreign npz", "npy"])
-@pytest.mark.xfail(strict=True, reason="the reason is NumPy's or Python's own: 'header', pickled data, context manager")
 def test_the_reason_is_for_a_person(ridge, tmp_path, name):
     """Neither an invitation to unpickle a text file, nor a bare key, nor the words of an interpreter."""
     path = tmp_path / "run.npz"
@@ -386,12 +376,7 @@ UNCHECKED = [name for name in KEPT if not name.startswith("state.")]
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(n, marks=pytest.mark.xfail(strict=True, reason="a missing array escapes as a KeyError, or passes"))
-        if n in UNCHECKED
-        else n
-        for n in KEPT
-    ],
+    [pytest.param(n) if n in UNCHECKED else n for n in KEPT],
 )
 def test_a_checkpoint_that_lacks_an_array(ridge, tmp_path, name):
     path = tmp_path / "run.npz"
@@ -407,9 +392,7 @@ def test_a_checkpoint_that_lacks_an_array(ridge, tmp_path, name):
         ("state.Z", np.zeros((4, 11))),
         ("state.phi", np.zeros((60, 1), np.float32)),
         *(
-            pytest.param(
-                name, value, marks=pytest.mark.xfail(strict=True, reason="history and counters are not checked")
-            )
+            pytest.param(name, value)
             for name, value in [("history.residual", np.ones(2)), ("net.doubles", np.zeros(3))]
         ),
     ],
@@ -480,7 +463,6 @@ def test_bytes_exchanged_or_inserted(ridge, good, tmp_path):
         resumed_or_refused(ridge, tmp_path / "run.npz", data[:a] + bytes(int(b - a)) + data[b:], wanted)
 
 
-@pytest.mark.xfail(strict=True, reason="NotImplementedError, KeyError and others escape from a spoilt zip directory")
 def test_the_zip_directory_flipped(ridge, good, tmp_path):
     data, wanted = good
     rng = np.random.default_rng(3)
@@ -491,7 +473,6 @@ def test_the_zip_directory_flipped(ridge, good, tmp_path):
         resumed_or_refused(ridge, tmp_path / "run.npz", bytes(mutated), wanted)
 
 
-@pytest.mark.xfail(strict=True, reason="NumPy reads only as much as the shape says: no checksum, a shorter history")
 def test_the_shape_of_a_history_column_flipped(ridge, good, tmp_path):
     data, wanted = good
     assert b"'shape': (901,)" in data
@@ -499,7 +480,6 @@ def test_the_shape_of_a_history_column_flipped(ridge, good, tmp_path):
     resumed_or_refused(ridge, tmp_path / "run.npz", mutated, wanted)
 
 
-@pytest.mark.xfail(strict=True, reason="the tokenizer's error for a spoilt array header escapes")
 def test_the_header_of_an_array_flipped(ridge, good, tmp_path):
     data, wanted = good
     assert b"'shape': (901,)" in data
@@ -605,9 +585,7 @@ def test_a_folder_without_permission_for_anybody(ridge, tmp_path, monkeypatch):
     assert not worked
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param(v, marks=pytest.mark.xfail(strict=True, reason="escapes as a TypeError")) for v in (3, b"x")]
-)
+@pytest.mark.parametrize("path", [pytest.param(v) for v in (3, b"x")])
 def test_a_path_that_is_none(ridge, path):
     with pytest.raises(dsba.InputError):
         solve(ridge, path)

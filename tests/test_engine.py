@@ -27,7 +27,7 @@ from dsba.recorder import Recorder
 RING = dsba.Topology.ring(4)
 UNEQUAL = np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
 LAM = 0.05
-ALWAYS = ["iteration", "passes", "seconds", "rounds", "doubles_max", "bytes_max", "residual", "consensus"]
+ALWAYS = ["iteration", "passes", "nominal_passes", "seconds", "rounds", "doubles_max", "bytes_max"]
 
 main_thread_only = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread only"
@@ -110,7 +110,6 @@ def test_budget_of_doubles(ridge):
     is_a_sentence(result.message)
 
 
-@pytest.mark.xfail(strict=True, reason="a budget of DOUBLEs is looked at at record points only: 3600 spent of 100")
 def test_budget_of_doubles_between_record_points(ridge):
     """Like passes and seconds, DOUBLEs end a run where they are spent: within one round."""
     result = dsba.solve(ridge, RING, max_passes=None, max_doubles=100, record_every=10)
@@ -158,7 +157,7 @@ def test_diverged(ridge, step_size, form):
     [
         "step",
         "dense",
-        pytest.param("lazy", marks=pytest.mark.xfail(strict=True, reason="plan_modes warns of an overflow in a cast")),
+        pytest.param("lazy"),
     ],
 )
 def test_divergence_is_a_status_and_not_a_warning(ridge, form):
@@ -167,7 +166,6 @@ def test_divergence_is_a_status_and_not_a_warning(ridge, form):
         assert dsba.solve(ridge, RING, "dsa", 50.0, form=form).status == "diverged"
 
 
-@pytest.mark.xfail(strict=True, reason="relative to a residual of nearly 0, any first move counts as divergence")
 @pytest.mark.parametrize("operator", ["ridge", "logistic"])
 def test_a_start_at_the_solution_is_no_divergence(operator):
     """A warm start; with a zero table the iterates first move away, and come back."""
@@ -209,7 +207,6 @@ def test_an_error_in_a_callback_is_the_callers(ridge):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.xfail(strict=True, reason="callbacks are handed the record that goes into the history")
 def test_a_callback_cannot_spoil_the_history(ridge):
     result = dsba.solve(ridge, RING, max_passes=2, callbacks=[lambda record: record.update(residual=-1.0)])
     assert (result.history["residual"] > 0).all()
@@ -428,6 +425,7 @@ def test_columns_against_plain_numpy(operator, algorithm):
         rms = np.sqrt(np.mean(np.linalg.norm(Z - mean, axis=1) ** 2))
         wanted = {
             "passes": k,
+            "nominal_passes": k,
             "residual": np.linalg.norm(full_operator(operator, X, y, mean))
             / np.linalg.norm(full_operator(operator, X, y, z0)),
             "consensus": rms / np.linalg.norm(mean),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsba.errors import CheckpointError, InputError
+from dsba.errors import CheckpointError, InputError, shortened
 
 FORMAT = "dsba-checkpoint-1"
 HEADER = "header"
@@ -40,7 +40,7 @@ def save(path: Path, run: Mapping[str, Any], arrays: Arrays) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def require_writable(path: Path) -> None:
+def require_file(path: Path) -> None:
     """An error now rather than after the first pass, if ``path`` cannot be written."""
     if path.is_dir():
         raise InputError(f"the checkpoint must be a file, {path} is a folder.")
@@ -51,22 +51,33 @@ def require_writable(path: Path) -> None:
 def load(path: Path, run: Mapping[str, Any]) -> Arrays:
     """The arrays of a checkpoint that belongs to ``run``; refused with the reason otherwise."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop(HEADER).tobytes())
-        found = header["run"] if header["format"] == FORMAT else None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        found, arrays = _read(path)
+    except Exception as error:  # a damaged file may fail anywhere in three libraries
+        reason = "no checkpoint at all" if isinstance(error, KeyError) else str(error) or type(error).__name__
         raise CheckpointError(
-            f"{path} is not a whole dsba checkpoint ({error}); move it away to start anew."
+            f"{path} is not a whole dsba checkpoint ({shortened(reason)}); move it away to start anew."
         ) from error
-    if found is None:
-        raise CheckpointError(f"{path} has format {header['format']!r}, this version reads {FORMAT!r}.")
     for name, wanted in run.items():
         if found.get(name) != wanted:
-            raise CheckpointError(
-                f"{path} belongs to another run: its {name} is {_short(found.get(name))}, this run's {_short(wanted)}."
-            )
+            here, there = shortened(wanted), shortened(found.get(name))
+            raise CheckpointError(f"{path} belongs to another run: its {name} is {there}, this run's {here}.")
     return arrays
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no archive, or cut off")
+    with zipfile.ZipFile(path) as archive:
+        if damaged := archive.testzip():  # NumPy reads no further than an array's own header says
+            raise ValueError(f"its part {damaged} is damaged")
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    header = json.loads(arrays.pop(HEADER).tobytes())
+    if header["format"] != FORMAT:
+        raise ValueError(f"its format is {header['format']!r}, this version reads {FORMAT!r}")
+    if not isinstance(header["run"], dict):
+        raise ValueError("its header is damaged")
+    return header["run"], arrays
 
 
 def state_arrays(state: Any) -> Arrays:
@@ -87,8 +98,3 @@ def restored(state: Any, arrays: Arrays) -> Any:
 
 def _kept(state: Any) -> list[Any]:
     return [f for f in fields(state) if not f.metadata.get("static")]
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else text[:117] + "..."

@@ -21,18 +21,17 @@ import numpy.typing as npt
 from dsba import algorithms, checkpoint, sampling
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
-from dsba.errors import InputError
+from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.network import Network, Simulator
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Recorder
-from dsba.reference import optimum
+from dsba.reference import Optimum, optimum
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
 Callback = Callable[[dict[str, float]], object]
 
-DIVERGED_AT = 1e6  # relative residual; a start at z0 is 1
 CHUNK_SECONDS = 0.2  # how long Ctrl-C and the clock may wait for a kernel
 CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
 
@@ -83,8 +82,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and not value >= 0:
-                raise InputError(f"{name} must be a number >= 0 or None, got {value!r}.")
+            if value is not None:
+                as_number(name, value, at_least=0.0)
         if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles)):
             raise InputError("a run needs a budget: give max_passes, max_seconds or max_doubles.")
 
@@ -143,25 +142,26 @@ def solve(
     callbacks : called with each record; a true return value stops the run.
     """
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles)
+    net = _network(problem, topology, network)
     algorithm = algorithms.get(algorithm, **options)
-    if step_size != "auto":
+    if not (isinstance(step_size, str) and step_size == "auto"):
         algorithm = replace(algorithm, step_size=step_size)
-    if problem.n_nodes != topology.n_nodes:
-        raise InputError(f"the problem has {problem.n_nodes} nodes, the topology {topology.n_nodes}.")
-    if not (record_every > 0 and math.isfinite(record_every)):
-        raise InputError(f"record_every must be positive, got {record_every!r}.")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(f"seed must be an integer >= 0, got {seed!r}.")
+    record_every = as_number("record_every", record_every, above=0.0)
+    if not math.isfinite(record_every):
+        raise InputError(f"record_every must be finite, got {record_every}.")
+    seed = as_integer("seed", seed, at_least=0)
+    if not isinstance(callbacks, (list, tuple)):
+        raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
+    path = _checkpoint_path(checkpoint)
     algorithm = algorithm.resolved(problem, topology)
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
-    net = Simulator(topology) if network is None else network
-    recorder = Recorder(problem, start, z_star)
-    run = Run(problem, net, algorithm, start, int(seed), recorder, record_every)
-    if checkpoint is not None:
-        run.attach(Path(checkpoint))
+    with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
+        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star), record_every)
+    if path is not None:
+        run.attach(path)
     with Progress(progress, algorithm.name, limits.max_passes) as bar:
         return run.until(limits, [*callbacks, bar.update])
 
@@ -192,13 +192,13 @@ class Run:
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
         self._warm_up()
-        good = self.z0
+        good = None
         with _interruptible() as interrupted, np.errstate(all="ignore"):
             while True:
                 Z = self.state.Z
                 record = self._measure(Z)
                 verdict = self._verdict(record, limits)
-                asked = [callback(record) for callback in callbacks]
+                asked = [callback(dict(record)) for callback in callbacks]
                 if any(asked) or interrupted.is_set():
                     verdict = verdict or (Status.INTERRUPTED, "stopped on request")
                 if verdict is None or verdict[0] != Status.DIVERGED:
@@ -211,7 +211,7 @@ class Run:
                 self._advance(limits, interrupted)
             if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
                 self._write_checkpoint(now=True)
-        return self._result(record, verdict, np.broadcast_to(good, Z.shape))
+        return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
 
     def _measure(self, Z: Array) -> dict[str, float]:
         net = self.net
@@ -228,7 +228,7 @@ class Run:
 
     def _verdict(self, record: dict[str, float], limits: Limits) -> tuple[Status, str] | None:
         finite = math.isfinite(record["residual"]) and math.isfinite(record["consensus"])
-        if not finite or record["residual"] > DIVERGED_AT:
+        if not finite or record["residual"] > self.recorder.largest_residual:
             grown = f"the residual grew {record['residual']:.3g} times" if finite else "values are no longer finite"
             return Status.DIVERGED, (
                 f"{grown} after {record['passes']:.3g} passes with step_size={self.algorithm.step_size:.6g}; "
@@ -243,9 +243,14 @@ class Run:
     def _advance(self, limits: Limits, interrupted: threading.Event) -> None:
         """To the next record point, or to where a budget ends."""
         target = self._record_point(len(self.history))
-        if limits.max_passes is not None:
+        if limits.max_passes is not None and math.isfinite(limits.max_passes):
             left = limits.max_passes - self.algorithm.passes(self.state, self.problem)
             target = min(target, self.state.t + max(1, math.ceil(left * self._steps_per_pass - 1e-9)))
+        if limits.max_doubles is not None and math.isfinite(limits.max_doubles):
+            spent = float(self.net.doubles.max())
+            per_step = spent / self.state.t if spent else 0.0  # one step first, to see what it costs
+            left = (limits.max_doubles - spent) / per_step if per_step else 1 - self.state.t
+            target = min(target, self.state.t + max(1, math.ceil(left - 1e-9)))
         while self.state.t < target and not interrupted.is_set():
             if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
                 break
@@ -289,29 +294,36 @@ class Run:
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint to be this run's."""
+        z_star = self.recorder.z_star
         return {
             "program": f"dsba {__version__}",
-            "algorithm": repr(self.algorithm),
             "problem": self.problem.digest(),
             "topology": self.net.topology.digest(),
             "seed": self.seed,
             "start": hashlib.sha256(self.z0.tobytes()).hexdigest(),
             "record_every": self.record_every,
-            "columns": sorted(self._measure(np.broadcast_to(self.z0, (self.problem.n_nodes, self.problem.dim)))),
+            "reference": None if z_star is None else hashlib.sha256(z_star.tobytes()).hexdigest(),
+            "algorithm": repr(self.algorithm),  # last: its step size follows from what is above
         }
 
     def attach(self, path: Path) -> None:
         """Write checkpoints to ``path``, and go on from the one that is there, if any."""
         self.path, self._identity = path, self.identity
         if not path.exists():
-            checkpoint.require_writable(path)
             return
         arrays = checkpoint.load(path, self._identity)
         self.state = checkpoint.restored(self.state, arrays)
-        self.history = History({n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")})
-        self.net.rounds = int(arrays["net.rounds"])
+        columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
+        counters = ("net.rounds", "net.doubles", "net.bytes", "seconds")
+        expected = set(self._measure(np.tile(self.z0, (self.problem.n_nodes, 1))))
+        whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
+        if not whole or not all(name in arrays for name in counters):
+            raise CheckpointError(f"{path} lacks a part of the history or the counters.")
+        if arrays["net.doubles"].shape != self.net.doubles.shape or arrays["net.bytes"].shape != self.net.bytes.shape:
+            raise CheckpointError(f"{path} has counters of another number of nodes.")
+        self.history = History(columns)
+        self.net.rounds, self.seconds = int(arrays["net.rounds"]), float(arrays["seconds"])
         self.net.doubles, self.net.bytes = arrays["net.doubles"], arrays["net.bytes"]
-        self.seconds = float(arrays["seconds"])
 
     def _write_checkpoint(self, now: bool = False) -> None:
         """At record points, as often as costs a small share of the time; always at the end."""
@@ -347,11 +359,38 @@ def _interruptible() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, previous)
 
 
+def _network(problem: Problem, topology: Topology, network: Network | None) -> Network:
+    """The network of a run, checked against problem and topology, its counters at zero."""
+    if not isinstance(problem, Problem) or not isinstance(topology, Topology):
+        got = f"{type(problem).__name__} and {type(topology).__name__}"
+        raise InputError(f"solve takes a Problem and a Topology, got {got}.")
+    if problem.n_nodes != topology.n_nodes:
+        raise InputError(f"the problem has {problem.n_nodes} nodes, the topology {topology.n_nodes}.")
+    if network is None:
+        return Simulator(topology)
+    if network.topology != topology:
+        raise InputError(f"the network was made for {network.topology}, got {topology}.")
+    network.reset()
+    return network
+
+
+def _checkpoint_path(file: str | PathLike[str] | None) -> Path | None:
+    if file is None:
+        return None
+    if not isinstance(file, (str, PathLike)):
+        raise InputError(f"checkpoint must be the path of a file, got {file!r}.")
+    checkpoint.require_file(Path(file))
+    return Path(file)
+
+
 def _as_point(z: npt.ArrayLike, problem: Problem, name: str) -> Array:
-    point = np.array(z, dtype=np.float64)
-    if point.shape != (problem.dim,) or not np.isfinite(point).all():
-        raise InputError(f"{name} must be {problem.dim} finite numbers, got shape {point.shape}.")
-    return point
+    point = as_array(name, z)
+    if point.shape != (problem.dim,) or point.dtype.kind not in "biuf":
+        got = f"shape {point.shape}, dtype {point.dtype}: {shortened(point)}"
+        raise InputError(f"{name} must be {problem.dim} numbers, got {got}.")
+    if not np.isfinite(point).all():
+        raise InputError(f"{name} must be finite, got {point[~np.isfinite(point)][0]}.")
+    return np.array(point, dtype=np.float64)
 
 
 def _reference(reference: bool | npt.ArrayLike | None, problem: Problem) -> Array | None:
@@ -359,4 +398,6 @@ def _reference(reference: bool | npt.ArrayLike | None, problem: Problem) -> Arra
         return None
     if reference is True:
         return optimum(problem).z
+    if isinstance(reference, Optimum):
+        return reference.z
     return _as_point(reference, problem, "reference")

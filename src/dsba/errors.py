@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 
 class InputError(ValueError):
@@ -20,3 +26,34 @@ def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
     close = get_close_matches(str(got).lower(), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
     return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}.")
+
+
+def as_number(name: str, value: object, *, at_least: float = -math.inf, above: float = -math.inf) -> float:
+    """A finite or infinite real number within bounds, as a float; strings and booleans are none."""
+    bound = f" > {above:g}" if above > -math.inf else f" >= {at_least:g}" if at_least > -math.inf else ""
+    real = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not real or not (float(value) >= at_least and float(value) > above):  # type: ignore[arg-type]
+        raise InputError(f"{name} must be a number{bound}, got {shortened(repr(value))}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def as_integer(name: str, value: object, *, at_least: int) -> int:
+    """An integer within bounds; booleans and floats are none."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or int(value) < at_least:  # type: ignore[call-overload]
+        raise InputError(f"{name} must be an integer >= {at_least}, got {shortened(repr(value))}.")
+    return int(value)  # type: ignore[call-overload]
+
+
+def as_array(name: str, value: Any) -> npt.NDArray[Any]:
+    """An array of anything; ragged lists are refused in our own words."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise InputError(f"{name} must be an array, got a ragged list.") from None
+
+
+def shortened(value: object, limit: int = 120) -> str:
+    """A value for a message, in one line of bearable length."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dsba import operators
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, as_array, as_integer, as_number, shortened, unknown_name
 from dsba.kernels import samples as kernel
 from dsba.operators import Operator
 
@@ -63,6 +63,9 @@ class Problem:
         *,
         regularize: str = "weights",
     ) -> None:
+        pairs = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) and len(s) == 2 for s in shards)
+        if not pairs:
+            raise InputError(f"shards must be a list of pairs (X, y), got {shortened(shards)}.")
         if len(shards) == 0:
             raise InputError("a problem needs at least one shard (X, y), got none.")
         blocks = [_as_csr(X, f"shard {n}") for n, (X, _) in enumerate(shards)]
@@ -72,6 +75,9 @@ class Problem:
         labels = [
             _as_labels(y, X.shape[0], f"shard {n}") for n, ((_, y), X) in enumerate(zip(shards, blocks, strict=True))
         ]
+        kinds = {"a string" if y.dtype.kind in "US" else "a number" for y in labels if y.dtype.kind != "O"}
+        if len(kinds) > 1:
+            raise InputError("the labels of all shards must be of one kind, got strings in one and numbers in another.")
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
         self._assemble(X, np.concatenate(labels), sizes, operator, lam, regularize)
@@ -101,8 +107,7 @@ class Problem:
         order, sizes = _split_rows(y, n_nodes, split, seed)
         X = sp.csr_array(X[order])  # a copy: scaled in place below
         if normalize:
-            norms = np.sqrt(X.multiply(X).sum(axis=1)) if X.nnz else np.zeros(X.shape[0])
-            X.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(X.indptr))
+            kernel.normalize_rows(X.indptr, X.data)
         self = cls.__new__(cls)
         self._assemble(X, y[order], sizes, operator, lam, regularize)
         return self
@@ -125,9 +130,9 @@ class Problem:
             raise unknown_name("regularize", regularize, ("weights", "all"))
         self.n_samples = int(sizes.sum())
         self.n_nodes = int(sizes.size)
-        self.lam = 1.0 / (10 * self.n_samples) if lam is None else float(lam)
-        if not (self.lam >= 0 and np.isfinite(self.lam)):
-            raise InputError(f"lam must be a finite number >= 0, got {lam!r}.")
+        self.lam = 1.0 / (10 * self.n_samples) if lam is None else as_number("lam", lam, at_least=0.0)
+        if not np.isfinite(self.lam):
+            raise InputError(f"lam must be finite, got {lam!r}.")
         component = operators.get(operator)
         self.y, self.classes = _map_labels(y, component)
         self.component = component.fitted(self.y)
@@ -285,7 +290,8 @@ class Problem:
     def digest(self) -> str:
         """A fingerprint of data, split, operator and lambda, to match checkpoints with."""
         h = hashlib.sha256(repr((self.component, self.lam, self.dim, self.n_regular)).encode())
-        for array in (*self.csr, self.y, self.start):
+        indptr, indices, values = self.csr
+        for array in (indptr, indices.astype(np.int64), values, self.y, self.start):
             h.update(np.ascontiguousarray(array).data)
         return h.hexdigest()
 
@@ -295,29 +301,26 @@ class Problem:
 
 def _as_csr(X: Any, where: str) -> sp.csr_array:
     """CSR float64 with sorted indices; the caller's matrix is never changed."""
-    if not sp.issparse(X):
-        X = np.asarray(X)
-        if X.ndim != 2 or X.dtype == object:
-            raise InputError(f"{where}: X must be a matrix of numbers, got shape {X.shape}, dtype {X.dtype}.")
+    X = X if sp.issparse(X) else as_array(where, X)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise InputError(f"{where} must be a matrix of numbers, got shape {X.shape}, dtype {X.dtype}.")
     csr = sp.csr_array(X, dtype=np.float64)
     if csr.shape[1] == 0:
-        raise InputError(f"{where}: X has no columns.")
+        raise InputError(f"{where} has no columns.")
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
     bad = np.flatnonzero(~np.isfinite(csr.data))
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
-        raise InputError(
-            f"{where}: X must be finite, got {csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]}."
-        )
+        raise InputError(f"{where} must be finite, got {csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]}.")
     return csr
 
 
 def _as_labels(y: Any, n_rows: int, where: str) -> npt.NDArray[Any]:
-    y = np.asarray(y)
+    y = as_array(f"the labels of {where}", y)
     if y.shape != (n_rows,):
-        raise InputError(f"{where}: y must have one label per row, got shape {y.shape} for {n_rows} rows.")
+        raise InputError(f"{where} needs one label per row, got labels of shape {y.shape} for {n_rows} rows.")
     return y
 
 
@@ -327,12 +330,14 @@ def _map_labels(y: npt.NDArray[Any], component: Operator) -> tuple[Array, npt.ND
     if component.labels == "binary":
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise InputError(f"{name} needs finite labels, got {y[~np.isfinite(y)][0]}.")
-        classes = np.unique(y)
+        classes = np.unique(_sortable(y))
         if classes.size != 2:
             shown = ", ".join(map(str, classes[:5])) + (", ..." if classes.size > 5 else "")
             raise InputError(f"{name} needs labels of exactly two values, got {classes.size}: {shown}.")
         return np.where(y == classes[1], 1.0, -1.0), classes
     try:
+        if y.dtype.kind not in "biufO":
+            raise TypeError
         labels = y.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} needs numbers as labels, got dtype {y.dtype}.") from None
@@ -343,21 +348,32 @@ def _map_labels(y: npt.NDArray[Any], component: Operator) -> tuple[Array, npt.ND
     return labels, None
 
 
+def _sortable(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    try:
+        np.sort(y)
+    except TypeError:
+        raise InputError("labels must be of one kind, got a mixture that cannot be sorted.") from None
+    return y
+
+
 def _split_rows(y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
     """The rows in node order, and how many each node gets."""
     if isinstance(split, str):
         if split not in SPLITS:
             raise unknown_name("split", split, SPLITS)
-        if n_nodes < 1 or n_nodes > y.size:
+        n_nodes, seed = as_integer("n_nodes", n_nodes, at_least=1), as_integer("seed", seed, at_least=0)
+        if n_nodes > y.size:
             raise InputError(f"n_nodes must be between 1 and the number of rows, {y.size}, got {n_nodes}.")
         order = np.random.default_rng(seed).permutation(y.size)
         if split == "label":
-            order = order[np.argsort(y[order], kind="stable")]
+            order = order[np.argsort(_sortable(y)[order], kind="stable")]
         return order, np.array([part.size for part in np.array_split(order, n_nodes)])
-    nodes = np.asarray(split)
+    nodes = as_array("split", split)
     if nodes.shape != y.shape or nodes.dtype.kind not in "iu" or nodes.min(initial=0) < 0:
         raise InputError(
             f"split must be 'random', 'label' or one node number >= 0 per row, got an array of shape {nodes.shape}, "
             f"dtype {nodes.dtype} for {y.size} rows."
         )
+    if nodes.max(initial=0) >= y.size:
+        raise InputError(f"split names node {nodes.max()}, but {y.size} rows can fill at most {y.size} nodes.")
     return np.argsort(nodes, kind="stable"), np.bincount(nodes)

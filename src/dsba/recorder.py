@@ -12,6 +12,7 @@ from dsba.errors import InputError
 from dsba.problem import Problem
 
 Array = npt.NDArray[np.float64]
+LARGEST = 1e6  # a relative residual beyond this is called divergence
 
 
 class History:
@@ -81,11 +82,14 @@ class Recorder:
     def __init__(self, problem: Problem, z0: Array, reference: Array | None) -> None:
         self.problem = problem
         self.z_star = reference
-        self.initial_residual = float(np.linalg.norm(problem.pooled(z0)))
+        zero = np.zeros(problem.dim)
+        self.initial_residual, at_zero = (float(np.linalg.norm(problem.pooled(z))) for z in (z0, zero))
+        # A start near the solution has next to no residual; growing from there is no divergence.
+        self.largest_residual = LARGEST * max(1.0, _ratio(at_zero, self.initial_residual))
         self.ranks = type(problem.component).__name__ == "AUC"
         if reference is not None and problem.has_objective:
             self.f_star = problem.objective(reference)
-            self.f_range = problem.objective(np.zeros(problem.dim)) - self.f_star
+            self.f_range = problem.objective(zero) - self.f_star
 
     def measure(self, Z: Array) -> dict[str, float]:
         """All metrics of the iterates Z (one row per node)."""

@@ -1,0 +1,78 @@
+"""Run all benchmarks; table on the screen, JSON and plot in results/bench."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import kernels, startup
+from benchmarks.measure import Row, machine
+
+OUT = Path("results") / "bench"
+
+
+def main(chosen: list[str]) -> None:
+    console = Console()
+    if not os.environ.get("DSBA_DATA"):
+        console.print("DSBA_DATA is not set: synthetic text stands in for the real data sets.")
+    rows: list[Row] = []
+    curves: dict[str, dict[int, dict[str, float]]] = {}
+    parts = {
+        "startup": startup.startup,
+        "dense": kernels.lazy_against_dense,
+        "memory": kernels.memory,
+        "saga": kernels.against_saga,
+        "dimension": kernels.against_dimension,
+    }
+    for name, part in parts.items():
+        if not chosen or name in chosen:
+            console.print(f"running {name} ...")
+            rows += part()
+    if not chosen or "nodes" in chosen:
+        console.print("running nodes ...")
+        found, curves = kernels.against_nodes()
+        rows += found
+    console.print(_table(rows))
+    OUT.mkdir(parents=True, exist_ok=True)
+    results = {"machine": machine(), "rows": [asdict(row) | {"met": row.met} for row in rows], "curves": curves}
+    (OUT / "results.json").write_text(json.dumps(results, indent=1))
+    console.print(f"saved {OUT / 'results.json'}")
+    if curves:
+        console.print(f"saved {_plot(curves)}")
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table("figure", "measured", "target", "met", "note")
+    for row in rows:
+        bound = "at least" if row.at_least else "at most"
+        met = "yes" if row.met else "NO"
+        table.add_row(row.name, f"{row.value:.3g} {row.unit}", f"{bound} {row.target:g}", met, row.note)
+    return table
+
+
+def _plot(curves: dict[str, dict[int, dict[str, float]]]) -> Path:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(curves), 3.6), layout="constrained")
+    for axes, (shape, by_nodes) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
+        for form, style in (
+            ("lazy", {"marker": "o", "color": "#0072B2"}),
+            ("dense", {"marker": "s", "color": "#D55E00"}),
+        ):
+            axes.loglog(list(by_nodes), [1e6 * cost[form] for cost in by_nodes.values()], label=form, **style)
+        axes.set(title=shape, xlabel="nodes N", ylabel="microseconds per iteration")
+        axes.grid(True, color="0.9")
+        axes.legend(frameon=False)
+    path = OUT / "cost-against-nodes.png"
+    figure.savefig(path, dpi=150)
+    return path
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,82 @@
+"""Measuring: rows of results, interleaved timings, the machine's facts."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import dsba
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of merit: at most (or at least) the target."""
+
+    name: str
+    value: float
+    target: float
+    unit: str = "x"
+    at_least: bool = False
+    note: str = ""
+
+    @property
+    def met(self) -> bool:
+        return self.value >= self.target if self.at_least else self.value <= self.target
+
+
+def interleaved(tasks: Mapping[str, Callable[[], None]], repeats: int = 5) -> dict[str, float]:
+    """The median seconds of each task; tasks take turns, so that a noisy moment hits all of them."""
+    spent: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(repeats):
+        for name, task in tasks.items():
+            begun = time.perf_counter()
+            task()
+            spent[name].append(time.perf_counter() - begun)
+    return {name: float(np.median(values)) for name, values in spent.items()}
+
+
+def peak_memory_gb() -> float:
+    """The most memory this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def in_new_process(code: str) -> float:
+    """Run code in a fresh interpreter; what it prints last is the figure."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def dataset(name: str, **synthetic: int) -> tuple[str, dsba.data.Dataset]:
+    """The named data set from DSBA_DATA or, where it is not there, synthetic text; with the name to show."""
+    if os.environ.get("DSBA_DATA"):
+        return name, dsba.load_libsvm(name)
+    return f"synthetic text for {name}", dsba.data.make_text_like(**synthetic)
+
+
+def machine() -> dict[str, object]:
+    """What the figures depend on."""
+    packages = ("numpy", "scipy", "numba", "scikit-learn")
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "dsba": dsba.__version__,
+        **{name: version(name) for name in packages},
+        "time": time.strftime("%Y-%m-%d %H:%M"),
+    }
+
+
+def _processor() -> str:
+    facts = Path("/proc/cpuinfo")
+    lines = facts.read_text().splitlines() if facts.exists() else []
+    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), platform.processor())

@@ -1,0 +1,384 @@
+"""The local problems that P-EXTRA, SSDA, MSDA and D-ADMM solve at every node in every iteration.
+
+At node n, with A its stacked samples, s(u) = (c_n/q_n) g(u) and D = Lambda + tau_n, find the z with
+
+    F(z) = A' s(A z) + D z - rhs = 0.
+
+tau = 1/alpha gives the resolvent of the local operator, tau = 0 the gradient of the convex conjugate.
+All solvers here are Newton's iteration on F from a warm start. For a linear operator one step is
+enough, with a factorisation that lasts the whole run; the others need a few. A Newton system is
+brought to the form
+
+    (B' diag(weights) B + diag(ridge)) x = r,       weights >= 0,  ridge > 0,
+
+which is factorised where one side of B is short and solved by conjugate gradients elsewhere. Where the
+samples are the short side, the whole Newton iteration takes place in the space of the samples.
+
+F is made ``accuracy`` times as small as it was at the start. In an outer method the start is the last
+solution and F there the change of rhs, so the inner error shrinks with the outer steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+
+from dsba.kernels import samples as kernel
+from dsba.operators import AUC, ScalarOperator
+from dsba.problem import Problem
+
+Array = npt.NDArray[np.float64]
+Solve = Callable[[Array, float], Array]  # (r, relative accuracy) -> x
+Node = Callable[[Array, Array, float], Array]  # (rhs, start, relative accuracy) -> z
+
+ACCURACY = 1e-4
+SHORT_COLUMNS = 1000  # a side of B short enough to factorise a matrix of that size
+SHORT_ROWS = 2500
+ROUNDING = 1e-15
+MAX_STEPS = 100
+MAX_CG = 5000
+MAX_TRIALS = 80
+NEVER_FLAT = 1e-14  # the least ridge of a factorised matrix, relative to its largest diagonal entry
+
+
+class LocalSolver:
+    """Solves B_n(z_n) + (Lambda + tau_n) z_n = rhs_n for every node n.
+
+    ``touched`` is the number of sample visits that the factorisations cost.
+    """
+
+    def __init__(self, problem: Problem, tau: npt.ArrayLike, accuracy: float = ACCURACY) -> None:
+        taus = np.broadcast_to(np.asarray(tau, dtype=np.float64), problem.n_nodes)
+        self.accuracy = accuracy
+        self.shards = [_shard(problem, n, problem.lam_diag + tau_n) for n, tau_n in enumerate(taus)]
+        self.nodes = [_node(shard) for shard in self.shards]
+        self.touched = self._visits()
+
+    def solve(self, rhs: Array, start: Array) -> tuple[Array, int]:
+        """Z, and how many samples were visited to find it; ``start`` is a guess."""
+        before = self._visits()
+        Z = np.empty_like(start)
+        for n, node in enumerate(self.nodes):
+            Z[n] = node(rhs[n], start[n], self.accuracy)
+        return Z, self._visits() - before
+
+    def _visits(self) -> int:
+        """A product with A or A' is half a visit to each of its samples."""
+        return sum(shard.A.tally.products * shard.y.size for shard in self.shards) // 2
+
+
+def unsolvable(problem: Problem) -> str | None:
+    """Why there is no local solver for the problem's operator, or None."""
+    if isinstance(problem.component, ScalarOperator | AUC):
+        return None
+    return (
+        f"there is no local solver for {type(problem.component).__name__}, which has no slope; "
+        "it takes a ScalarOperator, or AUC."
+    )
+
+
+@dataclass
+class Tally:
+    """Products with a node's samples so far."""
+
+    products: int = 0
+
+
+class Rows:
+    """A sparse matrix B, one row a sample, whose products are counted."""
+
+    def __init__(self, matrix: Any, tally: Tally) -> None:
+        self.matrix, self.transposed = matrix, matrix.T
+        self.shape: tuple[int, int] = matrix.shape
+        self.tally = tally
+
+    def times(self, x: Array) -> Array:
+        """B x."""
+        self.tally.products += 1
+        return self.matrix @ x
+
+    def spread(self, y: Array) -> Array:
+        """B' y."""
+        self.tally.products += 1
+        return self.transposed @ y
+
+    def gram_of_rows(self, scale: Array) -> Array:
+        """B diag(scale) B', dense."""
+        self.tally.products += 2
+        return _gram(self.matrix @ sp.diags_array(np.sqrt(scale)))
+
+    def gram_of_columns(self, weights: Array) -> Array:
+        """B' diag(weights) B, dense."""
+        self.tally.products += 2
+        return _gram((sp.diags_array(np.sqrt(weights)) @ self.matrix).T)
+
+    def diagonal(self, weights: Array) -> Array:
+        """The diagonal of B' diag(weights) B."""
+        self.tally.products += 1
+        return self.matrix.power(2).T @ weights
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What a node has: its samples, s and D."""
+
+    component: Any
+    A: Rows
+    y: Array
+    scale: float  # c_n / q_n
+    D: Array
+
+    def s(self, u: Array) -> Array:
+        """(c_n/q_n) g(u)."""
+        U = u.reshape(-1, self.component.k)
+        G = np.empty_like(U)
+        kernel.forward_all(self.component, U, self.y, G)
+        return self.scale * G.ravel()
+
+    def slopes(self, u: Array) -> Array:
+        """s'(u), for k = 1."""
+        out = np.empty_like(u)
+        kernel.slope_all(self.component, u, self.y, out)
+        return self.scale * out
+
+    def size(self, F: Array) -> float:
+        """||F|| in the metric D^-1; it bounds the error ||z - z*|| in the metric D."""
+        return math.sqrt(_dot(F, F / self.D))
+
+    def rounding(self, *terms: Array) -> float:
+        """How large their sum may be by rounding alone."""
+        return ROUNDING * sum(map(self.size, terms))
+
+
+def _shard(problem: Problem, n: int, D: Array) -> Shard:
+    first, last = problem.start[n], problem.start[n + 1]
+    A = Rows(problem.A[first * problem.k : last * problem.k], Tally())
+    scale = float(problem.weight[first] / (last - first))
+    return Shard(problem.component, A, problem.y[first:last], scale, D)
+
+
+def _node(shard: Shard) -> Node:
+    """The cheapest solver for a node's problem."""
+    component, (rows, columns) = shard.component, shard.A.shape
+    if isinstance(component, AUC):
+        return _linear(shard, _auc_system(shard))
+    if component.lipschitz == component.monotonicity:
+        return _linear(shard, _system(shard.A, shard.slopes(np.zeros(rows)), shard.D))
+    if columns > SHORT_COLUMNS and rows <= SHORT_ROWS:
+        return _newton_on_samples(shard)
+    return _newton(shard)
+
+
+# Nodes -------------------------------------------------------------------------------------------
+
+
+def _linear(shard: Shard, solve: Solve) -> Node:
+    """z - J^-1 F(z): exact up to rounding, and what rounding leaves is corrected by the next call."""
+    A, D = shard.A, shard.D
+
+    def node(rhs: Array, z: Array, accuracy: float) -> Array:
+        F = A.spread(shard.s(A.times(z))) + D * z - rhs
+        return z - solve(F, accuracy)
+
+    return node
+
+
+def _newton(shard: Shard) -> Node:
+    """z <- z + t d with (A' diag(s') A + D) d = -F(z) and t from a line search."""
+    A, D = shard.A, shard.D
+
+    def node(rhs: Array, z: Array, accuracy: float) -> Array:
+        u = A.times(z)
+        B = A.spread(shard.s(u))
+        first = shard.size(B + D * z - rhs)
+        enough = max(accuracy * first, shard.rounding(B, D * z, rhs))
+        for _ in range(MAX_STEPS):
+            F = B + D * z - rhs
+            size = shard.size(F)
+            if not size > enough:
+                break
+            d = -_system(A, shard.slopes(u), D)(F, max(0.5 * enough / size, min(0.1, size / first)))
+            v = A.times(d)
+            t = _line_search(shard, u, v, _dot(D * z - rhs, d), _dot(D * d, d))
+            z, u = z + t * d, u + t * v
+            B = A.spread(shard.s(u))
+        return z
+
+    return node
+
+
+def _newton_on_samples(shard: Shard) -> Node:
+    """The same Newton iteration without a product with A, except before and after it.
+
+    From z0, where F = F0 and s = s0, it only meets points of the form
+
+        z = z0 - D^-1 ((1 - rest) F0 + A'w),        F(z) = rest F0 + A' rho,   rho = s(A z) - s0 - w.
+
+    So with G = A D^-1 A' and b = A D^-1 F0 it is an iteration on w and rest. Its step d changes rest
+    by -rest, w by dw = rho - R (I + R G R)^-1 R (G rho + rest b), R = diag(s')^1/2, and A z by
+    -(G dw + rest b).
+    """
+    A, D = shard.A, shard.D
+    G = A.gram_of_rows(1.0 / D)
+
+    def node(rhs: Array, z0: Array, accuracy: float) -> Array:
+        u = A.times(z0)
+        s0 = shard.s(u)
+        B = A.spread(s0)
+        F0 = B + D * z0 - rhs
+        b, f = A.times(F0 / D), _dot(F0, F0 / D)
+        enough = max(accuracy * math.sqrt(f), shard.rounding(B, D * z0, rhs))
+        w, rest = np.zeros_like(u), 1.0
+        for _ in range(MAX_STEPS):
+            rho = shard.s(u) - s0 - w
+            image = G @ rho + rest * b
+            if not _dot(rho, image) + rest * (_dot(b, rho) + rest * f) > enough**2:
+                break
+            R = np.sqrt(shard.slopes(u))
+            dw = rho - R * _short_side(G, R)(R * image)
+            v = -(G @ dw + rest * b)
+            tail = rest * (_dot(b, dw) + rest * f)
+            t = _line_search(shard, u, v, -_dot(s0 + w, v) - tail, tail - _dot(dw, v))
+            w, u, rest = w + t * dw, u + t * v, (1.0 - t) * rest
+        return z0 - ((1.0 - rest) * F0 + A.spread(w)) / D
+
+    return node
+
+
+def _line_search(shard: Shard, u: Array, v: Array, constant: float, linear: float) -> float:
+    """A length t near the minimum along d, by the sign of m(t) = d'F(z + t d) alone.
+
+    m(t) = v's(u + t v) + constant + linear t, with u = A z and v = A d: a trial does not touch A. m
+    increases from m(0) < 0, whether or not the operator gives its loss, and unlike the loss it does
+    not drown in rounding near the solution.
+    """
+
+    def m(t: float) -> tuple[float, float]:
+        """m(t), and how much of it may be rounding."""
+        terms = shard.s(u + t * v) * v
+        return float(terms.sum()) + constant + linear * t, ROUNDING * float(np.abs(terms).sum())
+
+    t, low, high = 1.0, 0.0, math.inf
+    with np.errstate(over="ignore", invalid="ignore"):  # a trial too far may overflow: it is shortened
+        first = abs(m(0.0)[0])
+        for _ in range(MAX_TRIALS):
+            slope, noise = m(t)
+            if slope < -0.25 * first - noise:
+                low = t
+            elif slope <= 0.1 * first + noise < math.inf:
+                return t
+            else:
+                high = t
+            t = 4.0 * t if high == math.inf else 0.5 * (low + high)
+    return low
+
+
+def _auc_system(shard: Shard) -> Solve:
+    """Eliminates theta, and the saddle point is a least-squares problem in v = (w, a, b).
+
+    With b_i = x_i - e_a or x_i - e_b, c the coupling of w with theta (antisymmetric) and T theta's own
+    coefficient, J (v, theta) = r reads
+
+        (sum_i c_i b_i b_i' + D) v + c theta = r_v,      -c'v + T theta = r_theta,
+
+    so (sum_i c_i b_i b_i' + c c'/T + D) v = r_v - c r_theta / T: positive definite, c one row more.
+    theta keeps a row and column of its own that nothing else meets.
+    """
+    J, A = shard.scale * shard.component.jacobians(shard.y), shard.A.matrix
+    x, shift = A[0::3], A[1::3]
+    c = x.T @ J[:, 0, 2]
+    T = J[:, 2, 2].sum() + shard.D[-1]
+    B = Rows(sp.vstack([x - shift, sp.csr_array(c[None, :])], format="csr"), shard.A.tally)
+    solve_reduced = _system(B, np.append(J[:, 0, 0], 1.0 / T), np.append(shard.D[:-1], 1.0))
+
+    def solve(r: Array, accuracy: float) -> Array:
+        reduced = r - c * (r[-1] / T)
+        reduced[-1] = 0.0
+        x = solve_reduced(reduced, accuracy)
+        x[-1] = (r[-1] + c @ x) / T
+        return x
+
+    return solve
+
+
+# Linear systems ----------------------------------------------------------------------------------
+
+
+def _system(B: Rows, weights: Array, ridge: Array) -> Solve:
+    """Solves (B' diag(weights) B + diag(ridge)) x = r in the cheapest of three ways."""
+    rows, columns = B.shape
+    if columns <= SHORT_COLUMNS:
+        return _by_columns(B, weights, ridge)
+    if rows <= SHORT_ROWS:
+        return _by_rows(B, weights, ridge)
+    return _by_gradients(B, weights, ridge)
+
+
+def _by_columns(B: Rows, weights: Array, ridge: Array) -> Solve:
+    H = B.gram_of_columns(weights)
+    H[np.diag_indices_from(H)] += np.maximum(ridge, NEVER_FLAT * H.diagonal().max())
+    factor = scipy.linalg.cho_factor(H, overwrite_a=True)
+    return lambda r, accuracy: scipy.linalg.cho_solve(factor, r)
+
+
+def _by_rows(B: Rows, weights: Array, ridge: Array) -> Solve:
+    """x = D^-1 (r - B'R (I + R G R)^-1 R B D^-1 r),  G = B D^-1 B',  R = diag(weights)^1/2,  D = diag(ridge)."""
+    R = np.sqrt(weights)
+    solve = _short_side(B.gram_of_rows(1.0 / ridge), R)
+    return lambda r, accuracy: (r - B.spread(R * solve(R * B.times(r / ridge)))) / ridge
+
+
+def _short_side(G: Array, R: Array) -> Callable[[Array], Array]:
+    """Solves (I + R G R) x = r, R a diagonal."""
+    M = R[:, None] * G * R
+    M[np.diag_indices_from(M)] += 1.0
+    factor = scipy.linalg.cho_factor(M.T, overwrite_a=True)  # its own transpose, in LAPACK's order
+    return lambda r: scipy.linalg.cho_solve(factor, r)
+
+
+def _by_gradients(B: Rows, weights: Array, ridge: Array) -> Solve:
+    """Conjugate gradients, started at 0; cut short at MAX_CG, x is still a direction of descent.
+
+    The diagonal preconditions a tall B only. On the null space of a wide one the matrix is the ridge:
+    a single eigenvalue, which a preconditioner would spread.
+    """
+    tall = B.shape[0] >= B.shape[1]
+    inverse = 1.0 / (B.diagonal(weights) + ridge) if tall else np.ones_like(ridge)
+
+    def solve(r: Array, accuracy: float) -> Array:
+        enough = accuracy**2 * _dot(r, r)
+        x, r, direction = np.zeros_like(r), r.copy(), inverse * r
+        energy = _dot(r, direction)
+        for _ in range(MAX_CG):
+            if not _dot(r, r) > enough:
+                break
+            image = B.spread(weights * B.times(direction)) + ridge * direction
+            length = energy / _dot(direction, image)
+            x += length * direction
+            r -= length * image
+            conditioned = inverse * r
+            previous, energy = energy, _dot(r, conditioned)
+            direction = conditioned + (energy / previous) * direction
+        return x
+
+    return solve
+
+
+def _dot(x: Array, y: Array) -> float:
+    """x'y in one thread: a threaded BLAS waits for its threads longer than it computes."""
+    return float(np.einsum("i,i->", x, y))
+
+
+def _gram(C: Any) -> Array:
+    """C C', dense."""
+    if C.nnz > 0.2 * C.shape[0] * C.shape[1]:
+        C = C.toarray()
+        return C @ C.T
+    return (C @ C.T).toarray()
