@@ -21,7 +21,9 @@ solution and F there the change of rhs, so the inner error shrinks with the oute
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,19 +31,23 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
 from dsba.kernels import samples as kernel
 from dsba.operators import AUC, ScalarOperator
-from dsba.problem import Problem
+from dsba.problem import PARALLEL_FROM, Problem
 
 Array = npt.NDArray[np.float64]
 Solve = Callable[[Array, float], Array]  # (r, relative accuracy) -> x
 Node = Callable[[Array, Array, float], Array]  # (rhs, start, relative accuracy) -> z
 
+BLAS = ThreadpoolController().select(user_api="blas")
+
 ACCURACY = 1e-4
 SHORT_COLUMNS = 1000  # a side of B short enough to factorise a matrix of that size
 SHORT_ROWS = 2500
 ROUNDING = 1e-15
+RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
 MAX_STEPS = 100
 MAX_CG = 5000
 MAX_TRIALS = 80
@@ -57,17 +63,25 @@ class LocalSolver:
     def __init__(self, problem: Problem, tau: npt.ArrayLike, accuracy: float = ACCURACY) -> None:
         taus = np.broadcast_to(np.asarray(tau, dtype=np.float64), problem.n_nodes)
         self.accuracy = accuracy
+        self.parallel = problem.A.nnz >= PARALLEL_FROM
         self.shards = [_shard(problem, n, problem.lam_diag + tau_n) for n, tau_n in enumerate(taus)]
-        self.nodes = [_node(shard) for shard in self.shards]
+        self.nodes: list[Node] = self._for_every_node(lambda n: _node(self.shards[n]))
         self.touched = self._visits()
 
     def solve(self, rhs: Array, start: Array) -> tuple[Array, int]:
         """Z, and how many samples were visited to find it; ``start`` is a guess."""
         before = self._visits()
-        Z = np.empty_like(start)
-        for n, node in enumerate(self.nodes):
-            Z[n] = node(rhs[n], start[n], self.accuracy)
-        return Z, self._visits() - before
+        rows = self._for_every_node(lambda n: self.nodes[n](rhs[n], start[n], self.accuracy))
+        return np.stack(rows), self._visits() - before
+
+    def _for_every_node(self, work: Callable[[int], Any]) -> list[Any]:
+        """One node per core: a BLAS that splits one node's small matrices is many times slower on busy cores."""
+        nodes = range(len(self.shards))
+        with BLAS.limit(limits=1):
+            if not self.parallel:
+                return [work(n) for n in nodes]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                return list(pool.map(work, nodes))
 
     def _visits(self) -> int:
         """A product with A or A' is half a visit to each of its samples."""
@@ -234,15 +248,18 @@ def _newton_on_samples(shard: Shard) -> Node:
         B = A.spread(s0)
         F0 = B + D * z0 - rhs
         b, f = A.times(F0 / D), _dot(F0, F0 / D)
-        enough = max(accuracy * math.sqrt(f), shard.rounding(B, D * z0, rhs))
+        enough, before = max(accuracy * math.sqrt(f), shard.rounding(B, D * z0, rhs)), 0.0
         w, rest = np.zeros_like(u), 1.0
         for _ in range(MAX_STEPS):
             rho = shard.s(u) - s0 - w
             image = G @ rho + rest * b
-            if not _dot(rho, image) + rest * (_dot(b, rho) + rest * f) > enough**2:
+            size = math.sqrt(max(0.0, _dot(rho, image) + rest * (_dot(b, rho) + rest * f)))
+            if not size > enough:
                 break
-            R = np.sqrt(shard.slopes(u))
-            dw = rho - R * _short_side(G, R)(R * image)
+            if size > RENEW * before:
+                R = np.sqrt(shard.slopes(u))
+                solve = _short_side(G, R)
+            before, dw = size, rho - R * solve(R * image)
             v = -(G @ dw + rest * b)
             tail = rest * (_dot(b, dw) + rest * f)
             t = _line_search(shard, u, v, -_dot(s0 + w, v) - tail, tail - _dot(dw, v))

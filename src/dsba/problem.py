@@ -201,9 +201,9 @@ class Problem:
     def operator(self, Z: Array) -> Array:
         """Row n: the local operator c_n (1/q_n) sum_i B_i(z_n) + Lambda z_n."""
         out = np.empty_like(Z)
-        args = (self.component, self.csr, self.y, self.weight, self.start, self.k, Z, out)
+        args = (self.component, self.csr, self.y, self.weight, self.start, self.lam_diag, self.k, Z, out)
         self._sweep(kernel.operator_rows, *args)
-        return out + self.lam_diag * Z
+        return out
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 from dsba.algorithms.base import Algorithm, State
+from dsba.algorithms.d_admm import DADMM
+from dsba.algorithms.dgd import DGD
+from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
+from dsba.algorithms.dual_averaging import DualAveraging
+from dsba.algorithms.extra import EXTRA
+from dsba.algorithms.msda import MSDA
+from dsba.algorithms.p_extra import PExtra
+from dsba.algorithms.point_saga import PointSAGA
+from dsba.algorithms.saga import SAGA
+from dsba.algorithms.solam import SOLAM
+from dsba.algorithms.ssda import SSDA
 from dsba.errors import InputError, unknown_name
 
 REGISTRY: dict[str, type[Algorithm]] = {
     "dsba": DSBA,
     "dsa": DSA,
+    "extra": EXTRA,
+    "dlm": DLM,
+    "ssda": SSDA,
+    "msda": MSDA,
+    "dgd": DGD,
+    "p-extra": PExtra,
+    "d-admm": DADMM,
+    "dual-averaging": DualAveraging,
+    "point-saga": PointSAGA,
+    "saga": SAGA,
+    "solam": SOLAM,
 }
 
 
@@ -26,14 +49,17 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
         if options:
             raise InputError(f"options go into the algorithm object itself, got {', '.join(options)} beside it.")
         return algorithm
-    if algorithm not in REGISTRY:
+    if not isinstance(algorithm, str) or algorithm not in REGISTRY:
         raise unknown_name("algorithm", algorithm, REGISTRY)
     cls = REGISTRY[algorithm]
-    known = set(cls.__dataclass_fields__)
+    known = {field.name for field in fields(cls)}
     for option in options:
         if option not in known:
             raise unknown_name(f"option of {algorithm}", option, known)
     return cls(**options)
 
 
-__all__ = ["DSA", "DSBA", "REGISTRY", "Algorithm", "State", "get", "names"]
+__all__ = [
+    "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "MSDA", "REGISTRY", "SAGA", "SOLAM", "SSDA", "Algorithm",
+    "DualAveraging", "PExtra", "PointSAGA", "State", "get", "names",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, as_number, unknown_name
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
@@ -104,8 +104,7 @@ class Algorithm:
             if alpha not in rules:
                 raise unknown_name("step size", alpha, rules)
             alpha = rules[alpha]()
-        if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.floating)):
-            raise InputError(f"step_size must be a number or a rule's name, got {alpha!r}.")
-        if not (alpha > 0 and math.isfinite(alpha)):
+        alpha = as_number("step_size", alpha, above=0.0)
+        if not math.isfinite(alpha):
             raise InputError(f"step_size must be positive and finite, got {alpha}.")
-        return replace(self, step_size=float(alpha))
+        return replace(self, step_size=alpha)

@@ -40,7 +40,7 @@ class DSA(OneSample):
         return RowState(Z, s.Z, table, (1 - 1 / problem.sizes)[:, None] * delta, s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": SAGA's 1/(3 L), less where W~ has small eigenvalues; "proved": the paper's for DSA."""
+        """ "auto": SAGA's 1/(3 L), less where W~ has small eigenvalues; "paper": 1/(24 L), as for DSBA."""
         smallest = float(topology.eigenvalues[-1])
         return {
             "auto": lambda: min(1.0, 2 * smallest) / (3 * (problem.constants.L_plan + problem.lam)),

@@ -9,6 +9,22 @@ from numba import njit
 
 
 @njit(cache=True)
+def normalize_rows(indptr: Any, data: Any) -> None:
+    """Scale every row to norm 1, empty ones aside; by its largest entry first, so that no square overflows."""
+    for i in range(indptr.size - 1):
+        largest, total = 0.0, 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            largest = max(largest, abs(data[e]))
+        if largest == 0.0:
+            continue
+        for e in range(indptr[i], indptr[i + 1]):
+            data[e] /= largest
+            total += data[e] * data[e]
+        for e in range(indptr[i], indptr[i + 1]):
+            data[e] /= np.sqrt(total)
+
+
+@njit(cache=True)
 def forward_all(op: Any, U: Any, y: Any, G: Any) -> None:
     """G_i <- g(U_i) for all samples."""
     for i in range(U.shape[0]):
@@ -80,7 +96,7 @@ def add_block(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: 
 
 
 @njit(cache=True)
-def _add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: float, z: Any) -> None:
+def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: float, z: Any) -> None:
     """z <- z + scale A_i' coef; a row without gaps is added as a dense one."""
     for c in range(coef.size):
         x = scale * coef[c]
@@ -122,21 +138,24 @@ def average_rows(lo: int, hi: int, A: Any, weight: Any, start: Any, table: Any, 
         out[n] = 0.0
         for i in range(start[n], start[n + 1]):
             scale = weight[i] / (start[n + 1] - start[n])
-            _add_scaled(indptr, indices, data, i * table.shape[1], table[i], scale, out[n])
+            add_scaled(indptr, indices, data, i * table.shape[1], table[i], scale, out[n])
 
 
 @njit(cache=True, nogil=True)
-def operator_rows(lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, Z: Any, out: Any) -> None:
-    """out_n <- (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the samples of nodes lo..hi-1."""
+def operator_rows(
+    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, lam: Any, k: int, Z: Any, out: Any
+) -> None:
+    """out_n <- lam z_n + (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
     indptr, indices, data = A
     u, g = np.empty(k), np.empty(k)
     for n in range(lo, hi):
-        out[n] = 0.0
+        for j in range(lam.size):
+            out[n, j] = lam[j] * Z[n, j]
         for i in range(start[n], start[n + 1]):
             dot_block(indptr, indices, data, i * k, Z[n], u)
             op.forward(u, y[i], g)
             scale = weight[i] / (start[n + 1] - start[n])
-            _add_scaled(indptr, indices, data, i * k, g, scale, out[n])
+            add_scaled(indptr, indices, data, i * k, g, scale, out[n])
 
 
 @njit(cache=True)

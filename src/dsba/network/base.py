@@ -20,6 +20,10 @@ class Network(Protocol):
     doubles: Array  # DOUBLEs received, per node
     bytes: Array  # bytes received, per node
 
+    def reset(self) -> None:
+        """Set all counters to zero."""
+        ...
+
     def mix(self, Z: Array) -> Array:
         """The owned rows of W~Z: one round, one row from every neighbour."""
         ...

@@ -15,9 +15,12 @@ class Simulator:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.mixing_rows = tuple(np.array(part) for part in topology.mixing_rows)
+        self.reset()
+
+    def reset(self) -> None:
         self.rounds = 0
-        self.doubles = np.zeros(topology.n_nodes)
-        self.bytes = np.zeros(topology.n_nodes)
+        self.doubles = np.zeros(self.topology.n_nodes)
+        self.bytes = np.zeros(self.topology.n_nodes)
 
     def mix(self, Z: Array) -> Array:
         out = np.empty_like(Z)

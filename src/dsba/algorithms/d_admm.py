@@ -1,0 +1,60 @@
+"""D-ADMM: decentralised alternating direction method of multipliers (Shi, Ling, Yuan, Wu and Yin, 2014)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import Array, Indices
+from dsba.algorithms.inner_solver import InnerSolver, no_objective, not_strongly_convex
+from dsba.local import LocalSolver
+from dsba.network import Network
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+
+@dataclass
+class ADMMState:
+    """Z, LZ = L_G Z, the multipliers phi (N x p), and the samples touched so far."""
+
+    Z: Array
+    LZ: Array
+    phi: Array
+    solver: LocalSolver = field(metadata={"static": True})
+    t: int = 0
+    touched: int = 0
+
+
+@dataclass(frozen=True)
+class DADMM(InnerSolver):
+    """Each node minimises its objective, held near the midpoints between itself and its neighbours.
+
+        z_n+   = argmin f_n(z) + phi_n'z + c sum_m ||z - (z_n + z_m)/2||^2,   m the neighbours of n
+        phi_n+ = phi_n + c sum_m (z_n+ - z_m+)
+
+    Start: phi = 0. ``step_size`` is c, the penalty and the step of the multipliers. With L_G the graph
+    Laplacian, the first line is  grad f_n(z_n+) + 2 c deg_n z_n+ = c (2 deg_n z_n - (L_G Z)_n) - phi_n.
+    """
+
+    name: ClassVar[str] = "d-admm"
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> ADMMState:
+        Z = np.tile(z0, (problem.n_nodes, 1))
+        solver = LocalSolver(problem, 2 * self.alpha * net.topology.degrees)
+        return ADMMState(Z, np.zeros_like(Z), np.zeros_like(Z), solver, touched=solver.touched)
+
+    def step(self, s: ADMMState, problem: Problem, net: Network, samples: Indices) -> ADMMState:
+        c, degrees = self.alpha, net.topology.degrees[:, None]
+        Z, touched = s.solver.solve(c * (2 * degrees * s.Z - s.LZ) - s.phi, s.Z)
+        LZ = net.laplacian(Z)
+        return ADMMState(Z, LZ, s.phi + c * LZ, s.solver, s.t + 1, s.touched + touched)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": ..."""
+        return {"auto": lambda: 1.0}
+
+    def refusal(self, problem: Problem) -> str | None:
+        return no_objective(problem) or (not_strongly_convex(problem) if problem.n_nodes == 1 else None)

@@ -1,0 +1,62 @@
+"""Distributed dual averaging (Duchi, Agarwal and Wainwright, 2012)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.extra import smoothness
+from dsba.network import Network
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+
+@dataclass
+class DualState:
+    """The running averages Z, the primal points X and the dual ones Y (N x p each), the centre z0."""
+
+    Z: Array
+    X: Array
+    Y: Array
+    z0: Array = field(metadata={"static": True})
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class DualAveraging(Algorithm):
+    """The nodes average sums of gradients; each point is such a sum, scaled by a vanishing step.
+
+        Y+ = W~ Y + B(X)
+        X+ = z0 - alpha / sqrt(t + 1) Y+
+        Z+ = mean of X over all iterations so far, X+ included
+
+    Start: X = z0, Y = 0. The paper wants a doubly stochastic matrix: W~ is one wherever W >= -I has
+    no negative entry off the diagonal, as the named mixings do.
+    """
+
+    name: ClassVar[str] = "dual-averaging"
+    linear: ClassVar[bool] = False
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
+        X = np.tile(z0, (problem.n_nodes, 1))
+        return DualState(X, X, np.zeros_like(X), z0)
+
+    def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
+        Y = net.mix(s.Y) + problem.operator(s.X)
+        X = s.z0 - self.alpha / math.sqrt(s.t + 1) * Y
+        Z = s.Z + (X - s.Z) / (s.t + 1)
+        return DualState(Z, X, Y, s.z0, s.t + 1)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": 2/L, so that no step is longer than a gradient method's longest."""
+        return {"auto": lambda: 2 / smoothness(problem)}
+
+    def refusal(self, problem: Problem) -> str | None:
+        if problem.has_objective:
+            return None
+        return f"it minimises an objective, and {type(problem.component).__name__} has none."

@@ -1,0 +1,39 @@
+"""What P-EXTRA, SSDA, MSDA and D-ADMM share: they solve a local problem at every node in every iteration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dsba.algorithms.base import Algorithm
+from dsba.local import unsolvable
+from dsba.problem import Problem
+
+
+@dataclass(frozen=True)
+class InnerSolver(Algorithm):
+    """Base of methods with an inner solver; their states count the samples it ``touched``."""
+
+    def passes(self, s: Any, problem: Problem) -> float:
+        return s.touched / problem.n_samples
+
+    def nominal_passes(self, s: Any, problem: Problem) -> float:
+        return float(s.t)
+
+    def refusal(self, problem: Problem) -> str | None:
+        return unsolvable(problem)
+
+
+def no_objective(problem: Problem) -> str | None:
+    """Why there are no local objectives to minimise, or None."""
+    if problem.has_objective:
+        return unsolvable(problem)
+    return f"it minimises an objective, and {type(problem.component).__name__} has none."
+
+
+def not_strongly_convex(problem: Problem) -> str | None:
+    """Why a local objective may have no unique minimum, or None."""
+    if problem.lam_diag.min() > 0:
+        return None
+    name, where = type(problem.component).__name__, "" if problem.lam == 0 else " on some coordinates"
+    return f"{name}'s local objectives must be strongly convex, and lam is 0{where}."

@@ -1,0 +1,62 @@
+"""P-EXTRA: EXTRA with the local operators implicit (Shi, Ling, Wu and Yin, 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import Array, Indices
+from dsba.algorithms.inner_solver import InnerSolver
+from dsba.local import LocalSolver
+from dsba.network import Network
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+
+@dataclass
+class PExtraState:
+    """Z, Z_prev, V (N x p), and the samples touched so far."""
+
+    Z: Array
+    Z_prev: Array
+    V: Array
+    solver: LocalSolver = field(metadata={"static": True})
+    t: int = 0
+    touched: int = 0
+
+
+@dataclass(frozen=True)
+class PExtra(InnerSolver):
+    """Each node solves a backward step on its whole local operator B (lam included).
+
+        V+ = V + W~ (2 Z - Z_prev) - Z
+        Z+ = J_{alpha B}(V+),   that is   Z+ + alpha B(Z+) = V+
+
+    Start: Z_prev = Z = V, as if B(Z) = 0. With V = Z + alpha B(Z) put in, this is EXTRA's recursion
+    Z+ + alpha B(Z+) = W~ (2 Z - Z_prev) + alpha B(Z). Keeping V instead of B(Z), an inexact Z+ does
+    not move the limit: V remembers what the inner solver still owes.
+    """
+
+    name: ClassVar[str] = "p-extra"
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> PExtraState:
+        Z = np.tile(z0, (problem.n_nodes, 1))
+        solver = LocalSolver(problem, 1.0 / self.alpha)
+        return PExtraState(Z, Z, Z, solver, touched=solver.touched)
+
+    def step(self, s: PExtraState, problem: Problem, net: Network, samples: Indices) -> PExtraState:
+        V = s.V + (net.mix(2 * s.Z - s.Z_prev) - s.Z)
+        Z, touched = s.solver.solve(V / self.alpha, s.Z)
+        return PExtraState(Z, s.Z, V, s.solver, s.t + 1, s.touched + touched)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": sqrt(gamma / (mu L)), L the largest local smoothness."""
+        return {"auto": lambda: implicit_step(problem, topology)}
+
+
+def implicit_step(problem: Problem, topology: Topology) -> float:
+    mu, L = problem.constants.mu, float(problem.local_smoothness.max())
+    return float(np.sqrt(topology.gamma / (mu * L)))

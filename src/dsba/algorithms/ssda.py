@@ -1,0 +1,80 @@
+"""SSDA: accelerated gradient ascent on the dual (Scaman, Bach, Bubeck, Lee and Massoulie, ICML 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import Array, Indices
+from dsba.algorithms.inner_solver import InnerSolver, no_objective, not_strongly_convex
+from dsba.local import LocalSolver
+from dsba.network import Network
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+
+@dataclass
+class DualState:
+    """Z (the theta of the formula), the dual points x, y (N x p), and the samples touched so far."""
+
+    Z: Array
+    x: Array
+    y: Array
+    solver: LocalSolver = field(metadata={"static": True})
+    momentum: float = field(metadata={"static": True})
+    t: int = 0
+    touched: int = 0
+
+
+@dataclass(frozen=True)
+class SSDA(InnerSolver):
+    """Nesterov's method for the dual variables of consensus.
+
+        theta_n = grad f_n*(x_n),   the minimiser of f_n(theta) - x_n'theta
+        y+      = x - eta Lap theta,      Lap = I - W
+        x+      = y+ + m (y+ - y),        m = (1 - sqrt(eta l1/L)) / (1 + sqrt(eta l1/L))
+
+    Start: x = y = 0, so the first theta_n are the local minimisers; z0 is only the inner solver's first
+    guess. The dual is l2/mu-smooth and l1/L-strongly convex, l1 and l2 the extreme nonzero eigenvalues
+    of Lap, L and mu those of the local objectives; with eta = mu/l2 the momentum is the paper's.
+    """
+
+    name: ClassVar[str] = "ssda"
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
+        Z = np.tile(z0, (problem.n_nodes, 1))
+        L = problem.local_smoothness.max() + problem.lam
+        root = np.sqrt(self.alpha * self.spectrum(net.topology)[0] / L)
+        solver, x = LocalSolver(problem, 0.0), np.zeros_like(Z)
+        return DualState(Z, x, x, solver, (1 - root) / (1 + root), touched=solver.touched)
+
+    def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
+        Z, touched = s.solver.solve(s.x, s.Z)
+        y = s.x - self.alpha * self.gossip(Z, net)
+        x = y + s.momentum * (y - s.y)
+        return DualState(Z, x, y, s.solver, s.momentum, s.t + 1, s.touched + touched)
+
+    def gossip(self, Z: Array, net: Network) -> Array:
+        """Lap Z."""
+        return 2 * (Z - net.mix(Z))
+
+    def spectrum(self, topology: Topology) -> tuple[float, float]:
+        """The smallest and the largest nonzero eigenvalue of what ``gossip`` multiplies with."""
+        return laplacian_spectrum(topology)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": the paper's mu/l2, one over the smoothness of the dual."""
+        return {"auto": lambda: problem.lam / self.spectrum(topology)[1]}
+
+    def refusal(self, problem: Problem) -> str | None:
+        return no_objective(problem) or not_strongly_convex(problem)
+
+
+def laplacian_spectrum(topology: Topology) -> tuple[float, float]:
+    """The smallest and the largest nonzero eigenvalue of I - W; 1 for a single node, which has none."""
+    if topology.n_nodes == 1:
+        return 1.0, 1.0
+    return 2.0 * topology.gamma, 2.0 * (1.0 - float(topology.eigenvalues[-1]))

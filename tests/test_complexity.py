@@ -1,0 +1,132 @@
+"""Work per iteration, counted and not timed, grows as the paper's table 1 says.
+
+Counted are the nonzeros of data that an algorithm visits and the multiply-adds of its mixing, by a
+problem and a network that count what they are asked for; for the lazy kernel, the columns whose
+stamps an iteration changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dsba
+from dsba import sampling
+from dsba.network import Simulator
+
+FULL = ["extra", "dlm"]
+ONE_SAMPLE = ["dsba", "dsa"]
+
+
+class CountingProblem(dsba.Problem):
+    """Counts the nonzeros visited."""
+
+    visited = 0
+
+    def _rows(self, samples):
+        ids = self.start[:-1] + samples
+        return int(sum(self.A.indptr[(i + 1) * self.k] - self.A.indptr[i * self.k] for i in ids))
+
+    def operator(self, Z):
+        self.visited += self.A.nnz
+        return super().operator(Z)
+
+    def forward(self, samples, Z):
+        self.visited += self._rows(samples)
+        return super().forward(samples, Z)
+
+    def backward(self, samples, Z, D, t):
+        self.visited += self._rows(samples)
+        return super().backward(samples, Z, D, t)
+
+
+class CountingNetwork(Simulator):
+    """Counts the multiply-adds of mixing."""
+
+    mixed = 0
+
+    def mix(self, Z):
+        self.mixed += self.mixing_rows[1].size * Z.shape[1]
+        return super().mix(Z)
+
+    def laplacian(self, Z):
+        self.mixed += self.mixing_rows[1].size * Z.shape[1]
+        return super().laplacian(Z)
+
+
+def work(method, n_nodes=6, q=20, d=40, row=5, topology=None):
+    """(nonzeros visited, multiply-adds of mixing) in one iteration."""
+    topology = topology or dsba.Topology.ring(n_nodes)
+    rng = np.random.default_rng(0)
+    X = np.zeros((n_nodes * q, d))
+    for x in X:
+        x[rng.choice(d, row, replace=False)] = rng.normal(size=row)
+    problem = dsba.Problem.from_arrays(X, np.sign(rng.normal(size=len(X))), "ridge", n_nodes=n_nodes, lam=0.1)
+    problem.__class__ = CountingProblem
+    options = {"form": "step"} if method in ONE_SAMPLE else {}
+    algorithm = dsba.algorithms.get(method, **options).resolved(problem, topology)
+    net = CountingNetwork(topology)
+    state = algorithm.init(problem, net, np.zeros(problem.dim))
+    samples = sampling.draw(0, problem.sizes, 0, 3)
+    state = algorithm.step(state, problem, net, samples[0])
+    touched = getattr(state, "touched", 0)
+    problem.visited, net.mixed = 0, 0
+    state = algorithm.step(state, problem, net, samples[1])
+    inner = (getattr(state, "touched", 0) - touched) * row  # an inner solver counts samples by itself
+    return problem.visited + inner, net.mixed
+
+
+@pytest.mark.parametrize("method", FULL)
+def test_full_gradient_methods_visit_all_data(method):
+    """O(rho q d + Delta d)."""
+    base = work(method)
+    assert base[0] == 6 * 20 * 5
+    assert work(method, q=40)[0] == 2 * base[0]
+    assert work(method, row=10)[0] == 2 * base[0]
+    assert work(method, d=80) == (base[0], 2 * base[1])
+
+
+def test_ssda_visits_all_data_at_least_once():
+    """O(rho q d + q tau + Delta d), tau the inner solver's work: here exact, with a cached factorisation."""
+    base = work("ssda")
+    assert base[0] >= 6 * 20 * 5
+    assert work("ssda", q=40)[0] == 2 * base[0]
+    assert work("ssda", d=80) == (base[0], 2 * base[1])
+
+
+@pytest.mark.parametrize("method", ONE_SAMPLE)
+def test_stochastic_methods_visit_one_sample_a_node(method):
+    """O(rho d + Delta d): no growth with q."""
+    base = work(method)
+    assert base[0] == 6 * 5
+    assert work(method, q=80) == base
+    assert work(method, row=10) == (2 * base[0], base[1])
+    assert work(method, d=80) == (base[0], 2 * base[1])
+
+
+@pytest.mark.parametrize("method", [*FULL, *ONE_SAMPLE, "ssda"])
+def test_mixing_grows_with_the_degree(method):
+    """Delta d: one product per neighbour, and one for the node itself."""
+    ring = work(method, n_nodes=6, topology=dsba.Topology.ring(6))
+    complete = work(method, n_nodes=6, topology=dsba.Topology.complete(6))
+    assert complete[0] == ring[0]
+    assert complete[1] * 3 == ring[1] * 6
+
+
+@pytest.mark.parametrize("method", [dsba.DSBA, dsba.DSA])
+def test_the_lazy_kernel_touches_only_the_samples_columns(method):
+    """Columns moved in an iteration: those of the N samples, whatever d and q."""
+    for d, q in ((1000, 20), (50_000, 20), (1000, 200)):
+        data = dsba.data.make_text_like(n_rows=5 * q, n_columns=d, row_length=8, seed=1)
+        problem = dsba.Problem.from_arrays(*data, n_nodes=5)
+        topology = dsba.Topology.ring(5)
+        algorithm, net = method(form="lazy").resolved(problem, topology), Simulator(topology)
+        state = algorithm.init(problem, net, np.zeros(problem.dim))
+        for t, samples in enumerate(sampling.draw(0, problem.sizes, 0, 30)):
+            before = state.modes.copy()
+            state = algorithm.advance(state, problem, net, samples[None, :])
+            rows = problem.A[problem.start[:-1] + samples]
+            touched = np.flatnonzero(state.stamp == t + 1)
+            assert set(touched) == set(state.plan.position[rows.indices])
+            moved = np.flatnonzero((state.modes != before).any(axis=(1, 2)))
+            assert set(moved) <= set(touched)
