@@ -34,14 +34,16 @@ class Row:
         return self.value >= self.target if self.at_least else self.value <= self.target
 
 
-def interleaved(tasks: Mapping[str, Callable[[], None]], repeats: int = 5) -> dict[str, float]:
+def interleaved(
+    tasks: Mapping[str, Callable[[], None]], repeats: int = 5, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
     """The median seconds of each task; tasks take turns, so that a noisy moment hits all of them."""
     spent: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
-            begun = time.perf_counter()
+            begun = clock()
             task()
-            spent[name].append(time.perf_counter() - begun)
+            spent[name].append(clock() - begun)
     return {name: float(np.median(values)) for name, values in spent.items()}
 
 

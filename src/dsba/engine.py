@@ -32,7 +32,7 @@ from dsba.topology import Topology
 Array = npt.NDArray[np.float64]
 Callback = Callable[[dict[str, float]], object]
 
-CHUNK_SECONDS = 0.2  # how long Ctrl-C and the clock may wait for a kernel
+CHUNK_SECONDS = 0.5  # how long Ctrl-C and the clock may wait for a kernel
 CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
 
 
@@ -195,7 +195,7 @@ class Run:
         good = None
         with _interruptible() as interrupted, np.errstate(all="ignore"):
             while True:
-                Z = self.state.Z
+                Z = self._rows()
                 record = self._measure(Z)
                 verdict = self._verdict(record, limits)
                 asked = [callback(dict(record)) for callback in callbacks]
@@ -212,6 +212,11 @@ class Run:
             if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
                 self._write_checkpoint(now=True)
         return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
+
+    def _rows(self) -> Array:
+        """The iterates now, in an array that later iterations leave alone."""
+        Z = self.state.Z
+        return np.array(Z) if "Z" in vars(self.state) else Z  # a property makes a new one by itself
 
     def _measure(self, Z: Array) -> dict[str, float]:
         net = self.net

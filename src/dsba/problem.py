@@ -9,12 +9,9 @@ c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however t
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +22,7 @@ from dsba import operators
 from dsba.errors import InputError, as_array, as_integer, as_number, shortened, unknown_name
 from dsba.kernels import samples as kernel
 from dsba.operators import Operator
+from dsba.parallel import CORES, run_pieces
 
 Array = npt.NDArray[np.float64]
 SPLITS = ("random", "label")
@@ -186,17 +184,17 @@ class Problem:
 
     # Stacked rows: one row of Z per node -------------------------------------------------------
 
-    def _sweep(self, sweep: Any, *args: Any) -> None:
-        """Call sweep(lo, hi, *args) over all nodes, on all cores where the data is worth it."""
-        if self.A.nnz < PARALLEL_FROM or self.n_nodes == 1:
-            sweep(0, self.n_nodes, *args)
-            return
+    @cached_property
+    def node_cuts(self) -> list[int]:
+        """The nodes in one piece per core, of about equal nonzeros; one piece where threads would cost more."""
+        if self.A.nnz < PARALLEL_FROM:
+            return [0, self.n_nodes]
         nonzeros = self.A.indptr[self.start * self.k].astype(np.float64)
-        shares = np.linspace(0, nonzeros[-1], (os.cpu_count() or 1) + 1)
-        cuts = np.unique([0, *np.searchsorted(nonzeros, shares[1:-1]), self.n_nodes])
-        with ThreadPoolExecutor(len(cuts) - 1) as pool:
-            for done in [pool.submit(sweep, lo, hi, *args) for lo, hi in pairwise(cuts)]:
-                done.result()
+        shares = np.linspace(0, nonzeros[-1], CORES + 1)
+        return [int(c) for c in np.unique([0, *np.searchsorted(nonzeros, shares[1:-1]), self.n_nodes])]
+
+    def _sweep(self, sweep: Any, *args: Any) -> None:
+        run_pieces(sweep, self.node_cuts, *args)
 
     def operator(self, Z: Array) -> Array:
         """Row n: the local operator c_n (1/q_n) sum_i B_i(z_n) + Lambda z_n."""

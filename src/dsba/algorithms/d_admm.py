@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -40,6 +41,7 @@ class DADMM(InnerSolver):
     """
 
     name: ClassVar[str] = "d-admm"
+    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ADMMState:
         Z = np.tile(z0, (problem.n_nodes, 1))
@@ -53,8 +55,20 @@ class DADMM(InnerSolver):
         return ADMMState(Z, LZ, s.phi + c * LZ, s.solver, s.t + 1, s.touched + touched)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": ..."""
-        return {"auto": lambda: 1.0}
+        """ "auto": sqrt(mu L / (4 deg l)), deg the largest degree, l the least nonzero eigenvalue of L_G.
+
+        The best c of Shi et al.'s rate but for a constant, which is what six data sets prefer.
+        """
+        mu, L = problem.constants.mu, float(problem.local_smoothness.max())
+        return {"auto": lambda: math.sqrt(mu * L / (4 * max(1, topology.degrees.max()) * connectivity(topology)))}
 
     def refusal(self, problem: Problem) -> str | None:
         return no_objective(problem) or (not_strongly_convex(problem) if problem.n_nodes == 1 else None)
+
+
+def connectivity(topology: Topology) -> float:
+    """The least nonzero eigenvalue of the graph's Laplacian; 1 for a single node, which has none."""
+    L = np.diag(topology.degrees.astype(np.float64))
+    for n, m in topology.edges:
+        L[n, m] = L[m, n] = -1.0
+    return float(np.linalg.eigvalsh(L)[1]) if topology.n_nodes > 1 else 1.0

@@ -101,7 +101,7 @@ class OneSample(Algorithm):
             advance_modes(problem.component, self.backward, self.alpha, *data, *mode_state)
             s = replace(s, t=s.t + len(samples))
         else:
-            s = RowState(s.Z.copy(), s.Z_prev.copy(), s.phi.copy(), s.carry.copy(), s.t + len(samples), s.norms)
+            s = replace(s, t=s.t + len(samples))
             recursion = (self._coefficients(problem.lam), self._coefficients(0.0), problem.n_regular)
             dense = (net.mixing_rows, self._shrink(problem), *recursion, s.Z, s.Z_prev, s.phi, s.carry)
             advance_dense(problem.component, self.backward, self.alpha, *data, *dense)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -53,10 +54,10 @@ class PExtra(InnerSolver):
         return PExtraState(Z, s.Z, V, s.solver, s.t + 1, s.touched + touched)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": sqrt(gamma / (mu L)), L the largest local smoothness."""
-        return {"auto": lambda: implicit_step(problem, topology)}
+        """ "auto": 2 sqrt(gamma / (mu L)).
 
-
-def implicit_step(problem: Problem, topology: Topology) -> float:
-    mu, L = problem.constants.mu, float(problem.local_smoothness.max())
-    return float(np.sqrt(topology.gamma / (mu * L)))
+        The root balances the contraction alpha mu of the nodes with gamma / (alpha L), that of the
+        network; the 2 is what six data sets prefer, L being reached in few directions of the data.
+        """
+        mu, L = problem.constants.mu, float(problem.local_smoothness.max())
+        return {"auto": lambda: 2 * math.sqrt(topology.gamma / (mu * L))}

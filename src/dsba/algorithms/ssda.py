@@ -39,10 +39,12 @@ class SSDA(InnerSolver):
 
     Start: x = y = 0, so the first theta_n are the local minimisers; z0 is only the inner solver's first
     guess. The dual is l2/mu-smooth and l1/L-strongly convex, l1 and l2 the extreme nonzero eigenvalues
-    of Lap, L and mu those of the local objectives; with eta = mu/l2 the momentum is the paper's.
+    of Lap, L and mu the local objectives' smoothness and convexity. ``step_size`` is eta; with mu/l2, and
+    no more is stable unless the data adds to mu, m is the paper's momentum.
     """
 
     name: ClassVar[str] = "ssda"
+    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
         Z = np.tile(z0, (problem.n_nodes, 1))
@@ -52,8 +54,9 @@ class SSDA(InnerSolver):
         return DualState(Z, x, x, solver, (1 - root) / (1 + root), touched=solver.touched)
 
     def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
+        eta = self.alpha
         Z, touched = s.solver.solve(s.x, s.Z)
-        y = s.x - self.alpha * self.gossip(Z, net)
+        y = s.x - eta * self.gossip(Z, net)
         x = y + s.momentum * (y - s.y)
         return DualState(Z, x, y, s.solver, s.momentum, s.t + 1, s.touched + touched)
 

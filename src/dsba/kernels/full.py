@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from dsba.kernels.mixing import COLUMNS
-from dsba.kernels.samples import add_scaled, dot_block
+from dsba.kernels.samples import visit
 
 
 @njit(cache=True, nogil=True)
@@ -43,7 +43,5 @@ def extra_data(
     u, g = np.empty(k), np.empty(k)
     for n in range(lo, hi):
         for i in range(start[n], start[n + 1]):
-            dot_block(indptr, indices, data, i * k, Z[n], u)
-            op.forward(u, y[i], g)
             scale = -alpha * weight[i] / (start[n + 1] - start[n])
-            add_scaled(indptr, indices, data, i * k, g, scale, out[n])
+            visit(op, indptr, indices, data, i * k, y[i], scale, Z[n], u, g, out[n])

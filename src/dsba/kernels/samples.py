@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dsba.kernels.lanes import prefetch
+
+AHEAD = 32  # nonzeros
+CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
+
 
 @njit(cache=True)
 def normalize_rows(indptr: Any, data: Any) -> None:
@@ -48,11 +53,17 @@ def slope_all(op: Any, u: Any, y: Any, out: Any) -> None:
 
 
 @njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
-def _dot_run(data: Any, first: int, z: Any, start: int, size: int) -> float:
+def _dot_run(x: Any, z: Any) -> float:
     total = 0.0
-    for j in range(size):
-        total += data[first + j] * z[start + j]
+    for j in range(x.size):
+        total += x[j] * z[j]
     return total
+
+
+@njit(cache=True)
+def _add_run(scale: float, x: Any, z: Any) -> None:
+    for j in range(x.size):
+        z[j] += scale * x[j]
 
 
 @njit(cache=True)
@@ -61,11 +72,11 @@ def dot_block(indptr: Any, indices: Any, data: Any, row: int, z: Any, out: Any) 
     for r in range(out.size):
         first, end = indptr[row + r], indptr[row + r + 1]
         if end > first and indices[end - 1] - indices[first] == end - first - 1:
-            out[r] = _dot_run(data, first, z, indices[first], end - first)
+            out[r] = _dot_run(data[first:end], z[indices[first] :])
             continue
         total = 0.0
         for e in range(first, end):
-            total += data[e] * z[indices[e]]
+            total += data[e] * z[np.uint64(indices[e])]  # unsigned: no test for negative indices
         out[r] = total
 
 
@@ -102,12 +113,30 @@ def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale:
         x = scale * coef[c]
         first, end = indptr[row + c], indptr[row + c + 1]
         if end > first and indices[end - 1] - indices[first] == end - first - 1:
-            start = indices[first]
-            for j in range(end - first):
-                z[start + j] += x * data[first + j]
+            _add_run(x, data[first:end], z[indices[first] :])
             continue
         for e in range(first, end):
-            z[indices[e]] += x * data[e]
+            z[np.uint64(indices[e])] += x * data[e]
+
+
+@njit(cache=True)
+def visit(
+    op: Any, indptr: Any, indices: Any, data: Any, row: int, y: float, scale: float, z: Any, u: Any, g: Any, out: Any
+) -> None:
+    """out <- out + scale A_i' g(A_i z): one sample of a sweep over all data."""
+    if out.size < CACHED:
+        dot_block(indptr, indices, data, row, z, u)
+    else:
+        last = indices.size - 1
+        for c in range(u.size):
+            total = 0.0
+            for e in range(indptr[row + c], indptr[row + c + 1]):
+                prefetch(z, indices[min(e + AHEAD, last)])
+                prefetch(out, indices[e])
+                total += data[e] * z[np.uint64(indices[e])]
+            u[c] = total
+    op.forward(u, y, g)
+    add_scaled(indptr, indices, data, row, g, scale, out)
 
 
 @njit(cache=True, nogil=True)
@@ -152,10 +181,8 @@ def operator_rows(
         for j in range(lam.size):
             out[n, j] = lam[j] * Z[n, j]
         for i in range(start[n], start[n + 1]):
-            dot_block(indptr, indices, data, i * k, Z[n], u)
-            op.forward(u, y[i], g)
             scale = weight[i] / (start[n + 1] - start[n])
-            add_scaled(indptr, indices, data, i * k, g, scale, out[n])
+            visit(op, indptr, indices, data, i * k, y[i], scale, Z[n], u, g, out[n])
 
 
 @njit(cache=True)
