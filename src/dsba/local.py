@@ -21,7 +21,6 @@ solution and F there the change of rhs, so the inner error shrinks with the oute
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from threadpoolctl import ThreadpoolController
 
 from dsba.kernels import samples as kernel
 from dsba.operators import AUC, ScalarOperator
+from dsba.parallel import CORES
 from dsba.problem import PARALLEL_FROM, Problem
 
 Array = npt.NDArray[np.float64]
@@ -80,11 +80,11 @@ class LocalSolver:
         with BLAS.limit(limits=1):
             if not self.parallel:
                 return [work(n) for n in nodes]
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
+            with ThreadPoolExecutor(CORES) as pool:
                 return list(pool.map(work, nodes))
 
     def _visits(self) -> int:
-        """A product with A or A' is half a visit to each of its samples."""
+        """A product with A or A' is half a visit to each of the node's samples."""
         return sum(shard.A.tally.products * shard.y.size for shard in self.shards) // 2
 
 

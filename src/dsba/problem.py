@@ -26,7 +26,7 @@ from dsba.parallel import CORES, run_pieces
 
 Array = npt.NDArray[np.float64]
 SPLITS = ("random", "label")
-PARALLEL_FROM = 100_000  # nonzeros; below, starting threads costs more than it gains
+PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
 
 

@@ -57,7 +57,7 @@ class DADMM(InnerSolver):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": sqrt(mu L / (4 deg l)), deg the largest degree, l the least nonzero eigenvalue of L_G.
 
-        The best c of Shi et al.'s rate but for a constant, which is what six data sets prefer.
+        The c of Shi et al.'s best rate but for the constant, which like P-EXTRA's is a compromise.
         """
         mu, L = problem.constants.mu, float(problem.local_smoothness.max())
         return {"auto": lambda: math.sqrt(mu * L / (4 * max(1, topology.degrees.max()) * connectivity(topology)))}

@@ -42,6 +42,7 @@ def extra_data(
     indptr, indices, data = A
     u, g = np.empty(k), np.empty(k)
     for n in range(lo, hi):
+        z, row = Z[n], out[n]
         for i in range(start[n], start[n + 1]):
             scale = -alpha * weight[i] / (start[n + 1] - start[n])
-            visit(op, indptr, indices, data, i * k, y[i], scale, Z[n], u, g, out[n])
+            visit(op, indptr, indices, data, i * k, y[i], scale, z, u, g, row)

@@ -10,6 +10,7 @@ from numba import njit
 from dsba.kernels.lanes import prefetch
 
 AHEAD = 32  # nonzeros
+NEXT, LINE = 512, 8  # entries of the next row, and in a cache line
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
 
 
@@ -52,18 +53,25 @@ def slope_all(op: Any, u: Any, y: Any, out: Any) -> None:
         out[i] = op.slope(u[i], y[i])
 
 
+@njit(cache=True)
+def gapless(indptr: Any, indices: Any, row: int) -> bool:
+    """Whether a row has no gaps, so that it can be read as a dense one."""
+    first, end = indptr[row], indptr[row + 1]
+    return end > first and indices[end - 1] - indices[first] == end - first - 1
+
+
 @njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
-def _dot_run(x: Any, z: Any) -> float:
+def _dot_run(x: Any, first: int, z: Any, start: int, size: int) -> float:
     total = 0.0
-    for j in range(x.size):
-        total += x[j] * z[j]
+    for j in range(size):
+        total += x[first + j] * z[start + j]
     return total
 
 
-@njit(cache=True)
-def _add_run(scale: float, x: Any, z: Any) -> None:
-    for j in range(x.size):
-        z[j] += scale * x[j]
+@njit(cache=True, fastmath={"contract"})
+def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) -> None:
+    for j in range(size):
+        z[start + j] += scale * x[first + j]
 
 
 @njit(cache=True)
@@ -71,12 +79,12 @@ def dot_block(indptr: Any, indices: Any, data: Any, row: int, z: Any, out: Any) 
     """out <- A_i z for the block that starts at ``row``; a row without gaps is read as a dense one."""
     for r in range(out.size):
         first, end = indptr[row + r], indptr[row + r + 1]
-        if end > first and indices[end - 1] - indices[first] == end - first - 1:
-            out[r] = _dot_run(data[first:end], z[indices[first] :])
+        if gapless(indptr, indices, row + r):  # unsigned: indices need no test for being negative
+            out[r] = _dot_run(data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
             continue
         total = 0.0
         for e in range(first, end):
-            total += data[e] * z[np.uint64(indices[e])]  # unsigned: no test for negative indices
+            total += data[e] * z[np.uint64(indices[e])]
         out[r] = total
 
 
@@ -112,8 +120,8 @@ def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale:
     for c in range(coef.size):
         x = scale * coef[c]
         first, end = indptr[row + c], indptr[row + c + 1]
-        if end > first and indices[end - 1] - indices[first] == end - first - 1:
-            _add_run(x, data[first:end], z[indices[first] :])
+        if gapless(indptr, indices, row + c):
+            _add_run(x, data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
             continue
         for e in range(first, end):
             z[np.uint64(indices[e])] += x * data[e]
@@ -124,10 +132,12 @@ def visit(
     op: Any, indptr: Any, indices: Any, data: Any, row: int, y: float, scale: float, z: Any, u: Any, g: Any, out: Any
 ) -> None:
     """out <- out + scale A_i' g(A_i z): one sample of a sweep over all data."""
+    last = indices.size - 1
     if out.size < CACHED:
         dot_block(indptr, indices, data, row, z, u)
+        for e in range(indptr[row + u.size], min(indptr[row + u.size] + NEXT, last), LINE):
+            prefetch(data, e)  # the next row comes in while this one is added
     else:
-        last = indices.size - 1
         for c in range(u.size):
             total = 0.0
             for e in range(indptr[row + c], indptr[row + c + 1]):
@@ -178,11 +188,12 @@ def operator_rows(
     indptr, indices, data = A
     u, g = np.empty(k), np.empty(k)
     for n in range(lo, hi):
+        z, row = Z[n], out[n]
         for j in range(lam.size):
-            out[n, j] = lam[j] * Z[n, j]
+            row[j] = lam[j] * z[j]
         for i in range(start[n], start[n + 1]):
             scale = weight[i] / (start[n + 1] - start[n])
-            visit(op, indptr, indices, data, i * k, y[i], scale, Z[n], u, g, out[n])
+            visit(op, indptr, indices, data, i * k, y[i], scale, z, u, g, row)
 
 
 @njit(cache=True)
