@@ -196,7 +196,16 @@ def test_long_lines_are_shortened_around_the_culprit(write):
     assert len(str(error.value)) < 400
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"# only this\n", bz2.compress(b""), gzip.compress(b"")])
+EMPTY = {
+    "empty": b"",
+    "blank": b"\n\n",
+    "comment": b"# only this\n",
+    "bz2": bz2.compress(b""),
+    "gz": gzip.compress(b""),
+}
+
+
+@pytest.mark.parametrize("content", EMPTY.values(), ids=EMPTY)
 def test_empty_file(content, write):
     with pytest.raises(InputError, match=r"set.svm has no row"):
         load_libsvm(write(content))
