@@ -249,8 +249,9 @@ class Run:
         """To the next record point, or to where a budget ends."""
         target = self._record_point(len(self.history))
         if limits.max_passes is not None and math.isfinite(limits.max_passes):
-            left = limits.max_passes - self.algorithm.passes(self.state, self.problem)
-            target = min(target, self.state.t + max(1, math.ceil(left * self._steps_per_pass - 1e-9)))
+            spent = self.algorithm.passes(self.state, self.problem)
+            per_step = max(1 / self._steps_per_pass, spent / max(1, self.state.t))  # an inner solver needs more
+            target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
         if limits.max_doubles is not None and math.isfinite(limits.max_doubles):
             spent = float(self.net.doubles.max())
             per_step = spent / self.state.t if spent else 0.0  # one step first, to see what it costs

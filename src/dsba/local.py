@@ -46,6 +46,7 @@ BLAS = ThreadpoolController().select(user_api="blas")
 ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three digits; 1e-1 costs iterations
 SHORT_COLUMNS = 1000  # a side of B short enough to factorise a matrix of that size
 SHORT_ROWS = 2500
+DENSE = 0.2  # the share of nonzeros from which a dense matrix is faster, and at most three times as large
 ROUNDING = 1e-15
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
 MAX_STEPS = 100
@@ -106,11 +107,12 @@ class Tally:
 
 
 class Rows:
-    """A sparse matrix B, one row a sample, whose products are counted."""
+    """A matrix B, one row a sample, whose products are counted; kept dense where that is not much larger."""
 
     def __init__(self, matrix: Any, tally: Tally) -> None:
-        self.matrix, self.transposed = matrix, matrix.T
-        self.shape: tuple[int, int] = matrix.shape
+        rows, columns = self.shape = matrix.shape
+        self.matrix = matrix.toarray() if matrix.nnz > DENSE * rows * columns else matrix
+        self.transposed = self.matrix.T
         self.tally = tally
 
     def times(self, x: Array) -> Array:
@@ -126,17 +128,17 @@ class Rows:
     def gram_of_rows(self, scale: Array) -> Array:
         """B diag(scale) B', dense."""
         self.tally.products += 2
-        return _gram(self.matrix @ sp.diags_array(np.sqrt(scale)))
+        return _dense(self.matrix @ sp.diags_array(scale) @ self.transposed)
 
     def gram_of_columns(self, weights: Array) -> Array:
         """B' diag(weights) B, dense."""
         self.tally.products += 2
-        return _gram((sp.diags_array(np.sqrt(weights)) @ self.matrix).T)
+        return _dense(self.transposed @ (sp.diags_array(weights) @ self.matrix))
 
     def diagonal(self, weights: Array) -> Array:
         """The diagonal of B' diag(weights) B."""
         self.tally.products += 1
-        return self.matrix.power(2).T @ weights
+        return sp.csr_array(self.matrix).power(2).T @ weights
 
 
 @dataclass(frozen=True)
@@ -309,7 +311,7 @@ def _auc_system(shard: Shard) -> Solve:
     theta keeps a row and column of its own that nothing else meets.
     """
     J, A = shard.scale * shard.component.jacobians(shard.y), shard.A.matrix
-    x, shift = A[0::3], A[1::3]
+    x, shift = sp.csr_array(A[0::3]), sp.csr_array(A[1::3])
     c = x.T @ J[:, 0, 2]
     T = J[:, 2, 2].sum() + shard.D[-1]
     B = Rows(sp.vstack([x - shift, sp.csr_array(c[None, :])], format="csr"), shard.A.tally)
@@ -393,9 +395,5 @@ def _dot(x: Array, y: Array) -> float:
     return float(np.einsum("i,i->", x, y))
 
 
-def _gram(C: Any) -> Array:
-    """C C', dense."""
-    if C.nnz > 0.2 * C.shape[0] * C.shape[1]:
-        C = C.toarray()
-        return C @ C.T
-    return (C @ C.T).toarray()
+def _dense(M: Any) -> Array:
+    return M if isinstance(M, np.ndarray) else M.toarray()

@@ -30,7 +30,7 @@ def normalize_rows(indptr: Any, data: Any) -> None:
             data[e] /= np.sqrt(total)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def forward_all(op: Any, U: Any, y: Any, G: Any) -> None:
     """G_i <- g(U_i) for all samples."""
     for i in range(U.shape[0]):
@@ -46,7 +46,7 @@ def loss_all(op: Any, U: Any, y: Any, weight: Any) -> float:
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def slope_all(op: Any, u: Any, y: Any, out: Any) -> None:
     """out_i <- g'(u_i), for k = 1."""
     for i in range(u.size):
