@@ -139,5 +139,6 @@ def _shapes() -> dict[str, dsba.data.Dataset]:
     return {
         "sparse, d = 20,000, 60 a row": dsba.data.make_text_like(n_rows=2000, n_columns=20_000, row_length=60),
         "sparse, d = 2,000, 60 a row": dsba.data.make_text_like(n_rows=2000, n_columns=2000, row_length=60),
+        "sparse, d = 300, 60 a row": dsba.data.make_text_like(n_rows=2000, n_columns=300, row_length=60),
         "dense, d = 60": dense,
     }

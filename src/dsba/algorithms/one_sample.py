@@ -141,14 +141,14 @@ class OneSample(Algorithm):
 def lazy_cost(problem: Problem) -> float:
     """Nanoseconds per iteration of the lazy form: every nonzero of N samples moves padded(N) modes."""
     nonzeros = problem.n_nodes * problem.A.nnz / problem.n_samples
-    return nonzeros * (8.0 + 1.5 * padded(problem.n_nodes))
+    return nonzeros * (38.0 + 1.4 * padded(problem.n_nodes))
 
 
 def dense_cost(problem: Problem, net: Simulator) -> float:
     """Nanoseconds per iteration of the dense form: every coordinate meets every neighbour."""
     meetings = net.mixing_rows[1].size + 4 * problem.n_nodes
     touched = problem.n_nodes * problem.A.nnz / problem.n_samples
-    return 0.3 * problem.dim * meetings + 5.0 * touched
+    return 1.05 * problem.dim * meetings + 12.0 * touched
 
 
 def _start_modes(plan: ModePlan, z0: Array, carry: Array, alpha: float) -> Array:

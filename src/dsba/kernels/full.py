@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import visit
+
+COLUMNS = 256  # a block of columns of all nodes that stays in cache
 
 
 @njit(cache=True, nogil=True)
@@ -18,20 +19,27 @@ def extra_mix(lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, out: A
     ``shrink`` is alpha lam per column. D = Z - W~ Z is summed from differences, as in ``mix_block``.
     """
     indptr, nodes, weights = mixing
-    D = np.empty(COLUMNS)
+    D = np.empty((Z.shape[0], COLUMNS))
     for first in range(lo, hi, COLUMNS):
         last = min(first + COLUMNS, hi)
+        D[:] = 0.0
         for n in range(Z.shape[0]):
-            D[:] = 0.0
             for e in range(indptr[n], indptr[n + 1]):
-                w, m = weights[e], nodes[e]
-                if m != n:
-                    for j in range(first, last):
-                        D[j - first] += w * (Z[n, j] - Z[m, j])
+                if nodes[e] > n:  # each edge once, for both its ends
+                    _meet(weights[e], Z[n, first:last], Z[nodes[e], first:last], D[n], D[nodes[e]])
+        for n in range(Z.shape[0]):
             for j in range(first, last):
-                d = D[j - first]
+                d = D[n, j - first]
                 out[n, j] = Z[n, j] - 2.0 * d - P[n, j] - shrink[j] * Z[n, j]
                 P[n, j] += d
+
+
+@njit(cache=True)
+def _meet(w: float, z: Any, other: Any, D: Any, D_other: Any) -> None:
+    for j in range(z.size):
+        d = w * (z[j] - other[j])
+        D[j] += d
+        D_other[j] -= d
 
 
 @njit(cache=True, nogil=True)
