@@ -10,7 +10,7 @@ import scipy.optimize
 from conftest import OPERATORS, make_data, make_problem
 
 import dsba
-from dsba import local
+from dsba import linear, local
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.msda import MSDA, chebyshev
 from dsba.algorithms.p_extra import PExtra
@@ -122,7 +122,7 @@ def test_every_gradient_is_a_sweep(way, monkeypatch):
     problem = shaped_problem("ridge", "wide")
     start = np.zeros((4, problem.dim))
     for limit in (1, 2):  # fewer than the two samples of the smallest node need
-        monkeypatch.setattr(local, "MAX_CG", limit)
+        monkeypatch.setattr(linear, "MAX_CG", limit)
         touched = LocalSolver(problem, 0.0, accuracy=1e-14).solve(start, start + 1.0)[1]
         assert touched == (1 + limit) * problem.n_samples
 

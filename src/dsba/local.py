@@ -33,6 +33,7 @@ import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from dsba.kernels import samples as kernel
+from dsba.linear import conjugate_gradients, dot
 from dsba.operators import AUC, ScalarOperator
 from dsba.parallel import CORES
 from dsba.problem import PARALLEL_FROM, Problem
@@ -50,7 +51,6 @@ DENSE = 0.2  # the share of nonzeros from which a dense matrix is faster, and at
 ROUNDING = 1e-15
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
 MAX_STEPS = 100
-MAX_CG = 5000
 MAX_TRIALS = 80
 NEVER_FLAT = 1e-14  # the least ridge of a factorised matrix, relative to its largest diagonal entry
 
@@ -166,7 +166,7 @@ class Shard:
 
     def size(self, F: Array) -> float:
         """||F|| in the metric D^-1; it bounds the error ||z - z*|| in the metric D."""
-        return math.sqrt(_dot(F, F / self.D))
+        return math.sqrt(dot(F, F / self.D))
 
     def rounding(self, *terms: Array) -> float:
         """How large their sum may be by rounding alone."""
@@ -222,7 +222,7 @@ def _newton(shard: Shard) -> Node:
                 break
             d = -_system(A, shard.slopes(u), D)(F, max(0.5 * enough / size, min(0.1, size / first)))
             v = A.times(d)
-            t = _line_search(shard, u, v, _dot(D * z - rhs, d), _dot(D * d, d))
+            t = _line_search(shard, u, v, dot(D * z - rhs, d), dot(D * d, d))
             z, u = z + t * d, u + t * v
             B = A.spread(shard.s(u))
         return z
@@ -249,13 +249,13 @@ def _newton_on_samples(shard: Shard) -> Node:
         s0 = shard.s(u)
         B = A.spread(s0)
         F0 = B + D * z0 - rhs
-        b, f = A.times(F0 / D), _dot(F0, F0 / D)
+        b, f = A.times(F0 / D), dot(F0, F0 / D)
         enough, before = max(accuracy * math.sqrt(f), shard.rounding(B, D * z0, rhs)), 0.0
         w, rest = np.zeros_like(u), 1.0
         for _ in range(MAX_STEPS):
             rho = shard.s(u) - s0 - w
             image = G @ rho + rest * b
-            size = math.sqrt(max(0.0, _dot(rho, image) + rest * (_dot(b, rho) + rest * f)))
+            size = math.sqrt(max(0.0, dot(rho, image) + rest * (dot(b, rho) + rest * f)))
             if not size > enough:
                 break
             if size > RENEW * before:
@@ -263,8 +263,8 @@ def _newton_on_samples(shard: Shard) -> Node:
                 solve = _short_side(G, R)
             before, dw = size, rho - R * solve(R * image)
             v = -(G @ dw + rest * b)
-            tail = rest * (_dot(b, dw) + rest * f)
-            t = _line_search(shard, u, v, -_dot(s0 + w, v) - tail, tail - _dot(dw, v))
+            tail = rest * (dot(b, dw) + rest * f)
+            t = _line_search(shard, u, v, -dot(s0 + w, v) - tail, tail - dot(dw, v))
             w, u, rest = w + t * dw, u + t * v, (1.0 - t) * rest
         return z0 - ((1.0 - rest) * F0 + A.spread(w)) / D
 
@@ -363,36 +363,16 @@ def _short_side(G: Array, R: Array) -> Callable[[Array], Array]:
 
 
 def _by_gradients(B: Rows, weights: Array, ridge: Array) -> Solve:
-    """Conjugate gradients, started at 0; cut short at MAX_CG, x is still a direction of descent.
-
-    The diagonal preconditions a tall B only. On the null space of a wide one the matrix is the ridge:
+    """The diagonal preconditions a tall B only. On the null space of a wide one the matrix is the ridge:
     a single eigenvalue, which a preconditioner would spread.
     """
     tall = B.shape[0] >= B.shape[1]
     inverse = 1.0 / (B.diagonal(weights) + ridge) if tall else np.ones_like(ridge)
 
-    def solve(r: Array, accuracy: float) -> Array:
-        enough = accuracy**2 * _dot(r, r)
-        x, r, direction = np.zeros_like(r), r.copy(), inverse * r
-        energy = _dot(r, direction)
-        for _ in range(MAX_CG):
-            if not _dot(r, r) > enough:
-                break
-            image = B.spread(weights * B.times(direction)) + ridge * direction
-            length = energy / _dot(direction, image)
-            x += length * direction
-            r -= length * image
-            conditioned = inverse * r
-            previous, energy = energy, _dot(r, conditioned)
-            direction = conditioned + (energy / previous) * direction
-        return x
+    def product(x: Array) -> Array:
+        return B.spread(weights * B.times(x)) + ridge * x
 
-    return solve
-
-
-def _dot(x: Array, y: Array) -> float:
-    """x'y in one thread: a threaded BLAS waits for its threads longer than it computes."""
-    return float(np.einsum("i,i->", x, y))
+    return lambda r, accuracy: conjugate_gradients(product, inverse, r, accuracy)
 
 
 def _dense(M: Any) -> Array:

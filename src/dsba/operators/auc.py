@@ -28,6 +28,7 @@ class AUC(Operator):
     p: float = math.nan
     k: ClassVar[int] = 3
     extra: ClassVar[int] = 3
+    cocoercive: ClassVar[bool] = False
     labels: ClassVar[str] = "binary"
 
     def forward(self, u: Any, y: float, out: Any) -> None:

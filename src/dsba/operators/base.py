@@ -34,6 +34,8 @@ class Operator:
     """Coefficients per sample: the size of a table entry."""
     extra: ClassVar[int] = 0
     """Coordinates of z beyond one per column of the data."""
+    cocoercive: ClassVar[bool] = True
+    """Whether <g(u) - g(v), u - v> >= ||g(u) - g(v)||^2 / L, as for every gradient of a smooth convex loss."""
     labels: ClassVar[str] = "real"
     """What a label may be: "real", "binary" (mapped to -1, +1) or "count"."""
 
