@@ -25,6 +25,17 @@ import pytest  # noqa: E402
 import dsba  # noqa: E402
 
 OPERATORS = dsba.operators.names()
+# Left out of `make quick`: many solves, many kernels to compile, or other processes.
+SLOW_FILES = {
+    "test_baselines.py", "test_checkpoint.py", "test_complexity.py", "test_convergence.py", "test_docs.py",
+    "test_local.py", "test_operators.py", "test_reference.py", "test_user_operator.py",
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in SLOW_FILES:
+            item.add_marker(pytest.mark.slow)
 
 
 def make_data(operator: str, rows: int = 60, columns: int = 12, density: float = 0.5, seed: int = 0):
