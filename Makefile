@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
+export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
 .PHONY: demo test quick bench lint clean
 

@@ -82,12 +82,12 @@ class OneSample(Algorithm):
             carry = -(problem.average(phi) + problem.lam_diag * rows)
         else:
             phi = np.zeros((problem.n_samples, problem.k))
-            carry = -problem.lam_diag * rows
+            carry = np.broadcast_to(-problem.lam_diag * z0, rows.shape)
         if form == "step":
-            return RowState(rows.copy(), rows.copy(), phi, carry)
+            return RowState(rows.copy(), rows.copy(), phi, carry.copy())
         norms = problem.squared_norms(self._shrink(problem))
         if form == "dense":
-            return RowState(rows.copy(), rows.copy(), phi, carry, norms=norms)
+            return RowState(rows.copy(), rows.copy(), phi, carry.copy(), norms=norms)
         plan = self._plan(problem, net)
         stamp = np.zeros(problem.dim, np.int64)
         return ModeState(_start_modes(plan, z0, carry, self.alpha), stamp, phi, plan, norms)
