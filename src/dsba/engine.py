@@ -188,6 +188,7 @@ class Run:
         self.path: Path | None = None
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
+        self.first_passes = algorithm.passes(self.state, problem)
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
@@ -250,7 +251,8 @@ class Run:
         target = self._record_point(len(self.history))
         if limits.max_passes is not None and math.isfinite(limits.max_passes):
             spent = self.algorithm.passes(self.state, self.problem)
-            per_step = max(1 / self._steps_per_pass, spent / max(1, self.state.t))  # an inner solver needs more
+            grown = (spent - self.first_passes) / max(1, self.state.t)  # an inner solver needs more than nominal
+            per_step = max(1 / self._steps_per_pass, grown)
             target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
         if limits.max_doubles is not None and math.isfinite(limits.max_doubles):
             spent = float(self.net.doubles.max())
