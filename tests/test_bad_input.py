@@ -71,14 +71,14 @@ def test_not_finite_data_in_a_shard():
         (3.0, "()"),
         (None, "()"),
         (np.array([[1, "a"], [2, None]], object), "object"),
-        pytest.param(np.full((ROWS, 2), "a"), "<U1"),
-        pytest.param(np.full((ROWS, 2), "1"), "<U1"),
-        pytest.param(X * 1j, "complex128"),
-        pytest.param(sp.csr_array(X * 1j), "complex128"),
-        pytest.param(np.zeros((ROWS, 2), "M8[s]"), "datetime64"),
-        pytest.param(np.zeros((ROWS, 2), "m8[s]"), "timedelta64"),
-        pytest.param([[1.0, 2.0], [3.0]], ""),
-        pytest.param(sp.coo_array(X[0]), "(12,)"),
+        (np.full((ROWS, 2), "a"), "<U1"),
+        (np.full((ROWS, 2), "1"), "<U1"),
+        (X * 1j, "complex128"),
+        (sp.csr_array(X * 1j), "complex128"),
+        (np.zeros((ROWS, 2), "M8[s]"), "datetime64"),
+        (np.zeros((ROWS, 2), "m8[s]"), "timedelta64"),
+        ([[1.0, 2.0], [3.0]], ""),
+        (sp.coo_array(X[0]), "(12,)"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
@@ -139,8 +139,8 @@ def test_duplicate_and_unsorted_entries_are_summed():
 @pytest.mark.parametrize(
     "scale",
     [
-        pytest.param(1e200),
-        pytest.param(1e-200),
+        1e200,
+        1e-200,
     ],
 )
 def test_rows_of_any_scale_are_normalised(scale):
@@ -241,7 +241,7 @@ def test_missing_label():
         (None, "()"),
         (1.0, "()"),
         ([], "(0,)"),
-        pytest.param([[1], [1, 2]], ""),
+        ([[1], [1, 2]], ""),
     ],
 )
 def test_labels_of_wrong_length(labels, got):
@@ -261,8 +261,8 @@ def test_labels_of_wrong_length_in_a_shard():
         (np.array([None] * ROWS), "nan"),
         (np.where(Y > 0, NAN, 0.0), "nan"),
         (np.full(ROWS, -INF), "-inf"),
-        pytest.param(Y * 1j, "complex"),
-        pytest.param(np.zeros(ROWS, "M8[s]"), "datetime64"),
+        (Y * 1j, "complex"),
+        (np.zeros(ROWS, "M8[s]"), "datetime64"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
@@ -287,11 +287,11 @@ def test_negative_counts():
         0,
         -3,
         ROWS + 1,
-        pytest.param(2.5),
-        pytest.param("4"),
-        pytest.param(None),
-        pytest.param(True),
-        pytest.param(NAN),
+        2.5,
+        "4",
+        None,
+        True,
+        NAN,
     ],
 )
 def test_number_of_nodes(n_nodes):
@@ -318,7 +318,7 @@ def test_number_of_nodes_of_any_integer_type():
         (Y > 0, "bool"),
         (None, "()"),
         (np.array(["a"] * ROWS), "<U1"),
-        pytest.param(np.where(np.arange(ROWS) == 0, 10**12, 0), ""),
+        (np.where(np.arange(ROWS) == 0, 10**12, 0), ""),
     ],
 )
 def test_split_that_is_none(split, got):
@@ -343,9 +343,9 @@ def test_empty_node_in_shards():
     [
         [],
         (),
-        pytest.param(None),
-        pytest.param([(X, Y, Y)]),
-        pytest.param([5]),
+        None,
+        [(X, Y, Y)],
+        [5],
     ],
 )
 def test_no_shards(shards):
@@ -371,9 +371,9 @@ def test_network_of_another_topology(topology):
 @pytest.mark.parametrize(
     "pair",
     [
-        pytest.param(lambda p: (p, None)),
-        pytest.param(lambda p: (RING, p)),
-        pytest.param(lambda p: (None, RING)),
+        lambda p: (p, None),
+        lambda p: (RING, p),
+        lambda p: (None, RING),
     ],
 )
 def test_problem_and_topology_of_wrong_type(pair):
@@ -416,11 +416,11 @@ def test_not_a_mixing_matrix(W, got):
         -1e-300,
         NAN,
         INF,
-        pytest.param("0.1"),
-        pytest.param("abc"),
-        pytest.param([0.1]),
-        pytest.param(0.1j),
-        pytest.param(True),
+        "0.1",
+        "abc",
+        [0.1],
+        0.1j,
+        True,
     ],
 )
 def test_lambda(lam):
@@ -449,7 +449,7 @@ def test_lambda_of_any_number_type(lam):
         None,
         1j,
         [0.1],
-        pytest.param(np.array([0.1, 0.2])),
+        np.array([0.1, 0.2]),
     ],
 )
 def test_step_size(step_size, algorithm):
@@ -463,7 +463,7 @@ def test_step_size_of_an_object(step_size):
     assert repr(step_size).strip("'") in refusal(solve, algorithm=dsba.DSBA(step_size=step_size))
 
 
-@pytest.mark.parametrize("step_size", [1, np.float32(0.5), np.float64(0.5), pytest.param(np.int64(1))])
+@pytest.mark.parametrize("step_size", [1, np.float32(0.5), np.float64(0.5), np.int64(1)])
 def test_step_size_of_any_number_type(step_size):
     assert solve(step_size=step_size).step_size == float(step_size)
 
@@ -472,7 +472,7 @@ BUDGETS = ["max_passes", "max_seconds", "max_doubles", "tol", "gap_tol"]
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-@pytest.mark.parametrize("value", [-1, -1e-9, NAN, pytest.param("3"), pytest.param([1.0])])
+@pytest.mark.parametrize("value", [-1, -1e-9, NAN, "3", [1.0]])
 def test_limits(name, value):
     message = refusal(solve, **{name: value})
     assert name in message
@@ -489,7 +489,7 @@ def test_an_infinite_limit_is_no_limit():
     assert result.status == "budget"
 
 
-@pytest.mark.parametrize("value", [0, -1, NAN, INF, pytest.param("1"), pytest.param(None)])
+@pytest.mark.parametrize("value", [0, -1, NAN, INF, "1", None])
 def test_record_every(value):
     message = refusal(solve, record_every=value)
     assert "record_every" in message
@@ -527,10 +527,10 @@ def test_gap_without_an_objective():
         (np.zeros((4, COLUMNS)), "(4, 12)"),
         (7.0, "()"),
         (np.zeros((COLUMNS, 1)), "(12, 1)"),
-        pytest.param(np.full(COLUMNS, NAN), "nan"),
-        pytest.param("zero", "zero"),
-        pytest.param(np.ones(COLUMNS) * 1j, "complex"),
-        pytest.param([[1.0], [1.0, 2.0]], ""),
+        (np.full(COLUMNS, NAN), "nan"),
+        ("zero", "zero"),
+        (np.ones(COLUMNS) * 1j, "complex"),
+        ([[1.0], [1.0, 2.0]], ""),
     ],
 )
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
@@ -550,7 +550,7 @@ def test_the_result_of_optimum_as_reference():
     assert "gap" in result.history
 
 
-@pytest.mark.parametrize("callbacks", [pytest.param(print), pytest.param(5)])
+@pytest.mark.parametrize("callbacks", [print, 5])
 def test_callbacks_that_are_no_list(callbacks):
     assert "callbacks" in refusal(solve, callbacks=callbacks)
 
@@ -592,7 +592,7 @@ def test_unknown_names_in_a_run(options, got, meant):
     assert f"did you mean {meant!r}?" in message
 
 
-@pytest.mark.parametrize("name", ["xyzzy", 3, None, pytest.param(["ridge"])])
+@pytest.mark.parametrize("name", ["xyzzy", 3, None, ["ridge"]])
 def test_a_name_near_no_other_lists_the_known(name):
     message = refusal(problem, operator=name)
     assert all(known in message for known in dsba.operators.names())

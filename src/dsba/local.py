@@ -33,7 +33,7 @@ import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from dsba.kernels import samples as kernel
-from dsba.linear import conjugate_gradients, dot
+from dsba.linear import ROUNDING, conjugate_gradients, dot, line_search
 from dsba.operators import AUC, ScalarOperator
 from dsba.parallel import CORES
 from dsba.problem import PARALLEL_FROM, Problem
@@ -48,10 +48,8 @@ ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three
 SHORT_COLUMNS = 1000  # a side of B short enough to factorise a matrix of that size
 SHORT_ROWS = 2500
 DENSE = 0.2  # the share of nonzeros from which a dense matrix is faster, and at most three times as large
-ROUNDING = 1e-15
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
 MAX_STEPS = 100
-MAX_TRIALS = 80
 NEVER_FLAT = 1e-14  # the least ridge of a factorised matrix, relative to its largest diagonal entry
 
 
@@ -164,6 +162,10 @@ class Shard:
         kernel.slope_all(self.component, u, self.y, out)
         return self.scale * out
 
+    def along(self, u: Array, v: Array) -> Callable[[float], Array]:
+        """The terms of v's(u + t v), as a function of t."""
+        return lambda t: self.s(u + t * v) * v
+
     def size(self, F: Array) -> float:
         """||F|| in the metric D^-1; it bounds the error ||z - z*|| in the metric D."""
         return math.sqrt(dot(F, F / self.D))
@@ -222,7 +224,7 @@ def _newton(shard: Shard) -> Node:
                 break
             d = -_system(A, shard.slopes(u), D)(F, max(0.5 * enough / size, min(0.1, size / first)))
             v = A.times(d)
-            t = _line_search(shard, u, v, dot(D * z - rhs, d), dot(D * d, d))
+            t = line_search(shard.along(u, v), dot(D * z - rhs, d), dot(D * d, d))
             z, u = z + t * d, u + t * v
             B = A.spread(shard.s(u))
         return z
@@ -264,39 +266,11 @@ def _newton_on_samples(shard: Shard) -> Node:
             before, dw = size, rho - R * solve(R * image)
             v = -(G @ dw + rest * b)
             tail = rest * (dot(b, dw) + rest * f)
-            t = _line_search(shard, u, v, -dot(s0 + w, v) - tail, tail - dot(dw, v))
+            t = line_search(shard.along(u, v), -dot(s0 + w, v) - tail, tail - dot(dw, v))
             w, u, rest = w + t * dw, u + t * v, (1.0 - t) * rest
         return z0 - ((1.0 - rest) * F0 + A.spread(w)) / D
 
     return node
-
-
-def _line_search(shard: Shard, u: Array, v: Array, constant: float, linear: float) -> float:
-    """A length t near the minimum along d, by the sign of m(t) = d'F(z + t d) alone.
-
-    m(t) = v's(u + t v) + constant + linear t, with u = A z and v = A d: a trial does not touch A. m
-    increases from m(0) < 0, whether or not the operator gives its loss, and unlike the loss it does
-    not drown in rounding near the solution.
-    """
-
-    def m(t: float) -> tuple[float, float]:
-        """m(t), and how much of it may be rounding."""
-        terms = shard.s(u + t * v) * v
-        return float(terms.sum()) + constant + linear * t, ROUNDING * float(np.abs(terms).sum())
-
-    t, low, high = 1.0, 0.0, math.inf
-    with np.errstate(over="ignore", invalid="ignore"):  # a trial too far may overflow: it is shortened
-        first = abs(m(0.0)[0])
-        for _ in range(MAX_TRIALS):
-            slope, noise = m(t)
-            if slope < -0.25 * first - noise:
-                low = t
-            elif slope <= 0.1 * first + noise < math.inf:
-                return t
-            else:
-                high = t
-            t = 4.0 * t if high == math.inf else 0.5 * (low + high)
-    return low
 
 
 def _auc_system(shard: Shard) -> Solve:

@@ -198,10 +198,14 @@ class Problem:
 
     def operator(self, Z: Array) -> Array:
         """Row n: the local operator c_n (1/q_n) sum_i B_i(z_n) + Lambda z_n."""
-        out = np.empty_like(Z)
-        args = (self.component, self.csr, self.y, self.weight, self.start, self.lam_diag, self.k, Z, out)
-        self._sweep(kernel.operator_rows, *args)
+        out = self.lam_diag * Z
+        self.add_operator(Z, 1.0, out)
         return out
+
+    def add_operator(self, Z: Array, factor: float, out: Array) -> None:
+        """out <- out + factor times the local operators at Z, without Lambda."""
+        data = (self.component, self.csr, self.y, self.weight, self.start, self.k)
+        self._sweep(kernel.add_operator_rows, *data, factor, Z, out)
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from dsba.errors import InputError
-from dsba.linear import conjugate_gradients
+from dsba.linear import conjugate_gradients, line_search
 from dsba.operators import AUC, ScalarOperator
 from dsba.problem import Problem
 
@@ -37,7 +37,6 @@ CERTIFIED = 1e-6  # a reference with a larger residual is announced by a warning
 MAX_STEPS = 300
 MAX_APPROACH = 20
 NEAR = 1e-3  # how well a smoothed problem is solved before the next
-MAX_TRIALS = 80
 SHORT = 1500  # a side of B short enough to factorise a matrix of that size
 MAX_GRAM = 5e10  # multiplications, were B dense, for which a Gram matrix is still cheap
 LEAST_SLOPE = 1e-12  # relative to the largest one
@@ -126,7 +125,7 @@ def _newton_step(problem: Problem, t: float = 0.0) -> Step:
         slopes = _envelope(problem, problem.scores(z), t)[1]
         slopes += LEAST_SLOPE * (slopes.max() or 1.0)
         d = -_solver(problem.A, slopes / problem.n_samples, problem.lam_diag)(F, accuracy)
-        return _line_search(problem, z, d, t) * d
+        return _length(problem, z, d, t) * d
 
     return step
 
@@ -195,34 +194,11 @@ def _envelope(problem: Problem, u: Array, t: float) -> tuple[Array, Array]:
     return g, slope
 
 
-def _line_search(problem: Problem, z: Array, d: Array, t: float) -> float:
-    """A length s near the minimum along d, by the sign of m(s) = d'F_t(z + s d) alone.
-
-    A monotone scalar g is the slope of a convex loss whether or not the operator gives it, so m
-    increases from m(0) < 0 and is enough to bracket the minimum; unlike the loss it does not drown
-    in rounding near the solution. u = A z moves along a line too: a trial costs O(Q).
-    """
+def _length(problem: Problem, z: Array, d: Array, t: float) -> float:
+    """How far to go from z along d, for the loss smoothed over a width t."""
     u, v = problem.scores(z), problem.scores(d)
-    along, curvature = (problem.lam_diag * z) @ d, (problem.lam_diag * d) @ d
-
-    def m(s: float) -> tuple[float, float]:
-        """m(s), and how much of it may be rounding."""
-        terms = _envelope(problem, u + s * v, t)[0] * v / u.size
-        return terms.sum() + along + s * curvature, 1e-15 * np.abs(terms).sum()
-
-    s, low, high = 1.0, 0.0, math.inf
-    with np.errstate(over="ignore", invalid="ignore"):  # a trial too far may overflow: it is shortened
-        first = abs(m(0.0)[0])
-        for _ in range(MAX_TRIALS):
-            slope, noise = m(s)
-            if slope < -0.25 * first - noise:
-                low = s
-            elif slope <= 0.1 * first + noise < math.inf:
-                return s
-            else:
-                high = s
-            s = 4.0 * s if high == math.inf else 0.5 * (low + high)
-    return low
+    along, curvature = float((problem.lam_diag * z) @ d), float((problem.lam_diag * d) @ d)
+    return line_search(lambda s: _envelope(problem, u + s * v, t)[0] * v / u.size, along, curvature)
 
 
 # Linear systems ----------------------------------------------------------------------------------

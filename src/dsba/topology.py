@@ -303,6 +303,12 @@ class Topology:
         """
         return self._spectrum[1]
 
+    @cached_property
+    def connectivity(self) -> float:
+        """The least nonzero eigenvalue of the graph's Laplacian; 1 for a single node, which has none."""
+        laplacian = _laplacian(_adjacency(self.n_nodes, self.edges))
+        return float(np.linalg.eigvalsh(laplacian)[1]) if self.n_nodes > 1 else 1.0
+
     @property
     def gamma(self) -> float:
         """The smallest nonzero eigenvalue of (I - W)/2; 1 for a single node, which has nothing to mix."""
@@ -456,8 +462,12 @@ def _mixing_matrix(mixing: Mixing, tau: float | None, adjacency: BoolArray) -> F
     return _metropolis_mixing(adjacency) if isinstance(mixing, str) else _given_mixing(mixing, len(adjacency))
 
 
+def _laplacian(adjacency: BoolArray) -> FloatArray:
+    return np.diag(adjacency.sum(axis=1)) - adjacency.astype(np.float64)
+
+
 def _laplacian_mixing(adjacency: BoolArray, tau: float | None) -> FloatArray:
-    laplacian = np.diag(adjacency.sum(axis=1)) - adjacency.astype(np.float64)
+    laplacian = _laplacian(adjacency)
     if tau is None:
         # A single node has L = 0, and any tau gives W = 1.
         tau = float(np.linalg.eigvalsh(laplacian)[-1]) if len(adjacency) > 1 else 1.0

@@ -33,6 +33,13 @@ class State(Protocol):
         ...
 
 
+def no_objective(problem: Problem) -> str | None:
+    """Why a method that minimises does not apply, or None."""
+    if problem.has_objective:
+        return None
+    return f"it minimises an objective, and {type(problem.component).__name__} has none."
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """Base of the algorithms. A subclass gives ``name``, ``init``, ``step`` and step-size rules.

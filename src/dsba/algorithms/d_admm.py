@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices
-from dsba.algorithms.inner_solver import InnerSolver, no_objective, not_strongly_convex
+from dsba.algorithms.base import Array, Indices, no_objective
+from dsba.algorithms.inner_solver import InnerSolver, not_strongly_convex
 from dsba.local import LocalSolver
 from dsba.network import Network
 from dsba.problem import Problem
@@ -60,15 +60,9 @@ class DADMM(InnerSolver):
         The c of Shi et al.'s best rate but for the constant, which like P-EXTRA's is a compromise.
         """
         mu, L = problem.constants.mu, float(problem.local_smoothness.max())
-        return {"auto": lambda: math.sqrt(mu * L / (4 * max(1, topology.degrees.max()) * connectivity(topology)))}
+        degree = max(1, topology.degrees.max())
+        return {"auto": lambda: math.sqrt(mu * L / (4 * degree * topology.connectivity))}
 
     def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem) or (not_strongly_convex(problem) if problem.n_nodes == 1 else None)
-
-
-def connectivity(topology: Topology) -> float:
-    """The least nonzero eigenvalue of the graph's Laplacian; 1 for a single node, which has none."""
-    L = np.diag(topology.degrees.astype(np.float64))
-    for n, m in topology.edges:
-        L[n, m] = L[m, n] = -1.0
-    return float(np.linalg.eigvalsh(L)[1]) if topology.n_nodes > 1 else 1.0
+        alone = not_strongly_convex(problem) if problem.n_nodes == 1 else None
+        return no_objective(problem) or super().refusal(problem) or alone

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm, Array, Indices, no_objective
 from dsba.algorithms.extra import smoothness
 from dsba.network import Network
 from dsba.problem import Problem
@@ -57,6 +57,4 @@ class DualAveraging(Algorithm):
         return {"auto": lambda: 2 / smoothness(problem)}
 
     def refusal(self, problem: Problem) -> str | None:
-        if problem.has_objective:
-            return None
-        return f"it minimises an objective, and {type(problem.component).__name__} has none."
+        return no_objective(problem)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices
-from dsba.kernels.full import extra_data, extra_mix
+from dsba.kernels.extra import extra_mix
 from dsba.network import Network, Simulator
 from dsba.parallel import even_cuts, run_pieces
 from dsba.problem import PARALLEL_FROM, Problem
@@ -53,10 +53,9 @@ class EXTRA(Algorithm):
             return super().advance(s, problem, net, samples)
         Z, P, new = s.Z, s.P, s.spare
         columns = even_cuts(problem.dim) if Z.size > PARALLEL_FROM else [0, problem.dim]
-        data = (problem.component, problem.csr, problem.y, problem.weight, problem.start, problem.k, self.alpha)
         for _ in samples:
             run_pieces(extra_mix, columns, net.mixing_rows, self.alpha * problem.lam_diag, Z, P, new)
-            run_pieces(extra_data, problem.node_cuts, *data, Z, new)
+            problem.add_operator(Z, -self.alpha, new)
             Z, new = new, Z
         net.tally(len(samples), problem.dim)
         return ExtraState(Z, P, new, s.t + len(samples))

@@ -24,13 +24,6 @@ class InnerSolver(Algorithm):
         return unsolvable(problem)
 
 
-def no_objective(problem: Problem) -> str | None:
-    """Why there are no local objectives to minimise, or None."""
-    if problem.has_objective:
-        return unsolvable(problem)
-    return f"it minimises an objective, and {type(problem.component).__name__} has none."
-
-
 def not_strongly_convex(problem: Problem) -> str | None:
     """Why a local objective may have no unique minimum, or None."""
     if problem.lam_diag.min() > 0:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices
-from dsba.algorithms.inner_solver import InnerSolver, no_objective, not_strongly_convex
+from dsba.algorithms.base import Array, Indices, no_objective
+from dsba.algorithms.inner_solver import InnerSolver, not_strongly_convex
 from dsba.local import LocalSolver
 from dsba.network import Network
 from dsba.problem import Problem
@@ -73,7 +73,7 @@ class SSDA(InnerSolver):
         return {"auto": lambda: problem.lam / self.spectrum(topology)[1]}
 
     def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem) or not_strongly_convex(problem)
+        return no_objective(problem) or super().refusal(problem) or not_strongly_convex(problem)
 
 
 def laplacian_spectrum(topology: Topology) -> tuple[float, float]:

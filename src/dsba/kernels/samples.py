@@ -181,18 +181,16 @@ def average_rows(lo: int, hi: int, A: Any, weight: Any, start: Any, table: Any, 
 
 
 @njit(cache=True, nogil=True)
-def operator_rows(
-    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, lam: Any, k: int, Z: Any, out: Any
+def add_operator_rows(
+    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, factor: float, Z: Any, out: Any
 ) -> None:
-    """out_n <- lam z_n + (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
+    """out_n <- out_n + factor (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
     indptr, indices, data = A
     u, g = np.empty(k), np.empty(k)
     for n in range(lo, hi):
         z, row = Z[n], out[n]
-        for j in range(lam.size):
-            row[j] = lam[j] * z[j]
         for i in range(start[n], start[n + 1]):
-            scale = weight[i] / (start[n + 1] - start[n])
+            scale = factor * weight[i] / (start[n + 1] - start[n])
             visit(op, indptr, indices, data, i * k, y[i], scale, z, u, g, row)
 
 

@@ -1,4 +1,4 @@
-"""EXTRA in two fused parts: the mixing by blocks of columns, the data by nodes."""
+"""EXTRA's mixing in one sweep over blocks of columns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-
-from dsba.kernels.samples import visit
 
 COLUMNS = 256  # a block of columns of all nodes that stays in cache
 
@@ -40,17 +38,3 @@ def _meet(w: float, z: Any, other: Any, D: Any, D_other: Any) -> None:
         d = w * (z[j] - other[j])
         D[j] += d
         D_other[j] -= d
-
-
-@njit(cache=True, nogil=True)
-def extra_data(
-    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, alpha: float, Z: Any, out: Any
-) -> None:
-    """out_n <- out_n - alpha (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
-    indptr, indices, data = A
-    u, g = np.empty(k), np.empty(k)
-    for n in range(lo, hi):
-        z, row = Z[n], out[n]
-        for i in range(start[n], start[n + 1]):
-            scale = -alpha * weight[i] / (start[n + 1] - start[n])
-            visit(op, indptr, indices, data, i * k, y[i], scale, z, u, g, row)
