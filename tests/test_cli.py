@@ -11,7 +11,7 @@ import dsba
 
 
 def run(*args):
-    return subprocess.run([sys.executable, "-m", "dsba.cli", *args], capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, "-m", "dsba", *args], capture_output=True, text=True, timeout=300)
 
 
 def test_version_and_help():

@@ -1,14 +1,17 @@
-"""The command line: a thin shell that validates, explains, and ends with an exit code."""
+"""The command line: a thin shell that validates, explains, and ends with an exit code.
+
+The commands are plain functions, a file for each family; they import what they need when they run.
+"""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dsba._version import __version__
+from dsba.cli.demo import demo
 from dsba.errors import InputError
 
 app = typer.Typer(
@@ -34,19 +37,7 @@ def _options(
     pass
 
 
-@app.command(epilog="Example:  `dsba demo --out figures`")
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("demo"),
-    max_passes: Annotated[float, typer.Option(help="Passes over the data per run.")] = 60,
-) -> None:
-    """Compare DSBA with DSA for ridge, logistic and AUC on embedded data, and draw the paper's figures."""
-    from dsba.experiments.demo import run_demo
-
-    out.mkdir(parents=True, exist_ok=True)  # an error now rather than after the runs
-    paths = run_demo(out, max_passes, typer.echo)
-    typer.echo("\nFigures:")
-    for path in paths:
-        typer.echo(f"  {path.resolve()}")
+app.command(epilog="Example:  `dsba demo --out figures`")(demo)
 
 
 def main() -> None:
@@ -59,7 +50,3 @@ def main() -> None:
     except OSError as error:
         typer.echo(f"Error: {error.filename or ''}: {error.strerror or error}", err=True)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()
