@@ -212,18 +212,18 @@ def test_newton_with_labels_far_from_zero(op, y):
 @settings(max_examples=200, deadline=None)
 @given(
     t=steps,
-    s=st.tuples(norms, norms, norms),
-    b=st.tuples(points, points, points),
+    s=st.tuples(norms, norms, norms, norms),
+    b=st.tuples(points, points, points, points),
     p=st.floats(0.01, 0.99),
     y=st.sampled_from([-1.0, 1.0]),
 )
 def test_auc_resolvent(t, s, b, p, y):
-    op, u, g = AUC(p), np.empty(3), np.empty(3)
+    op, u, g = AUC(p), np.empty(4), np.empty(4)
     s, b = np.array(s), np.array(b)
     op.backward(b, t, s, y, u)
     op.forward(u, y, g)
     J = op.jacobians(np.array([y]))[0]
-    terms = np.abs(J) @ np.abs(u) + np.abs(J[0, 2] * np.array([1.0, 0.0, 0.0]))
+    terms = np.abs(J) @ (np.abs(u) + np.eye(4)[3])
     scale = np.maximum(np.maximum(1.0, np.abs(b)), t * s * terms)
     assert (np.abs(u - b + t * s * g) <= 1e-12 * scale).all()
     assert (u[s == 0] == b[s == 0]).all()
@@ -383,39 +383,54 @@ def test_auc_components_written_out(seed):
     problem = dsba.Problem([(X[:3], y[:3]), (X[3:], y[3:])], "auc")  # p is the share of ALL positives
     z, p = rng.normal(size=7), 2 / 7
     w, a, b, theta = z[:4], *z[4:]
+    m, papers = 2 * p * (1 - p), []
     for i, x in enumerate(X):
         if y[i] == 1:
-            expected = [*(2 * (1 - p) * ((x @ w - a) - (1 + theta)) * x), -2 * (1 - p) * (x @ w - a), 0]
-            expected += [2 * p * (1 - p) * theta + 2 * (1 - p) * (x @ w)]
+            f, e = 2 * (1 - p) * ((x @ w - a) - (1 + theta)), x @ w - a
+            expected = [*(f * x), -f - m * (1 + theta), m * (1 + theta), m * theta + 2 * (1 - p) * e - m * (b - a)]
+            papers.append([*(f * x), -2 * (1 - p) * e, 0, m * theta + 2 * (1 - p) * (x @ w)])
         else:
-            expected = [*(2 * p * ((x @ w - b) + (1 + theta)) * x), 0, -2 * p * (x @ w - b)]
-            expected += [2 * p * (1 - p) * theta - 2 * p * (x @ w)]
+            f, e = 2 * p * ((x @ w - b) + (1 + theta)), x @ w - b
+            expected = [*(f * x), -m * (1 + theta), -f + m * (1 + theta), m * theta - 2 * p * e - m * (b - a)]
+            papers.append([*(f * x), 0, -2 * p * e, m * theta - 2 * p * (x @ w)])
         assert np.allclose(component(problem, i, z), expected, rtol=1e-13, atol=1e-13)
+    pooled = problem.pooled(z) - problem.lam_diag * z
+    assert np.allclose(pooled, np.mean(papers, axis=0), rtol=1e-12, atol=1e-13)  # the same problem
     assert not problem.component.has_loss
 
 
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**6), density=st.sampled_from([0.0, 0.3, 1.0]))
 def test_auc_blocks(seed, density):
-    """Three rows a sample: x; e_a for a positive, e_b for a negative one; e_theta."""
+    """Four rows a sample: x, e_a, e_b, e_theta."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(5, 3)) * (rng.random((5, 3)) < density)
     problem = dsba.Problem([(X, [1, 0, 1, 0, 0])], "auc")
-    A = problem.A.toarray().reshape(5, 3, 6)
+    A = problem.A.toarray().reshape(5, 4, 6)
     assert (A[:, 0] == np.pad(X, ((0, 0), (0, 3)))).all()
-    assert (A[:, 1] == np.eye(6)[[3, 4, 3, 4, 4]]).all()
-    assert (A[:, 2] == np.eye(6)[5]).all()
-    assert problem.A.nnz == np.count_nonzero(X) + 10
+    assert (A[:, 1:] == np.eye(6)[3:]).all()
+    assert problem.A.nnz == np.count_nonzero(X) + 15
     assert problem.A.has_canonical_format
 
 
+@pytest.mark.parametrize("y", [1.0, -1.0])
+def test_auc_components_ignore_a_common_shift(y):
+    """Of all scores, a and b: no sample's component changes, and none pushes along it."""
+    op, u, shift = AUC(0.3), np.array([0.7, -0.2, 0.4, 1.1]), np.array([1.0, 1.0, 1.0, 0.0])
+    g, shifted = np.empty(4), np.empty(4)
+    op.forward(u, y, g)
+    op.forward(u + 3.0 * shift, y, shifted)
+    assert np.allclose(g, shifted, rtol=0, atol=1e-14)
+    assert abs(shift @ g) < 1e-15
+
+
 def test_auc_jacobian_is_that_of_forward():
-    op, g0, g1 = AUC(0.3), np.empty(3), np.empty(3)
+    op, rng = AUC(0.3), np.random.default_rng(0)
     for y, J in zip((1.0, -1.0), op.jacobians(np.array([1.0, -1.0])), strict=True):
-        op.forward(np.zeros(3), y, g0)
-        for c in range(3):
-            op.forward(np.eye(3)[c], y, g1)
-            assert np.allclose(g1 - g0, J[:, c], rtol=0, atol=1e-15)
+        u, v, gu, gv = *rng.normal(size=(2, 4)), np.empty(4), np.empty(4)
+        op.forward(u, y, gu)
+        op.forward(v, y, gv)
+        assert np.allclose(gu - gv, J @ (u - v), rtol=0, atol=1e-14)
         assert np.linalg.eigvalsh(J + J.T).min() >= -1e-15  # monotone
 
 

@@ -124,7 +124,7 @@ def test_auc_is_the_dense_solution(shape, regularize):
 def test_auc_is_the_pairwise_problem(shape):
     """p(1-p) mean over pairs (1 - w'(x+ - x-))^2 + lam/2 ||w||^2."""
     problem = problem_of("auc", shape)
-    X = problem.A[0::3].toarray()[:, : problem.n_features]
+    X = problem.A[0::4].toarray()[:, : problem.n_features]
     positive, negative = X[problem.y > 0], X[problem.y < 0]
     pairs = (positive[:, None, :] - negative[None, :, :]).reshape(-1, problem.n_features)
     weight = 2 * problem.component.p * (1 - problem.component.p)

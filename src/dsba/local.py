@@ -276,20 +276,17 @@ def _newton_on_samples(shard: Shard) -> Node:
 def _auc_system(shard: Shard) -> Solve:
     """Eliminates theta, and the saddle point is a least-squares problem in v = (w, a, b).
 
-    With b_i = x_i - e_a or x_i - e_b, c the coupling of w with theta (antisymmetric) and T theta's own
-    coefficient, J (v, theta) = r reads
+    With B, its weights, c and T as ``AUC.saddle`` gives them, times scale, J (v, theta) = r reads
 
-        (sum_i c_i b_i b_i' + D) v + c theta = r_v,      -c'v + T theta = r_theta,
+        (B' diag(weights) B + D) v + c theta = r_v,      -c'v + T theta = r_theta,
 
-    so (sum_i c_i b_i b_i' + c c'/T + D) v = r_v - c r_theta / T: positive definite, c one row more.
+    so (B' diag(weights) B + c c'/T + D) v = r_v - c r_theta / T: positive definite, c one row more.
     theta keeps a row and column of its own that nothing else meets.
     """
-    J, A = shard.scale * shard.component.jacobians(shard.y), shard.A.matrix
-    x, shift = sp.csr_array(A[0::3]), sp.csr_array(A[1::3])
-    c = x.T @ J[:, 0, 2]
-    T = J[:, 2, 2].sum() + shard.D[-1]
-    B = Rows(sp.vstack([x - shift, sp.csr_array(c[None, :])], format="csr"), shard.A.tally)
-    solve_reduced = _system(B, np.append(J[:, 0, 0], 1.0 / T), np.append(shard.D[:-1], 1.0))
+    B, weights, c, T = shard.component.saddle(shard.A.matrix, shard.y)
+    c, T = shard.scale * c, shard.scale * T + shard.D[-1]
+    rows = Rows(sp.vstack([B, sp.csr_array(c[None, :])], format="csr"), shard.A.tally)
+    solve_reduced = _system(rows, np.append(shard.scale * weights, 1.0 / T), np.append(shard.D[:-1], 1.0))
 
     def solve(r: Array, accuracy: float) -> Array:
         reduced = r - c * (r[-1] / T)

@@ -152,21 +152,19 @@ def _approach(problem: Problem, scale: float) -> Array:
 def _auc_step(problem: Problem, component: AUC) -> Step:
     """Eliminate theta, and the saddle point is a least-squares problem in v = (w, a, b).
 
-    With b_i = x_i - e_a or x_i - e_b, c the coupling of w with theta (antisymmetric) and T theta's
-    own coefficient, J (v, theta) = -F reads
+    With B, its weights, c and T as ``AUC.saddle`` gives them, over Q, J (v, theta) = -F reads
 
-        (sum_i c_i b_i b_i' / Q + Lambda) v + c theta = -F_v,      -c'v + T theta = -F_theta.
+        (B' diag(weights) B + Lambda) v + c theta = -F_v,      -c'v + T theta = -F_theta.
 
-    So (sum_i c_i b_i b_i' / Q + c c'/T + Lambda) v = -F_v + c F_theta / T: positive definite, c one
-    row more. theta keeps a row and column of its own that nothing else meets.
+    So (B' diag(weights) B + c c'/T + Lambda) v = -F_v + c F_theta / T: positive definite, c one row
+    more. theta keeps a row and column of its own that nothing else meets.
     """
-    J, Q = component.jacobians(problem.y), problem.n_samples
-    x, shift = problem.A[0::3], problem.A[1::3]
-    c = x.T @ J[:, 0, 2] / Q
-    T = J[0, 2, 2] + problem.lam_diag[-1]
+    B, weights, c, T = component.saddle(problem.A, problem.y)
+    Q = problem.n_samples
+    c, T = c / Q, T / Q + problem.lam_diag[-1]
     ridge = np.append(problem.lam_diag[:-1], 1.0)
-    B = sp.vstack([x - shift, sp.csr_array(c[None, :])], format="csr")
-    solve = _solver(B, np.append(J[:, 0, 0] / Q, 1.0 / T), ridge)
+    B = sp.vstack([B, sp.csr_array(c[None, :])], format="csr")
+    solve = _solver(B, np.append(weights / Q, 1.0 / T), ridge)
 
     def step(z: Array, F: Array, accuracy: float) -> Array:
         r = c * (F[-1] / T) - F
