@@ -1,6 +1,7 @@
 """The local problems that P-EXTRA, SSDA, MSDA and D-ADMM solve at every node in every iteration.
 
-At node n, with A its stacked samples, s(u) = (c_n/q_n) g(u) and D = Lambda + tau_n, find the z with
+At node n, with A its stacked samples, s(u) = (c_n/q_n) g(u) times the sample's weight, and
+D = Lambda + tau_n, find the z with
 
     F(z) = A' s(A z) + D z - rhs = 0.
 
@@ -146,7 +147,7 @@ class Shard:
     component: Any
     A: Rows
     y: Array
-    scale: float  # c_n / q_n
+    scale: Array  # c_n / q_n times the sample's weight
     D: Array
 
     def s(self, u: Array) -> Array:
@@ -154,7 +155,7 @@ class Shard:
         U = u.reshape(-1, self.component.k)
         G = np.empty_like(U)
         kernel.forward_all(self.component, U, self.y, G)
-        return self.scale * G.ravel()
+        return (self.scale[:, None] * G).ravel()
 
     def slopes(self, u: Array) -> Array:
         """s'(u), for k = 1."""
@@ -178,7 +179,7 @@ class Shard:
 def _shard(problem: Problem, n: int, D: Array) -> Shard:
     first, last = problem.start[n], problem.start[n + 1]
     A = Rows(problem.A[first * problem.k : last * problem.k], Tally())
-    scale = float(problem.weight[first] / (last - first))
+    scale = problem.weight[first:last] / (last - first)
     return Shard(problem.component, A, problem.y[first:last], scale, D)
 
 
@@ -284,7 +285,7 @@ def _auc_system(shard: Shard) -> Solve:
     so (sum_i c_i b_i b_i' + c c'/T + D) v = r_v - c r_theta / T: positive definite, c one row more.
     theta keeps a row and column of its own that nothing else meets.
     """
-    J, A = shard.scale * shard.component.jacobians(shard.y), shard.A.matrix
+    J, A = shard.scale[:, None, None] * shard.component.jacobians(shard.y), shard.A.matrix
     x, shift = sp.csr_array(A[0::3]), sp.csr_array(A[1::3])
     c = x.T @ J[:, 0, 2]
     T = J[:, 2, 2].sum() + shard.D[-1]

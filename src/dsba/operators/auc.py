@@ -50,8 +50,8 @@ class AUC(Operator):
         out[1] = (b[1] + t1 * u0) / (1.0 + t1)
         out[2] = (b[2] - sign * t2 * u0) / m2
 
-    def fitted(self, y: Array) -> AUC:
-        share = float(np.mean(y > 0))
+    def fitted(self, y: Array, weight: Array) -> AUC:
+        share = float(weight @ (y > 0) / weight.sum())
         if not 0.0 < share < 1.0:
             raise InputError("AUC needs samples of both classes, got one class only.")
         return replace(self, p=share)
