@@ -80,8 +80,8 @@ class AUC(Operator):
             u0, u1, u2, u3 = u0 + v0, u1 + v1, u2 + v2, u3 + v3
         out[0], out[own], out[other], out[3] = u0, u1, u2, sign * u3
 
-    def fitted(self, y: Array) -> AUC:
-        share = float(np.mean(y > 0))
+    def fitted(self, y: Array, weight: Array) -> AUC:
+        share = float(weight @ (y > 0) / weight.sum())
         if not 0.0 < share < 1.0:
             raise InputError("AUC needs samples of both classes, got one class only.")
         return replace(self, p=share)
@@ -110,13 +110,13 @@ class AUC(Operator):
                 column -= zero
         return np.where((y > 0)[:, None, None], J[0], J[1])
 
-    def saddle(self, A: sp.csr_array, y: Array) -> tuple[sp.csr_array, Array, Array, float]:
-        """The sum over samples of the linear part, as (B, weights, c, T) with rows x - e_a or x - e_b in B:
+    def saddle(self, A: sp.csr_array, y: Array, scale: Array) -> tuple[sp.csr_array, Array, Array, float]:
+        """The linear part, summed with ``scale``, as (B, weights, c, T) with rows x - e_a or x - e_b in B:
 
         ( B' diag(weights) B   c )    on (w, a, b) and theta;
         (        -c'           T )    B and c have a zero at theta.
         """
-        J = self.jacobians(y)
+        J = scale[:, None, None] * self.jacobians(y)
         own = np.where(y > 0, 1, 2)
         first = 4 * np.arange(y.size)
         coupling = J[:, :, 3].copy()
