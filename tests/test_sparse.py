@@ -91,7 +91,7 @@ def test_nodes_rebuild_what_dense_communication_shows(graph, operator, method):
 
 
 def test_lazy_nodes_over_a_long_run():
-    """alpha lam = 0.15, 1500 iterations, diameter 4: no drift."""
+    """alpha lam = 0.05, 1500 iterations, diameter 4: no drift."""
     topology = dsba.Topology.path(5)
     problem = problem_for(topology)
     samples = sampling.draw(2, problem.sizes, 0, 1500)
@@ -401,8 +401,11 @@ def test_frames_that_are_not_due():
     node, other = two_nodes("cached")
     empty = other.outbox()[0]
     node.receive(1, empty)
+    for sender in (0, 1):  # no neighbour; a second frame
+        with pytest.raises(WireError, match=f"no frame due from node {sender} in round 0"):
+            node.receive(sender, empty)
     node.step(0)
-    with pytest.raises(WireError, match="round 0, not 1"):  # again
+    with pytest.raises(WireError, match="round 0, not 1"):
         node.receive(1, empty)
     header = Header(0, 1, 0, 1)
     row = pack(header, [encode_dense(1, np.zeros(node.common.bounds.dim))])

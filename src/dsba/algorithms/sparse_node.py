@@ -205,6 +205,8 @@ class SparseNode:
 
     def receive(self, neighbour: int, frame: bytes) -> tuple[int, int]:
         """Take in a neighbour's frame; the float64 values in it and the bytes of its entries that are none."""
+        if neighbour in self.heard or neighbour not in self.common.topology.neighbors[self.n]:
+            raise WireError(f"node {self.n} has no frame due from node {neighbour} in round {self.round}.")
         header = Header(self.common.session, neighbour, self.n, self.round)
         due = self.common.routing.due(neighbour, self.n, self.round)
         entries = unpack(frame, header, due, self.common.bounds)
