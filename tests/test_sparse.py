@@ -336,6 +336,7 @@ def test_resumed_bit_by_bit(tmp_path, name, operator, table, network, form, cach
     [
         ("1.rows", lambda a: a[:2]),
         ("2.mail.sizes", lambda a: a[:-1]),
+        ("2.mail.sources", lambda a: a + 4),
         ("0.cache.indices", lambda a: a + 1000),
         ("0.cache.values", lambda a: a[1:]),
         ("3.phi", lambda a: a.astype(np.float32)),

@@ -173,13 +173,14 @@ class OneSample(Algorithm):
         t, sent, traffic = s.t, s.sent, s.traffic
         if isinstance(s, RowState) and s.norms is None:
             s = replace(super().advance(s, problem, net, samples), sent=sent, traffic=traffic)
-            net.tally(-len(samples), problem.dim)  # ``mix`` has counted; below, what really moves is
+            counted = len(samples)  # rounds of rows, by ``mix``
         else:
             self._advance_fused(s, problem, net, samples)
-            s = replace(s, t=t + len(samples))
+            s, counted = replace(s, t=t + len(samples)), 0
         if traffic is None:
-            net.tally(len(samples), problem.dim)
-        else:
+            net.tally(len(samples) - counted, problem.dim)
+        else:  # deltas move, no rows
+            net.tally(-counted, problem.dim)
             net.count(*traffic.advance(sent, t, samples))
         return s
 

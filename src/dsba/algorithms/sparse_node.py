@@ -320,7 +320,8 @@ class SparseNode:
         try:
             self.mail = self._kept_mail(arrays)
             self._refill_caches(arrays)
-        except (IndexError, ValueError) as error:
+            self.outbox()  # has it all that is due next?
+        except (IndexError, KeyError, ValueError) as error:
             raise CheckpointError(f"the checkpoint's mail or caches of node {self.n} are damaged ({error}).") from error
 
     def _kept_mail(self, arrays: Arrays) -> dict[int, bytes]:
