@@ -27,7 +27,7 @@ from dsba.recorder import Recorder
 RING = dsba.Topology.ring(4)
 UNEQUAL = np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
 LAM = 0.05
-ALWAYS = ["iteration", "passes", "nominal_passes", "seconds", "rounds", "doubles_max", "bytes_max"]
+ALWAYS = ["iteration", "passes", "nominal_passes", "seconds", "rounds", "doubles_max", "index_bytes_max", "bytes_max"]
 
 main_thread_only = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread only"
@@ -479,6 +479,7 @@ def test_doubles_of_dense_communication(topology, form):
         assert (history["rounds"] == history["iteration"]).all()
         assert (history["doubles_max"] == history["rounds"] * topology.degrees.max() * problem.dim).all()
         assert (history["bytes_max"] == 8 * history["doubles_max"]).all()
+        assert (history["index_bytes_max"] == 0).all()
 
 
 def test_one_node_receives_nothing():

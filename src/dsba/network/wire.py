@@ -28,7 +28,7 @@ import math
 import struct
 import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -375,6 +375,10 @@ class SampleCache:
         if sample not in self._blocks:
             raise WireError(f"sample {sample} came without its block, which is not known here (or no more).")
         return self._blocks[sample]
+
+    def items(self) -> Iterable[tuple[int, Block]]:
+        """What is known, oldest first."""
+        return self._blocks.items()
 
     def add(self, sample: int, block: Block) -> None:
         """Keep a block, and drop the oldest ones until it fits; one that never fits is not kept."""

@@ -15,6 +15,7 @@ AXES = {
     "passes": "effective passes over the data",
     "rounds": "communication rounds",
     "doubles_max": "DOUBLEs received at the hottest node",
+    "index_bytes_max": "bytes of indices received at the hottest node",
     "bytes_max": "bytes received at the hottest node",
     "seconds": "seconds (evaluation excluded)",
     "gap": "relative gap  (f − f*) / (f(0) − f*)",
