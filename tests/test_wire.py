@@ -141,7 +141,7 @@ def test_a_known_sample_costs_at_most_40_bytes():
 
 @quick
 @given(
-    st.none() | st.integers(0, 400),
+    st.none() | st.integers(0, 400) | st.integers(0, 50).map(lambda n: 8 * n),  # some are filled to the last byte
     st.lists(st.integers(0, 9), max_size=60),
     st.lists(st.integers(0, 12), min_size=10, max_size=10),
 )
@@ -281,7 +281,7 @@ def recoded(entry):
 def test_mutated_frames_are_refused_or_read_within_bounds():
     """A damaged frame is refused; with the checksum put right it is refused or means exactly what it says."""
     rng = np.random.default_rng(5)
-    refused = accepted = 0
+    damages = refused = accepted = 0
     for _ in range(300):
         entries = random_entries(rng)
         frame, other = wire.pack(HERE, entries), wire.pack(HERE._replace(round=69_999), random_entries(rng))
@@ -289,6 +289,7 @@ def test_mutated_frames_are_refused_or_read_within_bounds():
             damaged = mutate(rng, frame, other, entries)
             if damaged == frame:
                 continue
+            damages += 1
             with pytest.raises(WireError) as error:
                 wire.unpack(damaged, HERE, SOURCES, BOUNDS)
             message = str(error.value)
@@ -304,6 +305,7 @@ def test_mutated_frames_are_refused_or_read_within_bounds():
                 continue
             accepted += 1
             assert wire.pack(HERE, [recoded(entry) for entry in received]) == forged
+    assert damages > 10_000
     assert refused > 5_000  # both ways were really gone
     assert accepted > 1_000
 
@@ -360,6 +362,21 @@ def test_deep_checks_speak_before_memory_is_taken(payload, reason):
     finally:
         tracemalloc.stop()
     assert peak < 100_000 + 3 * len(frame)
+
+
+def test_a_claim_of_many_indices_takes_no_memory():
+    """Ten bytes that announce a hundred million indices, which the dimension would allow."""
+    bounds, length = BOUNDS._replace(dim=2**40), b"\x80\xc2\xd7\x2f"
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError, match="ends in the middle"):
+            wire.unpack(frame_of(b"\x02\x00\x00" + length + b"\x00"), HERE, [0], bounds)
+        with pytest.raises(WireError, match="ends in the middle"):
+            wire.unpack(frame_of(b"\x04\x00"), HERE, [0], bounds)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000
 
 
 def test_the_last_index_and_the_last_sample_are_let_in():
