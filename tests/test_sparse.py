@@ -177,13 +177,13 @@ def test_doubles_by_the_papers_count():
     topology = GRAPHS["path"]
     problem = problem_for(topology, "auc")
     samples = sampling.draw(3, problem.sizes, 0, 70)
-    nonzeros = np.diff(problem.csr[0][::3])
+    nonzeros = np.diff(problem.csr[0][:: problem.k])
     plain, cached = np.zeros(5), np.zeros(5)
     for n in range(5):
         for j in set(range(5)) - {n}:
             arrived = (problem.start[j] + samples[:, j])[: 70 - topology.distances[n, j]]
             plain[n] += nonzeros[arrived].sum()
-            cached[n] += nonzeros[np.unique(arrived)].sum() + 3 * arrived.size
+            cached[n] += nonzeros[np.unique(arrived)].sum() + problem.k * arrived.size
     for communication, wanted in (("sparse", plain), ("cached", cached)):
         algorithm = dsba.DSA(form="lazy", communication=communication)
         _, counts = trajectory(algorithm, problem, Simulator(topology), samples)
