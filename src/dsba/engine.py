@@ -22,6 +22,7 @@ from dsba import algorithms, checkpoint, sampling
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
+from dsba.group import Group, require_agreement
 from dsba.network import Network, Simulator
 from dsba.problem import Problem
 from dsba.progress import Progress
@@ -53,15 +54,13 @@ class Result:
     status: Status
     message: str
     Z: Array
+    """One row per node; on several processes, of the nodes of this one."""
+    z: Array
+    """The mean of all nodes' iterates."""
     passes: float
     seconds: float
     history: History
     algorithm: Algorithm
-
-    @property
-    def z(self) -> Array:
-        """The mean of the nodes' iterates."""
-        return self.Z.mean(axis=0)
 
     @property
     def step_size(self) -> float:
@@ -162,15 +161,17 @@ def solve(
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
     path = _checkpoint_path(checkpoint)
     algorithm = algorithm.resolved(problem, topology)
+    group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
+    _require_same_run(group, topology, algorithm, limits, seed, record_every, start, z_star, path is None)
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
         run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star), record_every)
     if path is not None:
         run.attach(path)
-    with Progress(progress, algorithm.name, limits.max_passes) as bar:
+    with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
         return run.until(limits, [*callbacks, bar.update])
 
 
@@ -189,6 +190,7 @@ class Run:
     ) -> None:
         self.problem, self.net, self.algorithm, self.seed = problem, net, algorithm, seed
         self.recorder, self.record_every = recorder, record_every
+        self.group = problem.group
         self.z0 = z0
         self.history = History()
         self.seconds = 0.0
@@ -197,7 +199,7 @@ class Run:
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
         self.first_passes = algorithm.passes(self.state, problem)
-        self.first_doubles = float(net.doubles.max())
+        self.first_doubles = self._hottest()
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
@@ -209,7 +211,7 @@ class Run:
                 record = self._measure(Z)
                 verdict = self._verdict(record, limits)
                 asked = [callback(dict(record)) for callback in callbacks]
-                if any(asked) or interrupted.is_set():
+                if self._anybody(any(asked) or interrupted.is_set()):
                     verdict = verdict or (Status.INTERRUPTED, "stopped on request")
                 if verdict is None or verdict[0] != Status.DIVERGED:
                     good = Z
@@ -230,15 +232,18 @@ class Run:
 
     def _measure(self, Z: Array) -> dict[str, float]:
         net = self.net
+        doubles, index_bytes, total_bytes = self.group.largest(
+            np.array([net.doubles.max(), net.index_bytes.max(), net.bytes.max()])
+        )
         return {
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
             "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
             "seconds": self.seconds,
             "rounds": net.rounds,
-            "doubles_max": float(net.doubles.max()),
-            "index_bytes_max": float(net.index_bytes.max()),
-            "bytes_max": float(net.bytes.max()),
+            "doubles_max": float(doubles),
+            "index_bytes_max": float(index_bytes),
+            "bytes_max": float(total_bytes),
             **self.recorder.measure(Z),
         }
 
@@ -265,23 +270,38 @@ class Run:
             per_step = max(1 / self._steps_per_pass, grown)
             target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
         if limits.max_doubles is not None and math.isfinite(limits.max_doubles):
-            spent = float(self.net.doubles.max())
+            spent = self._hottest()
             per_step = (spent - self.first_doubles) / max(1, self.state.t)
             left = (limits.max_doubles - spent) / per_step if per_step else 1
             # One step first, then at most twice as many as so far: deltas take a while to reach everybody.
             target = min(target, self.state.t + max(1, min(self.state.t, math.ceil(left - 1e-9))))
-        while self.state.t < target and not interrupted.is_set():
+        stop = False
+        while self.state.t < target and not stop:
             if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
                 break
-            samples = sampling.draw(self.seed, self.problem.sizes, self.state.t, min(self.chunk, target - self.state.t))
+            samples = self._draw(min(self.chunk, target - self.state.t))
             begun = time.perf_counter()
             self.state = self.algorithm.advance(self.state, self.problem, self.net, samples)
-            spent = time.perf_counter() - begun
+            # All processes take the slowest one's clock, so that all decide the same.
+            news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
+            spent, stop = self.group.largest(news).tolist()
             self.seconds += spent
             if spent < CHUNK_SECONDS / 2:
                 self.chunk *= 2
             elif spent > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
+
+    def _draw(self, count: int) -> npt.NDArray[np.int64]:
+        """The samples of the next iterations, one column per node held here."""
+        return sampling.draw(self.seed, self.problem.sizes, self.state.t, count, self.problem.nodes.start)
+
+    def _anybody(self, answer: bool) -> bool:
+        """Whether one of the processes says yes."""
+        return bool(self.group.largest(np.array([float(answer)]))[0])
+
+    def _hottest(self) -> float:
+        """DOUBLEs received at the hottest node."""
+        return float(self.group.largest(np.array([self.net.doubles.max()]))[0])
 
     @property
     def _steps_per_pass(self) -> float:
@@ -293,7 +313,7 @@ class Run:
 
     def _warm_up(self) -> None:
         """Compile, or load compiled kernels, before the clock runs."""
-        samples = sampling.draw(self.seed, self.problem.sizes, self.state.t, 1)
+        samples = self._draw(1)
         if type(self.algorithm).advance is not Algorithm.advance:
             self.algorithm.advance(self.state, self.problem, self.net, samples[:0])
             return
@@ -310,35 +330,54 @@ class Run:
         if len(history) == 0 or history["iteration"][-1] != record["iteration"]:
             history.append(record)  # an end between two record points; not part of the checkpoint
         status, message = verdict
-        return Result(status, message, Z, record["passes"], self.seconds, history, self.algorithm)
+        return Result(status, message, Z, self.problem.mean(Z), record["passes"], self.seconds, history, self.algorithm)
 
     # Checkpoints -------------------------------------------------------------------------------
 
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint to be this run's."""
-        z_star = self.recorder.z_star
         return {
             "program": f"dsba {__version__}",
             "problem": self.problem.digest(),
             "topology": self.net.topology.digest(),
+            "nodes": [self.problem.nodes.start, self.problem.nodes.stop],
             "seed": self.seed,
-            "start": hashlib.sha256(self.z0.tobytes()).hexdigest(),
+            "start": _fingerprint(self.z0),
             "record_every": self.record_every,
-            "reference": None if z_star is None else hashlib.sha256(z_star.tobytes()).hexdigest(),
+            "reference": _fingerprint(self.recorder.z_star),
             "algorithm": repr(self.algorithm),  # last: its step size follows from what is above
         }
 
     def attach(self, path: Path) -> None:
-        """Write checkpoints to ``path``, and go on from the one that is there, if any."""
+        """Write checkpoints to ``path``, and go on from the one that is there, if any.
+
+        Of several processes each keeps its two latest ones beside each other: as no process begins to
+        write one before all have written the one before, the latest iteration that all have is among them.
+        """
         self.path, self._identity = path, self.identity
-        if not path.exists():
+        if self.group.size == 1:
+            if path.exists():
+                self._resume(path, checkpoint.load(path, self._identity))
             return
-        arrays = checkpoint.load(path, self._identity)
+        self.slots = [path.with_name(f"{path.name}.rank{self.group.rank}.{slot}") for slot in range(2)]
+        kept = {
+            int(arrays["state.t"]): (slot, arrays)
+            for slot in self.slots
+            if slot.exists() and "state.t" in (arrays := checkpoint.load(slot, self._identity))
+        }
+        common = set.intersection(*map(set, self.group.share(sorted(kept))))
+        if common:
+            slot, arrays = kept[max(common)]
+            self._resume(slot, arrays)
+            self.slots.sort(key=slot.__eq__)  # the other one is overwritten first
+
+    def _resume(self, path: Path, arrays: checkpoint.Arrays) -> None:
+        """Go on from what a checkpoint kept."""
         self.state = checkpoint.restored(self.state, arrays)
         columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
         counters = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
-        expected = set(self._measure(np.tile(self.z0, (self.problem.n_nodes, 1))))
+        expected = set(self._measure(np.tile(self.z0, (len(self.problem.nodes), 1))))
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
         if not whole or len(counters) < len(COUNTERS) or "seconds" not in arrays:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
@@ -350,14 +389,18 @@ class Run:
 
     def _write_checkpoint(self, now: bool = False) -> None:
         """At record points, as often as costs a small share of the time; always at the end."""
-        if self.path is None or not (now or time.monotonic() >= self.next_write):
+        if self.path is None or not self._anybody(now or time.monotonic() >= self.next_write):
             return
         begun = time.monotonic()
         arrays = checkpoint.state_arrays(self.state)
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
         arrays |= {f"net.{name}": np.asarray(getattr(self.net, name)) for name in COUNTERS}
         arrays["seconds"] = np.asarray(self.seconds)
-        checkpoint.save(self.path, self._identity, arrays)
+        path = self.path
+        if self.group.size > 1:
+            path = self.slots[0]
+            self.slots.reverse()
+        checkpoint.save(path, self._identity, arrays)
         ended = time.monotonic()
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
 
@@ -393,8 +436,42 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
         return Simulator(topology)
     if network.topology != topology:
         raise InputError(f"the network was made for {network.topology}, got {topology}.")
+    if network.nodes != problem.nodes:
+        owned, held = ([nodes.start, nodes.stop - 1] for nodes in (network.nodes, problem.nodes))
+        raise InputError(f"the network owns the nodes {owned} here and the problem holds {held}: give it the shards.")
     network.reset()
     return network
+
+
+def _require_same_run(
+    group: Group,
+    topology: Topology,
+    algorithm: Algorithm,
+    limits: Limits,
+    seed: int,
+    record_every: float,
+    start: Array,
+    z_star: Array | None,
+    unsaved: bool,
+) -> None:
+    """All processes must have been given the same run."""
+    require_agreement(
+        group,
+        {
+            "topology": repr(topology) + topology.digest(),
+            "algorithm": repr(algorithm),
+            "limits": repr(limits),
+            "seed": seed,
+            "record_every": record_every,
+            "z0": _fingerprint(start),
+            "reference": _fingerprint(z_star),
+            "checkpoint": "none" if unsaved else "a file",
+        },
+    )
+
+
+def _fingerprint(point: Array | None) -> str | None:
+    return None if point is None else hashlib.sha256(point.tobytes()).hexdigest()
 
 
 def _communicating(algorithm: Algorithm, communication: str) -> Algorithm:
@@ -430,6 +507,8 @@ def _as_point(z: npt.ArrayLike, problem: Problem, name: str) -> Array:
 def _reference(reference: bool | npt.ArrayLike | None, problem: Problem) -> Array | None:
     if reference is None or reference is False:
         return None
+    if reference is True and problem.group.size > 1:
+        raise InputError("reference=True needs all data in one process: compute the optimum there, and give z*.")
     if reference is True:
         return optimum(problem).z
     if isinstance(reference, Optimum):

@@ -61,14 +61,14 @@ class LocalSolver:
     """
 
     def __init__(self, problem: Problem, tau: npt.ArrayLike, accuracy: float = ACCURACY) -> None:
-        taus = np.broadcast_to(np.asarray(tau, dtype=np.float64), problem.n_nodes)
+        taus = np.broadcast_to(np.asarray(tau, dtype=np.float64), len(problem.nodes))
         self.accuracy = accuracy
         self.parallel = problem.A.nnz >= PARALLEL_FROM
         self.shards = [_shard(problem, n, problem.lam_diag + tau_n) for n, tau_n in enumerate(taus)]
         self.nodes: list[Node] = self._for_every_node(lambda n: _node(self.shards[n]))
         self.touched = self._visits()
 
-    def solve(self, rhs: Array, start: Array) -> tuple[Array, int]:
+    def solve(self, rhs: Array, start: Array) -> tuple[Array, float]:
         """Z, and how many samples were visited to find it; ``start`` is a guess."""
         before = self._visits()
         rows = self._for_every_node(lambda n: self.nodes[n](rhs[n], start[n], self.accuracy))
@@ -83,9 +83,9 @@ class LocalSolver:
             with ThreadPoolExecutor(CORES) as pool:
                 return list(pool.map(work, nodes))
 
-    def _visits(self) -> int:
+    def _visits(self) -> float:
         """A product with A or A' is half a visit to each of the node's samples."""
-        return sum(shard.A.tally.products * shard.y.size for shard in self.shards) // 2
+        return sum(shard.A.tally.products * shard.y.size for shard in self.shards) / 2
 
 
 def unsolvable(problem: Problem) -> str | None:

@@ -4,6 +4,9 @@ Find the common z with    (1/Q) sum_i B_i(z) + Lambda z = 0    over all Q sample
 for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates).
 Node n holds q_n samples and its local operator is c_n (1/q_n) sum_i B_i(z) + Lambda z with
 c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however the data is split.
+
+One process may hold all nodes or a block of them, the other processes of its ``group`` the rest. N and Q, lambda,
+the constants and the pooled operator are the whole problem's; rows of Z, samples and labels are those held here.
 A sample weight multiplies its B_i; weights are scaled to a mean of 1 over all samples.
 """
 
@@ -20,7 +23,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dsba import operators
+from dsba._version import __version__
 from dsba.errors import InputError, as_array, as_integer, as_number, shortened, unknown_name
+from dsba.group import Alone, Group, require_agreement
 from dsba.kernels import samples as kernel
 from dsba.operators import Operator
 from dsba.parallel import CORES, run_pieces
@@ -55,6 +60,8 @@ class Problem:
         the paper's lambda on everything.
     intercept : append a constant column, free of lambda like the extra coordinates; a number is its value
         (True is 1), which leaves the solution's predictions alone but not the conditioning.
+    group : the processes that hold the problem together, each with the shards of its own nodes: a
+        :class:`dsba.MPINetwork`; None is this one alone.
     """
 
     def __init__(
@@ -65,6 +72,7 @@ class Problem:
         *,
         regularize: str = "weights",
         intercept: bool | float = False,
+        group: Group | None = None,
     ) -> None:
         tuples = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) for s in shards)
         if not tuples or any(len(s) not in (2, 3) for s in shards):
@@ -88,7 +96,7 @@ class Problem:
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
         samples = (X, np.concatenate(labels), np.concatenate(weights), sizes)
-        self._assemble(*samples, operator, lam, regularize, intercept)
+        self._assemble(*samples, operator, lam, regularize, intercept, group or Alone())
 
     @classmethod
     def from_arrays(
@@ -120,7 +128,7 @@ class Problem:
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
         self = cls.__new__(cls)
-        self._assemble(X, y[order], weights[order], sizes, operator, lam, regularize, intercept)
+        self._assemble(X, y[order], weights[order], sizes, operator, lam, regularize, intercept, Alone())
         return self
 
     def _assemble(
@@ -133,6 +141,7 @@ class Problem:
         lam: float | None,
         regularize: str,
         intercept: bool | float,
+        group: Group,
     ) -> None:
         empty = np.flatnonzero(sizes == 0)
         if empty.size:
@@ -141,19 +150,25 @@ class Problem:
             )
         if regularize not in ("weights", "all"):
             raise unknown_name("regularize", regularize, ("weights", "all"))
-        self.n_samples = int(sizes.sum())
-        self.n_nodes = int(sizes.size)
-        self.lam = 1.0 / (10 * self.n_samples) if lam is None else as_number("lam", lam, at_least=0.0)
-        if not np.isfinite(self.lam):
+        lam = None if lam is None else as_number("lam", lam, at_least=0.0)
+        if lam is not None and not np.isfinite(lam):
             raise InputError(f"lam must be finite, got {lam!r}.")
-        component = operators.get(operator)
-        self.y, self.classes = _map_labels(y, component)
-        if not weights.any():
-            raise InputError("all sample weights are zero: there is nothing to learn from.")
-        self.sample_weight = weights / weights.mean()
-        self.component = component.fitted(self.y, self.sample_weight)
-        self.n_features = int(X.shape[1])
         self.intercept = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
+        component = operators.get(operator)
+        self.n_features = int(X.shape[1])
+        given = {"operator": repr(component), "lam": lam, "regularize": regularize, "intercept": self.intercept}
+        require_agreement(group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
+        self.group, self.sizes = group, sizes
+        held = group.share(sizes.tolist())
+        first = sum(map(len, held[: group.rank]))
+        self.nodes = range(first, first + len(sizes))
+        self.all_sizes = np.concatenate(held)
+        self.n_nodes, self.n_samples = int(self.all_sizes.size), int(self.all_sizes.sum())
+        self.lam = 1.0 / (10 * self.n_samples) if lam is None else lam
+        self.start = np.concatenate([[0], np.cumsum(sizes)])
+        self.y, self.classes = _map_labels(y, component, group)
+        self.sample_weight = weights / self._mean_weight(weights)
+        self.component = self._fitted(component)
         if self.intercept:
             constant = sp.csr_array(np.full((X.shape[0], 1), self.intercept))
             X = sp.csr_array(sp.hstack([X, constant], format="csr"))
@@ -161,10 +176,28 @@ class Problem:
         self.k, copies = self.component.k, self.component.copies
         self.dim = copies * int(X.shape[1]) + self.component.extra
         self.n_regular = self.dim if regularize == "all" else copies * self.n_features
-        self.sizes = sizes
-        self.start = np.concatenate([[0], np.cumsum(sizes)])
         self.weight = self.sample_weight * np.repeat(self.n_nodes * sizes / self.n_samples, sizes)
         self.csr = (self.A.indptr.astype(np.int64), self.A.indices, self.A.data)
+        self.mean_nnz = float(self.group.gather(np.array([float(self.A.nnz)])).sum()) / self.n_samples
+
+    def _per_node(self, of_samples: Any, values: Array) -> Array:
+        """``of_samples`` (np.sum, np.max, ...) of every node's samples, for all nodes of all processes."""
+        own = [of_samples(values[first:last]) for first, last in zip(self.start[:-1], self.start[1:], strict=True)]
+        return self.group.gather(np.array(own, dtype=np.float64))
+
+    def _mean_weight(self, weights: Array) -> float:
+        total = float(self._per_node(np.sum, weights).sum())
+        if not total > 0.0:
+            raise InputError("all sample weights are zero: there is nothing to learn from.")
+        return total / self.n_samples
+
+    def _fitted(self, component: Operator) -> Operator:
+        """The operator with what it must know of all labels; of classes, that is their total weights."""
+        if self.classes is None:
+            return component.fitted(self.y, self.sample_weight)
+        values = np.array([-1.0, 1.0]) if component.labels == "binary" else np.arange(float(self.classes.size))
+        totals = [self._per_node(np.sum, self.sample_weight * (self.y == value)).sum() for value in values]
+        return component.fitted(values, np.array(totals))
 
     def __repr__(self) -> str:
         name = type(self.component).__name__
@@ -185,7 +218,23 @@ class Problem:
         G = np.empty_like(U)
         kernel.forward_all(self.component, U, self.y, G)
         G *= self.sample_weight[:, None]
-        return self.A.T @ G.ravel() / self.n_samples + self.lam_diag * z
+        total = self.group.fold(np.zeros(self.dim), lambda out: kernel.add_blocks(self.csr, G, out))
+        return total / self.n_samples + self.lam_diag * z
+
+    def mean(self, Z: Array) -> Array:
+        """The mean of all nodes' rows."""
+        return self.total(Z) / self.n_nodes
+
+    def total(self, rows: Array) -> Array:
+        """The sum of all nodes' rows (or numbers), in node order."""
+
+        flat = rows.reshape(len(rows), -1)
+
+        def add(out: Array) -> None:
+            for row in flat:
+                out += row
+
+        return self.group.fold(np.zeros(flat.shape[1]), add).reshape(rows.shape[1:])
 
     @property
     def has_objective(self) -> bool:
@@ -195,7 +244,9 @@ class Problem:
         """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates."""
         if not self.has_objective:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
-        losses = kernel.loss_all(self.component, self._images(z), self.y, self.sample_weight)
+        own = np.empty(self.y.size)
+        kernel.loss_all(self.component, self._images(z), self.y, self.sample_weight, own)
+        losses = self._per_node(np.sum, own).sum()
         return float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
 
     def scores(self, z: Array) -> Array:
@@ -219,10 +270,10 @@ class Problem:
     def node_cuts(self) -> list[int]:
         """The nodes in one piece per core, of about equal nonzeros; one piece where threads would cost more."""
         if self.A.nnz < PARALLEL_FROM:
-            return [0, self.n_nodes]
+            return [0, len(self.nodes)]
         nonzeros = self.A.indptr[self.start * self.k].astype(np.float64)
         shares = np.linspace(0, nonzeros[-1], CORES + 1)
-        return [int(c) for c in np.unique([0, *np.searchsorted(nonzeros, shares[1:-1]), self.n_nodes])]
+        return [int(c) for c in np.unique([0, *np.searchsorted(nonzeros, shares[1:-1]), len(self.nodes)])]
 
     def _sweep(self, sweep: Any, *args: Any) -> None:
         run_pieces(sweep, self.node_cuts, *args)
@@ -240,42 +291,42 @@ class Problem:
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""
-        out = np.empty((self.n_samples, self.k))
+        out = np.empty((self.y.size, self.k))
         self._sweep(kernel.table_rows, self.component, self.csr, self.y, self.start, Z, out)
         return out
 
     def images(self, Z: Array) -> Array:
         """A_i z_n for every sample i of every node n (Q x k)."""
-        out = np.empty((self.n_samples, self.k))
+        out = np.empty((self.y.size, self.k))
         self._sweep(kernel.image_rows, self.csr, self.start, Z, out)
         return out
 
     def average(self, table: Array) -> Array:
         """Row n: c_n (1/q_n) sum_i A_i' table_i."""
-        out = np.empty((self.n_nodes, self.dim))
+        out = np.empty((len(self.nodes), self.dim))
         self._sweep(kernel.average_rows, self.csr, self.weight, self.start, table, out)
         return out
 
     @cached_property
     def local_smoothness(self) -> Array:
-        """Per node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
+        """Of every node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
 
         The largest eigenvalue of (c_n/q_n) sum_i h_i A_i' A_i, h_i the slope bounds, by power
         iteration; five percent more, as that approaches it from below.
         """
         h = self.component.planning_slopes(self.y)[:, None]
-        Z = np.random.default_rng(0).normal(size=(self.n_nodes, self.dim))
+        Z = np.stack([np.random.default_rng([0, n]).normal(size=self.dim) for n in self.nodes])
         norms = np.linalg.norm(Z, axis=1)
         for _ in range(POWER_ITERATIONS):
             Z = self.average(h * self.images(Z / norms[:, None]))
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
-        return 1.05 * norms
+        return self.group.gather(1.05 * norms)
 
     # One sample per node -----------------------------------------------------------------------
 
     def forward(self, samples: Any, Z: Array) -> Array:
         """g(A_i z_n), i = samples[n] (N x k)."""
-        out = np.empty((self.n_nodes, self.k))
+        out = np.empty((len(self.nodes), self.k))
         kernel.forward_samples(self.component, self.csr, self.y, self.start[:-1] + samples, Z, out)
         return out
 
@@ -287,21 +338,21 @@ class Problem:
         """
         ids = self.start[:-1] + samples
         r = 1.0 / (1.0 + t * self.lam_diag)
-        new, out = Z + r * D, np.empty((self.n_nodes, self.k))
+        new, out = Z + r * D, np.empty((len(self.nodes), self.k))
         kernel.backward_samples(self.component, self.csr, self.y, ids, t * self.weight[ids], r, new, out)
         return new, out
 
     def spread(self, samples: Any, coefficients: Array) -> Array:
         """Row n: c_n A_i' coefficients_n, i = samples[n]."""
         ids = self.start[:-1] + samples
-        out, ones = np.zeros((self.n_nodes, self.dim)), np.ones(self.dim)
+        out, ones = np.zeros((len(self.nodes), self.dim)), np.ones(self.dim)
         for n, i in enumerate(ids):
             kernel.add_block(*self.csr, i * self.k, coefficients[n], self.weight[i], ones, out[n])
         return out
 
     def squared_norms(self, r: Array | None = None) -> Array:
         """Squared norms of the rows of every A_i, in the metric diag(r) (Q x k)."""
-        out = np.empty((self.n_samples, self.k))
+        out = np.empty((self.y.size, self.k))
         kernel.norms_all(self.csr, np.ones(self.dim) if r is None else r, out)
         return out
 
@@ -310,15 +361,17 @@ class Problem:
         s = self.squared_norms()
         L = self.weight * self.component.lipschitz_constants(s, self.y)
         plan = self.weight * self.component.planning_constants(s, self.y)
-        if not np.isfinite(plan).all():
+        largest, largest_plan = (float(self._per_node(np.max, values).max()) for values in (L, plan))
+        if not np.isfinite(largest_plan):
             raise InputError(
                 f"no step size can be planned for {type(self.component).__name__}: give its class a finite "
                 "'lipschitz' (sup of slope), or its own planning_constants."
             )
-        if not plan.max() > 0:
+        if not largest_plan > 0:
             raise InputError("the data is all zero: there is nothing to learn from.")
+        mean_plan = float(self._per_node(np.sum, plan).sum()) / self.n_samples
         mu = self.lam if self.lam > 0 else 1.0 / (10 * self.n_samples)
-        return Constants(float(L.max()), float(plan.max()), float(plan.mean()), mu, int(self.sizes.max()))
+        return Constants(largest, largest_plan, mean_plan, mu, int(self.all_sizes.max()))
 
     def digest(self) -> str:
         """A fingerprint of data, split, operator and lambda, to match checkpoints with."""
@@ -371,13 +424,14 @@ def _as_weights(weights: Any, n_rows: int, where: str) -> Array:
     return weights
 
 
-def _map_labels(y: npt.NDArray[Any], component: Operator) -> tuple[Array, npt.NDArray[Any] | None]:
+def _map_labels(y: npt.NDArray[Any], component: Operator, group: Group) -> tuple[Array, npt.NDArray[Any] | None]:
     """Labels as float64: two-valued ones as -1, +1, classes as 0, 1, 2, ..., with the values remembered."""
     name = type(component).__name__
     if component.labels in ("binary", "multiclass"):
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise InputError(f"{name} needs finite labels, got {y[~np.isfinite(y)][0]}.")
-        classes, numbers = np.unique(_sortable(y), return_inverse=True)
+        classes = _all_classes(np.unique(_sortable(y)), group)
+        numbers = np.searchsorted(classes, y)
         if component.labels == "multiclass" and classes.size >= 2:
             return numbers.astype(np.float64), classes
         if classes.size != 2:
@@ -396,6 +450,17 @@ def _map_labels(y: npt.NDArray[Any], component: Operator) -> tuple[Array, npt.ND
     if component.labels == "count" and labels.min(initial=0.0) < 0:
         raise InputError(f"{name} needs labels >= 0, got {labels.min()}.")
     return labels, None
+
+
+def _all_classes(own: npt.NDArray[Any], group: Group) -> npt.NDArray[Any]:
+    """The classes of all processes' samples, sorted."""
+    if group.size == 1:
+        return own
+    everyone = group.share(own.tolist())
+    kinds = {isinstance(value, str) for values in everyone for value in values}
+    if len(kinds) > 1:
+        raise InputError("the labels of all ranks must be of one kind, got strings at one and numbers at another.")
+    return np.unique(np.array([value for values in everyone for value in values]))
 
 
 def _sortable(y: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -94,26 +95,27 @@ class Recorder:
     def measure(self, Z: Array) -> dict[str, float]:
         """All metrics of the iterates Z (one row per node)."""
         problem = self.problem
-        mean = Z.mean(axis=0)
+        mean = problem.mean(Z)
         residual = float(np.linalg.norm(problem.pooled(mean)))
         record = {
             "residual": _ratio(residual, self.initial_residual),
-            "consensus": _ratio(_spread(Z, mean), float(np.linalg.norm(mean))),
+            "consensus": _ratio(self._spread(Z, mean), float(np.linalg.norm(mean))),
         }
         if problem.has_objective:
             record["objective"] = problem.objective(mean)
         if self.z_star is not None:
-            record["distance"] = _ratio(_spread(Z, self.z_star), float(np.linalg.norm(self.z_star)))
+            record["distance"] = _ratio(self._spread(Z, self.z_star), float(np.linalg.norm(self.z_star)))
             if problem.has_objective:
                 record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
         if self.ranks:
-            record["auc"] = _area_under_curve(problem.y, problem.scores(mean))
+            gather = problem.group.gather
+            record["auc"] = _area_under_curve(gather(problem.y), gather(problem.scores(mean)))
         return record
 
-
-def _spread(Z: Array, center: Array) -> float:
-    """Root mean square over the rows of ||z_n - center||, one row at a time to save memory."""
-    return float(np.sqrt(np.mean([np.sum((z - center) ** 2) for z in Z])))
+    def _spread(self, Z: Array, center: Array) -> float:
+        """Root mean square over all nodes of ||z_n - center||, one row at a time to save memory."""
+        squares = np.array([np.sum((z - center) ** 2) for z in Z])
+        return math.sqrt(float(self.problem.total(squares)) / self.problem.n_nodes)
 
 
 def _ratio(value: float, scale: float) -> float:

@@ -26,7 +26,7 @@ class ADMMState:
     phi: Array
     solver: LocalSolver = field(metadata={"static": True})
     t: int = 0
-    touched: int = 0
+    touched: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class DADMM(InnerSolver):
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ADMMState:
-        Z = np.tile(z0, (problem.n_nodes, 1))
-        solver = LocalSolver(problem, 2 * self.alpha * net.topology.degrees)
+        Z = np.tile(z0, (len(problem.nodes), 1))
+        solver = LocalSolver(problem, 2 * self.alpha * net.degrees)
         return ADMMState(Z, np.zeros_like(Z), np.zeros_like(Z), solver, touched=solver.touched)
 
     def step(self, s: ADMMState, problem: Problem, net: Network, samples: Indices) -> ADMMState:
-        c, degrees = self.alpha, net.topology.degrees[:, None]
+        c, degrees = self.alpha, net.degrees[:, None]
         Z, touched = s.solver.solve(c * (2 * degrees * s.Z - s.LZ) - s.phi, s.Z)
         LZ = net.laplacian(Z)
         return ADMMState(Z, LZ, s.phi + c * LZ, s.solver, s.t + 1, s.touched + touched)

@@ -39,7 +39,7 @@ class DGD(Algorithm):
     linear: ClassVar[bool] = False
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DGDState:
-        return DGDState(np.tile(z0, (problem.n_nodes, 1)))
+        return DGDState(np.tile(z0, (len(problem.nodes), 1)))
 
     def step(self, s: DGDState, problem: Problem, net: Network, samples: Indices) -> DGDState:
         alpha = self.alpha / math.sqrt(s.t + 1) if self.diminishing else self.alpha

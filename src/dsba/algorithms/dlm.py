@@ -47,13 +47,13 @@ class DLM(Algorithm):
     """Multiples of the automatic c worth trying in a comparison."""
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DLMState:
-        Z = np.tile(z0, (problem.n_nodes, 1))
+        Z = np.tile(z0, (len(problem.nodes), 1))
         return DLMState(Z, np.zeros_like(Z), np.zeros_like(Z))
 
     def step(self, s: DLMState, problem: Problem, net: Network, samples: Indices) -> DLMState:
         c, rho = self.penalty, 1 / self.alpha
         slope = problem.operator(s.Z) + c * s.LZ + s.phi
-        Z = s.Z - slope / (2 * c * net.topology.degrees[:, None] + rho)
+        Z = s.Z - slope / (2 * c * net.degrees[:, None] + rho)
         LZ = net.laplacian(Z)
         return DLMState(Z, LZ, s.phi + c * LZ, s.t + 1)
 

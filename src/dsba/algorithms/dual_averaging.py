@@ -43,7 +43,7 @@ class DualAveraging(Algorithm):
     linear: ClassVar[bool] = False
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
-        X = np.tile(z0, (problem.n_nodes, 1))
+        X = np.tile(z0, (len(problem.nodes), 1))
         return DualState(X, X, np.zeros_like(X), z0)
 
     def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:

@@ -39,12 +39,13 @@ class EXTRA(Algorithm):
     factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ExtraState:
-        Z = np.tile(z0, (problem.n_nodes, 1))
+        Z = np.tile(z0, (len(problem.nodes), 1))
         return ExtraState(Z, np.zeros_like(Z), np.empty_like(Z))
 
     def step(self, s: ExtraState, problem: Problem, net: Network, samples: Indices) -> ExtraState:
-        D = s.Z - net.mix(s.Z)  # (W~ - W) Z, and W Z = Z - 2 D
-        Z = s.Z - 2 * D - s.P - self.alpha * problem.operator(s.Z)
+        D = net.differences(s.Z)  # (W~ - W) Z, and W Z = Z - 2 D
+        Z = s.Z - 2 * D - s.P - self.alpha * problem.lam_diag * s.Z
+        problem.add_operator(s.Z, -self.alpha, Z)
         return ExtraState(Z, s.P + D, s.spare, s.t + 1)
 
     def advance(self, s: ExtraState, problem: Problem, net: Network, samples: Indices) -> ExtraState:

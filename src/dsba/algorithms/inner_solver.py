@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dsba.algorithms.base import Algorithm
 from dsba.local import unsolvable
 from dsba.problem import Problem
@@ -15,7 +17,7 @@ class InnerSolver(Algorithm):
     """Base of methods with an inner solver; their states count the samples it ``touched``."""
 
     def passes(self, s: Any, problem: Problem) -> float:
-        return s.touched / problem.n_samples
+        return float(problem.total(np.array([s.touched]))) / problem.n_samples
 
     def nominal_passes(self, s: Any, problem: Problem) -> float:
         return float(s.t)

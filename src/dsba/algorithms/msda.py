@@ -26,7 +26,7 @@ class MSDA(SSDA):
 
     def gossip(self, Z: Array, net: Network) -> Array:
         """P_K(Lap) Z."""
-        return chebyshev(lambda Y: 2 * (Y - net.mix(Y)), Z, *laplacian_spectrum(net.topology))
+        return chebyshev(lambda Y: 2 * net.differences(Y), Z, *laplacian_spectrum(net.topology))
 
     def spectrum(self, topology: Topology) -> tuple[float, float]:
         l1, l2 = laplacian_spectrum(topology)

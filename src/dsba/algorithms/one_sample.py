@@ -107,12 +107,12 @@ class OneSample(Algorithm):
     def init(self, problem: Problem, net: Network, z0: Array) -> RowState | ModeState | NodesState:
         """z = z_prev = z0, carry = -(phibar + lam z0): the general step then holds from the start."""
         form = self._form(problem, net)
-        rows = np.broadcast_to(z0, (problem.n_nodes, problem.dim))
+        rows = np.broadcast_to(z0, (len(problem.nodes), problem.dim))
         if self.table == "full":
             phi = problem.table(np.ascontiguousarray(rows))
             carry = -(problem.average(phi) + problem.lam_diag * rows)
         else:
-            phi = np.zeros((problem.n_samples, problem.k))
+            phi = np.zeros((problem.y.size, problem.k))
             carry = np.broadcast_to(-problem.lam_diag * z0, rows.shape)
         if self.communication != "dense" and carries_messages(net):
             return self._start_nodes(problem, net, form, z0, phi, carry)
@@ -141,7 +141,7 @@ class OneSample(Algorithm):
         common = Common(
             topology=topology,
             routing=Routing(topology, setup),
-            bounds=Bounds(problem.n_nodes, problem.dim, problem.k, tuple(problem.sizes.tolist())),
+            bounds=Bounds(problem.n_nodes, problem.dim, problem.k, tuple(problem.all_sizes.tolist())),
             component=problem.component,
             backward=self.backward,
             alpha=self.alpha,
@@ -155,11 +155,11 @@ class OneSample(Algorithm):
             session=net.session,
         )
         nodes = []
-        for n, shard in zip(net.nodes, shards(problem, net.nodes, self._norms(problem), phi), strict=True):
-            known = carry
+        for n, own, shard in zip(net.nodes, carry, shards(problem, self._norms(problem), phi), strict=True):
+            known = np.broadcast_to(own, (problem.n_nodes, problem.dim))  # -lam z0, the same at all nodes
             if setup:  # its own row only
-                known = np.zeros(carry.shape)
-                known[n] = carry[n]
+                known = np.zeros(known.shape)
+                known[n] = own
             nodes.append(SparseNode(n, common, shard, REPLICAS[form](common, n, shard, z0), known))
         for _ in range(setup):
             hold_round(net, nodes)
@@ -222,7 +222,7 @@ class OneSample(Algorithm):
         columns = (problem.A.indices, problem.dim, problem.n_regular)
         plan = plan_modes(*columns, *spectrum, self.alpha * problem.lam, self.backward)
         ages = np.zeros(problem.n_nodes, np.int64)
-        return plan, plan_effects(*spectrum, self.alpha, problem.lam, self.backward, problem.sizes, ages)
+        return plan, plan_effects(*spectrum, self.alpha, problem.lam, self.backward, problem.all_sizes, ages)
 
     def _form(self, problem: Problem, net: Network) -> str:
         if self.communication != "dense" and carries_messages(net):
@@ -247,12 +247,12 @@ class OneSample(Algorithm):
 
 def lazy_cost(problem: Problem) -> float:
     """Nanoseconds per iteration of the lazy form: every nonzero of N samples moves padded(N) modes."""
-    nonzeros = problem.n_nodes * problem.A.nnz / problem.n_samples
+    nonzeros = problem.n_nodes * problem.mean_nnz
     return nonzeros * (38.0 + 1.4 * padded(problem.n_nodes))
 
 
 def dense_cost(problem: Problem, net: Network) -> float:
     """Nanoseconds per iteration of the dense form: every coordinate meets every neighbour."""
     meetings = net.topology.mixing_rows[1].size + 4 * problem.n_nodes
-    touched = problem.n_nodes * problem.A.nnz / problem.n_samples
+    touched = problem.n_nodes * problem.mean_nnz
     return 1.05 * problem.dim * meetings + 12.0 * touched

@@ -26,7 +26,7 @@ class PExtraState:
     V: Array
     solver: LocalSolver = field(metadata={"static": True})
     t: int = 0
-    touched: int = 0
+    touched: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PExtra(InnerSolver):
     name: ClassVar[str] = "p-extra"
 
     def init(self, problem: Problem, net: Network, z0: Array) -> PExtraState:
-        Z = np.tile(z0, (problem.n_nodes, 1))
+        Z = np.tile(z0, (len(problem.nodes), 1))
         solver = LocalSolver(problem, 1.0 / self.alpha)
         return PExtraState(Z, Z, Z, solver, touched=solver.touched)
 

@@ -379,12 +379,12 @@ class NodesState:
         return self
 
 
-def shards(problem: Problem, nodes: range, norms: Array, phi: Array) -> list[Shard]:
-    """What each of the nodes holds, and nothing of the others."""
+def shards(problem: Problem, norms: Array, phi: Array) -> list[Shard]:
+    """What each node of this process holds, and nothing of the others."""
     indptr, indices, data = problem.csr
     out = []
-    for n in nodes:
-        own = slice(problem.start[n], problem.start[n + 1])
+    for first, last in zip(problem.start[:-1], problem.start[1:], strict=True):
+        own = slice(first, last)
         ends = indptr[own.start * problem.k : own.stop * problem.k + 1]
         part = slice(ends[0], ends[-1])
         A = (ends - ends[0], indices[part].astype(np.int64), data[part])

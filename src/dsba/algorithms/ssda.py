@@ -26,7 +26,7 @@ class DualState:
     solver: LocalSolver = field(metadata={"static": True})
     momentum: float = field(metadata={"static": True})
     t: int = 0
-    touched: int = 0
+    touched: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class SSDA(InnerSolver):
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
-        Z = np.tile(z0, (problem.n_nodes, 1))
+        Z = np.tile(z0, (len(problem.nodes), 1))
         L = problem.local_smoothness.max() + problem.lam
         root = np.sqrt(self.alpha * self.spectrum(net.topology)[0] / L)
         solver, x = LocalSolver(problem, 0.0), np.zeros_like(Z)
@@ -62,7 +62,7 @@ class SSDA(InnerSolver):
 
     def gossip(self, Z: Array, net: Network) -> Array:
         """Lap Z."""
-        return 2 * (Z - net.mix(Z))
+        return 2 * net.differences(Z)
 
     def spectrum(self, topology: Topology) -> tuple[float, float]:
         """The smallest and the largest nonzero eigenvalue of what ``gossip`` multiplies with."""

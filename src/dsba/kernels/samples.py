@@ -38,12 +38,10 @@ def forward_all(op: Any, U: Any, y: Any, G: Any) -> None:
 
 
 @njit(cache=True)
-def loss_all(op: Any, U: Any, y: Any, weight: Any) -> float:
-    """sum_i weight_i loss(U_i, y_i)."""
-    total = 0.0
+def loss_all(op: Any, U: Any, y: Any, weight: Any, out: Any) -> None:
+    """out_i <- weight_i loss(U_i, y_i)."""
     for i in range(U.shape[0]):
-        total += weight[i] * op.loss(U[i], y[i])
-    return total
+        out[i] = weight[i] * op.loss(U[i], y[i])
 
 
 @njit(cache=True, nogil=True)
@@ -125,6 +123,14 @@ def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale:
             continue
         for e in range(first, end):
             z[np.uint64(indices[e])] += x * data[e]
+
+
+@njit(cache=True)
+def add_blocks(A: Any, coef: Any, out: Any) -> None:
+    """out <- out + sum_i A_i' coef_i, sample after sample."""
+    indptr, indices, data = A
+    for i in range(coef.shape[0]):
+        add_scaled(indptr, indices, data, i * coef.shape[1], coef[i], 1.0, out)
 
 
 @njit(cache=True)

@@ -18,9 +18,14 @@ class Network(Protocol):
     topology: Topology
     nodes: range  # the nodes this process owns
     rounds: int
-    doubles: Array  # DOUBLEs received, per node
-    index_bytes: Array  # bytes of indices received, per node
-    bytes: Array  # bytes received, per node
+    doubles: Array  # DOUBLEs received, per owned node
+    index_bytes: Array  # bytes of indices received
+    bytes: Array  # bytes received
+
+    @property
+    def degrees(self) -> npt.NDArray[np.int64]:
+        """The owned nodes' numbers of neighbours."""
+        ...
 
     def reset(self) -> None:
         """Set all counters to zero."""
@@ -28,6 +33,10 @@ class Network(Protocol):
 
     def mix(self, Z: Array) -> Array:
         """The owned rows of W~Z: one round, one row from every neighbour."""
+        ...
+
+    def differences(self, Z: Array) -> Array:
+        """The owned rows of (I - W~) Z, row n: sum over neighbours m of w_nm (z_n - z_m). One round."""
         ...
 
     def laplacian(self, Z: Array) -> Array:

@@ -3,48 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from dsba.kernels.mixing import mix_rows
 from dsba.network.base import Array
+from dsba.network.rows import Rows
 from dsba.topology import Topology
 
 
-class Simulator:
+class Simulator(Rows):
     """Owns every row; counts what the nodes would have received."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.nodes = range(topology.n_nodes)
-        self.mixing_rows = tuple(np.array(part) for part in topology.mixing_rows)
+        self.mixing_rows = tuple(np.array(part) for part in topology.mixing_rows)  # type: ignore[assignment]
         self.reset()
 
-    def reset(self) -> None:
-        self.rounds = 0
-        self.doubles, self.index_bytes, self.bytes = np.zeros((3, self.topology.n_nodes))
-
-    def mix(self, Z: Array) -> Array:
-        out = np.empty_like(Z)
-        mix_rows(self.mixing_rows, Z, out)
-        self.tally(1, Z.shape[1])
-        return out
-
-    def laplacian(self, Z: Array) -> Array:
-        out = np.empty_like(Z)
-        indptr, nodes, weights = self.mixing_rows
-        mix_rows((indptr, nodes, np.full_like(weights, -1.0)), Z, out)  # z_n + sum_m (z_n - z_m)
-        self.tally(1, Z.shape[1])
-        return out - Z
-
-    def tally(self, rounds: int, width: int) -> None:
-        received = rounds * width * self.topology.degrees
-        self.count(rounds, received, 0, 8 * received)
-
-    def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
-        self.rounds += rounds
-        self.doubles += np.asarray(doubles)
-        self.index_bytes += np.asarray(index_bytes)
-        self.bytes += np.asarray(bytes)
+    def _meet(self, Z: Array) -> Array:
+        return Z
 
 
 class MessageSimulator(Simulator):
