@@ -7,8 +7,8 @@ from dsba._version import __version__
 from dsba.algorithms import DSA, DSBA
 from dsba.data import load_libsvm
 from dsba.engine import Result, Status, solve
-from dsba.errors import CheckpointError, InputError
-from dsba.network import Simulator
+from dsba.errors import CheckpointError, InputError, NetworkError
+from dsba.network import MPINetwork, Simulator
 from dsba.operators import Operator, ScalarOperator
 from dsba.problem import Problem
 from dsba.recorder import History
@@ -21,6 +21,8 @@ __all__ = [
     "CheckpointError",
     "History",
     "InputError",
+    "MPINetwork",
+    "NetworkError",
     "Operator",
     "Problem",
     "Result",

@@ -20,6 +20,10 @@ class CheckpointError(InputError):
     """A checkpoint is truncated, foreign, or belongs to another run."""
 
 
+class NetworkError(RuntimeError):
+    """A neighbour is silent, or the transport failed."""
+
+
 def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
     """An error for a name that is not registered, with the nearest known name suggested."""
     names = sorted(known)

@@ -22,7 +22,7 @@ import numpy as np
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.algorithms.sparse_node import REPLICAS, Common, NodesState, SparseNode, advance_nodes, hold_round, shards
 from dsba.errors import InputError, as_integer, unknown_name
-from dsba.kernels.dense import advance_dense
+from dsba.kernels.dense import advance_dense, finish_dense
 from dsba.kernels.lanes import padded
 from dsba.kernels.modes import ModePlan, advance_modes, plan_effects, plan_modes, rows_from_modes, start_modes
 from dsba.network import MessageNetwork, Network, Simulator, carries_messages
@@ -174,6 +174,8 @@ class OneSample(Algorithm):
         if isinstance(s, RowState) and s.norms is None:
             s = replace(super().advance(s, problem, net, samples), sent=sent, traffic=traffic)
             counted = len(samples)  # rounds of rows, by ``mix``
+        elif isinstance(s, RowState) and not isinstance(net, Simulator):
+            s, counted = self._advance_meeting(s, problem, net, samples), len(samples)
         else:
             self._advance_fused(s, problem, net, samples)
             s, counted = replace(s, t=t + len(samples)), 0
@@ -190,9 +192,24 @@ class OneSample(Algorithm):
             mode_state = (s.plan, s.effects, s.modes, s.stamp, s.phi, s.t)
             advance_modes(problem.component, self.backward, self.alpha, *data, *mode_state)
             return
-        recursion = (self._coefficients(problem.lam), self._coefficients(0.0), problem.n_regular)
-        dense = (net.mixing_rows, -self.alpha * self._shrink(problem), *recursion, s.Z, s.Z_prev, s.phi, s.carry)
+        dense = (net.mixing_rows, *self._recursion(problem), s.Z, s.Z_prev, s.phi, s.carry)
         advance_dense(problem.component, self.backward, self.alpha, *data, *dense)
+
+    def _advance_meeting(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
+        """The dense form where rows come from elsewhere: the same arithmetic, one call per iteration."""
+        recursion = self._recursion(problem)
+        for row in samples:
+            new = net.mix(2 * s.Z - s.Z_prev)
+            data = (problem.csr, problem.y, s.norms, problem.weight, problem.start, row)
+            rows = (s.Z, s.Z_prev, s.phi, s.carry, new)
+            finish_dense(problem.component, self.backward, self.alpha, *data, *recursion, *rows)
+            s = replace(s, Z=new, Z_prev=s.Z, t=s.t + 1)
+        return s
+
+    def _recursion(self, problem: Problem) -> tuple[Array, tuple[float, float], tuple[float, float], int]:
+        """-alpha r per coordinate, (r, damp) with lambda and without, and where the latter begin."""
+        coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
+        return (-self.alpha * self._shrink(problem), *coefficients, problem.n_regular)
 
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes
@@ -237,9 +254,9 @@ class OneSample(Algorithm):
                     f"communication={self.communication!r} needs a network that carries messages (exchange), "
                     f"and {type(net).__name__} does not."
                 )
-            if self.form in ("auto", "step"):
-                return "step"
-            raise InputError(f"form {self.form!r} needs all nodes in one process; use 'step' or 'auto'.")
+            if self.form == "lazy":
+                raise InputError("form 'lazy' with dense communication needs all nodes in one process; use 'auto'.")
+            return "dense" if self.form == "auto" else self.form
         if self.form != "auto":
             return self.form
         return "lazy" if lazy_cost(problem) < dense_cost(problem, net) else "dense"

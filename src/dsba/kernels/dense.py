@@ -104,6 +104,36 @@ def free_row(
 
 
 @njit(cache=True)
+def _touch_samples(
+    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
+    step: Any, phi: Any, carry: Any, now: Any, new: Any,
+) -> None:  # fmt: skip
+    """Each row's sample: its change goes into ``new``, which is Z+ without it, and into the carry."""
+    indptr, indices, data = A
+    k = phi.shape[1]
+    b, g, delta = np.empty(k), np.empty(k), np.empty(k)
+    for n in range(samples.size):
+        i = start[n] + samples[n]
+        dot_block(indptr, indices, data, i * k, new[n] if backward else now[n], b)
+        sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
+        delta *= weight[i]
+        later = 1.0 - 1.0 / (start[n + 1] - start[n])
+        add_delta(indptr, indices, data, i * k, delta, step, later, new[n], carry[n])
+
+
+@njit(cache=True)
+def finish_dense(
+    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
+    step: Any, coef: Any, coef_free: Any, n_regular: int, Z: Any, Z_prev: Any, phi: Any, carry: Any, new: Any,
+) -> None:  # fmt: skip
+    """One iteration from where the rows have met: ``new`` is W~(2Z - Z_prev), and becomes Z+."""
+    for n in range(Z.shape[0]):
+        _land(Z, Z_prev, carry, alpha, coef, n, 0, n_regular, new)
+        _land(Z, Z_prev, carry, alpha, coef_free, n, n_regular, Z.shape[1], new)
+    _touch_samples(op, backward, alpha, A, y, s, weight, start, samples, step, phi, carry, Z, new)
+
+
+@njit(cache=True)
 def advance_dense(
     op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
     mixing: Any, step: Any, coef: Any, coef_free: Any, n_regular: int, Z: Any, Z_prev: Any, phi: Any, carry: Any,
@@ -113,23 +143,14 @@ def advance_dense(
     ``coef`` and ``coef_free`` are (r, damp) for the coordinates with and without lambda, ``step`` is
     -alpha r per coordinate and ``s`` the squared norms in the metric r.
     """
-    indptr, indices, data = A
     n_nodes, p = Z.shape
-    k = phi.shape[1]
     now, old, new = Z, Z_prev, np.empty_like(Z)
     blocks, ahead = column_blocks(n_regular, p), np.empty((n_nodes, COLUMNS))
-    b, g, delta = np.empty(k), np.empty(k), np.empty(k)
     for t in range(samples.shape[0]):
         for c in range(blocks.size - 1):
             first, last = blocks[c], blocks[c + 1]
             free_step(mixing, now, old, carry, alpha, coef if first < n_regular else coef_free, first, last, ahead, new)
-        for n in range(n_nodes):
-            i = start[n] + samples[t, n]
-            dot_block(indptr, indices, data, i * k, new[n] if backward else now[n], b)
-            sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
-            delta *= weight[i]
-            later = 1.0 - 1.0 / (start[n + 1] - start[n])
-            add_delta(indptr, indices, data, i * k, delta, step, later, new[n], carry[n])
+        _touch_samples(op, backward, alpha, A, y, s, weight, start, samples[t], step, phi, carry, now, new)
         now, old, new = new, now, old
     if samples.shape[0] % 3 != 0:  # the three buffers turn; give Z and Z_prev their own again
         latest, before = now.copy(), old.copy()
