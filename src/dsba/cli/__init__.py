@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from dsba._version import __version__
+from dsba.cli import train
 from dsba.cli.demo import demo
-from dsba.errors import InputError
+from dsba.errors import InputError, NetworkError
 
 app = typer.Typer(
     help="Decentralised learning: data at N nodes, no server, one model.",
@@ -38,13 +39,14 @@ def _options(
 
 
 app.command(epilog="Example:  `dsba demo --out figures`")(demo)
+train.register(app)
 
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     try:
         app()
-    except InputError as error:
+    except (InputError, NetworkError) as error:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
     except OSError as error:

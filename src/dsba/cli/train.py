@@ -1,0 +1,153 @@
+"""The commands ``dsba train`` and ``dsba predict``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dsba.errors import InputError, NetworkError
+
+if TYPE_CHECKING:
+    from dsba.network import MPINetwork
+    from dsba.training import Settings
+
+LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
+
+TRAIN_EXAMPLES = """Examples:
+
+`dsba train site0.svm site1.svm site2.svm --operator logistic --graph ring`
+
+`mpiexec -n 3 dsba train site0.svm site1.svm site2.svm --graph ring --communication cached --out run`
+"""
+PREDICT_EXAMPLES = "Example:  `dsba predict run new.svm > labels.txt`"
+
+
+def register(app: typer.Typer) -> None:
+    app.command(epilog=TRAIN_EXAMPLES)(train)
+    app.command(epilog=PREDICT_EXAMPLES)(predict)
+
+
+def train(
+    files: Annotated[list[Path], typer.Argument(help="LIBSVM files, one per node; each rank opens only its own.")],
+    operator: Annotated[str, typer.Option(help="The loss: ridge, logistic, auc, softmax, ...")] = "logistic",
+    graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = "random",
+    mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = "laplacian",
+    algorithm: Annotated[str, typer.Option(help="dsba, or another registered method.")] = "dsba",
+    communication: Annotated[str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")] = None,
+    step_size: Annotated[str, typer.Option(help="A number, or a rule's name.")] = "auto",
+    lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = None,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Scale every row to norm 1.")] = False,
+    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = 100.0,
+    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = 1e-6,
+    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("run"),
+    checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint file; OUT/checkpoint if not given.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
+) -> None:  # fmt: skip
+    """Train one model from data at several sites. The same command goes on where it was stopped.
+
+    Under mpiexec the nodes are spread over the ranks, and no rank reads another's files.
+    """
+    from dsba.training import Settings
+
+    try:
+        step: float | str = float(step_size)
+    except ValueError:
+        step = step_size
+    settings = Settings(
+        operator, graph, mixing, algorithm, communication, step, lam, normalize, max_passes, tol, seed
+    )  # fmt: skip
+    _together(lambda: _train(files, settings, out, checkpoint, timeout))
+
+
+def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | None, timeout: float) -> None:
+    from dsba.training import train as run
+
+    network = _network(settings, len(files), timeout)
+    first = network is None or network.rank == 0
+    out.mkdir(parents=True, exist_ok=True)
+    checkpoint = checkpoint or out / "checkpoint"
+    terminal = sys.stdout.isatty()
+    lines = [_line_printer()] if first and not terminal else []
+    model, result = run(files, settings, network=network, checkpoint=checkpoint, progress=terminal, callbacks=lines)
+    if result.status == "diverged":
+        raise InputError(f"no model was saved: {result.message}.")
+    if first:
+        model.save(out)
+        typer.echo(f"{result.status}: {result.message}.")
+        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / 'model.npz'}")
+    if result.status == "interrupted":
+        raise typer.Exit(130)
+
+
+def _network(settings: Settings, n_nodes: int, timeout: float) -> MPINetwork | None:
+    """An MPI network where mpiexec started this process, else None."""
+    from dsba.network.mpi import WORLD_SIZES, MPINetwork
+    from dsba.training import graph_from_text
+
+    if not any(name in os.environ for name in WORLD_SIZES):
+        return None
+    topology = graph_from_text(settings.graph, n_nodes, settings.mixing, settings.seed)
+    return MPINetwork(topology, timeout=timeout)
+
+
+def _line_printer() -> Callable[[dict[str, float]], None]:
+    shown = time.monotonic()
+
+    def show(record: dict[str, float]) -> None:
+        nonlocal shown
+        if time.monotonic() - shown >= LINE_EVERY:
+            shown = time.monotonic()
+            typer.echo(f"{record['passes']:8.1f} passes   residual {record['residual']:.1e}")
+
+    return show
+
+
+def _together(work: Callable[[], None]) -> None:
+    """Under MPI, an error at one rank ends all of them, with its sentence."""
+    try:
+        work()
+    except (InputError, NetworkError, OSError) as error:
+        _abort_all(error)
+        raise
+
+
+def _abort_all(error: Exception) -> None:
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or mpi.COMM_WORLD.Get_size() == 1:
+        return
+    rank = mpi.COMM_WORLD.Get_rank()
+    if rank > 0:
+        time.sleep(0.5)  # where all ranks came to the same error, rank 0 alone says it
+    typer.echo(f"Error (rank {rank}): {error}", err=True)
+    sys.stderr.flush()
+    mpi.COMM_WORLD.Abort(2)
+    os._exit(2)  # an MPI may come back from Abort before it is ended
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
+    file: Annotated[Path, typer.Argument(help="A LIBSVM file.")],
+    out: Annotated[Path | None, typer.Option(help="File for the predictions; printed if not given.")] = None,
+) -> None:
+    """Predict with a trained model: one label, number or (for AUC) score per line."""
+    from dsba import data
+    from dsba.model import Model
+
+    known = Model.load(model)
+    X, _ = data.load_libsvm(file, n_features=known.n_features)
+    text = "".join(f"{_plain(value)}\n" for value in known.predict(X))
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        out.write_text(text)
+
+
+def _plain(value: Any) -> str:
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
