@@ -59,7 +59,7 @@ class Problem:
 
     def __init__(
         self,
-        shards: Sequence[tuple[Any, Any]],
+        shards: Sequence[tuple[Any, ...]],
         operator: str | Operator = "logistic",
         lam: float | None = None,
         *,
