@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
 import networkx as nx
@@ -42,6 +42,7 @@ from dsba.topology import Topology
 Array = npt.NDArray[np.float64]
 
 EVEN = 2.0  # a row this many times the mean squared norm is held as several rows that share its weight
+ROUGH_TOL, ROUGH_PASSES = 1e-2, 100  # of a fit that only finds a scale
 CONSTANT = 0.5  # the constant column that carries the intercept, relative to the rows' norms
 
 
@@ -306,11 +307,24 @@ class DecentralizedHuber(_Regressor):
         return 2.0 * as_number("alpha", self.alpha, at_least=0.0) * self._unit / total
 
     def _fit(self, rows: Rows, scale: float = 1.0) -> Fit:
-        centre = float(self._centre(rows.y, rows.weight)[0])
-        self._unit = self._mean(np.abs(rows.y - centre), rows.weight) or 1.0
+        """With labels in units of sigma, or nearly: step sizes are planned for sigma = 1."""
+        warm = self._previous((1, rows.X.shape[1])) is not None
+        self._unit = self.scale_ if warm else self._residual_size(rows)
         fit = super()._fit(rows, self._unit)
-        self.scale_ = self._unit * float(fit.result.z[-1])
+        self.scale_: float = self._unit * float(fit.result.z[-1])
         return fit
+
+    def _residual_size(self, rows: Rows) -> float:
+        """The mean absolute residual of a rough least-squares fit."""
+        names = {field.name for field in fields(Decentralized)}
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        rough = {"warm_start": False, "tol": ROUGH_TOL, "max_passes": ROUGH_PASSES, "callbacks": (), "verbose": False}
+        model = DecentralizedRidge(self.alpha, **(shared | rough))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model._fit(rows)
+        residual = rows.y - safe_sparse_dot(rows.X, model.coef_) - model.intercept_
+        return self._mean(np.abs(residual), rows.weight) or 1.0
 
     def _start(self, problem: Problem, y: npt.NDArray[Any], weight: Array) -> Array:
         start = super()._start(problem, y, weight)

@@ -308,7 +308,7 @@ class Problem:
     @cached_property
     def constants(self) -> Constants:
         s = self.squared_norms()
-        L = self.weight * self.component.lipschitz_constants(s, self.y)
+        L = self.weight * np.where(self.weight > 0, self.component.lipschitz_constants(s, self.y), 0.0)
         plan = self.weight * self.component.planning_constants(s, self.y)
         if not np.isfinite(plan).all():
             raise InputError(

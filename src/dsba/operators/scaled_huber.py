@@ -25,7 +25,7 @@ class ScaledHuber(Operator):
     epsilon: float = 1.35
     k: ClassVar[int] = 2
     extra: ClassVar[int] = 1
-    longest_step: ClassVar[float] = 0.3  # of sigma = 1: longer ones throw samples to the kink at sigma <= 0
+    longest_step: ClassVar[float] = 0.1  # of sigma = 1: longer ones throw samples to the kink at sigma <= 0
 
     def __post_init__(self) -> None:
         if not self.epsilon >= 1.0:
