@@ -217,7 +217,8 @@ def resolve(op: Any, b: Any, t: float, s: Any, y: float, u: Any, g: Any) -> None
     op.forward(u, y, g)
     for c in range(b.size):
         ts = t * s[c]
-        if ts > 1.0 or abs(b[c] - u[c] - ts * g[c]) > KINK * (abs(b[c]) + abs(u[c]) + ts * abs(g[c])):
+        off = abs(b[c] - u[c] - ts * g[c])
+        if ts > 1.0 or (ts > 0.0 and off > KINK * (abs(b[c]) + abs(u[c]) + ts * abs(g[c]))):
             g[c] = (b[c] - u[c]) / ts
 
 

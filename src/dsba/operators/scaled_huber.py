@@ -70,7 +70,7 @@ class ScaledHuber(Operator):
             if not (sigma > 0.0 and step > 1e-16 * a):
                 break
         if sigma > 0.0:
-            out[0], out[1] = y + 0.5 * sign * a * sigma, sigma
+            out[0], out[1] = b[0] - sign * t0 * a, sigma
         else:
             out[0], out[1] = y, min(0.0, b[1] - t1 * (1.0 - self.epsilon**2))
 
