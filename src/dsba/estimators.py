@@ -47,12 +47,11 @@ CONSTANT = 0.5  # the constant column that carries the intercept, relative to th
 
 
 class Fit(NamedTuple):
-    """One solved problem: every node's weights (N x copies x d) and intercepts (N x copies)."""
+    """One solved problem: the mean model, (copies x d) and (copies), and each node's."""
 
-    problem: Problem
     result: Result
-    weights: Array
-    intercepts: Array
+    mean: tuple[Array, Array]
+    nodes: tuple[Array, Array]
 
 
 class Rows(NamedTuple):
@@ -82,8 +81,8 @@ class Decentralized(BaseEstimator):
     random_state : of the split, the random graph and the order of the samples.
     warm_start : start from the last fit's coefficients, where their shape still fits.
     communication : "dense", "sparse" or "cached" for the methods that know it; None is the method's own.
-    network : an MPI network; then X and y are this process's rows, and ``nodes`` the numbers of its
-        nodes (None: all rows are one node's).
+    network : an MPI network, whose graph is used; then X and y are this process's rows, and ``nodes`` tells
+        its own nodes apart (None: all rows are one node's).
     callbacks : functions called with each record of the history; a true return value stops the fit.
     verbose : show a progress bar.
     """
@@ -127,7 +126,10 @@ class Decentralized(BaseEstimator):
         """One problem from its rows to its solution; ``previous`` coefficients and intercepts are a warm start."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         total = self._total(rows.weight.sum())
-        topology = _topology(self.graph, _wanted_nodes(rows, self.n_nodes), seed)
+        if self.network is None:
+            topology = _topology(self.graph, _wanted_nodes(rows, self.n_nodes), seed)
+        else:
+            topology, seed = self.network.topology, self.network.share(seed)[0]
         problem = self._problem(rows, topology.n_nodes, self._lam(total), seed)
         start = cold = self._start(problem, rows.y, rows.weight)
         tol = as_number("tol", self.tol, at_least=0.0)
@@ -144,7 +146,7 @@ class Decentralized(BaseEstimator):
             z0=start, progress=bool(self.verbose), callbacks=list(self.callbacks), network=self.network, **options,
         )  # fmt: skip
         _warn_unless_converged(result, self)
-        return Fit(problem, result, *problem.unpack(result.Z))
+        return Fit(result, problem.unpack(result.z), problem.unpack(result.Z))
 
     def _problem(self, rows: Rows, n_nodes: int, lam: float, seed: int) -> Problem:
         """In one process all rows; on a network the shards of this process's nodes."""
@@ -167,7 +169,7 @@ class Decentralized(BaseEstimator):
 
     def _total(self, value: Any) -> float:
         """The sum over all processes."""
-        return float(value) if self.network is None else float(self.network.total(value))
+        return float(value) if self.network is None else float(self.network.gather(np.array([float(value)])).sum())
 
     def _mean(self, values: Any, weight: Array) -> float:
         """The weighted mean over all processes' samples."""
@@ -175,9 +177,12 @@ class Decentralized(BaseEstimator):
 
     def _keep(self, fits: list[Fit], scale: float = 1.0) -> None:
         """What a fit leaves behind; several fits are one-vs-rest's classes. Node rows are (N x outputs x d)."""
-        self.node_coef_ = scale * np.concatenate([fit.weights for fit in fits], axis=1)
-        self.node_intercept_ = scale * np.concatenate([fit.intercepts for fit in fits], axis=1)
-        self.coef_, self.intercept_ = self.node_coef_.mean(axis=0), self.node_intercept_.mean(axis=0)
+        self.node_coef_, self.node_intercept_ = (
+            scale * np.concatenate([fit.nodes[part] for fit in fits], axis=1) for part in (0, 1)
+        )
+        self.coef_, self.intercept_ = (
+            scale * np.concatenate([fit.mean[part] for fit in fits], axis=0) for part in (0, 1)
+        )
         results = [fit.result for fit in fits]
         self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
         self.n_iter_ = max(int(result.history["iteration"][-1]) for result in results)
@@ -348,7 +353,9 @@ class _Classifier(ClassifierMixin, Decentralized):
         """Fit to the rows of X; ``nodes`` says at which node each row is, by number or by name."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
-        self.classes_ = np.unique(y) if self.network is None else self.network.union(np.unique(y))
+        self.classes_ = np.unique(y)
+        if self.network is not None:
+            self.classes_ = np.unique(np.concatenate(self.network.share(self.classes_.tolist())))
         if self.classes_.size < 2:
             raise InputError(
                 f"{type(self).__name__} needs samples of two classes, got one class: {self.classes_[0]!r}."
@@ -472,7 +479,7 @@ class DecentralizedAUCClassifier(_Classifier):
         scores = safe_sparse_dot(rows.X, self.coef_[0], dense_output=True)
         positive, weight = rows.y == self.classes_[1], rows.weight
         if self.network is not None:
-            scores, positive, weight = (self.network.union(part) for part in (scores, positive, weight))
+            scores, positive, weight = (self.network.gather(1.0 * part) for part in (scores, positive, weight))
         false, true, thresholds = roc_curve(positive, scores, sample_weight=weight)
         best = int(np.argmax(true - false))
         above = thresholds[best] if np.isfinite(thresholds[best]) else scores.max()
