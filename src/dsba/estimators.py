@@ -177,12 +177,10 @@ class Decentralized(BaseEstimator):
 
     def _keep(self, fits: list[Fit], scale: float = 1.0) -> None:
         """What a fit leaves behind; several fits are one-vs-rest's classes. Node rows are (N x outputs x d)."""
-        self.node_coef_, self.node_intercept_ = (
-            scale * np.concatenate([fit.nodes[part] for fit in fits], axis=1) for part in (0, 1)
-        )
-        self.coef_, self.intercept_ = (
-            scale * np.concatenate([fit.mean[part] for fit in fits], axis=0) for part in (0, 1)
-        )
+        self.node_coef_ = scale * np.concatenate([fit.nodes[0] for fit in fits], axis=1)
+        self.node_intercept_ = scale * np.concatenate([fit.nodes[1] for fit in fits], axis=1)
+        self.coef_ = scale * np.concatenate([fit.mean[0] for fit in fits])
+        self.intercept_: Any = scale * np.concatenate([fit.mean[1] for fit in fits])
         results = [fit.result for fit in fits]
         self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
         self.n_iter_ = max(int(result.history["iteration"][-1]) for result in results)
