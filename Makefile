@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test quick bench lint clean
+.PHONY: demo test quick bench docs lint clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dsba needs Python 3.11 or later, this is " + sys.version)'
@@ -29,5 +29,13 @@ quick: .venv/.installed  ## the fast subset
 bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the real data sets
 	$(BIN)/python -m benchmarks
 
+.venv/.docs: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 clean:
-	rm -rf .venv .cache demo results build
+	rm -rf .venv .cache demo results build site

@@ -16,7 +16,18 @@ from numba import njit
 import dsba
 from dsba import operators
 from dsba.kernels import samples as kernel
-from dsba.operators import AUC, Huber, Logistic, Operator, Poisson, Ridge, ScalarOperator, Softmax, SquaredHinge
+from dsba.operators import (
+    AUC,
+    Huber,
+    Logistic,
+    Operator,
+    Poisson,
+    Ridge,
+    ScalarOperator,
+    ScaledHuber,
+    Softmax,
+    SquaredHinge,
+)
 
 REGISTERED = [operators.get(name) for name in operators.names()]
 SCALARS = [op for op in REGISTERED if isinstance(op, ScalarOperator)] + [Huber(0.01)]
@@ -500,6 +511,57 @@ def test_softmax_blocks():
     weights, intercepts = problem.unpack(np.arange(12.0))
     assert (weights == np.arange(9.0).reshape(3, 3).T).all()
     assert (intercepts == 0.5 * np.array([9.0, 10.0, 11.0])).all()
+
+
+# Huber with its scale --------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def compiled_resolve(op, b, t, s, y, u, g):
+    kernel.resolve(op, b, t, s, y, u, g)
+
+
+@settings(max_examples=400, deadline=None)
+@given(t=log_uniform(-6, 4), s=norms, b=st.tuples(points, points), y=st.floats(-10, 10), epsilon=st.floats(1.0, 3.0))
+def test_scaled_huber_resolvent(t, s, b, y, epsilon):
+    """u + t diag(s, 1) c = b with c a gradient at u: the only one, or at the kink one between arc and chord."""
+    op, u, g, c = ScaledHuber(epsilon), np.empty(2), np.empty(2), np.empty(2)
+    b = np.array(b)
+    compiled_resolve(op, b, t, np.array([s, 1.0]), y, u, c)
+    size = max(1.0, np.abs(b).max(), abs(y), t * max(s, 1.0) * np.abs(c).max())
+    assert np.abs(u + t * np.array([s, 1.0]) * c - b).max() <= 1e-12 * size
+    if s == 0.0:
+        return  # an empty row has no say in c[0]
+    assert abs(c[0]) <= 2 * epsilon * (1 + 1e-9)
+    slack = 1e-6 + 1e-10 * size / t  # what rounding of u leaves in c
+    assert 1 - epsilon**2 - slack <= c[1] <= 1 - 0.25 * c[0] ** 2 + slack
+    if u[1] > 1e-3 * size:  # not at the kink: c is the gradient
+        op.forward(u, y, g)
+        assert np.allclose(c, g, atol=1e-10 * size / min(u[1], t))
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 10**6), epsilon=st.floats(1.0, 3.0))
+def test_scaled_huber_derivatives(seed, epsilon):
+    rng = np.random.default_rng(seed)
+    u, v, y, h = np.array([rng.normal(), rng.uniform(0.3, 2)]), rng.normal(size=2), rng.normal(), 1e-6
+    op, g, ahead, behind = ScaledHuber(epsilon), *np.empty((3, 2))
+    if abs(abs(u[0] - y) - epsilon * u[1]) < 1e-4:
+        return  # across the border of the quadratic part the second derivative jumps
+    op.forward(u, y, g)
+    assert op.loss(u + h * v, y) - op.loss(u - h * v, y) == pytest.approx(2 * h * (g @ v), abs=1e-13)
+    op.forward(u + h * v, y, ahead)
+    op.forward(u - h * v, y, behind)
+    assert np.allclose(ahead - behind, 2 * h * op.curvature(u[None], v[None], np.array([y]))[0], rtol=1e-4, atol=1e-12)
+
+
+def test_scaled_huber_blocks():
+    X = np.array([[1.0, 0.0], [0.0, 0.0]])
+    problem = dsba.Problem([(X, [0.5, -0.5])], ScaledHuber(), intercept=True)
+    assert (problem.A.toarray() == [[1, 0, 1, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]]).all()
+    assert (problem.lam_diag > 0).tolist() == [True, True, False, False]
+    with pytest.raises(dsba.InputError, match="epsilon >= 1"):
+        ScaledHuber(0.9)
 
 
 # Compiled kernels ------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from dsba import algorithms, data, operators
 from dsba._version import __version__
 from dsba.algorithms import DSA, DSBA
@@ -15,10 +17,30 @@ from dsba.recorder import History
 from dsba.reference import optimum
 from dsba.topology import Topology
 
+if TYPE_CHECKING:
+    from dsba.estimators import (
+        DecentralizedAUCClassifier,
+        DecentralizedClassifier,
+        DecentralizedHuber,
+        DecentralizedLogisticRegression,
+        DecentralizedPoisson,
+        DecentralizedRegressor,
+        DecentralizedRidge,
+        DecentralizedSVM,
+    )
+
 __all__ = [
     "DSA",
     "DSBA",
     "CheckpointError",
+    "DecentralizedAUCClassifier",
+    "DecentralizedClassifier",
+    "DecentralizedHuber",
+    "DecentralizedLogisticRegression",
+    "DecentralizedPoisson",
+    "DecentralizedRegressor",
+    "DecentralizedRidge",
+    "DecentralizedSVM",
     "History",
     "InputError",
     "MPINetwork",
@@ -38,3 +60,16 @@ __all__ = [
     "optimum",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The estimators, when they are asked for: importing scikit-learn takes longer than all the rest."""
+    if name.startswith("Decentralized") and name in __all__:
+        from dsba import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'dsba' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

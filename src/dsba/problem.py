@@ -66,7 +66,7 @@ class Problem:
 
     def __init__(
         self,
-        shards: Sequence[tuple[Any, Any]],
+        shards: Sequence[tuple[Any, ...]],
         operator: str | Operator = "logistic",
         lam: float | None = None,
         *,
@@ -359,7 +359,7 @@ class Problem:
     @cached_property
     def constants(self) -> Constants:
         s = self.squared_norms()
-        L = self.weight * self.component.lipschitz_constants(s, self.y)
+        L = self.weight * np.where(self.weight > 0, self.component.lipschitz_constants(s, self.y), 0.0)
         plan = self.weight * self.component.planning_constants(s, self.y)
         largest, largest_plan = (float(self._per_node(np.max, values).max()) for values in (L, plan))
         if not np.isfinite(largest_plan):

@@ -154,10 +154,13 @@ def _approach(problem: Problem, scale: float) -> Array:
 
 
 def _curved_step(problem: Problem) -> Step:
-    """dz = -J^-1 F by J = A' diag(J_i) A/Q + Lambda, J_i the Jacobian of g at a sample, and a line search."""
+    """dz = -J^-1 F by J = A' diag(J_i) A/Q + Lambda, J_i the Jacobian of g at a sample, and a line search.
+
+    No preconditioner: conjugate gradients from 0 then never move along what is flat, such as a shift of
+    the intercepts of all classes, and the solution is the one nearest to the start.
+    """
     component, A, y, k, Q = problem.component, problem.A, problem.y, problem.k, problem.n_samples
     weight = problem.sample_weight[:, None] / Q
-    squares = sp.csr_array((A.data**2, A.indices, A.indptr), shape=A.shape).T
 
     def images(z: Array) -> Array:
         return (A @ z).reshape(Q, k)
@@ -173,11 +176,7 @@ def _curved_step(problem: Problem) -> Step:
         def product(x: Array) -> Array:
             return A.T @ (weight * component.curvature(U, images(x), y)).ravel() + problem.lam_diag * x
 
-        unit = np.broadcast_to(np.eye(k)[:, None, :], (k, Q, k))
-        own = np.stack([component.curvature(U, unit[c], y)[:, c] for c in range(k)], axis=1)
-        diagonal = squares @ (weight * own).ravel() + problem.lam_diag
-        diagonal = np.maximum(diagonal, NEVER_FLAT * diagonal.max())
-        d = -conjugate_gradients(product, 1.0 / diagonal, F, accuracy)
+        d = -conjugate_gradients(product, np.ones_like(F), F, accuracy)
         V, lam_d = images(d), problem.lam_diag * d
         return line_search(lambda t: (forward(U + t * V) * V).ravel(), float(lam_d @ z), float(lam_d @ d)) * d
 

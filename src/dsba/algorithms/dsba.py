@@ -51,7 +51,7 @@ class DSBA(OneSample):
 
 
 def practical_step(problem: Problem, topology: Topology) -> float:
-    """min(Point-SAGA's alpha for the hardest component, sqrt(gamma / (mu L_mean))).
+    """min(Point-SAGA's alpha for the hardest component, sqrt(gamma / (mu L_mean)), the operator's longest step).
 
     Point-SAGA's rule is for cocoercive components. For AUC, half of it came nearest to the saddle
     point on five real sets together: 0.3 is better on the most unbalanced, 1 on the sparsest.
@@ -59,7 +59,8 @@ def practical_step(problem: Problem, topology: Topology) -> float:
     c = problem.constants
     L, q = c.L_plan, c.q
     point_saga = math.sqrt((q - 1) ** 2 + 4 * q * L / c.mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
-    alpha = min(point_saga, math.sqrt(topology.gamma / (c.mu * c.L_mean)))
+    longest = problem.component.longest_step / float(problem.group.largest(problem.weight.max(keepdims=True))[0])
+    alpha = min(point_saga, math.sqrt(topology.gamma / (c.mu * c.L_mean)), longest)
     return alpha if problem.component.cocoercive else 0.5 * alpha
 
 

@@ -11,6 +11,7 @@ from dsba.kernels.lanes import prefetch
 
 AHEAD = 32  # nonzeros
 NEXT, LINE = 512, 8  # entries of the next row, and in a cache line
+KINK = 1e-6  # no rounding, relative to what is added up
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
 
 
@@ -215,13 +216,16 @@ def resolve(op: Any, b: Any, t: float, s: Any, y: float, u: Any, g: Any) -> None
     """u, g <- the solution of u + t s g(u) = b and g there.
 
     For a long step, g is read off the equation: g(u) would carry u's rounding times g', and the
-    step multiplies it by t.
+    step multiplies it by t. So it is where g(u) does not fit the equation at all: u is at a kink,
+    and of g's values there the equation's is the one.
     """
     op.backward(b, t, s, y, u)
     op.forward(u, y, g)
     for c in range(b.size):
-        if t * s[c] > 1.0:
-            g[c] = (b[c] - u[c]) / (t * s[c])
+        ts = t * s[c]
+        off = abs(b[c] - u[c] - ts * g[c])
+        if ts > 1.0 or (ts > 0.0 and off > KINK * (abs(b[c]) + abs(u[c]) + ts * abs(g[c]))):
+            g[c] = (b[c] - u[c]) / ts
 
 
 @njit(cache=True)

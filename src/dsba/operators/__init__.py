@@ -10,6 +10,7 @@ from dsba.operators.huber import Huber
 from dsba.operators.logistic import Logistic
 from dsba.operators.poisson import Poisson
 from dsba.operators.ridge import Ridge
+from dsba.operators.scaled_huber import ScaledHuber
 from dsba.operators.softmax import Softmax
 from dsba.operators.squared_hinge import SquaredHinge
 
@@ -49,6 +50,7 @@ __all__ = [
     "Poisson",
     "Ridge",
     "ScalarOperator",
+    "ScaledHuber",
     "Softmax",
     "SquaredHinge",
     "get",

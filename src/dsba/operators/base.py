@@ -38,6 +38,8 @@ class Operator:
     """Coordinates of z beyond those of the columns, at the end."""
     cocoercive: ClassVar[bool] = True
     """Whether <g(u) - g(v), u - v> >= ||g(u) - g(v)||^2 / L, as for every gradient of a smooth convex loss."""
+    longest_step: ClassVar[float] = math.inf
+    """The longest backward step that is worth taking: infinite where any one is."""
     labels: ClassVar[str] = "real"
     """What a label may be: "real", "binary" (mapped to -1, +1), "multiclass" (to 0, 1, 2, ...) or "count"."""
 
