@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from dsba.errors import InputError
 from dsba.problem import Problem
 
 Array = npt.NDArray[np.float64]
+Metric = Callable[[Array], float]  # of the mean of the iterates
 LARGEST = 1e6  # a relative residual beyond this is called divergence
 
 
@@ -77,10 +78,15 @@ class Recorder:
     residual   ||operator(mean z)|| / ||operator(z0)||
     consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
     auc        area under the ROC curve of the mean model on all data, for the AUC operator
+
+    and whatever ``metrics`` (name -> function of mean z) adds.
     """
 
-    def __init__(self, problem: Problem, z0: Array, reference: Array | None) -> None:
+    def __init__(
+        self, problem: Problem, z0: Array, reference: Array | None, metrics: Mapping[str, Metric] | None = None
+    ) -> None:
         self.problem = problem
+        self.metrics = metrics or {}
         self.z_star = reference
         zero = np.zeros(problem.dim)
         self.initial_residual, at_zero = (float(np.linalg.norm(problem.pooled(z))) for z in (z0, zero))
@@ -107,8 +113,8 @@ class Recorder:
             if problem.has_objective:
                 record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
         if self.ranks:
-            record["auc"] = _area_under_curve(problem.y, problem.scores(mean))
-        return record
+            record["auc"] = area_under_curve(problem.y, problem.scores(mean))
+        return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}
 
 
 def _spread(Z: Array, center: Array) -> float:
@@ -120,7 +126,8 @@ def _ratio(value: float, scale: float) -> float:
     return value / scale if scale > 0 else value
 
 
-def _area_under_curve(y: Array, scores: Array) -> float:
+def area_under_curve(y: Array, scores: Array) -> float:
+    """The chance that a positive sample scores above a negative one; NaN where scores are not finite."""
     from sklearn.metrics import roc_auc_score  # here: importing it takes longer than many runs
 
     return float(roc_auc_score(y, scores)) if np.isfinite(scores).all() else float("nan")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dsba._version import __version__
-from dsba.cli.demo import demo
+from dsba.cli import experiments
 from dsba.errors import InputError
 
 app = typer.Typer(
@@ -37,7 +37,7 @@ def _options(
     pass
 
 
-app.command(epilog="Example:  `dsba demo --out figures`")(demo)
+experiments.register(app)
 
 
 def main() -> None:
