@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from dsba._version import __version__
-from dsba.cli import experiments
+from dsba.cli import data, experiments
 from dsba.errors import InputError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def _options(
 
 
 experiments.register(app)
+data.register(app)
 
 
 def main() -> None:

@@ -1,8 +1,11 @@
 """Public data sets by name: where they come from, and what shape a whole file has.
 
-The first three are the paper's. LIBSVM publishes no checksums; a download is taken for whole when its
-compression's own checksums hold and it has the rows and columns published here. Where ``sha256`` is
-given, it must agree as well.
+The first three are the paper's. LIBSVM publishes no checksums; a download is taken for whole when it
+decompresses (bzip2 checks every block), parses, and has the rows and columns published with it. Where
+``sha256`` is given, it must agree as well.
+
+Sets with more than two classes are binarised by experiments: the first half of the classes in increasing
+order against the rest (`dsba.data.binarise`), unless the experiment says otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/"
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of the registry. ``classes`` above 2 needs a binarisation, see ``binarise``."""
+    """A file of the registry. ``classes`` above 2 means that experiments binarise it."""
 
     path: str  # below LIBSVM's folder, or below a mirror's
     title: str
