@@ -68,8 +68,14 @@ def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: s
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    class Picture(Figure):
+        """Shows itself in a notebook, without pyplot's global state."""
+
+        def _repr_png_(self) -> bytes:
+            return rendered(self, "png")
+
     columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(max(3.7 * columns, 5.6), 2.9 * len(rows) + 0.9), layout="constrained")
+    figure = Picture(figsize=(max(3.7 * columns, 5.6), 2.9 * len(rows) + 0.9), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(rows), columns, squeeze=False)
     styles = {label: style(i) for i, label in enumerate(labels)}
