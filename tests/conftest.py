@@ -47,6 +47,8 @@ def make_data(operator: str, rows: int = 60, columns: int = 12, density: float =
     kind = dsba.operators.get(operator).labels
     if kind == "binary":
         return X, np.where(score > 0.3, 1, -1)
+    if kind == "multiclass":
+        return X, np.digitize(score, [-1.0, 0.5])
     return X, rng.poisson(np.exp(np.clip(score, -2, 2))).astype(float) if kind == "count" else score
 
 

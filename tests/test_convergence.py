@@ -102,6 +102,20 @@ def test_the_split_does_not_matter(operator, method, unequal):
         assert np.abs(other - answers[0]).max() < 1e-9 * np.abs(answers[0]).max()
 
 
+@pytest.mark.parametrize("form", ["dense", "lazy"])
+@pytest.mark.parametrize("operator", ["ridge", "logistic", "softmax"])
+def test_an_intercept_and_sample_weights_cost_nothing(operator, form, unequal):
+    """A free coordinate and samples of any weight, 0 included: as near, in as many passes as without."""
+    weights = np.random.default_rng(5).choice([0.0, 0.5, 1.0, 3.0], size=60)
+    passes = []
+    for options in ({}, {"intercept": True, "sample_weight": weights}):
+        problem = make_problem(operator, 4, lam=0.1, split=unequal, **options)
+        result = solved(problem, dsba.Topology.path(4), "dsba", form=form)
+        assert result.history["distance"][-1] < 1e-10
+        passes.append(result.passes)
+    assert passes[1] < 4 * passes[0]  # the weights alone make L three times as large
+
+
 def test_without_node_weights_the_answer_would_be_another(unequal):
     """The weights c_n are what makes the pooled answer: with all of them 1 it is off by percents."""
     problem = make_problem("logistic", 4, lam=0.1, split=unequal)

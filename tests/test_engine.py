@@ -27,7 +27,7 @@ from dsba.recorder import Recorder
 RING = dsba.Topology.ring(4)
 UNEQUAL = np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
 LAM = 0.05
-ALWAYS = ["iteration", "passes", "nominal_passes", "seconds", "rounds", "doubles_max", "bytes_max"]
+ALWAYS = ["iteration", "passes", "nominal_passes", "seconds", "rounds", "doubles_max", "index_bytes_max", "bytes_max"]
 
 main_thread_only = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread only"
@@ -479,6 +479,7 @@ def test_doubles_of_dense_communication(topology, form):
         assert (history["rounds"] == history["iteration"]).all()
         assert (history["doubles_max"] == history["rounds"] * topology.degrees.max() * problem.dim).all()
         assert (history["bytes_max"] == 8 * history["doubles_max"]).all()
+        assert (history["index_bytes_max"] == 0).all()
 
 
 def test_one_node_receives_nothing():
@@ -607,12 +608,11 @@ def component_bound(operator, X, y):
     p, d = np.mean(y > 0), X.shape[1]
     bound = 0.0
     for x, label, c in zip(X, y, weight, strict=True):
-        e, theta = np.zeros(d + 3), np.zeros(d + 3)
-        e[d if label > 0 else d + 1], theta[d + 2], sign = 1, 1, 1 if label > 0 else -1
-        x = np.r_[x, 0, 0, 0]
+        a, b, theta = np.eye(d + 3)[d:]
+        e, sign = (np.r_[x, 0, 0, 0] - a, 1) if label > 0 else (np.r_[x, 0, 0, 0] - b, -1)
         share = 2 * (1 - p) if label > 0 else 2 * p
-        M = share * (np.outer(x - e, x - e) - sign * np.outer(x, theta) + sign * np.outer(theta, x))
-        M += 2 * p * (1 - p) * np.outer(theta, theta)
+        M = share * (np.outer(e, e) - sign * np.outer(e, theta) + sign * np.outer(theta, e))
+        M += 2 * p * (1 - p) * (np.outer(theta, theta) + np.outer(b - a, theta) - np.outer(theta, b - a))
         bound = max(bound, c * np.linalg.norm(M, 2))
     return bound
 

@@ -64,7 +64,7 @@ def right_hand_side(problem, rng):
 @all_ways
 @pytest.mark.parametrize("tau", TAUS)
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", [name for name in OPERATORS if name != "softmax"])
 def test_the_solution_satisfies_its_equation(operator, shape, tau, way):
     problem, rng = shaped_problem(operator, shape), np.random.default_rng(1)
     if operator == "auc" and tau == "zero":

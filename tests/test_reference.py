@@ -30,6 +30,7 @@ def data(name, shape, seed=0):
     X = sp.random_array((rows, columns), density=density, rng=rng, format="csr", data_sampler=rng.standard_normal)
     u = X @ rng.standard_normal(columns) + 0.3 * rng.standard_normal(rows)
     labels = {"real": 3.0 * u, "binary": np.where(u > 0, 1, -1), "count": rng.poisson(np.exp(np.clip(u, -3, 3)))}
+    labels["multiclass"] = np.digitize(u, [-0.3, 0.3])
     return X, labels[operators.get(name).labels]
 
 
@@ -91,6 +92,60 @@ def test_logistic_is_sklearn(shape):
     assert distance(optimum(problem).z, model.coef_[0]) < 1e-6
 
 
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("shape", ["tall", "dual"])
+def test_softmax_is_sklearn(shape, intercept):
+    problem = problem_of("softmax", shape, intercept=intercept)
+    X = problem.A[:: problem.k, :: problem.k][:, : problem.n_features]
+    model = LogisticRegression(C=1 / (problem.lam * problem.n_samples), fit_intercept=intercept, tol=1e-12)
+    model.set_params(solver="newton-cg", max_iter=10000).fit(X, problem.y)
+    weights, intercepts = problem.unpack(optimum(problem).z)
+    assert distance(weights, model.coef_) < 1e-6
+    assert np.allclose(intercepts - intercepts.mean(), model.intercept_ - np.mean(model.intercept_), atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.1, True, 7.0])
+@pytest.mark.parametrize("name", [n for n in operators.names() if n != "auc"])
+def test_an_intercept_is_free_and_its_scale_does_not_matter(name, value):
+    """Found again by a general minimiser, with lambda on the weights written out here."""
+    X, y = data(name, "tall")
+    X = X.toarray() + 0.5
+    problem = Problem.from_arrays(X, y, name, lam=1e-2, intercept=value, normalize=False)
+    z, residual = optimum(problem)
+    assert residual < 1e-11
+    ones = Problem.from_arrays(np.column_stack([X, np.ones(len(y))]), y, name, lam=0.0, normalize=False)
+    free = np.append(np.full(X.shape[1], 1e-2), 0.0).repeat(problem.component.copies)
+    theirs = minimize(
+        lambda x: ones.objective(x) + 0.5 * (free * x) @ x,
+        np.zeros(ones.dim),
+        jac=lambda x: ones.pooled(x) + free * x,
+        method="L-BFGS-B",
+        options={"gtol": 1e-10, "ftol": 0.0, "maxiter": 5000, "maxfun": 10000},
+    )
+    best = ones.objective(theirs.x) + 0.5 * (free * theirs.x) @ theirs.x
+    assert problem.objective(z) <= best + 1e-13 * abs(best)
+    ours, theirs = np.column_stack(problem.unpack(z)), ones.unpack(theirs.x)[0]
+    if name == "softmax":  # a shift common to all classes is free
+        ours, theirs = ours - ours.mean(axis=0), theirs - theirs.mean(axis=0)
+    assert distance(ours, theirs) < 2e-5
+
+
+@pytest.mark.parametrize("name", operators.names())
+def test_a_weight_is_as_many_copies_of_a_sample(name):
+    X, y = data(name, "tall")
+    times = np.random.default_rng(3).integers(0, 4, y.size)
+    weighted = Problem.from_arrays(X, y, name, n_nodes=3, lam=1e-2, sample_weight=0.7 * times)
+    repeated = Problem.from_arrays(
+        sp.csr_array(X)[np.repeat(np.arange(y.size), times)], np.repeat(y, times), name, lam=1e-2
+    )
+    ours, theirs = optimum(weighted), optimum(repeated)
+    assert max(ours.residual, theirs.residual) < 1e-12
+    assert distance(ours.z, theirs.z) < 1e-10
+    if weighted.has_objective:
+        assert weighted.objective(ours.z) == pytest.approx(repeated.objective(ours.z), rel=1e-12)
+    assert np.allclose(weighted.operator(np.tile(ours.z, (3, 1))).mean(axis=0), weighted.pooled(ours.z), atol=1e-13)
+
+
 @pytest.mark.parametrize("shape", ["tall", "wide", "cg"])
 def test_poisson_is_sklearn(shape):
     problem = problem_of("poisson", shape)
@@ -124,7 +179,7 @@ def test_auc_is_the_dense_solution(shape, regularize):
 def test_auc_is_the_pairwise_problem(shape):
     """p(1-p) mean over pairs (1 - w'(x+ - x-))^2 + lam/2 ||w||^2."""
     problem = problem_of("auc", shape)
-    X = problem.A[0::3].toarray()[:, : problem.n_features]
+    X = problem.A[0::4].toarray()[:, : problem.n_features]
     positive, negative = X[problem.y > 0], X[problem.y < 0]
     pairs = (positive[:, None, :] - negative[None, :, :]).reshape(-1, problem.n_features)
     weight = 2 * problem.component.p * (1 - problem.component.p)
@@ -167,17 +222,20 @@ def test_split_does_not_matter(name):
 def test_empty_rows_and_unused_columns(name, lam):
     X, y = data(name, "tall")
     rng = np.random.default_rng(1)
-    if operators.get(name).labels == "binary":  # noise, lest the classes be separable: no solution at lam = 0
-        y = np.where(rng.random(y.size) < 0.3, -y, y)
+    if operators.get(name).labels in ("binary", "multiclass"):  # noise: separable classes have no solution at lam = 0
+        y = np.where(rng.random(y.size) < 0.3, rng.permutation(y), y)
     used = X.toarray()
     used[::7] = 0.0
     X = np.insert(used, [0, 5, 12], 0.0, axis=1)
     problem, without = (Problem.from_arrays(M, y, name, lam=lam) for M in (X, used))
     (z, residual), (expected, _) = optimum(problem), optimum(without)
     assert residual <= 1e-12
+    weights, expected_weights = problem.unpack(z)[0], without.unpack(expected)[0]
     unused = [0, 6, 14]
-    assert np.all(z[unused] == 0.0)
-    np.testing.assert_allclose(np.delete(z, unused), expected, rtol=1e-9, atol=1e-9)
+    assert np.all(weights[:, unused] == 0.0)
+    if name == "softmax" and lam == 0.0:  # a shift common to all classes is free
+        weights, expected_weights = (w - w.mean(axis=0) for w in (weights, expected_weights))
+    np.testing.assert_allclose(np.delete(weights, unused, axis=1), expected_weights, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("shape", ["wide", "cg"])

@@ -73,12 +73,17 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def state_arrays(state: Any) -> Arrays:
-    """What of a state must be kept: every field not marked static."""
+    """What of a state must be kept: what its ``to_arrays`` says, or every field not marked static."""
+    if hasattr(state, "to_arrays"):
+        return {f"state.{name}": array for name, array in state.to_arrays().items()}
     return {f"state.{f.name}": np.asarray(getattr(state, f.name)) for f in _kept(state)}
 
 
 def restored(state: Any, arrays: Arrays) -> Any:
     """The freshly initialised ``state`` with the kept fields put in."""
+    if hasattr(state, "from_arrays"):
+        parts = {name.removeprefix("state."): a for name, a in arrays.items() if name.startswith("state.")}
+        return state.from_arrays(parts)
     values: dict[str, Any] = {}
     for f in _kept(state):
         now, kept = getattr(state, f.name), arrays.get(f"state.{f.name}")

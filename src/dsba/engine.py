@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ Array = npt.NDArray[np.float64]
 Callback = Callable[[dict[str, float]], object]
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C and the clock may wait for a kernel
+COUNTERS = ("rounds", "doubles", "index_bytes", "bytes")  # of a network
 CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
 
 
@@ -125,6 +126,7 @@ def solve(
     callbacks: Sequence[Callback] = (),
     metrics: Mapping[str, Metric] | None = None,
     network: Network | None = None,
+    communication: str | None = None,
     **options: Any,
 ) -> Result:
     """Run an algorithm on a problem over a network until a tolerance or a budget is met.
@@ -142,12 +144,18 @@ def solve(
     checkpoint : a file; written at record points, and resumed from if it is there.
     callbacks : called with each record; a true return value stops the run.
     metrics : more columns for the history, each a function of the mean iterate.
+    network : how rows or messages move, a ``Simulator`` by default.
+    communication : for DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
+        deltas to everybody, "cached" the same with every sample's indices and values only once. The
+        iterates are the same. None leaves it to the algorithm, whose default is "dense".
     """
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles)
     net = _network(problem, topology, network)
     algorithm = algorithms.get(algorithm, **options)
     if not (isinstance(step_size, str) and step_size == "auto"):
         algorithm = replace(algorithm, step_size=step_size)
+    if communication is not None:
+        algorithm = _communicating(algorithm, communication)
     record_every = as_number("record_every", record_every, above=0.0)
     if not math.isfinite(record_every):
         raise InputError(f"record_every must be finite, got {record_every}.")
@@ -191,6 +199,7 @@ class Run:
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
         self.first_passes = algorithm.passes(self.state, problem)
+        self.first_doubles = float(net.doubles.max())
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
@@ -230,6 +239,7 @@ class Run:
             "seconds": self.seconds,
             "rounds": net.rounds,
             "doubles_max": float(net.doubles.max()),
+            "index_bytes_max": float(net.index_bytes.max()),
             "bytes_max": float(net.bytes.max()),
             **self.recorder.measure(Z),
         }
@@ -258,9 +268,10 @@ class Run:
             target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
         if limits.max_doubles is not None and math.isfinite(limits.max_doubles):
             spent = float(self.net.doubles.max())
-            per_step = spent / self.state.t if spent else 0.0  # one step first, to see what it costs
-            left = (limits.max_doubles - spent) / per_step if per_step else 1 - self.state.t
-            target = min(target, self.state.t + max(1, math.ceil(left - 1e-9)))
+            per_step = (spent - self.first_doubles) / max(1, self.state.t)
+            left = (limits.max_doubles - spent) / per_step if per_step else 1
+            # One step first, then at most twice as many as so far: deltas take a while to reach everybody.
+            target = min(target, self.state.t + max(1, min(self.state.t, math.ceil(left - 1e-9))))
         while self.state.t < target and not interrupted.is_set():
             if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
                 break
@@ -288,9 +299,13 @@ class Run:
         if type(self.algorithm).advance is not Algorithm.advance:
             self.algorithm.advance(self.state, self.problem, self.net, samples[:0])
             return
-        counters = self.net.rounds, self.net.doubles.copy(), self.net.bytes.copy()
+        counters = {name: np.copy(getattr(self.net, name)) for name in COUNTERS}
         self.algorithm.step(self.state, self.problem, self.net, samples[0])  # the result is dropped
-        self.net.rounds, self.net.doubles, self.net.bytes = counters
+        self._set_counters(counters)
+
+    def _set_counters(self, counters: dict[str, npt.NDArray[Any]]) -> None:
+        for name, value in counters.items():
+            setattr(self.net, name, int(value) if name == "rounds" else value)
 
     def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
         history = History(self.history.to_dict())
@@ -324,16 +339,16 @@ class Run:
         arrays = checkpoint.load(path, self._identity)
         self.state = checkpoint.restored(self.state, arrays)
         columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
-        counters = ("net.rounds", "net.doubles", "net.bytes", "seconds")
+        counters = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
         expected = set(self._measure(np.tile(self.z0, (self.problem.n_nodes, 1))))
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
-        if not whole or not all(name in arrays for name in counters):
+        if not whole or len(counters) < len(COUNTERS) or "seconds" not in arrays:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
-        if arrays["net.doubles"].shape != self.net.doubles.shape or arrays["net.bytes"].shape != self.net.bytes.shape:
+        if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counters.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
         self.history = History(columns)
-        self.net.rounds, self.seconds = int(arrays["net.rounds"]), float(arrays["seconds"])
-        self.net.doubles, self.net.bytes = arrays["net.doubles"], arrays["net.bytes"]
+        self._set_counters(counters)
+        self.seconds = float(arrays["seconds"])
 
     def _write_checkpoint(self, now: bool = False) -> None:
         """At record points, as often as costs a small share of the time; always at the end."""
@@ -342,8 +357,8 @@ class Run:
         begun = time.monotonic()
         arrays = checkpoint.state_arrays(self.state)
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
-        arrays |= {"net.rounds": np.asarray(self.net.rounds), "net.doubles": self.net.doubles}
-        arrays |= {"net.bytes": self.net.bytes, "seconds": np.asarray(self.seconds)}
+        arrays |= {f"net.{name}": np.asarray(getattr(self.net, name)) for name in COUNTERS}
+        arrays["seconds"] = np.asarray(self.seconds)
         checkpoint.save(self.path, self._identity, arrays)
         ended = time.monotonic()
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
@@ -382,6 +397,17 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
         raise InputError(f"the network was made for {network.topology}, got {topology}.")
     network.reset()
     return network
+
+
+def _communicating(algorithm: Algorithm, communication: str) -> Algorithm:
+    """The algorithm with another way to communicate, where it has one."""
+    if "communication" in {f.name for f in fields(algorithm)}:
+        return replace(algorithm, communication=communication)  # type: ignore[call-arg]
+    if communication != "dense":
+        raise InputError(
+            f"{algorithm.name} sends dense rows only; communication={communication!r} is for dsba and dsa."
+        )
+    return algorithm
 
 
 def _checkpoint_path(file: str | PathLike[str] | None) -> Path | None:

@@ -1,6 +1,7 @@
 """The local problems that P-EXTRA, SSDA, MSDA and D-ADMM solve at every node in every iteration.
 
-At node n, with A its stacked samples, s(u) = (c_n/q_n) g(u) and D = Lambda + tau_n, find the z with
+At node n, with A its stacked samples, s(u) = (c_n/q_n) g(u) times the sample's weight, and
+D = Lambda + tau_n, find the z with
 
     F(z) = A' s(A z) + D z - rhs = 0.
 
@@ -146,7 +147,7 @@ class Shard:
     component: Any
     A: Rows
     y: Array
-    scale: float  # c_n / q_n
+    scale: Array  # c_n / q_n times the sample's weight
     D: Array
 
     def s(self, u: Array) -> Array:
@@ -154,7 +155,7 @@ class Shard:
         U = u.reshape(-1, self.component.k)
         G = np.empty_like(U)
         kernel.forward_all(self.component, U, self.y, G)
-        return self.scale * G.ravel()
+        return (self.scale[:, None] * G).ravel()
 
     def slopes(self, u: Array) -> Array:
         """s'(u), for k = 1."""
@@ -178,7 +179,7 @@ class Shard:
 def _shard(problem: Problem, n: int, D: Array) -> Shard:
     first, last = problem.start[n], problem.start[n + 1]
     A = Rows(problem.A[first * problem.k : last * problem.k], Tally())
-    scale = float(problem.weight[first] / (last - first))
+    scale = problem.weight[first:last] / (last - first)
     return Shard(problem.component, A, problem.y[first:last], scale, D)
 
 
@@ -276,20 +277,17 @@ def _newton_on_samples(shard: Shard) -> Node:
 def _auc_system(shard: Shard) -> Solve:
     """Eliminates theta, and the saddle point is a least-squares problem in v = (w, a, b).
 
-    With b_i = x_i - e_a or x_i - e_b, c the coupling of w with theta (antisymmetric) and T theta's own
-    coefficient, J (v, theta) = r reads
+    With B, its weights, c and T as ``AUC.saddle`` gives them, J (v, theta) = r reads
 
-        (sum_i c_i b_i b_i' + D) v + c theta = r_v,      -c'v + T theta = r_theta,
+        (B' diag(weights) B + D) v + c theta = r_v,      -c'v + T theta = r_theta,
 
-    so (sum_i c_i b_i b_i' + c c'/T + D) v = r_v - c r_theta / T: positive definite, c one row more.
+    so (B' diag(weights) B + c c'/T + D) v = r_v - c r_theta / T: positive definite, c one row more.
     theta keeps a row and column of its own that nothing else meets.
     """
-    J, A = shard.scale * shard.component.jacobians(shard.y), shard.A.matrix
-    x, shift = sp.csr_array(A[0::3]), sp.csr_array(A[1::3])
-    c = x.T @ J[:, 0, 2]
-    T = J[:, 2, 2].sum() + shard.D[-1]
-    B = Rows(sp.vstack([x - shift, sp.csr_array(c[None, :])], format="csr"), shard.A.tally)
-    solve_reduced = _system(B, np.append(J[:, 0, 0], 1.0 / T), np.append(shard.D[:-1], 1.0))
+    B, weights, c, T = shard.component.saddle(shard.A.matrix, shard.y, shard.scale)
+    T += shard.D[-1]
+    rows = Rows(sp.vstack([B, sp.csr_array(c[None, :])], format="csr"), shard.A.tally)
+    solve_reduced = _system(rows, np.append(weights, 1.0 / T), np.append(shard.D[:-1], 1.0))
 
     def solve(r: Array, accuracy: float) -> Array:
         reduced = r - c * (r[-1] / T)

@@ -4,6 +4,7 @@ Find the common z with    (1/Q) sum_i B_i(z) + Lambda z = 0    over all Q sample
 for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates).
 Node n holds q_n samples and its local operator is c_n (1/q_n) sum_i B_i(z) + Lambda z with
 c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however the data is split.
+A sample weight multiplies its B_i; weights are scaled to a mean of 1 over all samples.
 """
 
 from __future__ import annotations
@@ -46,11 +47,14 @@ class Problem:
 
     Parameters
     ----------
-    shards : one pair (X, y) per node; X a scipy sparse matrix or array-like, all of one width.
+    shards : one pair (X, y) per node, or (X, y, sample weights); X a scipy sparse matrix or array-like,
+        all of one width.
     operator : a registered name ("ridge", "logistic", "auc", ...) or an operator object.
     lam : the regularisation; None is the paper's 1/(10 Q).
     regularize : "weights" leaves the operator's extra coordinates (AUC's a, b, theta) free, "all" is
         the paper's lambda on everything.
+    intercept : append a constant column, free of lambda like the extra coordinates; a number is its value
+        (True is 1), which leaves the solution's predictions alone but not the conditioning.
     """
 
     def __init__(
@@ -60,25 +64,31 @@ class Problem:
         lam: float | None = None,
         *,
         regularize: str = "weights",
+        intercept: bool | float = False,
     ) -> None:
-        pairs = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) and len(s) == 2 for s in shards)
-        if not pairs:
+        tuples = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) for s in shards)
+        if not tuples or any(len(s) not in (2, 3) for s in shards):
             raise InputError(f"shards must be a list of pairs (X, y), got {shortened(shards)}.")
         if len(shards) == 0:
             raise InputError("a problem needs at least one shard (X, y), got none.")
-        blocks = [_as_csr(X, f"shard {n}") for n, (X, _) in enumerate(shards)]
+        blocks = [_as_csr(X, f"shard {n}") for n, (X, *_) in enumerate(shards)]
         widths = [X.shape[1] for X in blocks]
         if len(set(widths)) > 1:
             raise InputError(f"shards must have the same number of columns, got {widths}.")
         labels = [
-            _as_labels(y, X.shape[0], f"shard {n}") for n, ((_, y), X) in enumerate(zip(shards, blocks, strict=True))
+            _as_labels(s[1], X.shape[0], f"shard {n}") for n, (s, X) in enumerate(zip(shards, blocks, strict=True))
+        ]
+        weights = [
+            _as_weights(s[2] if len(s) == 3 else None, X.shape[0], f"shard {n}")
+            for n, (s, X) in enumerate(zip(shards, blocks, strict=True))
         ]
         kinds = {"a string" if y.dtype.kind in "US" else "a number" for y in labels if y.dtype.kind != "O"}
         if len(kinds) > 1:
             raise InputError("the labels of all shards must be of one kind, got strings in one and numbers in another.")
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
-        self._assemble(X, np.concatenate(labels), sizes, operator, lam, regularize)
+        samples = (X, np.concatenate(labels), np.concatenate(weights), sizes)
+        self._assemble(*samples, operator, lam, regularize, intercept)
 
     @classmethod
     def from_arrays(
@@ -93,31 +103,36 @@ class Problem:
         seed: int = 0,
         *,
         regularize: str = "weights",
+        intercept: bool | float = False,
+        sample_weight: npt.ArrayLike | None = None,
     ) -> Problem:
         """Pooled data, split over ``n_nodes`` nodes.
 
         ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), or
         an integer array, the node of each row (then ``n_nodes`` is one more than its maximum).
-        ``normalize`` scales every row to norm 1; empty rows stay empty.
+        ``normalize`` scales every row to norm 1 (without the intercept); empty rows stay empty.
         """
         X = _as_csr(X, "X")
         y = _as_labels(y, X.shape[0], "X")
+        weights = _as_weights(sample_weight, X.shape[0], "X")
         order, sizes = _split_rows(y, n_nodes, split, seed)
         X = sp.csr_array(X[order])  # a copy: scaled in place below
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
         self = cls.__new__(cls)
-        self._assemble(X, y[order], sizes, operator, lam, regularize)
+        self._assemble(X, y[order], weights[order], sizes, operator, lam, regularize, intercept)
         return self
 
     def _assemble(
         self,
         X: sp.csr_array,
         y: Any,
+        weights: Array,
         sizes: Any,
         operator: str | Operator,
         lam: float | None,
         regularize: str,
+        intercept: bool | float,
     ) -> None:
         empty = np.flatnonzero(sizes == 0)
         if empty.size:
@@ -133,15 +148,22 @@ class Problem:
             raise InputError(f"lam must be finite, got {lam!r}.")
         component = operators.get(operator)
         self.y, self.classes = _map_labels(y, component)
-        self.component = component.fitted(self.y)
+        if not weights.any():
+            raise InputError("all sample weights are zero: there is nothing to learn from.")
+        self.sample_weight = weights / weights.mean()
+        self.component = component.fitted(self.y, self.sample_weight)
         self.n_features = int(X.shape[1])
+        self.intercept = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
+        if self.intercept:
+            constant = sp.csr_array(np.full((X.shape[0], 1), self.intercept))
+            X = sp.csr_array(sp.hstack([X, constant], format="csr"))
         self.A = self.component.blocks(X, self.y)
-        self.k = self.component.k
-        self.dim = self.n_features + self.component.extra
-        self.n_regular = self.dim if regularize == "all" else self.n_features
+        self.k, copies = self.component.k, self.component.copies
+        self.dim = copies * int(X.shape[1]) + self.component.extra
+        self.n_regular = self.dim if regularize == "all" else copies * self.n_features
         self.sizes = sizes
         self.start = np.concatenate([[0], np.cumsum(sizes)])
-        self.weight = np.repeat(self.n_nodes * sizes / self.n_samples, sizes)
+        self.weight = self.sample_weight * np.repeat(self.n_nodes * sizes / self.n_samples, sizes)
         self.csr = (self.A.indptr.astype(np.int64), self.A.indices, self.A.data)
 
     def __repr__(self) -> str:
@@ -162,6 +184,7 @@ class Problem:
         U = self._images(z)
         G = np.empty_like(U)
         kernel.forward_all(self.component, U, self.y, G)
+        G *= self.sample_weight[:, None]
         return self.A.T @ G.ravel() / self.n_samples + self.lam_diag * z
 
     @property
@@ -172,12 +195,20 @@ class Problem:
         """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates."""
         if not self.has_objective:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
-        losses = kernel.loss_all(self.component, self._images(z), self.y, np.ones(self.n_samples))
+        losses = kernel.loss_all(self.component, self._images(z), self.y, self.sample_weight)
         return float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
 
     def scores(self, z: Array) -> Array:
         """x'w for every sample."""
         return self._images(z)[:, 0]
+
+    def unpack(self, Z: Array) -> tuple[Array, Array]:
+        """The weights (copies x n_features) and the intercepts (copies) of one iterate, or of rows of them."""
+        copies = self.component.copies
+        columns = Z[..., : Z.shape[-1] - self.component.extra].reshape(*Z.shape[:-1], -1, copies)
+        weights = np.moveaxis(columns[..., : self.n_features, :], -1, -2)
+        constant = columns[..., -1, :] if self.intercept else np.zeros(weights.shape[:-1])
+        return weights, self.intercept * constant
 
     def _images(self, z: Array) -> Array:
         return (self.A @ z).reshape(-1, self.k)
@@ -293,7 +324,7 @@ class Problem:
         """A fingerprint of data, split, operator and lambda, to match checkpoints with."""
         h = hashlib.sha256(repr((self.component, self.lam, self.dim, self.n_regular)).encode())
         indptr, indices, values = self.csr
-        for array in (indptr, indices.astype(np.int64), values, self.y, self.start):
+        for array in (indptr, indices.astype(np.int64), values, self.y, self.weight, self.start):
             h.update(np.ascontiguousarray(array).data)
         return h.hexdigest()
 
@@ -326,17 +357,34 @@ def _as_labels(y: Any, n_rows: int, where: str) -> npt.NDArray[Any]:
     return y
 
 
+def _as_weights(weights: Any, n_rows: int, where: str) -> Array:
+    """One weight >= 0 per row; None is 1 for each."""
+    if weights is None:
+        return np.ones(n_rows)
+    weights = as_array(f"the sample weights of {where}", weights)
+    if weights.shape != (n_rows,) or weights.dtype.kind not in "biuf":
+        got = f"shape {weights.shape}, dtype {weights.dtype}"
+        raise InputError(f"{where} needs one sample weight per row, got {got} for {n_rows} rows.")
+    weights = weights.astype(np.float64)
+    if not (np.isfinite(weights).all() and weights.min(initial=0.0) >= 0.0):
+        raise InputError(f"the sample weights of {where} must be finite and >= 0, got {shortened(weights)}.")
+    return weights
+
+
 def _map_labels(y: npt.NDArray[Any], component: Operator) -> tuple[Array, npt.NDArray[Any] | None]:
-    """Labels as float64, two-valued ones as -1, +1, with the two values remembered."""
+    """Labels as float64: two-valued ones as -1, +1, classes as 0, 1, 2, ..., with the values remembered."""
     name = type(component).__name__
-    if component.labels == "binary":
+    if component.labels in ("binary", "multiclass"):
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise InputError(f"{name} needs finite labels, got {y[~np.isfinite(y)][0]}.")
-        classes = np.unique(_sortable(y))
+        classes, numbers = np.unique(_sortable(y), return_inverse=True)
+        if component.labels == "multiclass" and classes.size >= 2:
+            return numbers.astype(np.float64), classes
         if classes.size != 2:
+            wanted = "exactly two values" if component.labels == "binary" else "at least two values"
             shown = ", ".join(map(str, classes[:5])) + (", ..." if classes.size > 5 else "")
-            raise InputError(f"{name} needs labels of exactly two values, got {classes.size}: {shown}.")
-        return np.where(y == classes[1], 1.0, -1.0), classes
+            raise InputError(f"{name} needs labels of {wanted}, got {classes.size}: {shown}.")
+        return np.where(numbers == 1, 1.0, -1.0), classes
     try:
         if y.dtype.kind not in "biufO":
             raise TypeError

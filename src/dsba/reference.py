@@ -7,7 +7,8 @@ to the form
     (B' diag(weights) B + diag(ridge)) x = r,       weights >= 0,  ridge > 0,
 
 which is factorised where one side of B is short and solved by conjugate gradients elsewhere, with
-products with the sparse B only. Whatever happens in here, the residual is computed from
+products with the sparse B only. An operator on R^k with a ``curvature`` (softmax) gets conjugate
+gradients. Whatever happens in here, the residual is computed from
 ``problem.pooled`` at the point returned: the certificate does not depend on how z was found.
 """
 
@@ -25,6 +26,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from dsba.errors import InputError
+from dsba.kernels import samples as kernel
 from dsba.linear import conjugate_gradients, line_search
 from dsba.operators import AUC, ScalarOperator
 from dsba.problem import Problem
@@ -99,9 +101,11 @@ def _stepper(problem: Problem) -> tuple[Step, bool]:
         return (_linear_step if linear else _newton_step)(problem), linear
     if isinstance(component, AUC):
         return _auc_step(problem, component), True
+    if component.has_curvature:
+        return _curved_step(problem), False
     raise InputError(
-        f"no reference solver for {type(component).__name__}: it needs a ScalarOperator (with a slope) or AUC; "
-        "compute the solution yourself and give it as the reference."
+        f"no reference solver for {type(component).__name__}: it needs a ScalarOperator (with a slope), AUC or an "
+        "operator with a curvature; compute the solution yourself and give it as the reference."
     )
 
 
@@ -149,24 +153,52 @@ def _approach(problem: Problem, scale: float) -> Array:
     return z
 
 
+def _curved_step(problem: Problem) -> Step:
+    """dz = -J^-1 F by J = A' diag(J_i) A/Q + Lambda, J_i the Jacobian of g at a sample, and a line search."""
+    component, A, y, k, Q = problem.component, problem.A, problem.y, problem.k, problem.n_samples
+    weight = problem.sample_weight[:, None] / Q
+    squares = sp.csr_array((A.data**2, A.indices, A.indptr), shape=A.shape).T
+
+    def images(z: Array) -> Array:
+        return (A @ z).reshape(Q, k)
+
+    def forward(U: Array) -> Array:
+        G = np.empty_like(U)
+        kernel.forward_all(component, U, y, G)
+        return weight * G
+
+    def step(z: Array, F: Array, accuracy: float) -> Array:
+        U = images(z)
+
+        def product(x: Array) -> Array:
+            return A.T @ (weight * component.curvature(U, images(x), y)).ravel() + problem.lam_diag * x
+
+        unit = np.broadcast_to(np.eye(k)[:, None, :], (k, Q, k))
+        own = np.stack([component.curvature(U, unit[c], y)[:, c] for c in range(k)], axis=1)
+        diagonal = squares @ (weight * own).ravel() + problem.lam_diag
+        diagonal = np.maximum(diagonal, NEVER_FLAT * diagonal.max())
+        d = -conjugate_gradients(product, 1.0 / diagonal, F, accuracy)
+        V, lam_d = images(d), problem.lam_diag * d
+        return line_search(lambda t: (forward(U + t * V) * V).ravel(), float(lam_d @ z), float(lam_d @ d)) * d
+
+    return step
+
+
 def _auc_step(problem: Problem, component: AUC) -> Step:
     """Eliminate theta, and the saddle point is a least-squares problem in v = (w, a, b).
 
-    With b_i = x_i - e_a or x_i - e_b, c the coupling of w with theta (antisymmetric) and T theta's
-    own coefficient, J (v, theta) = -F reads
+    With B, its weights, c and T as ``AUC.saddle`` gives them, J (v, theta) = -F reads
 
-        (sum_i c_i b_i b_i' / Q + Lambda) v + c theta = -F_v,      -c'v + T theta = -F_theta.
+        (B' diag(weights) B + Lambda) v + c theta = -F_v,      -c'v + T theta = -F_theta.
 
-    So (sum_i c_i b_i b_i' / Q + c c'/T + Lambda) v = -F_v + c F_theta / T: positive definite, c one
-    row more. theta keeps a row and column of its own that nothing else meets.
+    So (B' diag(weights) B + c c'/T + Lambda) v = -F_v + c F_theta / T: positive definite, c one row
+    more. theta keeps a row and column of its own that nothing else meets.
     """
-    J, Q = component.jacobians(problem.y), problem.n_samples
-    x, shift = problem.A[0::3], problem.A[1::3]
-    c = x.T @ J[:, 0, 2] / Q
-    T = J[0, 2, 2] + problem.lam_diag[-1]
+    B, weights, c, T = component.saddle(problem.A, problem.y, problem.sample_weight / problem.n_samples)
+    T += problem.lam_diag[-1]
     ridge = np.append(problem.lam_diag[:-1], 1.0)
-    B = sp.vstack([x - shift, sp.csr_array(c[None, :])], format="csr")
-    solve = _solver(B, np.append(J[:, 0, 0] / Q, 1.0 / T), ridge)
+    B = sp.vstack([B, sp.csr_array(c[None, :])], format="csr")
+    solve = _solver(B, np.append(weights, 1.0 / T), ridge)
 
     def step(z: Array, F: Array, accuracy: float) -> Array:
         r = c * (F[-1] / T) - F
@@ -188,10 +220,13 @@ def _envelope_all(op: Any, u: Any, t: float, y: Any, g: Any, slope: Any) -> None
 
 
 def _envelope(problem: Problem, u: Array, t: float) -> tuple[Array, Array]:
-    """g_t(u) = g(resolvent_t(u)) and its slope: the loss smoothed over a width t; g itself for t = 0."""
+    """g_t(u) = g(resolvent_t(u)) and its slope, times the sample weights: the loss smoothed over a width t.
+
+    For t = 0 it is g itself.
+    """
     g, slope = np.empty_like(u), np.empty_like(u)
     _envelope_all(problem.component, u, t, problem.y, g, slope)
-    return g, slope
+    return problem.sample_weight * g, problem.sample_weight * slope
 
 
 def _length(problem: Problem, z: Array, d: Array, t: float) -> float:

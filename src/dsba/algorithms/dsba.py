@@ -53,14 +53,14 @@ class DSBA(OneSample):
 def practical_step(problem: Problem, topology: Topology) -> float:
     """min(Point-SAGA's alpha for the hardest component, sqrt(gamma / (mu L_mean))).
 
-    Point-SAGA's rule is for cocoercive components. For AUC, a third of it was as near to the saddle
-    point after 100 passes on balanced data and much nearer on unbalanced data (seven real sets).
+    Point-SAGA's rule is for cocoercive components. For AUC, half of it came nearest to the saddle
+    point on five real sets together: 0.3 is better on the most unbalanced, 1 on the sparsest.
     """
     c = problem.constants
     L, q = c.L_plan, c.q
     point_saga = math.sqrt((q - 1) ** 2 + 4 * q * L / c.mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
     alpha = min(point_saga, math.sqrt(topology.gamma / (c.mu * c.L_mean)))
-    return alpha if problem.component.cocoercive else 0.3 * alpha
+    return alpha if problem.component.cocoercive else 0.5 * alpha
 
 
 def finite_lipschitz(problem: Problem) -> float:

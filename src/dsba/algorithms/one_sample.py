@@ -5,6 +5,11 @@
     "lazy"   a fused kernel in mode space, O(N^2 nnz) work per iteration
 
 All three give the same iterates up to rounding. "auto" takes the cheaper fused one.
+
+Communication is "dense" (iterates go to the neighbours), "sparse" (DSBA-s: deltas go to everybody, along
+the graph) or "cached" (the same, a sample's block sent only once). The iterates are the same: on a
+``Simulator`` only the counting differs, on a network that carries messages every node is an object of its
+own (``sparse_node.py``).
 """
 
 from __future__ import annotations
@@ -15,20 +20,32 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices
-from dsba.errors import InputError, unknown_name
+from dsba.algorithms.sparse_node import REPLICAS, Common, NodesState, SparseNode, advance_nodes, hold_round, shards
+from dsba.errors import InputError, as_integer, unknown_name
 from dsba.kernels.dense import advance_dense
 from dsba.kernels.lanes import padded
-from dsba.kernels.modes import ModePlan, advance_modes, plan_modes, rows_from_modes
-from dsba.network import Network, Simulator
+from dsba.kernels.modes import ModePlan, advance_modes, plan_effects, plan_modes, rows_from_modes, start_modes
+from dsba.network import MessageNetwork, Network, Simulator, carries_messages
+from dsba.network.routing import Routing
+from dsba.network.traffic import Traffic
+from dsba.network.wire import Bounds
 from dsba.problem import Problem
 
 FORMS = ("auto", "step", "dense", "lazy")
 TABLES = ("zero", "full")
+COMMUNICATIONS = ("dense", "sparse", "cached")
+
+
+def _no_memory() -> Indices:
+    return np.zeros(0, np.int64)
 
 
 @dataclass
 class RowState:
-    """Stacked rows: Z, Z_prev (N x p), the table phi (Q x k), carry (N x p)."""
+    """Stacked rows: Z, Z_prev (N x p), the table phi (Q x k), carry (N x p).
+
+    ``sent`` is the memory of the counter ``traffic``, where deltas are sent instead of rows.
+    """
 
     Z: Array
     Z_prev: Array
@@ -36,6 +53,8 @@ class RowState:
     carry: Array
     t: int = 0
     norms: Array | None = field(default=None, metadata={"static": True})
+    sent: Indices = field(default_factory=_no_memory)
+    traffic: Traffic | None = field(default=None, metadata={"static": True})
 
 
 @dataclass
@@ -46,8 +65,11 @@ class ModeState:
     stamp: Indices
     phi: Array
     plan: ModePlan = field(metadata={"static": True})
+    effects: Array = field(metadata={"static": True})
     norms: Array = field(metadata={"static": True})
     t: int = 0
+    sent: Indices = field(default_factory=_no_memory)
+    traffic: Traffic | None = field(default=None, metadata={"static": True})
 
     @property
     def Z(self) -> Array:
@@ -64,16 +86,25 @@ class OneSample(Algorithm):
     table: str = "zero"
     """Starting table: "zero" needs no first pass over the data, "full" is the paper's B(z0)."""
     form: str = "auto"
+    communication: str = "dense"
+    """"dense": iterates to the neighbours; "sparse": deltas to everybody (DSBA-s); "cached": a sample only once."""
+    cache_bytes: int | None = None
+    """With "cached", what a node remembers of each other node's samples; None is all, 0 is "sparse"."""
 
     backward: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise unknown_name("form", self.form, FORMS)
-        if self.table not in TABLES:
-            raise unknown_name("table", self.table, TABLES)
+        for kind, name, known in (
+            ("form", self.form, FORMS),
+            ("table", self.table, TABLES),
+            ("communication", self.communication, COMMUNICATIONS),
+        ):
+            if name not in known:
+                raise unknown_name(kind, name, known)
+        if self.cache_bytes is not None:
+            as_integer("cache_bytes", self.cache_bytes, at_least=0)
 
-    def init(self, problem: Problem, net: Network, z0: Array) -> RowState | ModeState:
+    def init(self, problem: Problem, net: Network, z0: Array) -> RowState | ModeState | NodesState:
         """z = z_prev = z0, carry = -(phibar + lam z0): the general step then holds from the start."""
         form = self._form(problem, net)
         rows = np.broadcast_to(z0, (problem.n_nodes, problem.dim))
@@ -83,30 +114,85 @@ class OneSample(Algorithm):
         else:
             phi = np.zeros((problem.n_samples, problem.k))
             carry = np.broadcast_to(-problem.lam_diag * z0, rows.shape)
+        if self.communication != "dense" and carries_messages(net):
+            return self._start_nodes(problem, net, form, z0, phi, carry)
+        state: RowState | ModeState
         if form == "step":
-            return RowState(rows.copy(), rows.copy(), phi, carry.copy())
-        norms = problem.squared_norms(self._shrink(problem))
-        if form == "dense":
-            return RowState(rows.copy(), rows.copy(), phi, carry.copy(), norms=norms)
-        plan = self._plan(problem, net)
-        stamp = np.zeros(problem.dim, np.int64)
-        return ModeState(_start_modes(plan, z0, carry, self.alpha), stamp, phi, plan, norms)
+            state = RowState(rows.copy(), rows.copy(), phi, carry.copy())
+        elif form == "dense":
+            state = RowState(rows.copy(), rows.copy(), phi, carry.copy(), norms=self._norms(problem))
+        else:
+            plan, effects = self._plan(problem, net)
+            modes, stamp = start_modes(plan, z0, carry, self.alpha), np.zeros(problem.dim, np.int64)
+            state = ModeState(modes, stamp, phi, plan, effects, self._norms(problem))
+        if self.communication == "dense":
+            return state
+        traffic = Traffic(net.topology, problem.start, *problem.csr[:2], problem.k, self._cache_limit)
+        if self.table == "full":
+            net.count(*traffic.flood(problem.dim))
+        return replace(state, sent=traffic.memory(), traffic=traffic)
 
-    def advance(self, s: Any, problem: Problem, net: Any, samples: Indices) -> RowState | ModeState:
+    def _start_nodes(
+        self, problem: Problem, net: MessageNetwork, form: str, z0: Array, phi: Array, carry: Array
+    ) -> NodesState:
+        """Every owned node as an object; a full table's carries are flooded before the first iteration."""
+        topology = net.topology
+        setup = topology.diameter if self.table == "full" else 0
+        common = Common(
+            topology=topology,
+            routing=Routing(topology, setup),
+            bounds=Bounds(problem.n_nodes, problem.dim, problem.k, tuple(problem.sizes.tolist())),
+            component=problem.component,
+            backward=self.backward,
+            alpha=self.alpha,
+            lam=problem.lam,
+            n_regular=problem.n_regular,
+            coef=self._coefficients(problem.lam),
+            coef_free=self._coefficients(0.0),
+            step=-self.alpha * self._shrink(problem),
+            plan=self._plan(problem, net)[0] if form == "lazy" else None,
+            cache_bytes=self._cache_limit,
+            session=net.session,
+        )
+        nodes = []
+        for n, shard in zip(net.nodes, shards(problem, net.nodes, self._norms(problem), phi), strict=True):
+            known = carry
+            if setup:  # its own row only
+                known = np.zeros(carry.shape)
+                known[n] = carry[n]
+            nodes.append(SparseNode(n, common, shard, REPLICAS[form](common, n, shard, z0), known))
+        for _ in range(setup):
+            hold_round(net, nodes)
+            for node in nodes:
+                node.settle()
+        return NodesState(nodes)
+
+    def advance(self, s: Any, problem: Problem, net: Any, samples: Indices) -> RowState | ModeState | NodesState:
+        if isinstance(s, NodesState):
+            return advance_nodes(s, net, samples)
+        t, sent, traffic = s.t, s.sent, s.traffic
         if isinstance(s, RowState) and s.norms is None:
-            return super().advance(s, problem, net, samples)
+            s = replace(super().advance(s, problem, net, samples), sent=sent, traffic=traffic)
+            counted = len(samples)  # rounds of rows, by ``mix``
+        else:
+            self._advance_fused(s, problem, net, samples)
+            s, counted = replace(s, t=t + len(samples)), 0
+        if traffic is None:
+            net.tally(len(samples) - counted, problem.dim)
+        else:  # deltas move, no rows
+            net.tally(-counted, problem.dim)
+            net.count(*traffic.advance(sent, t, samples))
+        return s
+
+    def _advance_fused(self, s: RowState | ModeState, problem: Problem, net: Any, samples: Indices) -> None:
         data = (problem.csr, problem.y, s.norms, problem.weight, problem.start, samples)
         if isinstance(s, ModeState):
-            mode_state = (s.plan, s.modes, s.stamp, s.phi, s.t)
+            mode_state = (s.plan, s.effects, s.modes, s.stamp, s.phi, s.t)
             advance_modes(problem.component, self.backward, self.alpha, *data, *mode_state)
-            s = replace(s, t=s.t + len(samples))
-        else:
-            s = replace(s, t=s.t + len(samples))
-            recursion = (self._coefficients(problem.lam), self._coefficients(0.0), problem.n_regular)
-            dense = (net.mixing_rows, self._shrink(problem), *recursion, s.Z, s.Z_prev, s.phi, s.carry)
-            advance_dense(problem.component, self.backward, self.alpha, *data, *dense)
-        net.tally(len(samples), problem.dim)
-        return s
+            return
+        recursion = (self._coefficients(problem.lam), self._coefficients(0.0), problem.n_regular)
+        dense = (net.mixing_rows, -self.alpha * self._shrink(problem), *recursion, s.Z, s.Z_prev, s.phi, s.carry)
+        advance_dense(problem.component, self.backward, self.alpha, *data, *dense)
 
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes
@@ -123,13 +209,34 @@ class OneSample(Algorithm):
         """r for every coordinate."""
         return 1.0 / (1.0 + self.alpha * problem.lam_diag) if self.backward else np.ones(problem.dim)
 
-    def _plan(self, problem: Problem, net: Network) -> ModePlan:
+    def _norms(self, problem: Problem) -> Array:
+        """The samples' squared norms in the metric r."""
+        return problem.squared_norms(self._shrink(problem))
+
+    @property
+    def _cache_limit(self) -> int | None:
+        return self.cache_bytes if self.communication == "cached" else 0
+
+    def _plan(self, problem: Problem, net: Network) -> tuple[ModePlan, Array]:
         spectrum = (net.topology.eigenvalues, net.topology.eigenvectors)
-        alpha_lam = self.alpha * problem.lam
-        return plan_modes(problem.A.indices, problem.dim, problem.n_regular, *spectrum, alpha_lam, self.backward)
+        columns = (problem.A.indices, problem.dim, problem.n_regular)
+        plan = plan_modes(*columns, *spectrum, self.alpha * problem.lam, self.backward)
+        ages = np.zeros(problem.n_nodes, np.int64)
+        return plan, plan_effects(*spectrum, self.alpha, problem.lam, self.backward, problem.sizes, ages)
 
     def _form(self, problem: Problem, net: Network) -> str:
-        if not isinstance(net, Simulator):
+        if self.communication != "dense" and carries_messages(net):
+            if self.form == "step":
+                raise InputError(
+                    f"form 'step' sends whole rows, not the messages of communication={self.communication!r}; "
+                    "use 'dense', 'lazy' or 'auto'."
+                )
+        elif not isinstance(net, Simulator):
+            if self.communication != "dense":
+                raise InputError(
+                    f"communication={self.communication!r} needs a network that carries messages (exchange), "
+                    f"and {type(net).__name__} does not."
+                )
             if self.form in ("auto", "step"):
                 return "step"
             raise InputError(f"form {self.form!r} needs all nodes in one process; use 'step' or 'auto'.")
@@ -144,18 +251,8 @@ def lazy_cost(problem: Problem) -> float:
     return nonzeros * (38.0 + 1.4 * padded(problem.n_nodes))
 
 
-def dense_cost(problem: Problem, net: Simulator) -> float:
+def dense_cost(problem: Problem, net: Network) -> float:
     """Nanoseconds per iteration of the dense form: every coordinate meets every neighbour."""
-    meetings = net.mixing_rows[1].size + 4 * problem.n_nodes
+    meetings = net.topology.mixing_rows[1].size + 4 * problem.n_nodes
     touched = problem.n_nodes * problem.A.nnz / problem.n_samples
     return 1.05 * problem.dim * meetings + 12.0 * touched
-
-
-def _start_modes(plan: ModePlan, z0: Array, carry: Array, alpha: float) -> Array:
-    """All nodes at z0, so only the constant mode is there, and v = alpha carry as z = z_prev."""
-    n_nodes, width = plan.basis.shape
-    modes = np.zeros((z0.size, 2, width))
-    modes[plan.position, 0, 0] = np.sqrt(n_nodes) * z0
-    if carry.any():
-        modes[plan.position, 1, :n_nodes] = alpha * (carry.T @ plan.basis[:, :n_nodes])
-    return modes

@@ -109,7 +109,7 @@ def _load_test(data: Data, n_features: int) -> Dataset | None:
 def _labels(y: Array, data: Data, operator: str) -> Array:
     """-1, +1 where there are two classes or a binarisation; the labels themselves elsewhere."""
     kind = operators.get(operator).labels
-    if kind == "count":
+    if kind in ("count", "multiclass"):
         return y
     if data.binarisation is not None:
         return datasets.binarise(y, data.binarisation)
@@ -167,7 +167,7 @@ def _find_reference(pooled: Pooled, folder: Folder) -> None:
         "residual": residual,
         "certified": residual <= CERTIFIED,
         "metric": "gap" if problem.has_objective else "distance",
-        "binarisation": _binarisation(y, pooled.data),
+        "binarisation": _binarisation(y, pooled.data, pooled.problem.operator),
         "test_set": test_set(pooled.data) if pooled.problem.operator == "auc" else None,
     }
     if pooled.problem.operator == "auc":
@@ -177,9 +177,9 @@ def _find_reference(pooled: Pooled, folder: Folder) -> None:
     folder.write_json(folder.facts(pooled.id), facts)
 
 
-def _binarisation(y: Array, data: Data) -> str | None:
+def _binarisation(y: Array, data: Data, operator: str) -> str | None:
     """Which classes were made +1, in words."""
-    if data.binarisation is None:
+    if data.binarisation is None or operators.get(operator).labels == "multiclass":
         return None
     chosen = datasets.binarise(y, data.binarisation) > 0
     positive, negative = (", ".join(f"{c:g}" for c in np.unique(y[rows])) for rows in (chosen, ~chosen))
@@ -212,10 +212,11 @@ def _tune(job: Tuning, folder: Folder, watch: Watch) -> None:
     """Successive halving; a candidate that goes on does so from its checkpoint."""
     problem, z_star = build(job.case, job.seed), folder.read_array(folder.optimum(job.case.pooled.id), "z")
     metric = "gap" if problem.has_objective else "distance"
-    base = job.method.build("auto").resolved(problem, job.case.network.topology)
+    method = job.method.same_iterates()
+    base = method.build("auto").resolved(problem, job.case.network.topology)
     candidates = [
         Candidate(variant, _differences(variant, base))
-        for variant in job.method.build("auto").grid(problem, job.case.network.topology)
+        for variant in method.build("auto").grid(problem, job.case.network.topology)
     ]
     files = {id(c): folder.checkpoint(f"{job.id}-{k}") for k, c in enumerate(candidates)}
     left = candidates
@@ -282,9 +283,7 @@ def _run(run: Run, folder: Folder, watch: Watch) -> None:
     else:
         algorithm = run.method.build(run.method.step_size)
     file, metrics = folder.checkpoint(run.id), _metrics(pooled, problem)
-    result = _solve(
-        problem, run.case, algorithm, run.stop, run.seed, z_star, file, watch, metrics, run.method.communication
-    )
+    result = _solve(problem, run.case, algorithm, run.stop, run.seed, z_star, file, watch, metrics)
     outcome = {
         "id": run.id,
         "status": str(result.status),
@@ -310,12 +309,10 @@ def _solve(
     file: Path,
     watch: Watch,
     metrics: Mapping[str, Metric] | None = None,
-    communication: str = "dense",
 ) -> Result:
     """``solve`` with a checkpoint; one that cannot be used is dropped, and the run starts anew."""
     limits = stop.content() | ({} if problem.has_objective else {"gap_tol": None})
-    how = {} if communication == "dense" else {"communication": communication}
-    arguments: dict[str, Any] = limits | how | {
+    arguments: dict[str, Any] = limits | {
         "seed": seed, "reference": z_star, "checkpoint": file, "callbacks": [watch], "metrics": metrics,
     }  # fmt: skip
     try:

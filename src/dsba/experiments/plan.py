@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dsba import operators
 from dsba._version import __version__
 from dsba.experiments.spec import Data, Experiment, Method, Network, Problems, Stop, Tune, refusal
 
@@ -32,8 +33,14 @@ class Pooled:
         return _identifier([Path(self.data.name).name, self.problem.operator], content)
 
     @property
+    def data_title(self) -> str:
+        """The data set's name, and that it was made one of two classes."""
+        changed = self.data.binarisation and operators.get(self.problem.operator).labels != "multiclass"
+        return self.data.title + (" (binarised)" if changed and not self.data.label else "")
+
+    @property
     def title(self) -> str:
-        return f"{self.problem.title}, {self.data.title}"
+        return f"{self.problem.title}, {self.data_title}"
 
     needs: tuple[str, ...] = ()
 

@@ -269,7 +269,7 @@ def describe(run: Run) -> dict[str, Any]:
 
 def describe_case(case: Case) -> dict[str, Any]:
     return {
-        "data": case.pooled.data.title,
+        "data": case.pooled.data_title,
         "problem": case.pooled.problem.title,
         "network": case.network.title,
         "split": case.split,

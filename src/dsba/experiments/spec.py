@@ -53,8 +53,7 @@ class Data(Part):
 
     @property
     def title(self) -> str:
-        binarised = " (binarised)" if self.binarisation else ""
-        return self.label or registry.title(self.name) + binarised
+        return self.label or registry.title(self.name)
 
     @property
     def binarisation(self) -> Literal["half"] | tuple[float, ...] | None:
@@ -158,7 +157,8 @@ class Method(Part):
 
     def build(self, step_size: float | str, **parameters: Any) -> Algorithm:
         """The algorithm object with this step size."""
-        return algorithms.get(self.algorithm, **{"step_size": step_size, **self.options, **parameters})
+        how = {} if self.communication == "dense" else {"communication": self.communication}
+        return algorithms.get(self.algorithm, **{"step_size": step_size, **how, **self.options, **parameters})
 
     def same_iterates(self) -> Method:
         """The method whose iterates are the same: communication changes what is sent, never the result."""
@@ -230,10 +230,14 @@ class Experiment(Part):
         return "\n".join(lines) + "\n"
 
 
+def _is_classification(problem: Problems) -> bool:
+    return operators.get(problem.operator).labels in ("binary", "multiclass")
+
+
 def refusal(method: Method, problem: Problems, n_nodes: int) -> str | None:
     """Why the method does not apply to the problem, asked of a toy of its kind; None where it does."""
     n_nodes = min(n_nodes, 2)  # some methods are for a single node
-    labels = np.array([-1.0, 1.0] * 2) if operators.get(problem.operator).labels == "binary" else np.ones(4)
+    labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
     toy = Problem.from_arrays(np.eye(4), labels, problem.operator, n_nodes, problem.lam, regularize=problem.regularize)
     algorithm = method.build("auto" if method.tuned else method.step_size)
     if (reason := algorithm.refusal(toy)) is None and isinstance(algorithm.step_size, str):

@@ -10,20 +10,26 @@ COLUMNS = 512  # a block of columns that stays in cache while all nodes meet
 
 
 @njit(cache=True)
-def mix_block(mixing: Any, Z: Any, first: int, last: int, out: Any) -> None:
-    """out_n <- z_n + sum_m weight_nm (z_m - z_n) on columns first..last-1.
+def mix_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> None:
+    """out <- z_n + sum_m weight_nm (z_m - z_n) on columns first..last-1.
 
     Written with differences, as sum_m weight_nm z_m would let the nodes' mean drift: in floating
     point the weights do not sum to one, and over many iterations that bias is what one sees.
     """
     indptr, nodes, weights = mixing
+    out[first:last] = Z[n, first:last]
+    for e in range(indptr[n], indptr[n + 1]):
+        w, m = weights[e], nodes[e]
+        if m != n:
+            for j in range(first, last):
+                out[j] += w * (Z[m, j] - Z[n, j])
+
+
+@njit(cache=True)
+def mix_block(mixing: Any, Z: Any, first: int, last: int, out: Any) -> None:
+    """Columns first..last-1 of out <- W~ Z."""
     for n in range(out.shape[0]):
-        out[n, first:last] = Z[n, first:last]
-        for e in range(indptr[n], indptr[n + 1]):
-            w, m = weights[e], nodes[e]
-            if m != n:
-                for j in range(first, last):
-                    out[n, j] += w * (Z[m, j] - Z[n, j])
+        mix_row(mixing, n, Z, first, last, out[n])
 
 
 @njit(cache=True)

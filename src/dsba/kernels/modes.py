@@ -41,10 +41,15 @@ class ModePlan(NamedTuple):
     n_regular: int
     basis: npt.NDArray[np.float64]  # N x width, row n: node n's entry of each mode
     powers: npt.NDArray[np.float64]  # (group, level, gap, P or Q, mode)
-    kappa: npt.NDArray[np.float64]  # (group, mode)
     c1: npt.NDArray[np.float64]  # (group, mode)
-    c2: npt.NDArray[np.float64]
-    r: npt.NDArray[np.float64]
+    c2: npt.NDArray[np.float64]  # (group,)
+
+
+def _recursion(w: Any, alpha_lam: float, backward: bool) -> tuple[Any, Any, Any]:
+    """r, kappa and the 2 x 2 matrices M (row, column, mode) of the recursion, in extended precision."""
+    w, x = w.astype(np.longdouble), np.longdouble(alpha_lam)
+    r, kappa = (1 / (1 + x), w) if backward else (np.longdouble(1), w - x)
+    return r, kappa, np.array([[1 - r * (1 - w), np.full_like(w, r)], [-kappa * r * (1 - w), kappa * r]])
 
 
 def _powers(w: Any, alpha_lam: float, backward: bool) -> Any:
@@ -52,18 +57,25 @@ def _powers(w: Any, alpha_lam: float, backward: bool) -> Any:
 
     In extended precision throughout: a rounded r would be off by gap * 1e-16 in the powers.
     """
-    w, x = w.astype(np.longdouble), np.longdouble(alpha_lam)
-    r, kappa = (1 / (1 + x), w) if backward else (np.longdouble(1), w - x)
-    M = np.array([[1 - r * (1 - w), np.full_like(w, r)], [-kappa * r * (1 - w), kappa * r]])[None]
+    M = _recursion(w, alpha_lam, backward)[2][None]
+    one, zero = np.ones(w.size, np.longdouble), np.zeros(w.size, np.longdouble)
     levels = []
     for _ in range(2):
-        one, zero = np.ones_like(w), np.zeros_like(w)
         powers = np.array([[[one, zero], [zero, one]]])
         while len(powers) < GAPS:  # powers n..2n-1 are powers 0..n-1 times M^n
             powers = np.concatenate([powers, np.einsum("gabm,hbcm->gacm", powers, M)])
             M = np.einsum("gabm,gbcm->gacm", M, M)
         levels.append(powers[:, 0])
     return np.array(levels, dtype=np.float64)
+
+
+def column_positions(indices: Any, n_columns: int, n_regular: int) -> npt.NDArray[np.int64]:
+    """Where each column is kept: by popularity in ``indices``, the free ones last."""
+    popularity = np.bincount(indices, minlength=n_columns)
+    popularity[n_regular:] = -1
+    position = np.empty(n_columns, np.int64)
+    position[np.argsort(-popularity, kind="stable")] = np.arange(n_columns)
+    return position
 
 
 def plan_modes(
@@ -78,20 +90,43 @@ def plan_modes(
     """Tables for one step size and topology; ``backward`` chooses DSBA's recursion, else DSA's."""
     n_nodes = eigenvalues.size
     width = padded(n_nodes)
-    popularity = np.bincount(indices, minlength=n_columns)
-    popularity[n_regular:] = -1
-    position = np.empty(n_columns, np.int64)
-    position[np.argsort(-popularity, kind="stable")] = np.arange(n_columns)
-    basis, kappa, c1 = np.zeros((n_nodes, width)), np.zeros((2, width)), np.zeros((2, width))
+    position = column_positions(indices, n_columns, n_regular)
+    basis, c1 = np.zeros((n_nodes, width)), np.zeros((2, width))
     basis[:, :n_nodes] = eigenvectors
     powers = np.zeros((2, 2, GAPS, 2, width))
     c2 = np.array([alpha_lam, 0.0])
-    r = 1.0 / (1.0 + c2) if backward else np.ones(2)
     for group in range(2):
-        kappa[group, :n_nodes] = eigenvalues if backward else eigenvalues - c2[group]
-        c1[group, :n_nodes] = kappa[group, :n_nodes] * (1.0 - eigenvalues)
+        kappa = eigenvalues if backward else eigenvalues - c2[group]
+        c1[group, :n_nodes] = kappa * (1.0 - eigenvalues)
         powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], backward)
-    return ModePlan(position, position.astype(indices.dtype)[indices], n_regular, basis, powers, kappa, c1, c2, r)
+    return ModePlan(position, position.astype(indices.dtype)[indices], n_regular, basis, powers, c1, c2)
+
+
+def plan_effects(
+    eigenvalues: Any, eigenvectors: Any, alpha: float, lam: float, backward: bool, sizes: Any, ages: Any
+) -> npt.NDArray[np.float64]:
+    """What one unit of each node's delta does to (z, v), ``ages`` iterations later (node, z or v, group, mode)."""
+    n_nodes = eigenvalues.size
+    out = np.zeros((n_nodes, 2, 2, padded(n_nodes)))
+    later = 1 - 1 / np.asarray(sizes, np.longdouble)[:, None]
+    for group, alpha_lam in enumerate((alpha * lam, 0.0)):
+        r, kappa, M = _recursion(eigenvalues, alpha_lam, backward)
+        change = alpha * eigenvectors * np.array([np.broadcast_to(-r, (n_nodes, n_nodes)), later - r * kappa])
+        for age in range(int(np.max(ages)) + 1):
+            due = np.flatnonzero(ages == age)
+            out[due, :, group, :n_nodes] = change[:, due].swapaxes(0, 1)
+            change = np.einsum("abm,bnm->anm", M, change)
+    return out
+
+
+def start_modes(plan: ModePlan, z0: Any, carry: Any, alpha: float) -> npt.NDArray[np.float64]:
+    """All nodes at z0, so only the constant mode is there, and v = alpha carry as z = z_prev."""
+    n_nodes, width = plan.basis.shape
+    modes = np.zeros((z0.size, 2, width))
+    modes[plan.position, 0, 0] = np.sqrt(n_nodes) * z0
+    if carry.any():
+        modes[plan.position, 1, :n_nodes] = alpha * (carry.T @ plan.basis[:, :n_nodes])
+    return modes
 
 
 @njit(cache=True)
@@ -109,13 +144,12 @@ def _leap(plan: Any, state: Any, at: int, group: int, gap: int) -> int:
 
 @njit(cache=True)
 def _read_sample(
-    plan: Any, indptr: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any
+    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any
 ) -> None:
     """b <- A_i z_n at iteration ``time``, without storing the columns' way there."""
     width = plan.basis.shape[1]
     state, powers, basis = modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
-    indices, n_regular = plan.indices, plan.n_regular
-    last = indices.size - 1
+    n_regular, last = plan.n_regular, indices.size - 1
     for c in range(b.size):
         total = 0.0
         for e in range(indptr[row + c], indptr[row + c + 1]):
@@ -136,23 +170,14 @@ def _read_sample(
 
 @njit(cache=True)
 def _inject_sample(
-    plan: Any,
-    indptr: Any,
-    data: Any,
-    modes: Any,
-    stamp: Any,
-    time: int,
-    row: int,
-    delta: Any,
-    dz: Any,
-    dv: Any,
+    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, row: int, coef: Any, effect: Any
 ) -> None:
-    """Move the sample's columns to ``time`` and add A_i' delta times dz, dv (one row per group)."""
+    """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` (z or v, group, mode)."""
     width = plan.basis.shape[1]
     state, powers, c1 = modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
-    indices, n_regular, c2 = plan.indices, plan.n_regular, plan.c2
-    flat_dz, flat_dv = dz.reshape(-1), dv.reshape(-1)
-    for c in range(delta.size):
+    n_regular, c2 = plan.n_regular, plan.c2
+    dz, dv = effect[0].reshape(-1), effect[1].reshape(-1)
+    for c in range(coef.size):
         for e in range(indptr[row + c], indptr[row + c + 1]):
             j = indices[e]
             group = 0 if j < n_regular else 1
@@ -160,46 +185,65 @@ def _inject_sample(
             if gap >= GAPS:
                 gap = _leap(plan, state, j * 2 * width, group, gap)
             power = (group * 2 * GAPS + gap) * 2 * width
-            x = delta[c] * data[e]
-            move_modes(state, j * 2 * width, powers, power, c1, flat_dz, flat_dv, group * width, c2[group], x, width)
+            x = coef[c] * data[e]
+            move_modes(state, j * 2 * width, powers, power, c1, dz, dv, group * width, c2[group], x, width)
             stamp[j] = time
 
 
 @njit(cache=True)
 def advance_modes(
     op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
-    plan: Any, modes: Any, stamp: Any, phi: Any, t0: int,
+    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, t0: int,
 ) -> None:  # fmt: skip
     """As many iterations as ``samples`` has rows, from iteration ``t0`` on, in place.
 
     All nodes read before any writes: DSA's samples see the current iterate of every column.
     """
     indptr, _, data = A
+    indices = plan.indices
     k = phi.shape[1]
-    n_nodes, width = plan.basis.shape
+    n_nodes = plan.basis.shape[0]
     b, g, delta = np.empty(k), np.empty(k), np.empty((n_nodes, k))
-    dz, dv = np.empty((2, width)), np.empty((2, width))
     for t in range(samples.shape[0]):
         now, then = t0 + t, t0 + t + 1
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
-            _read_sample(plan, indptr, data, modes, stamp, then if backward else now, n, i * k, b)
+            _read_sample(plan, indptr, indices, data, modes, stamp, then if backward else now, n, i * k, b)
             sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta[n])
+            delta[n] *= weight[i]
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
-            later = 1.0 - 1.0 / (start[n + 1] - start[n])
-            for group in range(2):
-                for m in range(width):
-                    change = alpha * weight[i] * plan.basis[n, m]
-                    dz[group, m] = -plan.r[group] * change
-                    dv[group, m] = (later - plan.r[group] * plan.kappa[group, m]) * change
-            _inject_sample(plan, indptr, data, modes, stamp, then, i * k, delta[n], dz, dv)
+            _inject_sample(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
 
 
 @njit(cache=True)
-def rows_from_modes(plan: Any, modes: Any, stamp: Any, time: int, Z: Any) -> None:
-    """Z <- the nodes' iterates at ``time``; the state stays as it is."""
-    n_nodes, width = plan.basis.shape
+def advance_own_row(
+    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, n: int, i: int,
+    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, now: int, received: Any, delta: Any,
+) -> None:  # fmt: skip
+    """Iteration ``now`` at node n alone: take in what was received, then sample i of its own; delta <- its change.
+
+    ``modes`` lacks the deltas that are still under way. By linearity and causality node n's own row is
+    exact none the less: a delta reaches a node as a message no later than it would through the iterates.
+    A delta made in iteration s enters at s + 1 and is received distance(n, source) iterations after s, so
+    ``effects`` are those of age distance - 1, and of age 0 for n itself.
+    """
+    sources, ends, columns, values = received
+    b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
+    for m in range(sources.size):
+        _inject_sample(plan, ends, columns, values, modes, stamp, now, m, one, effects[sources[m]])
+    indptr, _, data = A
+    row, then = i * delta.size, now + 1
+    _read_sample(plan, indptr, plan.indices, data, modes, stamp, then if backward else now, n, row, b)
+    sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
+    delta *= weight[i]
+    _inject_sample(plan, indptr, plan.indices, data, modes, stamp, then, row, delta, effects[n])
+
+
+@njit(cache=True)
+def rows_from_modes(plan: Any, modes: Any, stamp: Any, time: int, Z: Any, first_node: int = 0) -> None:
+    """Z <- the iterates at ``time`` of as many nodes as it has rows; the state stays as it is."""
+    width = plan.basis.shape[1]
     powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
     column, still = np.empty(2 * width), np.zeros(2 * width)
     for j in range(Z.shape[1]):
@@ -209,8 +253,8 @@ def rows_from_modes(plan: Any, modes: Any, stamp: Any, time: int, Z: Any) -> Non
         gap = _leap(plan, column, 0, group, time - stamp[at])
         power = (group * 2 * GAPS + gap) * 2 * width
         move_modes(column, 0, powers, power, c1, still, still, group * width, plan.c2[group], 0.0, width)
-        for n in range(n_nodes):
+        for n in range(Z.shape[0]):
             total = 0.0
-            for m in range(n_nodes):
-                total += plan.basis[n, m] * column[m]
+            for m in range(plan.basis.shape[0]):
+                total += plan.basis[first_node + n, m] * column[m]
             Z[n, j] = total

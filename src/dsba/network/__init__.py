@@ -1,6 +1,6 @@
-"""How rows meet: ``mix`` and counters of rounds, DOUBLEs and bytes behind one protocol."""
+"""How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one protocol."""
 
-from dsba.network.base import Network
-from dsba.network.simulator import Simulator
+from dsba.network.base import MessageNetwork, Network, carries_messages
+from dsba.network.simulator import MessageSimulator, Simulator
 
-__all__ = ["Network", "Simulator"]
+__all__ = ["MessageNetwork", "MessageSimulator", "Network", "Simulator", "carries_messages"]

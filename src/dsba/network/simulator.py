@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from dsba.kernels.mixing import mix_rows
 from dsba.network.base import Array
@@ -14,13 +15,13 @@ class Simulator:
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
+        self.nodes = range(topology.n_nodes)
         self.mixing_rows = tuple(np.array(part) for part in topology.mixing_rows)
         self.reset()
 
     def reset(self) -> None:
         self.rounds = 0
-        self.doubles = np.zeros(self.topology.n_nodes)
-        self.bytes = np.zeros(self.topology.n_nodes)
+        self.doubles, self.index_bytes, self.bytes = np.zeros((3, self.topology.n_nodes))
 
     def mix(self, Z: Array) -> Array:
         out = np.empty_like(Z)
@@ -37,6 +38,24 @@ class Simulator:
 
     def tally(self, rounds: int, width: int) -> None:
         received = rounds * width * self.topology.degrees
+        self.count(rounds, received, 0, 8 * received)
+
+    def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
         self.rounds += rounds
-        self.doubles += received
-        self.bytes += 8 * received
+        self.doubles += np.asarray(doubles)
+        self.index_bytes += np.asarray(index_bytes)
+        self.bytes += np.asarray(bytes)
+
+
+class MessageSimulator(Simulator):
+    """The slow twin: every node is an object of its own, and their messages are really made and moved."""
+
+    session = 0
+
+    def exchange(self, outboxes: list[dict[int, bytes]]) -> list[dict[int, bytes]]:
+        inboxes: list[dict[int, bytes]] = [{} for _ in self.nodes]
+        for sender, outbox in enumerate(outboxes):
+            for receiver, frame in outbox.items():
+                inboxes[receiver][sender] = frame
+        self.count(1, 0, 0, [sum(map(len, inbox.values())) for inbox in inboxes])
+        return inboxes

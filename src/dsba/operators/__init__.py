@@ -10,6 +10,7 @@ from dsba.operators.huber import Huber
 from dsba.operators.logistic import Logistic
 from dsba.operators.poisson import Poisson
 from dsba.operators.ridge import Ridge
+from dsba.operators.softmax import Softmax
 from dsba.operators.squared_hinge import SquaredHinge
 
 REGISTRY: dict[str, type[Operator]] = {
@@ -19,6 +20,7 @@ REGISTRY: dict[str, type[Operator]] = {
     "squared-hinge": SquaredHinge,
     "huber": Huber,
     "poisson": Poisson,
+    "softmax": Softmax,
 }
 
 
@@ -47,6 +49,7 @@ __all__ = [
     "Poisson",
     "Ridge",
     "ScalarOperator",
+    "Softmax",
     "SquaredHinge",
     "get",
     "names",

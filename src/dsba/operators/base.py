@@ -32,12 +32,14 @@ class Operator:
 
     k: ClassVar[int] = 1
     """Coefficients per sample: the size of a table entry."""
+    copies: ClassVar[int] = 1
+    """Coordinates of z for each column of the data; the copies of a column are neighbours in z."""
     extra: ClassVar[int] = 0
-    """Coordinates of z beyond one per column of the data."""
+    """Coordinates of z beyond those of the columns, at the end."""
     cocoercive: ClassVar[bool] = True
     """Whether <g(u) - g(v), u - v> >= ||g(u) - g(v)||^2 / L, as for every gradient of a smooth convex loss."""
     labels: ClassVar[str] = "real"
-    """What a label may be: "real", "binary" (mapped to -1, +1) or "count"."""
+    """What a label may be: "real", "binary" (mapped to -1, +1), "multiclass" (to 0, 1, 2, ...) or "count"."""
 
     def forward(self, u: Any, y: float, out: Any) -> None:
         """out <- g(u)."""
@@ -55,8 +57,16 @@ class Operator:
     def has_loss(self) -> bool:
         return type(self).loss is not Operator.loss
 
-    def fitted(self, y: Array) -> Operator:
-        """The operator with whatever it must know of all labels (AUC: the share of positives)."""
+    def curvature(self, U: Array, V: Array, y: Array) -> Array:
+        """Sample by sample the Jacobian of g at u times v (Q x k): what the reference needs of a loss on R^k."""
+        raise NotImplementedError
+
+    @property
+    def has_curvature(self) -> bool:
+        return type(self).curvature is not Operator.curvature
+
+    def fitted(self, y: Array, weight: Array) -> Operator:
+        """The operator with whatever it must know of all labels and sample weights (AUC: the share of positives)."""
         return self
 
     def blocks(self, X: sp.csr_array, y: Array) -> sp.csr_array:

@@ -110,7 +110,7 @@ def _case(results: Results, case: Case) -> dict[str, Any]:
     outcomes = {run.method.title: results.outcomes[run.id] for run in results.runs if run.case is case}
     first = next((o for o in outcomes.values() if "node_rows" in o), {})
     shown = {
-        "data set": pooled.data.title,
+        "data set": pooled.data_title,
         "rows × columns": f"{facts['rows']:,} × {facts['columns']:,}",
         "nonzeros per row": facts["nonzeros"] / facts["rows"],
         "labels": facts["binarisation"],
@@ -120,7 +120,7 @@ def _case(results: Results, case: Case) -> dict[str, Any]:
         "reference": f"relative residual {facts['residual']:.1e}",
     }
     return {
-        "data": pooled.data.title,
+        "data": pooled.data_title,
         "problem": pooled.problem.title,
         "network": case.network.title,
         "split": case.split,

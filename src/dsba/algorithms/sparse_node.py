@@ -1,0 +1,415 @@
+"""One node of DSBA-s or DSA-s: it sees its own samples and what its neighbours send, nothing else.
+
+Instead of iterates the nodes send deltas, and every node rebuilds from them what it needs of the others'
+iterates, in one of two exact forms:
+
+    Replay   dense replicas of all rows, the bits of ``form="dense"``; O(p (edges + N)) work per iteration
+    Lazy     one mode-space state for the whole network, work per iteration proportional to the nonzeros received
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import CheckpointError
+from dsba.kernels.modes import ModePlan, advance_own_row, column_positions, plan_effects, rows_from_modes, start_modes
+from dsba.kernels.replay import advance_replicas
+from dsba.network import MessageNetwork
+from dsba.network.routing import Routing
+from dsba.network.wire import (
+    Block,
+    Bounds,
+    Entry,
+    Header,
+    SampleCache,
+    WireError,
+    cached_bytes,
+    encode_again,
+    encode_dense,
+    encode_first,
+    encode_vector,
+    pack,
+    unpack,
+)  # fmt: skip
+from dsba.operators import Operator
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Common:
+    """What all nodes know: the graph, the method's numbers, the sizes of things."""
+
+    topology: Topology
+    routing: Routing
+    bounds: Bounds
+    component: Operator
+    backward: bool
+    alpha: float
+    lam: float
+    n_regular: int
+    coef: tuple[float, float]  # (r, damp) of the coordinates with lambda,
+    coef_free: tuple[float, float]  # and of those without
+    step: Array  # -alpha r, per coordinate
+    plan: ModePlan | None  # for the lazy form; its columns are each node's own
+    cache_bytes: int | None  # per source
+    session: int
+
+
+class Shard(NamedTuple):
+    """A node's own samples: blocks A (CSR, k rows each), labels, squared norms, table, weights."""
+
+    A: tuple[Indices, Indices, Array]
+    y: Array
+    norms: Array
+    phi: Array
+    weight: Array
+
+
+class Received(NamedTuple):
+    """The deltas that came in one round, farthest sources first: rows of a CSR matrix."""
+
+    sources: Indices
+    indptr: Indices
+    indices: Indices
+    values: Array
+
+
+class Replica(Protocol):
+    """What a node rebuilds of the network."""
+
+    arrays: Arrays  # all its memory
+
+    def start(self, carry: Array) -> None:
+        """Before iteration 0, with the carries of all nodes."""
+        ...
+
+    def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
+        """Iteration t; the weighted k coefficients of the node's own delta."""
+        ...
+
+    def z(self, t: int) -> Array:
+        """The node's own iterate after t iterations."""
+        ...
+
+
+class Replay:
+    """Three generations of every row."""
+
+    def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
+        c, topology = common, common.topology
+        self.common, self.n = common, n
+        self.arrays: Arrays = {
+            "rows": np.tile(z0, (3, topology.n_nodes, 1)),
+            "carry": np.zeros((topology.n_nodes, z0.size)),
+        }
+        mixing = tuple(np.array(part) for part in topology.mixing_rows)
+        later = 1.0 - 1.0 / np.array(c.bounds.sizes)
+        self.rules = (mixing, c.step, c.coef, c.coef_free, c.n_regular, later, np.array(topology.distances[n]))
+
+    def start(self, carry: Array) -> None:
+        self.arrays["carry"][:] = carry
+
+    def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
+        c, delta = self.common, np.empty(shard.phi.shape[1])
+        own = (shard.A, shard.y, shard.norms, shard.weight, self.n, sample)
+        memory = (self.arrays["rows"], self.arrays["carry"], shard.phi, t)
+        advance_replicas(c.component, c.backward, c.alpha, *own, *self.rules, *memory, tuple(received), delta)
+        return delta
+
+    def z(self, t: int) -> Array:
+        return self.arrays["rows"][t % 3, self.n].copy()
+
+
+class Lazy:
+    """The modes of the whole network, without the deltas still under way; the node's own row is exact."""
+
+    def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
+        assert common.plan is not None
+        self.common, self.n, self.z0 = common, n, z0
+        indices = shard.A[1]
+        position = column_positions(indices, z0.size, common.n_regular)
+        self.plan = common.plan._replace(position=position, indices=position[indices])
+        topology = common.topology
+        ages = np.maximum(topology.distances[n] - 1, 0)
+        rules = (common.alpha, common.lam, common.backward, common.bounds.sizes)
+        self.effects = plan_effects(topology.eigenvalues, topology.eigenvectors, *rules, ages)
+        modes = np.zeros((z0.size, 2, self.plan.basis.shape[1]))
+        self.arrays: Arrays = {"modes": modes, "stamp": np.zeros(z0.size, np.int64)}
+
+    def start(self, carry: Array) -> None:
+        self.arrays["modes"][:] = start_modes(self.plan, self.z0, carry, self.common.alpha)
+
+    def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
+        c, delta = self.common, np.empty(shard.phi.shape[1])
+        own = (shard.A, shard.y, shard.norms, shard.weight, self.n, sample)
+        memory = (self.plan, self.effects, self.arrays["modes"], self.arrays["stamp"], shard.phi, t)
+        came = tuple(received._replace(indices=self.plan.position[received.indices]))
+        advance_own_row(c.component, c.backward, c.alpha, *own, *memory, came, delta)
+        return delta
+
+    def z(self, t: int) -> Array:
+        out = np.empty((1, self.z0.size))
+        rows_from_modes(self.plan, self.arrays["modes"], self.arrays["stamp"], t, out, self.n)
+        return out[0]
+
+
+REPLICAS: dict[str, type[Replay] | type[Lazy]] = {"dense": Replay, "lazy": Lazy}
+
+
+class SparseNode:
+    """A node: its shard, its replica of the network, what it knows of others' samples, and its mail.
+
+    In every round, ``outbox`` is a frame for each neighbour; then each neighbour's frame is given to
+    ``receive``; then ``step`` makes the iteration, or ``settle`` ends a set-up round.
+    """
+
+    def __init__(self, n: int, common: Common, shard: Shard, replica: Replica, carry: Array) -> None:
+        self.n, self.common, self.shard, self.replica = n, common, shard, replica
+        self.round = 0
+        self.caches = [SampleCache(common.cache_bytes) for _ in common.bounds.sizes]
+        self.heard: set[int] = set()
+        self.received: dict[int, Entry] = {}
+        self.mail: dict[int, bytes] = {}  # by source: what came in the last round, and the node's own entry
+        self.carry = carry
+        if common.routing.setup:
+            self.mail[n] = encode_dense(n, carry[n])
+        else:
+            replica.start(carry)
+
+    @property
+    def t(self) -> int:
+        """Iterations made; negative during set-up."""
+        return self.round - self.common.routing.setup
+
+    @property
+    def z(self) -> Array:
+        return self.replica.z(self.t)
+
+    def outbox(self) -> dict[int, bytes]:
+        """This round's frame for each neighbour; one without entries says that the node is alive."""
+        frames = {}
+        for m in self.common.topology.neighbors[self.n].tolist():
+            entries = [self.mail[j] for j in self.common.routing.due(self.n, m, self.round)]
+            frames[m] = pack(Header(self.common.session, self.n, m, self.round), entries)
+        return frames
+
+    def receive(self, neighbour: int, frame: bytes) -> tuple[int, int]:
+        """Take in a neighbour's frame; the float64 values in it and the bytes of its entries that are none."""
+        if neighbour in self.heard or neighbour not in self.common.topology.neighbors[self.n]:
+            raise WireError(f"node {self.n} has no frame due from node {neighbour} in round {self.round}.")
+        header = Header(self.common.session, neighbour, self.n, self.round)
+        due = self.common.routing.due(neighbour, self.n, self.round)
+        entries = unpack(frame, header, due, self.common.bounds)
+        for entry in entries:
+            if (entry.dense is not None) != (self.t < 0):
+                kind = "delta" if entry.dense is None else "dense row"
+                raise WireError(f"node {neighbour} sent a {kind} of source {entry.source} in round {self.round}.")
+            self.received[entry.source] = entry
+        self.heard.add(neighbour)
+        doubles = sum(map(_doubles, entries))
+        return doubles, sum(len(entry.raw) for entry in entries) - 8 * doubles
+
+    def settle(self) -> None:
+        """End a set-up round; after the last one the carries of all nodes are known."""
+        for entry in self._close_round().values():
+            self.carry[entry.source] = entry.dense
+        if self.t == 0:
+            self.replica.start(self.carry)
+            self.carry = np.empty((0, 0))  # as large as all iterates, and not needed any more
+
+    def step(self, sample: int) -> None:
+        """One iteration with the node's own ``sample``, all of the round's frames being here."""
+        t, entries = self.t, self._close_round()
+        delta = self.replica.advance(self.shard, t, sample, self._deltas(entries))
+        self.mail[self.n] = self._entry(sample, delta)
+
+    def _close_round(self) -> dict[int, Entry]:
+        """What came; it goes into the mail for the next round."""
+        if silent := sorted(set(self.common.topology.neighbors[self.n].tolist()) - self.heard):
+            raise WireError(f"node {self.n} has no frame from node {silent[0]} in round {self.round}.")
+        entries, self.received, self.heard = self.received, {}, set()
+        self.mail = {source: entry.raw for source, entry in entries.items()}
+        self.round += 1
+        return entries
+
+    def _deltas(self, entries: dict[int, Entry]) -> Received:
+        distance = self.common.topology.distances[self.n]
+        sources = sorted(entries, key=lambda j: (-distance[j], j))
+        deltas = [self._delta(entries[j]) for j in sources]
+        indptr = np.cumsum([0, *(values.size for _, values in deltas)])
+        indices = np.concatenate([np.empty(0, np.int64), *(indices for indices, _ in deltas)])
+        return Received(
+            np.array(sources, np.int64), indptr, indices, np.concatenate([np.empty(0), *(v for _, v in deltas)])
+        )
+
+    def _delta(self, entry: Entry) -> tuple[Indices, Array]:
+        """The product A_i' coef as indices and values."""
+        if entry.sample < 0:
+            assert entry.block is not None
+            return entry.block.indices, entry.block.values
+        cache = self.caches[entry.source]
+        if entry.block is not None:
+            cache.add(entry.sample, entry.block)
+        block = cache.get(entry.sample) if entry.block is None else entry.block
+        return block.indices, _products(block, entry.coefficients)
+
+    def _entry(self, sample: int, delta: Array) -> bytes:
+        """The node's own delta, coded: in short where the others have the sample in their caches."""
+        indptr, indices, data = self.shard.A
+        k, cache = delta.size, self.caches[self.n]
+        ends = indptr[sample * k : (sample + 1) * k + 1]
+        block = Block(np.diff(ends), indices[ends[0] : ends[-1]], data[ends[0] : ends[-1]])
+        if cached_bytes(block.indices.size, k) > cache.limit:
+            return encode_vector(self.n, block._replace(values=_products(block, delta)))
+        if sample in cache:
+            return encode_again(self.n, sample, delta)
+        cache.add(sample, block)
+        return encode_first(self.n, sample, block, delta)
+
+    def rehearse(self) -> None:
+        """Compile what an iteration needs, on copies of what it changes."""
+        twin = copy(self)
+        twin.replica, twin.shard = copy(self.replica), self.shard._replace(phi=self.shard.phi.copy())
+        twin.replica.arrays = {name: array.copy() for name, array in self.replica.arrays.items()}
+        twin.caches = [SampleCache(0) for _ in self.caches]
+        entry = twin._entry(0, twin.replica.advance(twin.shard, twin.t, 0, twin._deltas({})))
+        header = Header(0, self.n, self.n, 0)
+        twin._deltas({e.source: e for e in unpack(pack(header, [entry]), header, [self.n], self.common.bounds)})
+
+    # Checkpoints: between two iterations, when nothing is half received ------------------------
+
+    def to_arrays(self) -> Arrays:
+        known = [list(cache.items()) for cache in self.caches]
+        blocks = [block for cached in known for _, block in cached]
+        mail = sorted(self.mail.items())
+        return {
+            **self.replica.arrays,
+            "phi": self.shard.phi,
+            "mail.sources": np.array([source for source, _ in mail], np.int64),
+            "mail.sizes": np.array([len(raw) for _, raw in mail], np.int64),
+            "mail.bytes": np.frombuffer(b"".join(raw for _, raw in mail), np.uint8),
+            "cache.counts": np.array([len(cached) for cached in known]),
+            "cache.samples": np.array([sample for cached in known for sample, _ in cached], np.int64),
+            "cache.lengths": np.array([b.lengths for b in blocks], np.int64).reshape(-1, self.common.bounds.k),
+            "cache.indices": np.concatenate([np.empty(0, np.int64), *(b.indices for b in blocks)]),
+            "cache.values": np.concatenate([np.empty(0), *(b.values for b in blocks)]),
+        }
+
+    def restore(self, arrays: Arrays, t: int) -> None:
+        """Go back to what ``to_arrays`` gave after iteration t."""
+        for name, now in self.to_arrays().items():
+            kept = arrays.get(name)
+            ragged = name.startswith(("mail.", "cache.")) and kept is not None and kept.ndim == now.ndim
+            if kept is None or kept.dtype != now.dtype or not (ragged or kept.shape == now.shape):
+                raise CheckpointError(
+                    f"the checkpoint's state does not fit this run: node {self.n}'s {name!r} differs."
+                )
+        for name, now in (self.replica.arrays | {"phi": self.shard.phi}).items():
+            now[:] = arrays[name]
+        self.round = self.common.routing.setup + t
+        try:
+            self.mail = self._kept_mail(arrays)
+            self._refill_caches(arrays)
+            self.outbox()  # has it all that is due next?
+        except (IndexError, KeyError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint's mail or caches of node {self.n} are damaged ({error}).") from error
+
+    def _kept_mail(self, arrays: Arrays) -> dict[int, bytes]:
+        ends = np.cumsum(arrays["mail.sizes"])[:-1]
+        parts = np.split(arrays["mail.bytes"], ends) if ends.size or arrays["mail.sizes"].size else []
+        return {int(j): part.tobytes() for j, part in zip(arrays["mail.sources"], parts, strict=True)}
+
+    def _refill_caches(self, arrays: Arrays) -> None:
+        counts, lengths, indices = (arrays[f"cache.{name}"] for name in ("counts", "lengths", "indices"))
+        sizes = lengths.sum(axis=1)
+        if (lengths < 0).any() or ((indices < 0) | (indices >= self.common.bounds.dim)).any():
+            raise ValueError("a length or an index is out of bounds")
+        if not (sizes.sum() == indices.size == arrays["cache.values"].size and counts.sum() == sizes.size):
+            raise ValueError("its parts do not fit together")
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        owners = np.repeat(np.arange(counts.size), counts)
+        self.caches = [SampleCache(self.common.cache_bytes) for _ in self.common.bounds.sizes]
+        for e, (owner, sample) in enumerate(zip(owners, arrays["cache.samples"], strict=True)):
+            part = slice(ends[e], ends[e + 1])
+            self.caches[owner].add(int(sample), Block(lengths[e], indices[part], arrays["cache.values"][part]))
+
+
+def _doubles(entry: Entry) -> int:
+    block, dense = entry.block, entry.dense
+    return entry.coefficients.size + (0 if block is None else block.values.size) + (0 if dense is None else dense.size)
+
+
+def _products(block: Block, coefficients: Array) -> Array:
+    return np.repeat(coefficients, block.lengths) * block.values
+
+
+@dataclass
+class NodesState:
+    """The nodes that this process owns, each an object of its own."""
+
+    nodes: list[SparseNode]
+    t: int = 0
+
+    @property
+    def Z(self) -> Array:
+        return np.stack([node.z for node in self.nodes])
+
+    def to_arrays(self) -> Arrays:
+        arrays = {f"{node.n}.{name}": array for node in self.nodes for name, array in node.to_arrays().items()}
+        return arrays | {"t": np.asarray(self.t)}
+
+    def from_arrays(self, arrays: Arrays) -> NodesState:
+        if "t" not in arrays or arrays["t"].shape != () or arrays["t"].dtype.kind != "i":
+            raise CheckpointError("the checkpoint's state does not fit this run: field 't' differs.")
+        self.t = int(arrays["t"])
+        for node in self.nodes:
+            prefix = f"{node.n}."
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            node.restore(own, self.t)
+        return self
+
+
+def shards(problem: Problem, nodes: range, norms: Array, phi: Array) -> list[Shard]:
+    """What each of the nodes holds, and nothing of the others."""
+    indptr, indices, data = problem.csr
+    out = []
+    for n in nodes:
+        own = slice(problem.start[n], problem.start[n + 1])
+        ends = indptr[own.start * problem.k : own.stop * problem.k + 1]
+        part = slice(ends[0], ends[-1])
+        A = (ends - ends[0], indices[part].astype(np.int64), data[part])
+        out.append(Shard(A, problem.y[own], norms[own], phi[own].copy(), problem.weight[own]))
+    return out
+
+
+def hold_round(net: MessageNetwork, nodes: list[SparseNode]) -> None:
+    """One round of messages; the network counts rounds and bytes, their receivers what is in them."""
+    inboxes = net.exchange([node.outbox() for node in nodes])
+    doubles, index_bytes = np.zeros((2, len(nodes)))
+    for n, (node, inbox) in enumerate(zip(nodes, inboxes, strict=True)):
+        for neighbour, frame in inbox.items():
+            received = node.receive(neighbour, frame)
+            doubles[n], index_bytes[n] = doubles[n] + received[0], index_bytes[n] + received[1]
+    net.count(0, doubles, index_bytes, 0)
+
+
+def advance_nodes(s: NodesState, net: MessageNetwork, samples: Indices) -> NodesState:
+    """One round and one iteration for each row of ``samples``, a column for each owned node."""
+    if not len(samples):
+        s.nodes[0].rehearse()
+    for row in samples.tolist():
+        hold_round(net, s.nodes)
+        for node, sample in zip(s.nodes, row, strict=True):
+            node.step(sample)
+        s.t += 1
+    return s

@@ -1,0 +1,124 @@
+"""What the messages of the sparse protocol cost, from the samples alone: nothing is coded or sent.
+
+An entry's size depends on its sample and on whether the sample is in the source's cache, and every node
+receives the entries of source j in order, distance(n, j) rounds late. So it is enough to keep, for each
+source, its cache and what its entries have cost in all, as of the last ``diameter`` iterations.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dsba.network.wire import HEADER_BYTES, again_sizes, cached_bytes, encode_dense, first_sizes, vector_sizes
+from dsba.topology import Topology
+
+Integers = npt.NDArray[np.int64]
+
+VECTOR, FIRST, AGAIN = range(3)
+UNLIMITED = np.iinfo(np.int64).max
+
+
+class Counts(NamedTuple):
+    """What moved: rounds, and per node float64 values, bytes of indices and all bytes received."""
+
+    rounds: int
+    doubles: Integers
+    index_bytes: Integers
+    bytes: Integers
+
+
+class Traffic:
+    """A counter for the blocks of all samples (CSR, k rows each; node n has those from ``start[n]`` on).
+
+    ``limit`` bounds each source's cache in bytes; None is no bound, 0 the protocol without a cache. What the
+    counter remembers is one array of integers, ``memory()`` at the start.
+    """
+
+    def __init__(
+        self, topology: Topology, start: Integers, indptr: Integers, indices: Any, k: int, limit: int | None
+    ) -> None:
+        self.topology, self.start = topology, start
+        self.limit = UNLIMITED if limit is None else limit
+        sizes = np.diff(start)
+        source = np.repeat(np.arange(sizes.size), sizes)
+        sample = np.arange(source.size) - start[source]
+        nonzeros = np.diff(indptr[::k])
+        self.room = cached_bytes(nonzeros, k)
+        entries = (
+            (nonzeros, vector_sizes(source, indptr, indices, k)),
+            (nonzeros + k, first_sizes(source, sample, indptr, indices, k)),
+            (np.full_like(nonzeros, k), again_sizes(source, sample, k)),
+        )
+        self.costs = np.array([np.stack([doubles, size.index, size.total], axis=1) for doubles, size in entries])
+        self.span = topology.diameter + 1
+
+    def memory(self) -> Integers:
+        """Nothing sent, nothing cached."""
+        n_nodes, n_samples = self.start.size - 1, self.room.size
+        return np.zeros(3 * n_nodes * (self.span + 1) + (2 * n_samples if self.limit else 0), np.int64)
+
+    def _parts(self, memory: Integers) -> tuple[Integers, Integers, Integers, Integers]:
+        """Views: sums sent (iteration, node, cost), fifo (node; head, count, bytes), its queue, what is known."""
+        n_nodes = self.start.size - 1
+        ring = 3 * n_nodes * self.span
+        sent, fifo, rest = np.split(memory, [ring, ring + 3 * n_nodes])
+        queue, known = np.split(rest, 2)
+        return sent.reshape(self.span, n_nodes, 3), fifo.reshape(n_nodes, 3), queue, known
+
+    def advance(self, memory: Integers, t: int, samples: Integers) -> Counts:
+        """Count the rounds of the iterations t, t + 1, ... with these samples (one row each)."""
+        before = self._received(memory, t)
+        _send(samples, t, self.start, self.costs, self.room, self.limit, *self._parts(memory))
+        doubles, index_bytes, total = (self._received(memory, t + len(samples)) - before).T
+        return self._with_headers(len(samples), doubles, index_bytes, total)
+
+    def flood(self, width: int) -> Counts:
+        """A row of ``width`` numbers from every node to every other, as before the first iteration."""
+        n_nodes = self.start.size - 1
+        heads = np.array([len(encode_dense(j, np.empty(0))) for j in range(n_nodes)])
+        doubles, index_bytes = np.full(n_nodes, width * (n_nodes - 1)), heads.sum() - heads
+        return self._with_headers(self.topology.diameter, doubles, index_bytes, index_bytes + 8 * doubles)
+
+    def _received(self, memory: Integers, t: int) -> Integers:
+        """Per node, what it has received of the others' entries after t iterations (node, cost)."""
+        age = self.topology.distances
+        made = t - age  # iterations of which node n (row) knows source j's (column) entries
+        sent = self._parts(memory)[0][made % self.span, np.arange(len(age))]
+        return np.where(((age > 0) & (made > 0))[..., None], sent, 0).sum(axis=1)
+
+    def _with_headers(self, rounds: int, doubles: Integers, index_bytes: Integers, entries: Integers) -> Counts:
+        return Counts(rounds, doubles, index_bytes, entries + rounds * HEADER_BYTES * self.topology.degrees)
+
+
+@njit(cache=True)
+def _send(
+    samples: Any, t0: int, start: Any, costs: Any, room: Any, limit: int, sent: Any, fifo: Any, queue: Any, known: Any
+) -> None:
+    """One entry per node and row of ``samples``: sent[t + 1] <- sent[t] + its cost."""
+    span = sent.shape[0]
+    for t in range(samples.shape[0]):
+        for n in range(samples.shape[1]):
+            i = start[n] + samples[t, n]
+            kind = VECTOR
+            if room[i] <= limit:
+                kind = AGAIN if known[i] else FIRST
+            if kind == FIRST:
+                _remember(i, room, limit, fifo[n], queue[start[n] : start[n + 1]], known)
+            sent[(t0 + t + 1) % span, n] = sent[(t0 + t) % span, n] + costs[kind, i]
+
+
+@njit(cache=True)
+def _remember(i: int, room: Any, limit: int, fifo: Any, queue: Any, known: Any) -> None:
+    """Sample i enters one source's cache (``wire.SampleCache``), and the oldest leave until it fits."""
+    head, count, used = fifo
+    while used > limit - room[i]:
+        oldest = queue[head]
+        head, count = (head + 1) % queue.size, count - 1
+        known[oldest], used = 0, used - room[oldest]
+    queue[(head + count) % queue.size] = i
+    known[i] = 1
+    fifo[0], fifo[1], fifo[2] = head, count + 1, used + room[i]

@@ -1,0 +1,432 @@
+"""The wire format of DSBA-s, version 1: one frame per neighbour and round, all numbers little-endian.
+
+A frame is a header of 24 bytes and its entries, one after the other, in increasing order of their source::
+
+    magic u8 | version u8 | sender u16 | receiver u16 | count u16 | session u32 | round u32 | payload bytes u32 | CRC-32
+
+The checksum covers everything but itself. It guards against accidents, not against a forger, so whatever
+passes it is still read with suspicion: every length and index is checked before it is used.
+
+An entry is the delta of one source, A_i' c with a block A_i of k sparse rows, in one of four kinds::
+
+    again    kind u8 | source | sample |                           k coefficients
+    vector   kind u8 | source |          k lengths | indices | values                  the paper's DSBA-s
+    first    kind u8 | source | sample | k lengths | indices | values | k coefficients
+    dense    kind u8 | source |                                p values                  the starting table's mean
+
+Whole numbers are varints (7 bits a byte, the low ones first, in as few bytes as will do); a row's indices are
+its first one and then the gaps between neighbours less one; reals are float64. k and p are known to both ends.
+NaN and infinities pass, bit by bit: a run that diverges is the engine's business.
+
+Every node receives the deltas of a source once and in order, so which of its samples are known (``SampleCache``)
+follows from the source's own sequence: the source codes an entry once, all others relay its bytes unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from dsba.errors import InputError
+
+Reals = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Count = TypeVar("Count", int, Integers)
+
+MAGIC, VERSION = 0xDB, 1
+HEADER = struct.Struct("<BBHHHIIII")
+HEADER_BYTES = HEADER.size
+CRC_BYTES = 4  # the header's last
+MAX_NODES = MAX_ENTRIES = 65535
+
+AGAIN, VECTOR, DENSE = 1, 2, 4  # bits: a sample with its coefficients, a block, a dense row
+FIRST = AGAIN | VECTOR
+KINDS = (AGAIN, VECTOR, FIRST, DENSE)
+
+TRUNCATED, OVERLONG = -1, -2
+REASONS = {
+    TRUNCATED: "it ends in the middle of an entry",
+    OVERLONG: "a whole number takes more bytes than it may",
+}
+IDENTITY = ("is of session", "was sent by node", "is meant for node", "is of round")  # Header's fields, in words
+
+
+class WireError(InputError):
+    """A frame is corrupt, foreign or not the one that is due, or something cannot be put into one."""
+
+
+class Block(NamedTuple):
+    """A sample's k sparse rows, one after the other; indices increase strictly within a row."""
+
+    lengths: Integers  # (k,)
+    indices: Integers  # (nnz,)
+    values: Reals  # (nnz,)
+
+
+class Entry(NamedTuple):
+    """The delta of one source, as received."""
+
+    source: int
+    sample: int  # -1 for a vector or dense entry
+    coefficients: Reals  # (k,), empty for a vector or dense entry
+    block: Block | None  # None for an "again" or dense entry
+    dense: Reals | None  # (p,), of a dense entry only
+    raw: bytes  # the entry's bytes, to relay unchanged
+
+
+class Header(NamedTuple):
+    """What a frame says of itself, and what its receiver expects of it."""
+
+    session: int  # a number of the run, u32
+    sender: int
+    receiver: int
+    round: int  # u32
+
+
+class Bounds(NamedTuple):
+    """What both ends know of the problem."""
+
+    n_nodes: int
+    dim: int
+    k: int
+    sizes: tuple[int, ...]  # samples per node
+
+
+class EntrySizes(NamedTuple):
+    """Bytes on the wire of the entries of all samples."""
+
+    total: Integers
+    index: Integers  # type: ignore[assignment]  # of these, the ones that are no float64
+
+
+# Varints
+
+
+@njit(cache=True)
+def _varint_size(value: int) -> int:
+    size = 1
+    while value >= 128:
+        value >>= 7
+        size += 1
+    return size
+
+
+@njit(cache=True)
+def _varint_sizes(values: Any) -> Any:
+    out = np.empty(values.size, np.int64)
+    for i in range(values.size):
+        out[i] = _varint_size(values[i])
+    return out
+
+
+@njit(cache=True)
+def _put_varints(values: Any) -> Any:
+    """The bytes of values >= 0."""
+    out, at = np.empty(9 * values.size, np.uint8), 0
+    for value in values:
+        while value >= 128:
+            out[at] = (value & 127) | 128
+            value >>= 7
+            at += 1
+        out[at] = value
+        at += 1
+    return out[:at]
+
+
+@njit(cache=True)
+def _take_varints(buffer: Any, at: int, out: Any) -> int:
+    """Fill ``out`` with the numbers that start at ``at``; the place after them, or a negative reason."""
+    for i in range(out.size):
+        value, shift, byte = np.int64(0), 0, np.int64(128)
+        while byte >= 128:
+            if at >= buffer.size:
+                return TRUNCATED
+            if shift == 63:  # nine bytes hold 63 bits, more than any bound
+                return OVERLONG
+            byte = np.int64(buffer[at])
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+        if byte == 0 and shift > 7:  # one number, one code
+            return OVERLONG
+        out[i] = value
+    return at
+
+
+@njit(cache=True)
+def _indices_from_gaps(lengths: Any, gaps: Any, dim: int) -> bool:
+    """Turn the gaps of all rows into indices, in place; False if one is not below ``dim``."""
+    end = 0
+    for length in lengths:
+        lowest = 0  # that the next index may be
+        for e in range(end, end + length):
+            if gaps[e] >= dim - lowest:
+                return False
+            gaps[e] += lowest
+            lowest = gaps[e] + 1
+        end += length
+    return True
+
+
+def _gaps(block: Block) -> Integers:
+    """A row's first index, then the gaps less one; negative where indices are or do not increase."""
+    lengths, indices, values = block
+    if (lengths < 0).any() or not lengths.sum() == indices.size == values.size:
+        raise WireError(f"a block of rows {lengths.tolist()} long has {indices.size} indices and {values.size} values.")
+    gaps = indices.astype(np.int64)
+    gaps[1:] -= gaps[:-1] + 1
+    starts = (np.cumsum(lengths) - lengths)[lengths > 0]
+    gaps[starts] = indices[starts]
+    return gaps
+
+
+# Entries, as their source codes them
+
+
+def encode_vector(source: int, block: Block) -> bytes:
+    """The paper's DSBA-s: the values of ``block`` are the products already."""
+    return _encode(VECTOR, source, (), block, ())
+
+
+def encode_first(source: int, sample: int, block: Block, coefficients: Reals) -> bytes:
+    """A sample that is not in the cache: its block and k coefficients."""
+    if len(coefficients) != block.lengths.size:
+        raise WireError(f"a block of {block.lengths.size} rows has {len(coefficients)} coefficients.")
+    return _encode(FIRST, source, (sample,), block, coefficients)
+
+
+def encode_again(source: int, sample: int, coefficients: Reals) -> bytes:
+    """A sample that is in the cache: k coefficients."""
+    return _encode(AGAIN, source, (sample,), None, coefficients)
+
+
+def encode_dense(source: int, values: Reals) -> bytes:
+    """A dense row."""
+    return _encode(DENSE, source, (), None, values)
+
+
+def _encode(kind: int, source: int, sample: tuple[int, ...], block: Block | None, reals: npt.ArrayLike) -> bytes:
+    if not 0 <= source < MAX_NODES:
+        raise WireError(f"the source must be a node below {MAX_NODES}, not {source}.")
+    parts: list[npt.ArrayLike] = [(source, *sample)]
+    values = b""
+    if block is not None:
+        parts += [block.lengths, _gaps(block)]
+        values = np.asarray(block.values, "<f8").tobytes()
+    numbers = np.concatenate(parts, dtype=np.int64)
+    if (numbers < 0).any():
+        raise WireError(f"source {source} has a negative sample number, or indices that do not increase from 0 on.")
+    return bytes([kind]) + _put_varints(numbers).tobytes() + values + np.asarray(reals, "<f8").tobytes()
+
+
+# Frames
+
+
+def pack(header: Header, entries: Sequence[bytes]) -> bytes:
+    """One frame of coded entries, which are in increasing order of their source."""
+    payload = b"".join(entries)
+    session, sender, receiver, round_ = header
+    if len(entries) > MAX_ENTRIES or max(sender, receiver) >= MAX_NODES:
+        raise WireError(f"a frame is of at most {MAX_ENTRIES} entries and nodes, got {len(entries)} with {header}.")
+    try:
+        fields = (MAGIC, VERSION, sender, receiver, len(entries), session, round_, len(payload))
+        start = HEADER.pack(*fields, 0)[:-CRC_BYTES]
+    except struct.error as error:
+        raise WireError(f"a frame of {len(payload)} bytes cannot be sent with {header} ({error}).") from error
+    return start + _checksum(start, payload).to_bytes(CRC_BYTES, "little") + payload
+
+
+def _checksum(start: bytes | memoryview, payload: bytes | memoryview) -> int:
+    return zlib.crc32(payload, zlib.crc32(start))
+
+
+def unpack(frame: bytes | memoryview, expected: Header, sources: Sequence[int], bounds: Bounds) -> list[Entry]:
+    """The entries of a frame that is whole, the one ``expected``, and of exactly the ``sources`` due, in order.
+
+    Anything else is a WireError. Whether a kind of entry fits the moment, and an "again" the cache, is for
+    the caller to judge.
+    """
+    reader = _Reader(bytes(frame), expected, bounds)
+    count = reader.header()
+    if count != len(sources):
+        reader.refuse(f"it holds {count} entries where {len(sources)} are due")
+    entries = [reader.entry(source) for source in sources]
+    if reader.left:
+        reader.refuse(f"{reader.left} bytes follow its last entry")
+    return entries
+
+
+class _Reader:
+    """A place in a frame, and what may come there."""
+
+    def __init__(self, frame: bytes, expected: Header, bounds: Bounds) -> None:
+        self.frame, self.expected, self.bounds = frame, expected, bounds
+        self.buffer = np.frombuffer(frame, np.uint8)
+        self.at = HEADER_BYTES
+
+    @property
+    def left(self) -> int:
+        return len(self.frame) - self.at
+
+    def refuse(self, reason: str) -> NoReturn:
+        due = self.expected
+        raise WireError(f"refused the frame from node {due.sender} in round {due.round}: {reason}.")
+
+    def header(self) -> int:
+        """The number of entries, once the header is found to be in order."""
+        if len(self.frame) < HEADER_BYTES:
+            self.refuse(f"it has {len(self.frame)} bytes, and a header alone has {HEADER_BYTES}")
+        magic, version, sender, receiver, count, session, round_, length, crc = HEADER.unpack_from(self.frame)
+        if magic != MAGIC:
+            self.refuse("it does not begin like a frame of dsba")
+        if version != VERSION:
+            self.refuse(f"it is of version {version} of the format, and this program reads version {VERSION}")
+        if length != self.left:
+            self.refuse(f"it has {self.left} bytes after its header, which announces {length}")
+        view = memoryview(self.frame)
+        if crc != _checksum(view[: HEADER_BYTES - CRC_BYTES], view[HEADER_BYTES:]):
+            self.refuse("its checksum is wrong, it was damaged on the way")
+        for what, got, due in zip(IDENTITY, (session, sender, receiver, round_), self.expected, strict=True):
+            if got != due:
+                self.refuse(f"it {what} {got}, not {due}")
+        return count
+
+    def entry(self, due: int) -> Entry:
+        """The next entry, which must be of source ``due``."""
+        begin, k = self.at, self.bounds.k
+        if not self.left:
+            self.refuse(REASONS[TRUNCATED])
+        kind = self.frame[self.at]
+        self.at += 1
+        if kind not in KINDS:
+            self.refuse(f"it has an entry of the unknown kind {kind}")
+        source, *numbers = self.numbers(1 + bool(kind & AGAIN) + k * bool(kind & VECTOR)).tolist()
+        if source >= self.bounds.n_nodes:
+            self.refuse(f"it has an entry of source {source}, and there are {self.bounds.n_nodes} nodes")
+        if source != due:
+            self.refuse(f"it has an entry of source {source} where source {due} is due")
+        sample = numbers.pop(0) if kind & AGAIN else -1
+        if sample >= self.bounds.sizes[source]:
+            self.refuse(f"it names sample {sample} of source {source}, which has {self.bounds.sizes[source]}")
+        block = self.block(numbers) if kind & VECTOR else None
+        coefficients = self.reals(k if kind & AGAIN else 0)
+        dense = self.reals(self.bounds.dim) if kind & DENSE else None
+        return Entry(source, sample, coefficients, block, dense, self.frame[begin : self.at])
+
+    def numbers(self, count: int) -> Integers:
+        out = np.empty(count, np.int64)
+        at = _take_varints(self.buffer, self.at, out)
+        if at < 0:
+            self.refuse(REASONS[at])
+        self.at = at
+        return out
+
+    def reals(self, count: int) -> Reals:
+        begin, end = self.at, self.at + 8 * count
+        if end > len(self.frame):
+            self.refuse(REASONS[TRUNCATED])
+        self.at = end
+        return self.buffer[begin:end].copy().view("<f8").astype(np.float64, copy=False)
+
+    def block(self, lengths: list[int]) -> Block:
+        dim, nnz = self.bounds.dim, sum(lengths)
+        if max(lengths) > dim:
+            self.refuse(f"it has a row of {max(lengths)} indices below {dim}")
+        if 9 * nnz > self.left:  # before room is made for them: an index has at least one byte, its value eight
+            self.refuse(REASONS[TRUNCATED])
+        rows, indices = np.array(lengths, np.int64), self.numbers(nnz)
+        if not _indices_from_gaps(rows, indices, dim):
+            self.refuse(f"it has an index that is not below {dim}")
+        return Block(rows, indices, self.reals(nnz))
+
+
+# What both ends remember
+
+
+def cached_bytes(nnz: Count, k: int) -> Count:
+    """What a block of k rows counts in the cache."""
+    return 16 * nnz + 8 * k
+
+
+class SampleCache:
+    """The known samples of one source, first in, first out; the same at both ends, as both add the same ones.
+
+    ``limit`` is in bytes: None keeps everything, 0 nothing. A sample that is in is not added again.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        if limit is not None and limit < 0:
+            raise InputError(f"the cache's limit must be a number of bytes >= 0 or None, got {limit}.")
+        self.limit = math.inf if limit is None else limit
+        self.bytes = 0
+        self._blocks: OrderedDict[int, Block] = OrderedDict()
+
+    def __contains__(self, sample: int) -> bool:
+        return sample in self._blocks
+
+    def get(self, sample: int) -> Block:
+        if sample not in self._blocks:
+            raise WireError(f"sample {sample} came without its block, which is not known here (or no more).")
+        return self._blocks[sample]
+
+    def items(self) -> Iterable[tuple[int, Block]]:
+        """What is known, oldest first."""
+        return self._blocks.items()
+
+    def add(self, sample: int, block: Block) -> None:
+        """Keep a block, and drop the oldest ones until it fits; one that never fits is not kept."""
+        if sample in self._blocks:
+            raise WireError(f"sample {sample} came with its block, which is known here.")
+        size = _cached_size(block)
+        if size > self.limit:
+            return
+        while self.bytes + size > self.limit:
+            _, oldest = self._blocks.popitem(last=False)
+            self.bytes -= _cached_size(oldest)
+        self._blocks[sample] = block
+        self.bytes += size
+
+
+def _cached_size(block: Block) -> int:
+    return cached_bytes(block.indices.size, block.lengths.size)
+
+
+# Sizes of entries that nobody codes, for a simulator
+
+
+@njit(cache=True)
+def _block_index_bytes(indptr: Any, indices: Any, k: int) -> Any:
+    """The bytes of lengths and indices of all samples' blocks."""
+    out = np.zeros((indptr.size - 1) // k, np.int64)
+    for row in range(indptr.size - 1):
+        size, lowest = _varint_size(indptr[row + 1] - indptr[row]), 0
+        for e in range(indptr[row], indptr[row + 1]):
+            size += _varint_size(indices[e] - lowest)
+            lowest = indices[e] + 1
+        out[row // k] += size
+    return out
+
+
+def vector_sizes(source: Integers, indptr: Integers, indices: Integers, k: int) -> EntrySizes:
+    """Of ``encode_vector`` for all Q samples: blocks in CSR with k rows each, ``source`` their nodes."""
+    index = 1 + _varint_sizes(source) + _block_index_bytes(indptr, indices, k)
+    return EntrySizes(index + 8 * np.diff(indptr[::k]), index)
+
+
+def first_sizes(source: Integers, sample: Integers, indptr: Integers, indices: Integers, k: int) -> EntrySizes:
+    """Of ``encode_first``; ``sample`` are the samples' numbers within their nodes."""
+    vector, size = vector_sizes(source, indptr, indices, k), _varint_sizes(sample)
+    return EntrySizes(vector.total + size + 8 * k, vector.index + size)
+
+
+def again_sizes(source: Integers, sample: Integers, k: int) -> EntrySizes:
+    """Of ``encode_again``."""
+    index = 1 + _varint_sizes(source) + _varint_sizes(sample)
+    return EntrySizes(index + 8 * k, index)

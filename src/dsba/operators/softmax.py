@@ -1,0 +1,153 @@
+"""Softmax (multinomial logistic) loss: one score per class (k = C)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+from dsba.operators.base import MAX_NEWTON, Array, Operator
+
+
+@dataclass(frozen=True)
+class Softmax(Operator):
+    """log sum_c exp(u_c) - u_y, y in {0, ..., C-1}; g(u) = p - e_y with p = softmax(u).
+
+    A block has C rows, x in the columns of each class, so all its rows have the same norm. The
+    problem fills in the number of classes.
+    """
+
+    classes: float = math.nan
+    labels: ClassVar[str] = "multiclass"
+
+    @property
+    def k(self) -> int:  # type: ignore[override]
+        return int(self.classes)
+
+    @property
+    def copies(self) -> int:  # type: ignore[override]
+        return int(self.classes)
+
+    def fitted(self, y: Array, weight: Array) -> Softmax:
+        return replace(self, classes=float(y.max()) + 1.0)
+
+    def loss(self, u: Any, y: float) -> float:
+        largest, total = u[0], 0.0
+        for c in range(1, len(u)):
+            largest = max(largest, u[c])
+        for c in range(len(u)):
+            total += math.exp(u[c] - largest)
+        return largest + math.log(total) - u[int(y)]
+
+    def forward(self, u: Any, y: float, out: Any) -> None:
+        """p_y - 1 as minus the sum of the others: near the solution p_y is 1 but for rounding."""
+        largest, total, others = u[0], 0.0, 0.0
+        for c in range(1, len(u)):
+            largest = max(largest, u[c])
+        for c in range(len(u)):
+            out[c] = math.exp(u[c] - largest)
+            total += out[c]
+        for c in range(len(u)):
+            out[c] /= total
+            if c != int(y):
+                others += out[c]
+        out[int(y)] = -others
+
+    def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
+        """Newton's iteration on u + t (p - e_y) = b in R^k (t times s from here on), from a safe start.
+
+        J = I + t (diag(p) - p p') is inverted in O(k): with D = 1 + t p and F the excess,
+        J^-1 F = F/D + (t p/D) (sum p F/D) / (sum p/D).
+        """
+        t = t * s[0]
+        label = int(y)
+        if t == 0.0:
+            for c in range(len(b)):
+                out[c] = b[c]
+            return
+        near_solution(b, t, label, out)
+        p = np.empty(len(b))
+        last = math.inf
+        for _ in range(MAX_NEWTON):
+            self.forward(out, y, p)
+            along, weight = 0.0, 0.0
+            for c in range(len(b)):
+                share = p[c] + (1.0 if c == label else 0.0)
+                along += share * (out[c] - b[c] + t * p[c]) / (1.0 + t * share)
+                weight += share / (1.0 + t * share)
+            step, size = 0.0, 0.0
+            for c in range(len(b)):
+                share = p[c] + (1.0 if c == label else 0.0)
+                change = (out[c] - b[c] + t * p[c] + t * share * along / weight) / (1.0 + t * share)
+                out[c] -= change
+                step, size = max(step, abs(change)), max(size, abs(out[c]))
+            if step <= 1e-15 * size or step >= last:  # no longer shrinking: what is left is rounding
+                break
+            last = step
+
+    def blocks(self, X: sp.csr_array, y: Array) -> sp.csr_array:
+        """Row c of a block: x in the columns j C + c, so that the classes' weights of a feature are neighbours."""
+        C, rows = self.k, X.shape[0]
+        counts = np.repeat(np.diff(X.indptr), C)
+        indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        where = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - np.repeat(X.indptr[:-1], C), counts)
+        kind = X.indices.dtype if X.shape[1] * C < 2**31 else np.int64
+        indices = X.indices[where].astype(kind) * C + np.repeat(np.tile(np.arange(C, dtype=kind), rows), counts)
+        return sp.csr_array((X.data[where], indices, indptr), shape=(rows * C, X.shape[1] * C))
+
+    def planning_slopes(self, y: Array) -> Array:
+        return np.full(y.shape, 0.5)  # the largest eigenvalue of diag(p) - p p'
+
+    def lipschitz_constants(self, s: Array, y: Array) -> Array:
+        return 0.5 * s.max(axis=1)
+
+    def curvature(self, U: Array, V: Array, y: Array) -> Array:
+        """The Jacobians of g at U times V: p (v - p'v), sample by sample."""
+        p = np.exp(U - U.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        return p * (V - np.sum(p * V, axis=1, keepdims=True))
+
+
+@njit(cache=True)
+def wright_omega(x: float) -> float:
+    """w > 0 with w + log w = x: Newton for l = log w in l + exp(l) = x, which is convex."""
+    if x < -50.0:
+        return math.exp(x) if x > -745.0 else 0.0
+    l = math.log(x) if x > 2.0 else 0.5 * x - 0.5 if x > -1.0 else x
+    for _ in range(MAX_NEWTON):
+        e = math.exp(l)
+        step = (l + e - x) / (1.0 + e)
+        l -= step
+        if abs(step) <= 1e-15 * max(1.0, abs(l)):
+            break
+    return math.exp(l)
+
+
+@njit(cache=True)
+def near_solution(b: Any, t: float, label: int, out: Any) -> None:
+    """out <- u with u + t (softmax(u) - e_y) = b up to the rounding of b + t e_y, by one unknown: m = log sum exp(u).
+
+    With v = b + t e_y the equations are u_c + t exp(u_c - m) = v_c, so t p_c = omega(v_c - m + log t),
+    and m makes the p_c sum to 1. That sum falls with m and is convex, so Newton from the left,
+    m = max v - t, never overshoots.
+    """
+    top = b[label] + t
+    for c in range(len(b)):
+        top = max(top, b[c])
+    m, log_t = top - t, math.log(t)
+    for _ in range(MAX_NEWTON):
+        total, slope = 0.0, 0.0
+        for c in range(len(b)):
+            v = b[c] + t if c == label else b[c]
+            w = wright_omega(v - m + log_t)
+            out[c] = v - w
+            total += w / t
+            slope += w / t / (1.0 + w)
+        step = (total - 1.0) / slope
+        m += step
+        if not step > 1e-12 * max(1.0, abs(m)):
+            break
