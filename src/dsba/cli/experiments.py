@@ -200,15 +200,17 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def _print_winners(results: Results) -> None:
+    winners = results.winners()
+    keys = ["data", "problem", *(key for key in ("network", "split") if len({w[key] for w in winners}) > 1)]
     rows = []
-    for w in results.winners():
-        case = [w["data"], w["problem"]]
+    for w in winners:
+        case = [w[key] for key in keys]
         if w["tolerance"] is None:
             rows.append([*case, f"{w['metric']} {w['final']:.0e}", f"{w['nearest']} is nearest", "", ""])
         else:
             costs = [w["passes"], w["doubles_max"], w["seconds"]]
             rows.append([*case, f"{w['metric']} {w['tolerance']:.0e}", *costs])
-    _table("Winners", ["data", "problem", "to reach", "passes", "DOUBLEs", "seconds"], rows)
+    _table("Winners", [*keys, "to reach", "passes", "DOUBLEs", "seconds"], rows)
 
 
 def _print_tuning(results: Results) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from dsba.experiments.plan import Job
 from dsba.experiments.spec import Experiment
+from dsba.progress import Bar
 
 
-class Display:
+class Display(Bar):
     """A progress display on a terminal; plain lines elsewhere; nothing where it is not wanted."""
 
     def __init__(self, wanted: bool, experiment: Experiment, jobs: int) -> None:
-        self.bar: Any = None
         self.tasks: dict[str, Any] = {}
         if wanted:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -22,17 +21,6 @@ class Display:
             self.bar = Progress(*columns, TextColumn("{task.fields[figures]}", style="dim"))
             self.all = self.bar.add_task(experiment.title, total=jobs, figures="")
             self.limit = experiment.stop.max_passes
-
-    def __enter__(self) -> Self:
-        if self.bar is not None:
-            self.bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
 
     def begin(self, done: int) -> None:
         """So many jobs were finished earlier."""

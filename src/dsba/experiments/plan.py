@@ -82,7 +82,7 @@ class Tuning:
 
     @property
     def title(self) -> str:
-        return f"step size of {self.method.title}: {self.case.pooled.title}"
+        return f"step size of {self.method.same_iterates().title}: {self.case.pooled.title}"
 
     @property
     def passes(self) -> float:

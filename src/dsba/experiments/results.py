@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -212,28 +213,35 @@ class Results:
         return [method.title for method in self.plan.experiment.method]
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        """Per problem, network and split: a row of panels per metric and axis, a column per data set."""
+        """Per problem, network and split: a row of panels per metric and axis, a column per data set.
+
+        With a single data set, its panels against the other axes stand side by side.
+        """
         groups: dict[tuple[str, str, str], list[Case]] = {}
         for case in self.cases:
             groups.setdefault((case.pooled.problem.title, case.network.title, case.split), []).append(case)
         for (problem, network, split), cases in groups.items():
-            rows = [
-                [self.panel(case, x, metric) for case in cases if metric in self._columns(case)]
-                for metric, x in self._rows(cases[0])
-            ]
-            name = cases[0].pooled.problem.operator if len(groups) == len(self.plan.experiment.problem) else ""
-            yield (
-                name or slug(f"{problem} {network} {split}"),
-                draw_panels([row for row in rows if row], self.labels, f"{problem}; {network}; split {split}"),
-            )
+            operator = cases[0].pooled.problem.operator
+            name = operator if len(groups) == len(self.plan.experiment.problem) else f"{problem} {network} {split}"
+            title = f"{problem}; {network}; split {split}"
+            yield slug(name), draw_panels(self._grid(cases), self.labels, title)
 
-    def _rows(self, case: Case) -> Iterator[tuple[str, str]]:
-        wanted = self.plan.experiment.metrics
-        metrics = wanted or (("gap",) if self.metric(case) == "gap" else ("auc", "test_auc", "distance"))
-        for metric in metrics:
-            for x in self.plan.experiment.axes:
-                if wanted or x == "passes" or metric in ("gap", "distance"):
-                    yield metric, x
+    def _grid(self, cases: list[Case]) -> list[list[Panel]]:
+        rows = []
+        for metric, axes in self._wanted(cases[0]).items():
+            shown = [case for case in cases if metric in self._columns(case)]
+            grid = [[self.panel(case, x, metric) for case in shown] for x in axes]
+            rows += grid if len(cases) > 1 else [list(chain.from_iterable(grid))]
+        return [row for row in rows if row]
+
+    def _wanted(self, case: Case) -> dict[str, tuple[str, ...]]:
+        """The metrics to draw, each with its axes; a test set's AUC against the first of them only."""
+        experiment = self.plan.experiment
+        if experiment.metrics:
+            return dict.fromkeys(experiment.metrics, experiment.axes)
+        if self.metric(case) == "gap":
+            return {"gap": experiment.axes}
+        return {"auc": experiment.axes, "test_auc": experiment.axes[:1], "distance": experiment.axes}
 
     def _columns(self, case: Case) -> set[str]:
         return set.intersection(*(set(curve.mid) for curve in self.curves(case).values()))

@@ -125,7 +125,7 @@ def _draw(axes: Any, panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None
         axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(5))
     if panel.x not in ("passes", "nominal_passes"):
-        axes.xaxis.set_major_formatter(EngFormatter(sep="\N{THIN SPACE}"))
+        axes.xaxis.set_major_formatter(EngFormatter("s" if panel.x == "seconds" else "", sep="\N{THIN SPACE}"))
     for label, position in panel.marks.items():
         axes.axvline(position, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label=label)
     for label, level in panel.levels.items():
@@ -151,7 +151,11 @@ def _draw_curve(axes: Any, panel: Panel, label: str, curve: Curve, look: dict[st
 def _shown(history: History, metric: str) -> Any:
     """Values for the axis: errors no smaller than rounding; what diverged ends where it left."""
     values = history[metric]
-    return values if metric in LINEAR else np.where(np.isfinite(values), np.maximum(values, FLOOR), np.nan)
+    if metric in LINEAR:
+        return values
+    if metric == "consensus":  # all nodes start at one point, and zero has no place on a logarithmic axis
+        values = np.where(values == 0.0, np.nan, values)
+    return np.where(np.isfinite(values), np.maximum(values, FLOOR), np.nan)
 
 
 def _range_after_start(panel: Panel) -> tuple[float, float]:

@@ -82,7 +82,8 @@
 
   function shown(values) {
     if (LINEAR.includes(chosen.y)) return values;
-    return values.map((v) => (v === null ? null : Math.max(v, FLOOR)));
+    const missing = (v) => v === null || (v === 0 && chosen.y === "consensus"); // all nodes start at one point
+    return values.map((v) => (missing(v) ? null : Math.max(v, FLOOR)));
   }
 
   function traces(it) {
