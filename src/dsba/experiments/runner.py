@@ -124,7 +124,11 @@ def _perform_all(todo: list[Job], folder: Folder, workers: int, display: Display
 
 
 def _alone(job: Job, folder: Folder, display: Display, on_record: Report | None) -> None:
-    """One job in this process; Ctrl-C ends it with its checkpoint written."""
+    """One job in this process; Ctrl-C ends it with its checkpoint written.
+
+    Sums of several BLAS threads round otherwise than those of one, which every worker has.
+    """
+    from threadpoolctl import threadpool_limits
 
     def watch(record: dict[str, float]) -> None:
         display.record(job.id, record)
@@ -132,7 +136,8 @@ def _alone(job: Job, folder: Folder, display: Display, on_record: Report | None)
             on_record(job.id, record)
 
     try:
-        jobs.perform(job, folder, watch)
+        with threadpool_limits(1):
+            jobs.perform(job, folder, watch)
     except jobs.Interrupted:
         raise KeyboardInterrupt from None
 
