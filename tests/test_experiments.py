@@ -105,6 +105,23 @@ def test_identifiers_depend_on_what_is_computed_only():
     assert {t.id for t in one.tunings} == {t.id for t in longer.tunings}  # the search has its own budget
 
 
+def test_every_combination_has_its_own_identifier():
+    changes = {
+        "seeds": [0, 1],
+        "splits": ["random", "label"],
+        "data": [{"name": "breast-cancer"}, {"name": "synthetic-text"}],
+        "problem": [{"operator": "ridge", "lam": 0.01}, {"operator": "ridge", "lam": 0.1}, {"operator": "ridge"}],
+        "network": [{"graph": "ring", "n_nodes": 4}, {"graph": "ring", "n_nodes": 5}, {"seed": 0}, {"seed": 1}],
+        "method": [{"algorithm": "dsba"}, {"algorithm": "dsba", "table": "full", "label": "full"}],
+    }
+    made = plan.make(spec(**changes))
+    cases = 2 * 2 * 3 * 4
+    assert len({run.id for run in made.runs}) == len(made.runs) == cases * 2 * 2
+    assert len({case.id for case in made.cases}) == cases
+    assert len(made.tunings) == cases * 2
+    assert len(made.jobs) == 2 * 3 + cases * 2 + cases * 2 * 2
+
+
 def test_communication_shares_one_search():
     methods = [{"algorithm": "dsba"}, {"algorithm": "dsba", "communication": "sparse"}]
     made = plan.make(spec(method=methods))
@@ -157,7 +174,8 @@ def test_the_test_set_beside_the_data_is_used(tmp_path, monkeypatch):
     wider = np.hstack([X, np.ones((80, 2))])  # columns the training set has not
     write_libsvm(tmp_path / "set", X[:50], y[:50])
     write_libsvm(tmp_path / "set.t", wider[50:], y[50:])
-    changes = {"data": [{"name": "set"}], "problem": [{"operator": "auc", "lam": 0.01}], "stop": {"max_passes": 40}}
+    changes = {"data": [{"name": "set"}], "problem": [{"operator": "auc", "lam": 0.01}]}
+    changes["method"] = [{"algorithm": "dsba", "step_size": "auto"}]
     results = run(spec(**changes), tmp_path / "out", workers=1)
     case = results.cases[0]
     assert results.facts(case)["test_set"] == "set.t"
@@ -245,6 +263,13 @@ def test_the_folder_is_complete_and_reports_are_rebuilt_from_it(small):
     assert json.loads(before["environment.json"])["versions"]["dsba"] == dsba.__version__
     with pytest.raises(InputError, match="no results folder"):
         Results.load(root / "runs")
+
+
+def test_problems_of_one_kind_have_figures_of_their_own(tmp_path):
+    problems = [{"operator": "ridge", "lam": 0.01}, {"operator": "ridge", "lam": 0.1}]
+    changes = {"problem": problems, "stop": {"max_passes": 2}, "method": SMALL["method"][1:]}
+    results = run(spec(**changes), tmp_path, workers=1)
+    assert len({name for name, _ in results.figures()}) == 2
 
 
 def test_several_seeds_give_a_median_and_a_band(tmp_path):
@@ -433,6 +458,8 @@ COMMANDS = {
     "no file": (["compare"], "--example"),
     "unknown method": (["tune", "--method", "dsbo"], "unknown method 'dsbo'"),
     "missing data": (["reproduce", "--data", "no-such-set"], "no file 'no-such-set'"),
+    "data to fetch": (["reproduce", "--data", "sector.scale"], "`dsba data fetch sector.scale` gets it"),
+    "unknown problem": (["reproduce", "--problem", "rigde"], "unknown operator 'rigde'; did you mean 'ridge'?"),
     "unwritable folder": (["reproduce", "--out", "bad.toml/results"], "cannot write bad.toml/results"),
     "no results": (["report", "."], "is no results folder"),
 }

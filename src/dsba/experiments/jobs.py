@@ -63,11 +63,17 @@ def _last_file(job: Job, folder: Folder) -> Path:
 # Data --------------------------------------------------------------------------------------------
 
 
-def locate(data: Data) -> Path | None:
-    """The file of a data set, or an error that says where it was looked for; None for embedded ones."""
-    if data.test is not None and data.test not in datasets.EMBEDDED:
-        find_file(data.test)
-    return None if data.name in datasets.EMBEDDED else find_file(data.name, embedded=datasets.EMBEDDED)
+def locate(data: Data) -> None:
+    """An error if a data set is not here; it says where it was looked for, and how to get it."""
+    for name in filter(None, (data.name, data.test)):
+        if name in datasets.EMBEDDED:
+            continue
+        try:
+            find_file(name, embedded=datasets.EMBEDDED)
+        except InputError as error:
+            if name not in registry.REGISTRY:
+                raise
+            raise InputError(f"{name} is not here: `dsba data fetch {name}` gets it ({error}).") from error
 
 
 def test_set(data: Data) -> str | None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsba.experiments.spec import Data, Experiment, Method, Network, Problems, Stop, Tune
+from dsba.experiments.spec import Experiment, read
 
 PROBLEMS = ("ridge", "logistic", "auc")
 DATA = ("breast-cancer", "synthetic-text")
-METHODS = (
-    Method(algorithm="dsba"),
-    Method(algorithm="dsba", communication="sparse"),
-    Method(algorithm="dsa"),
-    Method(algorithm="dsa", communication="sparse"),
-    Method(algorithm="extra"),
-    Method(algorithm="ssda"),
-    Method(algorithm="dlm"),
+METHODS: tuple[dict[str, str], ...] = (
+    {"algorithm": "dsba"},
+    {"algorithm": "dsba", "communication": "sparse"},
+    {"algorithm": "dsa"},
+    {"algorithm": "dsa", "communication": "sparse"},
+    {"algorithm": "extra"},
+    {"algorithm": "ssda"},
+    {"algorithm": "dlm"},
 )
 
 
@@ -32,13 +32,15 @@ def paper(
 
     SSDA and DLM minimise, so they are left out for AUC, as in the paper.
     """
-    return Experiment(
-        title="The experiments of Shen et al. (2018)",
-        seeds=tuple(seeds),
-        stop=Stop(max_passes=max_passes, gap_tol=gap_tol),
-        tune=Tune(passes=tune_passes),
-        data=tuple(Data(name=name) for name in data),
-        problem=tuple(Problems(operator=name) for name in problems),
-        network=(Network(graph="random", n_nodes=10, p=0.4, seed=0, mixing="laplacian"),),
-        method=METHODS,
+    return read(
+        {
+            "title": "The experiments of Shen et al. (2018)",
+            "seeds": tuple(seeds),
+            "stop": {"max_passes": max_passes, "gap_tol": gap_tol},
+            "tune": {"passes": tune_passes},
+            "data": [{"name": name} for name in data],
+            "problem": [{"operator": name} for name in problems],
+            "network": [{"graph": "random", "n_nodes": 10, "p": 0.4, "seed": 0, "mixing": "laplacian"}],
+            "method": METHODS,
+        }
     )

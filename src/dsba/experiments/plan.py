@@ -169,7 +169,8 @@ def _method(method: Method) -> dict[str, Any]:
 
 
 def _identifier(words: list[str], content: Any) -> str:
-    """Readable words, and a fingerprint of the content and the version that makes them unique."""
-    text = json.dumps([__version__, content], sort_keys=True)
-    slug = re.sub(r"[^a-z0-9.]+", "-", "-".join(re.sub(r"-[0-9a-f]{8}$", "", word) for word in words).lower())
-    return f"{slug}-{hashlib.blake2b((slug + text).encode(), digest_size=4).hexdigest()}"
+    """Readable words, and a fingerprint of them, the content and the version that makes it unique."""
+    readable = "-".join(re.sub(r"-[0-9a-f]{8}$", "", word) for word in words)  # fingerprints in words: once is enough
+    text = json.dumps([__version__, words, content], sort_keys=True)
+    fingerprint = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    return f"{re.sub(r'[^a-z0-9.]+', '-', readable.lower())}-{fingerprint}"

@@ -222,7 +222,8 @@ class Results:
             groups.setdefault((case.pooled.problem.title, case.network.title, case.split), []).append(case)
         for (problem, network, split), cases in groups.items():
             operator = cases[0].pooled.problem.operator
-            name = operator if len(groups) == len(self.plan.experiment.problem) else f"{problem} {network} {split}"
+            alone = sum(group[0].pooled.problem.operator == operator for group in groups.values()) == 1
+            name = operator if alone else f"{problem} {network} {split}"
             title = f"{problem}; {network}; split {split}"
             yield slug(name), draw_panels(self._grid(cases), self.labels, title)
 
