@@ -12,8 +12,8 @@ export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
 
-demo: .venv/.installed  ## DSBA against DSA on embedded data; figures in demo/
-	$(BIN)/dsba demo --out demo
+demo: .venv/.installed  ## the paper's experiments on embedded data; figures and a page in demo/
+	$(BIN)/dsba reproduce --out demo
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -659,3 +659,12 @@ def test_the_algorithm_object_is_not_changed(ridge):
     assert algorithm == dsba.DSBA()
     assert algorithm.step_size == "auto"
     assert result.algorithm.step_size == result.step_size
+
+
+def test_metrics_of_ones_own_become_columns(tmp_path):
+    problem, topology = make_problem(), dsba.Topology.ring(4)
+    options = {"metrics": {"size": lambda z: float(np.abs(z).max())}, "checkpoint": tmp_path / "run.npz"}
+    dsba.solve(problem, topology, max_passes=3, **options)
+    result = dsba.solve(problem, topology, max_passes=6, **options)
+    assert len(result.history["size"]) == 7
+    assert result.history["size"][-1] == np.abs(result.z).max()

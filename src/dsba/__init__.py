@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from dsba import algorithms, data, operators
@@ -55,6 +56,7 @@ __all__ = [
     "__version__",
     "algorithms",
     "data",
+    "experiments",
     "load_libsvm",
     "operators",
     "optimum",
@@ -63,7 +65,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators, when they are asked for: importing scikit-learn takes longer than all the rest."""
+    """The estimators and the experiments, when they are asked for: their libraries take longer than all the rest."""
+    if name == "experiments":
+        return importlib.import_module("dsba.experiments")
     if name.startswith("Decentralized") and name in __all__:
         from dsba import estimators
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import CheckpointError, InputError, shortened
+from dsba.files import replacing
 
 FORMAT = "dsba-checkpoint-1"
 HEADER = "header"
@@ -25,19 +25,11 @@ Arrays = dict[str, npt.NDArray[Any]]
 def save(path: Path, run: Mapping[str, Any], arrays: Arrays) -> None:
     """Write under a temporary name, then rename: the file at ``path`` is always a whole one."""
     header = json.dumps({"format": FORMAT, "run": run}).encode()
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name + ".", delete=False) as file:
-            temporary = file.name
+        with replacing(path) as file:
             np.savez(file, **{HEADER: np.frombuffer(header, np.uint8)}, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"cannot write the checkpoint {path}: {error.strerror or error}.") from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
 
 
 def require_file(path: Path) -> None:

@@ -8,7 +8,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from os import PathLike
@@ -26,7 +26,7 @@ from dsba.group import Group, require_agreement
 from dsba.network import Network, Simulator
 from dsba.problem import Problem
 from dsba.progress import Progress
-from dsba.recorder import History, Recorder
+from dsba.recorder import History, Metric, Recorder
 from dsba.reference import Optimum, optimum
 from dsba.topology import Topology
 
@@ -123,6 +123,7 @@ def solve(
     checkpoint: str | PathLike[str] | None = None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
+    metrics: Mapping[str, Metric] | None = None,
     network: Network | None = None,
     communication: str | None = None,
     **options: Any,
@@ -141,6 +142,7 @@ def solve(
     record_every : passes between two record points.
     checkpoint : a file; written at record points, and resumed from if it is there.
     callbacks : called with each record; a true return value stops the run.
+    metrics : more columns for the history, each a function of the mean iterate.
     network : how rows or messages move, a ``Simulator`` by default.
     communication : for DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
         deltas to everybody, "cached" the same with every sample's indices and values only once. The
@@ -168,7 +170,7 @@ def solve(
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
-        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star), record_every)
+        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every)
     if path is not None:
         run.attach(path)
     with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:

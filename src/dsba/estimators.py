@@ -161,7 +161,7 @@ class Decentralized(BaseEstimator):
         assert rows.nodes is not None
         owned = [rows.nodes == n for n in np.unique(rows.nodes)]
         shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
-        return Problem(shards, operator, lam, intercept=constant, group=self.network)  # type: ignore[call-arg]
+        return Problem(shards, operator, lam, intercept=constant, group=self.network)
 
     def _constant(self, rows: Rows) -> float:
         """The value of the constant column: large enough to be found quickly, small beside the rows."""

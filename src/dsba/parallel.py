@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-CORES = os.cpu_count() or 1
+CORES = int(os.environ.get("DSBA_THREADS") or os.cpu_count() or 1)  # a pool of processes sets one each
 
 
 def even_cuts(size: int) -> list[int]:

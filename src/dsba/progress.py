@@ -1,4 +1,4 @@
-"""A progress bar for one run."""
+"""Progress on a terminal."""
 
 from __future__ import annotations
 
@@ -6,18 +6,10 @@ from types import TracebackType
 from typing import Any, Self
 
 
-class Progress:
-    """Passes, gap (or residual), DOUBLEs and time left, on a terminal; silent where not wanted."""
+class Bar:
+    """A rich progress display for the length of a block; ``bar`` is None where none is wanted."""
 
-    def __init__(self, wanted: bool, name: str, max_passes: float | None) -> None:
-        self.bar: Any = None
-        if wanted:
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
-
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
-            self.bar = Bar(*columns, TimeRemainingColumn())
-            self.task = self.bar.add_task(name, total=max_passes, figures="starting")
+    bar: Any = None
 
     def __enter__(self) -> Self:
         if self.bar is not None:
@@ -29,6 +21,19 @@ class Progress:
     ) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+class Progress(Bar):
+    """Passes, gap (or residual), DOUBLEs and time left, on a terminal; silent where not wanted."""
+
+    def __init__(self, wanted: bool, name: str, max_passes: float | None) -> None:
+        if wanted:
+            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Display
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+            self.bar = Display(*columns, TimeRemainingColumn())
+            self.task = self.bar.add_task(name, total=max_passes, figures="starting")
 
     def update(self, record: dict[str, float]) -> None:
         if self.bar is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from dsba.errors import InputError
 from dsba.problem import Problem
 
 Array = npt.NDArray[np.float64]
+Metric = Callable[[Array], float]  # of the mean of the iterates
 LARGEST = 1e6  # a relative residual beyond this is called divergence
 
 
@@ -78,10 +79,15 @@ class Recorder:
     residual   ||operator(mean z)|| / ||operator(z0)||
     consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
     auc        area under the ROC curve of the mean model on all data, for the AUC operator
+
+    and whatever ``metrics`` (name -> function of mean z) adds.
     """
 
-    def __init__(self, problem: Problem, z0: Array, reference: Array | None) -> None:
+    def __init__(
+        self, problem: Problem, z0: Array, reference: Array | None, metrics: Mapping[str, Metric] | None = None
+    ) -> None:
         self.problem = problem
+        self.metrics = metrics or {}
         self.z_star = reference
         zero = np.zeros(problem.dim)
         self.initial_residual, at_zero = (float(np.linalg.norm(problem.pooled(z))) for z in (z0, zero))
@@ -109,8 +115,8 @@ class Recorder:
                 record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
         if self.ranks:
             gather = problem.group.gather
-            record["auc"] = _area_under_curve(gather(problem.y), gather(problem.scores(mean)))
-        return record
+            record["auc"] = area_under_curve(gather(problem.y), gather(problem.scores(mean)))
+        return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}
 
     def _spread(self, Z: Array, center: Array) -> float:
         """Root mean square over all nodes of ||z_n - center||, one row at a time to save memory."""
@@ -122,7 +128,7 @@ def _ratio(value: float, scale: float) -> float:
     return value / scale if scale > 0 else value
 
 
-def _area_under_curve(y: Array, scores: Array) -> float:
+def area_under_curve(y: Array, scores: Array) -> float:
     """The share of pairs that are ordered rightly, ties counted half: from the mean ranks of the positives."""
     if not np.isfinite(scores).all():
         return float("nan")

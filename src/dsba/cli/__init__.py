@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from dsba._version import __version__
-from dsba.cli import train
-from dsba.cli.demo import demo
+from dsba.cli import data, experiments, train
 from dsba.errors import InputError, NetworkError
 
 app = typer.Typer(
@@ -38,8 +37,9 @@ def _options(
     pass
 
 
-app.command(epilog="Example:  `dsba demo --out figures`")(demo)
+experiments.register(app)
 train.register(app)
+data.register(app)
 
 
 def main() -> None:

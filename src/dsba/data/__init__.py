@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from dsba.data.dataset import Dataset
+from dsba.data.dataset import Dataset, binarise
 from dsba.data.embedded import EMBEDDED, load_breast_cancer, make_text_like
 from dsba.data.libsvm import find_file, load_libsvm
 
-__all__ = ["EMBEDDED", "Dataset", "load", "load_breast_cancer", "load_libsvm", "make_text_like"]
+__all__ = ["EMBEDDED", "Dataset", "binarise", "load", "load_breast_cancer", "load_libsvm", "make_text_like"]
 
 
 def load(name_or_path: str | os.PathLike[str]) -> Dataset:

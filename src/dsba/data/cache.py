@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from dsba.data.dataset import Dataset, csr
+from dsba.files import replacing
 
 FORMAT_VERSION = 1
 HEAD_BYTES = 1 << 16
@@ -86,10 +86,5 @@ def write(source: Path, stamped: npt.NDArray[np.int64], dataset: Dataset) -> Non
     entry = _entry(source)
     with contextlib.suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=entry.parent, prefix=".part-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                np.savez(stream, stamp=stamped, data=X.data, indices=X.indices, indptr=X.indptr, y=y)
-            os.replace(part, entry)
-        finally:
-            Path(part).unlink(missing_ok=True)
+        with replacing(entry) as stream:
+            np.savez(stream, stamp=stamped, data=X.data, indices=X.indices, indptr=X.indptr, y=y)

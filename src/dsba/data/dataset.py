@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+
+from dsba.errors import InputError
 
 
 class Dataset(NamedTuple):
@@ -14,6 +17,23 @@ class Dataset(NamedTuple):
 
     X: sp.csr_matrix
     y: npt.NDArray[np.float64]
+
+
+def binarise(y: npt.NDArray[np.float64], positive: str | Iterable[float]) -> npt.NDArray[np.float64]:
+    """+1 for the classes in ``positive``, -1 for all others.
+
+    "half" are the first n // 2 of the n classes in increasing order: News20's 1..10 against 11..20,
+    Sector's 52 smaller labels against its 53 larger ones.
+    """
+    classes = np.unique(y)
+    if isinstance(positive, str):
+        chosen = classes[: classes.size // 2]
+    else:
+        chosen = np.array(sorted(set(positive)), dtype=np.float64)
+        if missing := sorted(set(chosen) - set(classes)):
+            shown = ", ".join(f"{c:g}" for c in classes[:8]) + (", ..." if classes.size > 8 else "")
+            raise InputError(f"positive names the class {missing[0]:g}, the data has {shown}.")
+    return np.where(np.isin(y, chosen), 1.0, -1.0)
 
 
 def csr(

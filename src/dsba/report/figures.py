@@ -1,10 +1,10 @@
-"""The two kinds of figure of the paper: progress against passes, and against what was communicated."""
+"""Figures of histories: progress against passes, against what was communicated, against time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -13,78 +13,162 @@ from dsba.recorder import History
 
 AXES = {
     "passes": "effective passes over the data",
+    "nominal_passes": "passes, one per iteration of a full-gradient method",
     "rounds": "communication rounds",
     "doubles_max": "DOUBLEs received at the hottest node",
     "index_bytes_max": "bytes of indices received at the hottest node",
     "bytes_max": "bytes received at the hottest node",
     "seconds": "seconds (evaluation excluded)",
     "gap": "relative gap  (f − f*) / (f(0) − f*)",
-    "distance": "relative distance to the saddle point",
+    "distance": "relative distance to the solution",
     "consensus": "consensus error",
     "residual": "relative residual",
+    "auc": "AUC on the data",
+    "test_auc": "AUC on the test set",
 }
+LINEAR = ("auc", "test_auc")  # metrics on a linear axis, larger is better
 # Okabe and Ito's colours can be told apart with any colour vision; markers and dashes also in print.
-STYLES: Sequence[dict[str, Any]] = (
-    {"color": "#0072B2", "marker": "o", "linestyle": "-"},
-    {"color": "#D55E00", "marker": "s", "linestyle": "--"},
-    {"color": "#009E73", "marker": "^", "linestyle": "-."},
-    {"color": "#CC79A7", "marker": "D", "linestyle": ":"},
-    {"color": "#56B4E9", "marker": "v", "linestyle": "-"},
-    {"color": "#E69F00", "marker": "P", "linestyle": "--"},
-    {"color": "#000000", "marker": "X", "linestyle": "-."},
-)
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "P", "v", "X", "*")
+DASHES: Sequence[Any] = ("-", (0, (5, 2)), (0, (5, 1, 1, 1)), (0, (1, 1)))
 FLOOR = 1e-15  # below this a relative error is rounding
+CEILING = 10.0  # above this a curve has left the picture
+WIDE = 30.0  # curves which end this many times apart need a logarithmic axis
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A method's history; the median of several seeds, with a band from the least to the largest."""
+
+    mid: History
+    low: History | None = None
+    high: History | None = None
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: curves by label, the metric shown, vertical marks by label."""
+    """One set of axes: curves by label, ``metric`` against ``x``, vertical marks and levels by label."""
 
     title: str
+    x: str
     metric: str
-    curves: Mapping[str, History]
+    curves: Mapping[str, Curve]
     marks: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, float] = field(default_factory=dict)
 
 
-def draw_panels(rows: Sequence[Sequence[Panel]], x: str, path: Path, title: str = "") -> Path:
-    """Draw a grid of panels against the history column ``x`` and save it at ``path``."""
+def style(index: int) -> dict[str, Any]:
+    """How the curve of the index-th method looks, in every figure of an experiment."""
+    color, marker = COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)]
+    return {"color": color, "marker": marker, "linestyle": DASHES[index % len(DASHES)]}
+
+
+def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "") -> Any:
+    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of their styles."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    class Picture(Figure):
+        """Shows itself in a notebook, without pyplot's global state."""
+
+        def _repr_png_(self) -> bytes:
+            return rendered(self, "png")
+
     columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(3.7 * columns, 3.1 * len(rows) + 0.6), layout="constrained")
+    figure = Picture(figsize=(max(3.7 * columns, 5.6), 2.9 * len(rows) + 0.9), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(rows), columns, squeeze=False)
-    labels = list(dict.fromkeys(label for row in rows for panel in row for label in panel.curves))
-    styles = {label: STYLES[i % len(STYLES)] for i, label in enumerate(labels)}
+    styles = {label: style(i) for i, label in enumerate(labels)}
     for axes_row, row in zip(grid, rows, strict=True):
-        for axes, panel in zip(axes_row, row, strict=True):
-            _draw(axes, panel, x, styles)
-    for axes in grid[-1]:
-        axes.set_xlabel(AXES[x])
-    handles = {h.get_label(): h for axes in grid.flat for h in axes.get_lines() if not h.get_label().startswith("_")}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False)
+        for axes, panel in zip(axes_row, row, strict=False):
+            _draw(axes, panel, styles)
+        for axes in axes_row[len(row) :]:
+            axes.set_visible(False)
+        axes_row[0].set_ylabel(AXES[row[0].metric], fontsize="small")
+    found = {h.get_label(): h for axes in grid.flat for h in axes.get_lines() if not h.get_label().startswith("_")}
+    handles = dict(sorted(found.items(), key=lambda item: labels.index(item[0]) if item[0] in labels else len(labels)))
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 2 * columns + 2),
+        frameon=False, fontsize="small",
+    )  # fmt: skip
     if title:
         figure.suptitle(title, fontsize="medium")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
-    return path
+    return figure
 
 
-def _draw(axes: Any, panel: Panel, x: str, styles: Mapping[str, dict[str, Any]]) -> None:
-    for label, history in panel.curves.items():
-        values = np.maximum(history[panel.metric], FLOOR)
-        every = max(1, len(values) // 8)
-        axes.plot(history[x], values, label=label, markevery=every, markersize=4, linewidth=1.5, **styles[label])
-    from matplotlib.ticker import EngFormatter
+def rendered(figure: Any, kind: str) -> bytes:
+    """The figure as a "png" or "pdf" file; the same figure gives the same bytes."""
+    stream = BytesIO()
+    metadata = {"CreationDate": None} if kind == "pdf" else None
+    figure.savefig(stream, format=kind, dpi=160, metadata=metadata)
+    return stream.getvalue()
 
-    axes.set_yscale("log")
-    if x != "passes":
+
+def _draw(axes: Any, panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    wide = _is_wide(panel)
+    for label, curve in panel.curves.items():
+        _draw_curve(axes, panel, label, curve, styles[label], wide)
+    if panel.metric in LINEAR:
+        axes.set_ylim(*_range_after_start(panel))
+    else:
+        axes.set_yscale("log")
+        axes.set_ylim(top=min(axes.get_ylim()[1], CEILING))
+        axes.yaxis.set_major_locator(LogLocator(numticks=7))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    if wide:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(numticks=6))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
         axes.set_xlim(left=0)
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    if panel.x not in ("passes", "nominal_passes"):
+        axes.xaxis.set_major_formatter(EngFormatter("s" if panel.x == "seconds" else "", sep="\N{THIN SPACE}"))
     for label, position in panel.marks.items():
-        axes.axvline(position, color="0.45", linewidth=1.0, linestyle=(0, (1, 1)), label=label)
+        axes.axvline(position, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label=label)
+    for label, level in panel.levels.items():
+        axes.axhline(level, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)), label=label)
     axes.set_title(panel.title, fontsize="medium")
-    axes.set_ylabel(AXES[panel.metric], fontsize="small")
+    axes.set_xlabel(AXES[panel.x], fontsize="small")
+    axes.tick_params(labelsize="small")
     axes.grid(True, which="major", color="0.9", linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_curve(axes: Any, panel: Panel, label: str, curve: Curve, look: dict[str, Any], wide: bool) -> None:
+    x, y = curve.mid[panel.x], _shown(curve.mid, panel.metric)
+    if wide:  # zero has no place on a logarithmic axis
+        x = np.where(x > 0, x, np.nan)
+    every = (0, max(1, len(y) // 8))
+    axes.plot(x, y, label=label, markevery=every, markersize=4, linewidth=1.5, **look)
+    if curve.low is not None and curve.high is not None:
+        low, high = _shown(curve.low, panel.metric), _shown(curve.high, panel.metric)
+        axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
+
+
+def _shown(history: History, metric: str) -> Any:
+    """Values for the axis: errors no smaller than rounding; what diverged ends where it left."""
+    values = history[metric]
+    if metric in LINEAR:
+        return values
+    if metric == "consensus":  # all nodes start at one point, and zero has no place on a logarithmic axis
+        values = np.where(values == 0.0, np.nan, values)
+    return np.where(np.isfinite(values), np.maximum(values, FLOOR), np.nan)
+
+
+def _range_after_start(panel: Panel) -> tuple[float, float]:
+    """What the first record adds to the range hides the rest: AUC starts at one half."""
+    values = np.concatenate([curve.mid[panel.metric][1:] for curve in panel.curves.values()])
+    values = np.append(values[np.isfinite(values)], list(panel.levels.values()) or 1.0)
+    margin = max(0.06 * float(np.ptp(values)), 1e-4)
+    return float(values.min()) - margin, float(values.max()) + margin
+
+
+def _is_wide(panel: Panel) -> bool:
+    if panel.x in ("passes", "nominal_passes"):
+        return False
+    ends = [float(np.nanmax(curve.mid[panel.x])) for curve in panel.curves.values()]
+    ends = [end for end in ends if end > 0]
+    return bool(ends) and max(ends) > WIDE * min(ends)

@@ -1,0 +1,222 @@
+"""The commands ``dsba reproduce``, ``compare``, ``tune`` and ``report``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dsba.errors import InputError
+
+if TYPE_CHECKING:
+    from dsba.experiments import Experiment, Results
+
+Out = Annotated[Path, typer.Option(help="The results folder; what is finished there is not repeated.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
+Force = Annotated[bool, typer.Option("--force", help="Start anew, forget what is finished.")]
+Live = Annotated[bool, typer.Option("--live", help="Serve the page on localhost while runs go on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for --live; 0 takes a free one.")]
+DataNames = Annotated[
+    list[str] | None,
+    typer.Option("--data", help="An embedded set, a name in $DSBA_DATA, a fetched one, or a file; repeat for several."),
+]
+ProblemNames = Annotated[list[str] | None, typer.Option("--problem", help="ridge, logistic, auc; repeat for several.")]
+Passes = Annotated[float, typer.Option(help="Passes over the data per run.")]
+GapTol = Annotated[float | None, typer.Option(help="Stop a run at this relative gap.")]
+TunePasses = Annotated[float | None, typer.Option(help="Passes of the last round of the step-size search.")]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seeds; with several, medians and bands are shown.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    example = "Examples:  `dsba reproduce`,  `dsba reproduce --data news20.binary --data a9a --gap-tol 1e-6 --out text`"
+    app.command(epilog=example)(reproduce)
+    app.command(epilog="Examples:  `dsba compare --example > mine.toml`,  `dsba compare mine.toml --live`")(compare)
+    app.command(epilog="Examples:  `dsba tune mine.toml`,  `dsba tune --data breast-cancer --problem ridge`")(tune)
+    app.command(epilog="Example:  `dsba report results`")(report)
+
+
+def reproduce(
+    out: Out = Path("results"),
+    data: DataNames = None,
+    problem: ProblemNames = None,
+    max_passes: Passes = 60,
+    gap_tol: GapTol = None,
+    tune_passes: TunePasses = None,
+    seed: Seeds = None,
+    workers: Workers = None,
+    force: Force = False,
+    live: Live = False,
+    port: Port = 0,
+) -> None:
+    """The paper's numerical experiments: three problems, every method tuned, figures and a page."""
+    experiment = _paper(data, problem, max_passes, gap_tol, tune_passes, seed)
+    _run(experiment, out, workers, force, live, port)
+
+
+def compare(
+    file: Annotated[Path | None, typer.Argument(help="The experiment, a TOML file.")] = None,
+    out: Out = Path("results"),
+    workers: Workers = None,
+    force: Force = False,
+    live: Live = False,
+    port: Port = 0,
+    example: Annotated[
+        bool, typer.Option("--example", help="Print a commented experiment file, and nothing else.")
+    ] = False,
+) -> None:
+    """Any comparison: methods, problems, data, splits, networks and seeds from a file."""
+    if example:
+        from dsba.experiments.example import EXAMPLE
+
+        typer.echo(EXAMPLE, nl=False)
+        return
+    if file is None:
+        raise InputError("compare needs an experiment file; `dsba compare --example` prints one.")
+    _run(file, out, workers, force, live, port)
+
+
+def tune(
+    file: Annotated[Path | None, typer.Argument(help="An experiment; without it, the paper's.")] = None,
+    out: Out = Path("results"),
+    data: DataNames = None,
+    problem: ProblemNames = None,
+    method: Annotated[list[str] | None, typer.Option(help="Only these methods, by their labels.")] = None,
+    max_passes: Passes = 60,
+    tune_passes: TunePasses = None,
+    workers: Workers = None,
+    force: Force = False,
+) -> None:
+    """The step-size search by itself: successive halving over each method's grid, its table saved."""
+    from dsba.experiments import run
+    from dsba.experiments.spec import read
+
+    experiment = read(file) if file else _paper(data, problem, max_passes, None, tune_passes, None)
+    if method:
+        chosen = _chosen_methods(experiment, _split(method))
+        experiment = experiment.model_copy(update={"method": chosen})
+    with _stoppable():
+        results = run(experiment, out, workers=workers, force=force, progress=True, tune_only=True, command=_command())
+    _print_tuning(results)
+    typer.echo(f"Table: {(out / 'tuning.csv').resolve()}")
+
+
+def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
+    """Rebuild figures, tables and page from saved results only."""
+    from dsba.experiments import Results
+
+    results = Results.load(folder)
+    results.report()
+    _print_winners(results)
+    typer.echo(f"Page: {results.page.resolve()}")
+
+
+def _paper(
+    data: Sequence[str] | None,
+    problem: Sequence[str] | None,
+    max_passes: float,
+    gap_tol: float | None,
+    tune_passes: float | None,
+    seed: Sequence[int] | None,
+) -> Experiment:
+    from dsba.experiments.paper import DATA, PROBLEMS, paper
+
+    return paper(
+        _split(data) or DATA,
+        _split(problem) or PROBLEMS,
+        max_passes=max_passes,
+        gap_tol=gap_tol,
+        tune_passes=tune_passes,
+        seeds=seed or (0,),
+    )
+
+
+def _run(experiment: Experiment | Path, out: Path, workers: int | None, force: bool, live: bool, port: int) -> None:
+    from dsba.experiments import run
+    from dsba.experiments.runner import check
+
+    plan = check(experiment)
+    for sentence in plan.left_out:
+        typer.echo(sentence)
+    options: dict[str, Any] = {"workers": workers, "force": force, "progress": True, "command": _command()}
+    with _stoppable():
+        if live:
+            from dsba.report.live import Live as Server
+
+            with Server(out, plan, port) as server:
+                typer.echo(f"Live: {server.address}")
+                results = run(plan.experiment, out, on_record=server.record, **options)
+        else:
+            results = run(plan.experiment, out, **options)
+    _print_winners(results)
+    typer.echo(f"Page: {results.page.resolve()}")
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C: everything is on disk, so say how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("\nStopped. Finished runs are kept; the same command goes on from here.", err=True)
+        raise typer.Exit(130) from None
+
+
+def _command() -> str:
+    return shlex.join(["dsba", *sys.argv[1:]])
+
+
+def _split(values: Sequence[str] | None) -> list[str]:
+    return [part for value in values or () for part in value.split(",") if part]
+
+
+def _chosen_methods(experiment: Experiment, titles: Sequence[str]) -> tuple[Any, ...]:
+    from dsba.errors import unknown_name
+
+    known = {m.title.lower(): m for m in experiment.method}
+    for title in titles:
+        if title.lower() not in known:
+            raise unknown_name("method", title, [m.title for m in experiment.method])
+    return tuple(known[title.lower()] for title in titles)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    console.width = max(console.width, 100)  # a log file is not 80 columns wide
+    console.print(table)
+
+
+def _print_winners(results: Results) -> None:
+    winners = results.winners()
+    keys = ["data", "problem", *(key for key in ("network", "split") if len({w[key] for w in winners}) > 1)]
+    rows = []
+    for w in winners:
+        case = [w[key] for key in keys]
+        if w["tolerance"] is None:
+            rows.append([*case, f"{w['metric']} {w['final']:.0e}", f"{w['nearest']} is nearest", "", ""])
+        else:
+            costs = [w["passes"], w["doubles_max"], w["seconds"]]
+            rows.append([*case, f"{w['metric']} {w['tolerance']:.0e}", *costs])
+    _table("Winners", [*keys, "to reach", "passes", "DOUBLEs", "seconds"], rows)
+
+
+def _print_tuning(results: Results) -> None:
+    rows = [
+        [t["data"], t["problem"], t["method"], t["parameters"], f"{t['factor']:.3g}", f"{t['metric']} {t['value']:.1e}"]
+        for t in results.tuning()
+        if t["chosen"]
+    ]
+    _table("Step sizes", ["data", "problem", "method", "chosen", "times auto", "reached"], rows)

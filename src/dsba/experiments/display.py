@@ -1,0 +1,45 @@
+"""How far the whole plan is: one bar for all jobs, one line for each that is under way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsba.experiments.plan import Job
+from dsba.experiments.spec import Experiment
+from dsba.progress import Bar
+
+
+class Display(Bar):
+    """A progress display on a terminal; plain lines elsewhere; nothing where it is not wanted."""
+
+    def __init__(self, wanted: bool, experiment: Experiment, jobs: int) -> None:
+        self.tasks: dict[str, Any] = {}
+        if wanted:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self.bar = Progress(*columns, TextColumn("{task.fields[figures]}", style="dim"))
+            self.all = self.bar.add_task(experiment.title, total=jobs, figures="")
+            self.limit = experiment.stop.max_passes
+
+    def begin(self, done: int) -> None:
+        """So many jobs were finished earlier."""
+        if self.bar is not None and done:
+            self.bar.update(self.all, advance=done, figures=f"{done} finished earlier")
+
+    def started(self, job: Job) -> None:
+        if self.bar is not None:
+            self.tasks[job.id] = self.bar.add_task(f"  {job.title}", total=None, figures="")
+
+    def record(self, id: str, record: dict[str, float]) -> None:
+        if id in self.tasks:
+            metric = "gap" if "gap" in record else "distance"
+            figures = f"{record['passes']:.0f} of {self.limit:g} passes, {metric} {record[metric]:.0e}"
+            self.bar.update(self.tasks[id], figures=figures)
+
+    def finished(self, job: Job) -> None:
+        if self.bar is not None:
+            self.bar.remove_task(self.tasks.pop(job.id))
+            self.bar.update(self.all, advance=1)
+            if not self.bar.console.is_terminal:
+                self.bar.console.print(f"{job.title}: done")

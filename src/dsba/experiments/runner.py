@@ -1,0 +1,252 @@
+"""All jobs of a plan, several processes at a time: resumable, interruptible, with progress.
+
+A worker has one thread. It ignores Ctrl-C, which is the parent's business: that sets an event, and each
+running job writes its checkpoint and ends. A worker whose parent is gone ends itself.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dsba._version import __version__
+from dsba.errors import InputError
+from dsba.experiments import jobs, plan
+from dsba.experiments.display import Display
+from dsba.experiments.folder import Folder
+from dsba.experiments.plan import Job, Plan, Pooled
+from dsba.experiments.results import Results
+from dsba.experiments.spec import Experiment, read
+
+Report = Callable[[str, dict[str, float]], None]  # (job id, record), for every record of every job
+
+POLL_SECONDS = 0.2
+GRACE_SECONDS = 20.0  # for jobs under way when all shall stop; then their processes are ended
+ONE_THREAD = ("DSBA_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def run(
+    experiment: str | Path | Mapping[str, Any] | Experiment,
+    out: str | PathLike[str] = "results",
+    *,
+    workers: int | None = None,
+    force: bool = False,
+    progress: bool = False,
+    report: bool = True,
+    tune_only: bool = False,
+    command: str = "",
+    on_record: Report | None = None,
+) -> Results:
+    """Do what is not yet done of an experiment, in ``out``, and give its results.
+
+    Parameters
+    ----------
+    experiment : the path of a TOML file, a dictionary of the same form, or an ``Experiment``.
+    out : the results folder; finished runs found there are not repeated, unfinished ones go on.
+    workers : processes, as many as there are cores by default; 1 stays in this process. With more, a
+        script needs the usual ``if __name__ == "__main__":`` around its call.
+    force : start anew.
+    report : write figures, summary and page at the end.
+    tune_only : search step sizes and stop there.
+    """
+    todo = check(experiment)
+    folder = Folder(out)
+    folder.prepare(force)
+    with folder.locked():
+        folder.write_text(folder.root / "experiment.toml", todo.experiment.to_toml())
+        folder.write_json(folder.root / "environment.json", {"command": command, "versions": versions()})
+        wanted = [*_references(todo), *todo.tunings] if tune_only else todo.jobs
+        with Display(progress, todo.experiment, len(wanted)) as display:
+            _perform_all(wanted, folder, workers or os.cpu_count() or 1, display, on_record)
+        folder.drop_checkpoints()
+        results = Results(folder, todo)
+        if tune_only:
+            results.write_tuning()
+        elif report:
+            results.report()
+    return results
+
+
+def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
+    """The plan of an experiment whose data is there and whose methods are known, or an error."""
+    spec = read(experiment)
+    for data in spec.data:
+        jobs.locate(data)
+    todo = plan.make(spec)
+    if not todo.runs:
+        raise InputError(f"nothing to run: {' '.join(todo.left_out)}")
+    return todo
+
+
+def versions() -> dict[str, str]:
+    """What a result depends on besides its configuration."""
+    import numba
+    import numpy
+    import scipy
+
+    modules = {"numpy": numpy, "scipy": scipy, "numba": numba}
+    found = {name: str(module.__version__) for name, module in modules.items()}
+    return {"dsba": __version__, "python": platform.python_version(), **found, "machine": platform.machine()}
+
+
+def _references(todo: Plan) -> list[Job]:
+    return [job for job in todo.jobs if isinstance(job, Pooled)]
+
+
+# The parent --------------------------------------------------------------------------------------
+
+
+def _perform_all(todo: list[Job], folder: Folder, workers: int, display: Display, on_record: Report | None) -> None:
+    done = {job.id for job in todo if jobs.is_done(job, folder)}
+    display.begin(len(done))
+    left = [job for job in todo if job.id not in done]
+    if not left:
+        return
+    if workers == 1 or len(left) == 1:
+        for job in left:
+            display.started(job)
+            _alone(job, folder, display, on_record)
+            display.finished(job)
+        return
+    with _Pool(min(workers, len(left)), folder) as pool:
+        pool.perform(left, done, display, on_record)
+
+
+def _alone(job: Job, folder: Folder, display: Display, on_record: Report | None) -> None:
+    """One job in this process; Ctrl-C ends it with its checkpoint written.
+
+    Sums of several BLAS threads round otherwise than those of one, which every worker has.
+    """
+    from threadpoolctl import threadpool_limits
+
+    def watch(record: dict[str, float]) -> None:
+        display.record(job.id, record)
+        if on_record:
+            on_record(job.id, record)
+
+    try:
+        with threadpool_limits(1):
+            jobs.perform(job, folder, watch)
+    except jobs.Interrupted:
+        raise KeyboardInterrupt from None
+
+
+class _Pool:
+    """Worker processes, and the loop that feeds them."""
+
+    def __init__(self, workers: int, folder: Folder) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.workers, self.folder = workers, folder
+        self.others = set(multiprocessing.active_children())
+        self.stop, self.records = context.Event(), context.Queue()
+        initial = (self.stop, self.records)
+        self.executor = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=initial)
+
+    def __enter__(self) -> _Pool:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        """Running jobs are asked to stop, waited for, and ended if they do not listen."""
+        self.stop.set()
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - self.others:
+            process.join(GRACE_SECONDS)
+            if process.is_alive():
+                process.terminate()
+        self.records.close()
+
+    def perform(self, left: list[Job], done: set[str], display: Display, on_record: Report | None) -> None:
+        waiting, running = list(left), dict[Future[None], Job]()
+        while waiting or running:
+            for job in _ready(waiting, done)[: self.workers - len(running)]:
+                waiting.remove(job)
+                running[self._submit(job)] = job
+                display.started(job)
+            finished, _ = wait(running, POLL_SECONDS, FIRST_COMPLETED)
+            for id, record in self._arrived():
+                display.record(id, record)
+                if on_record:
+                    on_record(id, record)
+            for future in finished:
+                job = running.pop(future)
+                self._check(future, job)
+                done.add(job.id)
+                display.finished(job)
+
+    def _submit(self, job: Job) -> Future[None]:
+        with _environment(ONE_THREAD, "1"):  # a worker starts on a submit, and inherits
+            return self.executor.submit(_work, job, self.folder.root)
+
+    def _check(self, future: Future[None], job: Job) -> None:
+        try:
+            future.result()
+        except BrokenProcessPool:
+            raise InputError(
+                f"a worker process died during {job.title} (out of memory?); what is finished is kept, "
+                "and the same command goes on from there."
+            ) from None
+        except InputError as error:
+            raise InputError(f"{job.title}: {error}") from error
+
+    def _arrived(self) -> Iterator[tuple[str, dict[str, float]]]:
+        with suppress(queue.Empty):
+            while True:
+                yield self.records.get_nowait()
+
+
+def _ready(waiting: Iterable[Job], done: set[str]) -> list[Job]:
+    return [job for job in waiting if done.issuperset(job.needs)]
+
+
+@contextmanager
+def _environment(names: Iterable[str], value: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(before, value))
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = old
+
+
+# A worker ----------------------------------------------------------------------------------------
+
+_stop: Any = None
+_records: Any = None
+
+
+def _begin(stop: Any, records: Any) -> None:
+    global _stop, _records
+    _stop, _records = stop, records
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(job: Job, root: Path) -> None:
+    def watch(record: dict[str, float]) -> bool:
+        _records.put((job.id, record))
+        return bool(_stop.is_set())
+
+    if not _stop.is_set():
+        jobs.perform(job, Folder(root), watch)

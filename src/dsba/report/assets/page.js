@@ -1,0 +1,333 @@
+"use strict";
+(() => {
+  let data = JSON.parse(document.getElementById("data").textContent);
+  const TOLERANCES = [1e-1, 1e-2, 1e-3, 1e-6, 1e-10];
+  const COSTS = ["passes", "rounds", "doubles_max", "bytes_max", "seconds"];
+  const SHORT = {
+    passes: "passes", nominal_passes: "nominal passes", rounds: "rounds", doubles_max: "DOUBLEs", bytes_max: "bytes",
+    index_bytes_max: "index bytes", seconds: "seconds", gap: "gap", distance: "distance", consensus: "consensus",
+    residual: "residual", auc: "AUC", test_auc: "test AUC",
+  };
+  const X = ["passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds"];
+  const Y = ["gap", "distance", "consensus", "residual", "auc", "test_auc"];
+  const LINEAR = ["auc", "test_auc"];
+  const FLOOR = 1e-15;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const chosen = { case: 0, x: "passes", y: null, tolerance: null };
+  const hidden = new Set(); // methods switched off in the legend
+
+  const $ = (id) => document.getElementById(id);
+  const el = (tag, attributes = {}, ...children) => {
+    const node = tag.startsWith("svg:")
+      ? document.createElementNS("http://www.w3.org/2000/svg", tag.slice(4)) : document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    node.append(...children);
+    return node;
+  };
+  const fill = (id, ...children) => $(id).replaceChildren(...children);
+  const color = (look) => (dark.matches && look.color === "#000000" ? "#f2f2f2" : look.color);
+  const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function number(value, digits = 3) {
+    if (value === null || value === undefined) return "–";
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    if (size >= 1e15 || size < 1e-2) return value.toExponential(1);
+    const units = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]];
+    for (const [unit, letter] of units) {
+      if (size >= unit) return (value / (unit === 1e4 ? 1e3 : unit)).toPrecision(digits) + " " + letter;
+    }
+    return String(Number(value.toPrecision(digits)));
+  }
+
+  // Choices ------------------------------------------------------------------------------------
+
+  function group(name, options, current, choose) {
+    const buttons = options.map(([key, label]) => {
+      const button = el("button", { type: "button", "aria-pressed": String(key === current) }, label);
+      button.dataset.key = key;
+      button.addEventListener("click", () => { choose(key); render(); });
+      return button;
+    });
+    return el("div", { class: "group", role: "group", "aria-label": name }, el("span", {}, name), ...buttons);
+  }
+
+  const unique = (values) => [...new Set(values)];
+
+  function renderChoices(it) {
+    const groups = ["problem", "data", "network", "split"].map((key) => {
+      const values = unique(data.cases.map((c) => c[key]));
+      if (values.length < 2 && key !== "problem" && key !== "data") return null;
+      const pick = (value) => {
+        const wanted = { ...it, [key]: value };
+        const agreement = (c) => (c[key] === value ? 10 : 0)
+          + ["problem", "data", "network", "split"].filter((k) => c[k] === wanted[k]).length;
+        const best = data.cases.reduce((a, b) => (agreement(b) > agreement(a) ? b : a));
+        chosen.case = data.cases.indexOf(best);
+        chosen.tolerance = null;
+      };
+      return group(key, values.map((v) => [v, v]), it[key], pick);
+    });
+    fill("pick-case", ...groups.filter(Boolean));
+    const has = (name) => it.curves.some((c) => name in c.mid);
+    const axes = (names) => names.filter(has).map((name) => [name, SHORT[name]]);
+    fill("pick-axes",
+      group("horizontal", axes(X), chosen.x, (key) => { chosen.x = key; }),
+      group("vertical", axes(Y), chosen.y, (key) => { chosen.y = key; }));
+    const reached = TOLERANCES.map((tol) => [tol, tol.toExponential(0)]);
+    fill("pick-tolerance", group(`relative ${it.metric}`, reached, chosen.tolerance, (key) => { chosen.tolerance = key; }));
+  }
+
+  // Curves -------------------------------------------------------------------------------------
+
+  function shown(values) {
+    if (LINEAR.includes(chosen.y)) return values;
+    const missing = (v) => v === null || (v === 0 && chosen.y === "consensus"); // all nodes start at one point
+    return values.map((v) => (missing(v) ? null : Math.max(v, FLOOR)));
+  }
+
+  function traces(it) {
+    const all = [], wide = isWide(it); // zero has no place on a logarithmic axis
+    for (const curve of it.curves) {
+      if (!(chosen.y in curve.mid)) continue;
+      const look = data.styles[curve.method], line = color(look);
+      const x = wide ? curve.mid[chosen.x].map((v) => (v > 0 ? v : null)) : curve.mid[chosen.x];
+      const off = hidden.has(curve.method) ? "legendonly" : true;
+      if (curve.low) {
+        const band = { x, type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false,
+          legendgroup: curve.method, visible: off };
+        all.push({ ...band, y: shown(curve.low[chosen.y]) });
+        all.push({ ...band, y: shown(curve.high[chosen.y]), fill: "tonexty", fillcolor: line + "33" });
+      }
+      all.push({
+        x, y: shown(curve.mid[chosen.y]), type: "scatter", mode: "lines+markers", name: curve.method,
+        legendgroup: curve.method, visible: off,
+        line: { color: line, width: 2, dash: look.dash }, marker: { color: line, symbol: look.symbol, size: 7, maxdisplayed: 10 },
+        hovertemplate: `%{y:.3~g} at %{x:.4~s}`,
+      });
+    }
+    return all;
+  }
+
+  function isWide(it) {
+    if (chosen.x.endsWith("passes")) return false;
+    const ends = it.curves.map((c) => Math.max(...c.mid[chosen.x].filter((v) => v !== null))).filter((v) => v > 0);
+    return ends.length > 0 && Math.max(...ends) > 30 * Math.min(...ends);
+  }
+
+  function layout(it) {
+    const text = ink("--soft"), grid = ink("--line"), wide = isWide(it);
+    const axis = { gridcolor: grid, zeroline: false, linecolor: grid, tickcolor: grid, automargin: true };
+    const marks = [], notes = [];
+    if (chosen.x === "doubles_max") {
+      marks.push({ type: "line", x0: it.ship_all, x1: it.ship_all, yref: "paper", y0: 0, y1: 1,
+        line: { color: text, width: 1.5, dash: "dot" } });
+      notes.push({ x: wide ? Math.log10(it.ship_all) : it.ship_all, y: 1, yref: "paper", xanchor: "left", yanchor: "top",
+        showarrow: false, text: " ship all data once", font: { color: text, size: 12 } });
+    }
+    if (chosen.y in it.levels) {
+      marks.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: it.levels[chosen.y], y1: it.levels[chosen.y],
+        line: { color: text, width: 1.5, dash: "dash" } });
+      notes.push({ xref: "paper", x: 1, y: it.levels[chosen.y], xanchor: "right", yanchor: "bottom", showarrow: false,
+        text: "the optimum's", font: { color: text, size: 12 } });
+    }
+    const narrow = window.innerWidth < 760;
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink("--ink"), size: 13 },
+      margin: { l: narrow ? 50 : 64, r: 12, t: 10, b: 48 }, hovermode: "closest", shapes: marks, annotations: notes,
+      dragmode: "zoom", modebar: { bgcolor: "rgba(0,0,0,0)", color: text, activecolor: ink("--accent") },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemclick: "toggle" },
+      xaxis: { ...axis, title: { text: data.axes[chosen.x], font: { size: 13 } }, type: wide ? "log" : "linear",
+        rangemode: "tozero", exponentformat: "SI", dtick: wide ? 1 : undefined },
+      yaxis: { ...axis, title: narrow ? undefined : { text: data.axes[chosen.y], font: { size: 13 } },
+        type: LINEAR.includes(chosen.y) ? "linear" : "log", exponentformat: "power", nticks: 8, dtick: decades(it) < 2.5 && !LINEAR.includes(chosen.y) ? "D2" : undefined,
+        range: LINEAR.includes(chosen.y) ? aucRange(it) : undefined },
+      uirevision: `${chosen.case} ${chosen.x} ${chosen.y}`, // zoom survives a refresh, not a change of axes
+    };
+  }
+
+  function decades(it) {
+    const values = it.curves.flatMap((c) => c.mid[chosen.y] || []).filter((v) => v > 0);
+    return Math.log10(Math.max(...values) / Math.max(Math.min(...values), FLOOR));
+  }
+
+  function aucRange(it) {
+    const values = it.curves.flatMap((c) => (c.mid[chosen.y] || []).slice(1)).filter((v) => v !== null);
+    const low = Math.min(...values, it.levels[chosen.y] ?? 1), high = Math.max(...values, it.levels[chosen.y] ?? 0);
+    const margin = Math.max(0.06 * (high - low), 1e-4);
+    return [low - margin, high + margin];
+  }
+
+  function renderChart(it) {
+    const config = { responsive: true, displaylogo: false, displayModeBar: window.innerWidth >= 760,
+      modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
+    Plotly.react("chart", traces(it), layout(it), config);
+    const chart = $("chart");
+    chart.removeAllListeners("plotly_legendclick");
+    chart.on("plotly_legendclick", (event) => {
+      const name = event.data[event.curveNumber].name;
+      if (hidden.has(name)) hidden.delete(name); else hidden.add(name);
+      render();
+      return false;
+    });
+    const seeds = data.seeds > 1 ? `Lines are medians of ${data.seeds} seeds, bands go from the least to the largest. ` : "";
+    $("chart-note").textContent = seeds + "Drag to zoom, double-click to zoom out, click a name to hide its curve."
+      + (it.certified ? "" : ` The reference is not certified: its relative residual is ${number(it.residual)}.`);
+  }
+
+  // Tables -------------------------------------------------------------------------------------
+
+  const costOf = (curve, metric, column) => {
+    const k = (curve.mid[metric] || []).findIndex((v) => v !== null && v <= chosen.tolerance);
+    return k < 0 ? null : curve.mid[column][k];
+  };
+  const last = (values) => (values ? values[values.length - 1] : null);
+
+  function table(id, heads, rows) {
+    const head = el("tr", {}, ...heads.map((h) => el("th", h.text ? { class: "text", scope: "col" } : { scope: "col" }, h.name)));
+    const body = rows.map((row) => el("tr", {}, ...row.map((cell, i) => {
+      const td = el("td", { class: [cell.win ? "win" : "", heads[i].text ? "text" : "", cell.wrap ? "wrap" : ""].join(" ") });
+      if (cell.swatch) td.append(el("span", { class: "swatch", style: `background:${cell.swatch}` }));
+      td.append(cell.value);
+      if (cell.title) td.title = cell.title;
+      return td;
+    })));
+    fill(id, el("thead", {}, head), el("tbody", {}, ...body));
+  }
+
+  function renderTable(it) {
+    const finals = [it.metric, "auc", "test_auc"].filter((m) => it.curves.some((c) => m in c.mid));
+    const columns = [
+      ...COSTS.map((cost) => ({ name: SHORT[cost], of: (c) => costOf(c, it.metric, cost), sign: 1 })),
+      ...finals.map((m) => ({ name: `final ${SHORT[m]}`, of: (c) => last(c.mid[m]), sign: LINEAR.includes(m) ? -1 : 1,
+        digits: LINEAR.includes(m) ? 5 : 3 })),
+    ];
+    const best = columns.map((column) => {
+      const values = it.curves.map(column.of).filter((v) => v !== null);
+      return values.length ? Math.min(...values.map((v) => column.sign * v)) * column.sign : null;
+    });
+    const heads = [{ name: "method" }, ...columns, { name: "ended", text: true }];
+    const rows = it.curves.map((curve) => [
+      { value: curve.method, swatch: color(data.styles[curve.method]) },
+      ...columns.map((column, i) => {
+        const value = column.of(curve);
+        return { value: number(value, column.digits), win: value !== null && value === best[i] };
+      }),
+      { value: curve.status, title: curve.message },
+    ]);
+    table("results", heads, rows);
+  }
+
+  function renderTuning(it) {
+    const rows = it.tuning.map((t) => [
+      { value: t.method }, { value: t.parameters }, { value: number(t.factor) + (t.at_edge ? " *" : "") },
+      { value: t.candidates, wrap: true },
+    ]);
+    const heads = [{ name: "method" }, { name: "chosen", text: true }, { name: "times auto" },
+      { name: `tried: factor → ${it.metric}`, text: true }];
+    table("tuning", heads, rows);
+    $("tuning-note").textContent = it.tuning.length
+      ? "Successive halving: the whole grid for a few passes, the better half for twice as many, and so on. "
+        + (it.tuning.some((t) => t.at_edge) ? "* the best is at the edge of the grid." : "")
+      : "No step size was tuned here; the table of results says which ones were used.";
+  }
+
+  // Network and data ---------------------------------------------------------------------------
+
+  function renderNetwork(it) {
+    const net = data.networks[it.network], size = 320, pad = 22, at = ([x, y]) => [pad + x * (size - 2 * pad), pad + y * (size - 2 * pad)];
+    const svg = el("svg:svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `Graph of ${net.nodes} nodes` });
+    for (const [n, m] of net.edges) {
+      const [x1, y1] = at(net.positions[n]), [x2, y2] = at(net.positions[m]);
+      svg.append(el("svg:line", { x1, y1, x2, y2, stroke: ink("--soft"), "stroke-width": 1.3, "stroke-opacity": 0.55 }));
+    }
+    const r = net.nodes > 30 ? 6 : 12;
+    net.positions.forEach((position, n) => {
+      const [cx, cy] = at(position);
+      const rows = it.node_rows ? `: ${it.node_rows[n]} rows` : "";
+      svg.append(el("svg:circle", { cx, cy, r, fill: ink("--accent") }, el("svg:title", {}, `node ${n}${rows}`)));
+      if (r > 8) svg.append(el("svg:text", { class: "node", x: cx, y: cy + 4, "text-anchor": "middle" }, String(n)));
+    });
+    fill("network", svg);
+    $("network-note").textContent = `${it.network}: ${net.edges.length} edges, diameter ${net.diameter}, `
+      + `γ = ${number(net.gamma)}, κ_g = 1/γ = ${number(1 / net.gamma)}.`;
+    renderSpectrum(net);
+  }
+
+  function renderSpectrum(net) {
+    const width = 320, height = 84, at = (value) => 14 + value * (width - 28);
+    const svg = el("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Spectrum, gamma ${number(net.gamma)}` });
+    svg.append(el("svg:line", { x1: at(0), x2: at(1), y1: 56, y2: 56, stroke: ink("--line"), "stroke-width": 1.5 }));
+    for (const tick of [0, 0.25, 0.5, 0.75, 1]) svg.append(el("svg:text", { x: at(tick), y: 74, "text-anchor": "middle" }, String(tick)));
+    for (const value of net.eigenvalues) {
+      svg.append(el("svg:line", { x1: at(value), x2: at(value), y1: 34, y2: 56, stroke: ink("--accent"), "stroke-width": 2 },
+        el("svg:title", {}, number(value, 4))));
+    }
+    const gap = at(1 - net.gamma);
+    svg.append(el("svg:line", { x1: gap, x2: at(1), y1: 24, y2: 24, stroke: ink("--soft"), "stroke-width": 1.3 }));
+    svg.append(el("svg:text", { x: (gap + at(1)) / 2, y: 16, "text-anchor": net.gamma < 0.2 ? "end" : "middle" }, `γ = ${number(net.gamma)}`));
+    fill("spectrum", svg);
+  }
+
+  function renderData(it) {
+    const facts = Object.entries(it.facts);
+    fill("facts", ...facts.flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, typeof value === "number" ? number(value, 4) : String(value))]));
+    if (!it.node_rows) return fill("split");
+    const most = Math.max(...it.node_rows), width = 320, row = Math.max(8, Math.min(18, 260 / it.node_rows.length));
+    const svg = el("svg:svg", { viewBox: `0 0 ${width} ${row * it.node_rows.length + 22}`, role: "img", "aria-label": "Rows at each node" });
+    it.node_rows.forEach((rows, n) => {
+      const full = (rows / most) * (width - 90), positive = (it.node_positives[n] / most) * (width - 90), y = n * row;
+      svg.append(el("svg:text", { x: 16, y: y + row - 4, "text-anchor": "end" }, String(n)));
+      svg.append(el("svg:rect", { x: 24, y: y + 1, width: positive, height: row - 3, fill: ink("--accent") }));
+      svg.append(el("svg:rect", { x: 24 + positive, y: y + 1, width: full - positive, height: row - 3, fill: ink("--accent"), "fill-opacity": 0.3 }));
+      svg.append(el("svg:text", { x: 30 + full, y: y + row - 4 }, number(rows, 4)));
+    });
+    svg.append(el("svg:text", { x: 24, y: row * it.node_rows.length + 15 }, "dark: labels above zero; light: the others"));
+    fill("split", svg);
+  }
+
+  // All ----------------------------------------------------------------------------------------
+
+  function renderAbout() {
+    document.title = data.title;
+    $("title").textContent = data.title;
+    $("lead").textContent = data.lead;
+    fill("command", "Command: ", el("code", {}, data.command || "dsba.experiments.run(...)"));
+    $("versions").textContent = Object.entries(data.versions).map(([k, v]) => `${k} ${v}`).join(" · ");
+    fill("left-out", ...data.left_out.map((sentence) => el("li", {}, sentence)));
+    $("config").textContent = data.config;
+    $("live").hidden = !data.live;
+    $("live").textContent = data.live ? `running: ${data.finished} of ${data.planned} runs finished` : "";
+  }
+
+  function render() {
+    const it = data.cases[Math.min(chosen.case, data.cases.length - 1)];
+    renderAbout();
+    document.querySelector("main").hidden = !it;
+    if (!it) return;
+    const has = (name) => it.curves.some((c) => name in c.mid);
+    if (!chosen.y || !has(chosen.y)) chosen.y = it.metric;
+    if (!has(chosen.x)) chosen.x = "passes";
+    if (chosen.tolerance === null) {
+      chosen.tolerance = [...TOLERANCES].reverse().find((tol) => it.curves.some((c) => c.mid[it.metric].some((v) => v !== null && v <= tol))) ?? 1e-1;
+    }
+    renderChoices(it);
+    renderChart(it);
+    renderTable(it);
+    renderNetwork(it);
+    renderData(it);
+    renderTuning(it);
+  }
+
+  async function poll() {
+    try {
+      const answer = await fetch("report.json", { cache: "no-store", signal: AbortSignal.timeout(5000) });
+      if (answer.ok) { data = await answer.json(); render(); }
+    } catch { $("live").textContent = "the server has gone; what is shown is what was there"; return; }
+    if (data.live) setTimeout(poll, 2000);
+  }
+
+  dark.addEventListener("change", render);
+  render();
+  if (data.live && location.protocol.startsWith("http")) setTimeout(poll, 1000);
+})();

@@ -1,0 +1,78 @@
+"""The page on localhost while runs go on: its curves grow."""
+
+from __future__ import annotations
+
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dsba.errors import InputError
+from dsba.experiments.folder import Folder
+from dsba.experiments.plan import Plan
+from dsba.experiments.results import Results
+from dsba.recorder import History
+from dsba.report.page import as_json, contents, page
+
+
+class Live:
+    """A server for one experiment under way; ``record`` feeds it."""
+
+    def __init__(self, out: Path, plan: Plan, port: int = 0) -> None:
+        self.folder, self.plan = Folder(out), plan
+        self.partial: dict[str, History] = {}
+        self.lock = threading.Lock()
+        live = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 10
+
+            def do_GET(self) -> None:
+                answer = live.answer(self.path.partition("?")[0])
+                self.send_response(HTTPStatus.NOT_FOUND if answer is None else HTTPStatus.OK)
+                kind, body = answer or ("text/plain", b"not here")
+                self.send_header("Content-Type", f"{kind}; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass  # the terminal belongs to the progress display
+
+        try:
+            self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        except OSError as error:
+            raise InputError(f"cannot serve the page on port {port}: {error.strerror or error}.") from error
+        self.server.daemon_threads = True
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    def record(self, id: str, record: dict[str, float]) -> None:
+        """A record of a job under way; those of step-size searches are not shown."""
+        with self.lock:
+            self.partial.setdefault(id, History()).append(record)
+
+    def answer(self, path: str) -> tuple[str, bytes] | None:
+        """Content type and body for a path, or None."""
+        if path not in ("/", "/report.html", "/report.json"):
+            return None
+        with self.lock:
+            partial = {id: History(history.to_dict()) for id, history in self.partial.items()}
+        results = Results(self.folder, self.plan, partial)
+        if path == "/report.json":
+            return "application/json", as_json(contents(results, live=True)).encode()
+        return "text/html", page(results, live=True).encode()

@@ -1,0 +1,20 @@
+"""The example notebook runs from top to bottom, as a newcomer would run it."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import ROOT
+
+
+def test_the_notebook_runs(tmp_path):
+    nbclient = pytest.importorskip("nbclient")
+    import nbformat
+
+    notebook = nbformat.read(ROOT / "examples" / "compare_methods.ipynb", as_version=4)
+    client = nbclient.NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+    )
+    client.execute()
+    printed = "".join(o.get("text", "") for cell in notebook.cells for o in cell.get("outputs", []))
+    assert "in the fewest passes by DSBA sent least:" in printed
+    assert (tmp_path / "notebook-results" / "report.html").exists()
