@@ -95,12 +95,14 @@ def local_operators(problem, Z):
             elif kind == "Logistic":
                 out[n] -= scale * y / (1 + np.exp(y * (x @ z))) * x
             else:
-                u, (a, b, theta) = x @ z[:d], z[d:]
+                u, (a, b, theta), m = x @ z[:d], z[d:], 2 * p * (1 - p)
                 if y > 0:
-                    dw, rest = 2 * (1 - p) * (u - a - 1 - theta), [-2 * (1 - p) * (u - a), 0, 2 * (1 - p) * u]
+                    dw, rest = 2 * (1 - p) * (u - a - 1 - theta), [-2 * (1 - p) * (u - a - 1 - theta), 0]
+                    rest.append(2 * (1 - p) * (u - a))
                 else:
-                    dw, rest = 2 * p * (u - b + 1 + theta), [0, -2 * p * (u - b), -2 * p * u]
-                rest[2] += 2 * p * (1 - p) * theta
+                    dw, rest = 2 * p * (u - b + 1 + theta), [0, -2 * p * (u - b + 1 + theta)]
+                    rest.append(-2 * p * (u - b))
+                rest = np.array(rest) + m * np.array([-(1 + theta), 1 + theta, theta - (b - a)])
                 out[n] += scale * np.concatenate([dw * x, rest])
     return out
 
