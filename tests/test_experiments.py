@@ -208,6 +208,15 @@ def test_the_search_finds_the_best_of_the_grid(small):
     assert [c["chosen"] for c in table["candidates"]].count(True) == 1
 
 
+def test_what_was_chosen_is_what_runs(tmp_path):
+    """DLM tunes two numbers, and its automatic c follows the step size: both must reach the run."""
+    results = run(spec(method=[{"algorithm": "dlm"}]), tmp_path, workers=1)
+    table = results.folder.read_json(results.folder.tuning(results.plan.tunings[0].id))
+    assert all(set(c["parameters"]) == {"step_size", "c"} for c in table["candidates"])
+    ran = results.outcomes[results.runs[0].id]["algorithm"]
+    assert all(f"{name}={value!r}" in ran for name, value in table["parameters"].items())
+
+
 def test_tune_only_writes_the_table_and_makes_no_run(tmp_path):
     results = run(spec(), tmp_path, workers=1, tune_only=True)
     assert results.runs == []
