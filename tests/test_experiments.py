@@ -16,8 +16,10 @@ import tomllib
 import numpy as np
 import pytest
 from conftest import make_data
+from typer.testing import CliRunner
 
 import dsba
+from dsba.cli import app
 from dsba.errors import InputError
 from dsba.experiments import Experiment, Results, jobs, paper, plan, run, runner
 from dsba.experiments.example import EXAMPLE
@@ -208,6 +210,15 @@ def test_the_search_finds_the_best_of_the_grid(small):
     assert [c["chosen"] for c in table["candidates"]].count(True) == 1
 
 
+def test_what_was_chosen_is_what_runs(tmp_path):
+    """DLM tunes two numbers, and its automatic c follows the step size: both must reach the run."""
+    results = run(spec(method=[{"algorithm": "dlm"}]), tmp_path, workers=1)
+    table = results.folder.read_json(results.folder.tuning(results.plan.tunings[0].id))
+    assert all(set(c["parameters"]) == {"step_size", "c"} for c in table["candidates"])
+    ran = results.outcomes[results.runs[0].id]["algorithm"]
+    assert all(f"{name}={value!r}" in ran for name, value in table["parameters"].items())
+
+
 def test_tune_only_writes_the_table_and_makes_no_run(tmp_path):
     results = run(spec(), tmp_path, workers=1, tune_only=True)
     assert results.runs == []
@@ -394,24 +405,18 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
     killed = command(*arguments)  # as by the machine's end: no chance to say goodbye, workers included
     wait_for(lambda: any(out.glob("checkpoints/*.npz")), killed)
     os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate(timeout=60)
+    killed.communicate(timeout=180)
 
     stopped = command(*arguments)
     wait_for(lambda: any(out.glob("runs/*.json")) or any(out.glob("tuning/*.json")), stopped)
     os.kill(stopped.pid, signal.SIGINT)
-    _, errors = stopped.communicate(timeout=60)
+    _, errors = stopped.communicate(timeout=180)
     assert stopped.returncode in (130, 0), errors
     if stopped.returncode == 130:
         assert errors.strip() == "Stopped. Finished runs are kept; the same command goes on from here."
 
-    done = command(*arguments)
-    output, errors = done.communicate(timeout=240)
-    assert done.returncode == 0, errors
-    assert "Winners" in output
-    assert str(out / "report.html") in output
-
+    run(file, out, workers=1)
     straight = run(file, tmp_path / "straight", workers=1)
-    (straight.folder.root / "environment.json").write_bytes((out / "environment.json").read_bytes())
     assert without_seconds(out) == without_seconds(straight.folder.root)
 
 
@@ -469,7 +474,7 @@ COMMANDS = {
 def test_commands_refuse_in_one_sentence(arguments, message, tmp_path):
     (tmp_path / "bad.toml").write_text("seeds = [")
     failed = command(*arguments, cwd=tmp_path)
-    _, errors = failed.communicate(timeout=60)
+    _, errors = failed.communicate(timeout=180)
     assert failed.returncode == 2
     assert message in errors
     assert errors.startswith("Error:")
@@ -478,8 +483,14 @@ def test_commands_refuse_in_one_sentence(arguments, message, tmp_path):
 
 
 def test_the_example_is_printed():
-    shown = command("compare", "--example")
-    assert shown.communicate(timeout=60)[0] == EXAMPLE
+    assert CliRunner().invoke(app, ["compare", "--example"]).output == EXAMPLE
+
+
+def test_commands_end_with_the_winners_and_the_page(small):
+    shown = CliRunner().invoke(app, ["report", str(small.folder.root)])
+    assert shown.exit_code == 0, shown.output
+    assert "Winners" in shown.output
+    assert f"Page: {small.folder.root.resolve() / 'report.html'}" in shown.output.replace("\n", "")
 
 
 def test_an_experiment_object_is_taken_as_it_is():

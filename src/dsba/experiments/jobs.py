@@ -197,45 +197,44 @@ def _binarisation(y: Array, data: Data, operator: str) -> str | None:
 
 @dataclass
 class Candidate:
-    """A variant of the algorithm, and how far it came."""
+    """A variant of the algorithm, and how far it came; not its iterates, which may be large."""
 
     algorithm: Algorithm
     parameters: dict[str, float]
-    result: Result | None = None
+    file: Path
+    status: str = ""
+    passes: float = 0.0
+    value: float = math.inf
 
-    def score(self, metric: str) -> tuple[float, ...]:
+    def score(self) -> tuple[float, ...]:
         """Smaller is better: the passes of those which reached the tolerance, then the metric of the others."""
-        assert self.result is not None
-        if self.result.status == Status.DIVERGED:
+        if self.status == Status.CONVERGED:
+            return (0.0, self.passes)
+        if self.status == Status.DIVERGED:
             return (2.0, self.algorithm.alpha)
-        if self.result.status == Status.CONVERGED:
-            return (0.0, self.result.passes)
-        value = float(self.result.history[metric][-1])
-        return (1.0, value if math.isfinite(value) else math.inf)
+        return (1.0, self.value if math.isfinite(self.value) else math.inf)
 
 
 def _tune(job: Tuning, folder: Folder, watch: Watch) -> None:
     """Successive halving; a candidate that goes on does so from its checkpoint."""
     problem, z_star = build(job.case, job.seed), folder.read_array(folder.optimum(job.case.pooled.id), "z")
     metric = "gap" if problem.has_objective else "distance"
-    method = job.method.same_iterates()
-    base = method.build("auto").resolved(problem, job.case.network.topology)
+    base, topology = job.method.same_iterates().build("auto"), job.case.network.topology
     candidates = [
-        Candidate(variant, _differences(variant, base))
-        for variant in method.build("auto").grid(problem, job.case.network.topology)
+        Candidate(variant, _differences(variant, base), folder.checkpoint(f"{job.id}-{k}"))
+        for k, variant in enumerate(base.grid(problem, topology))
     ]
-    files = {id(c): folder.checkpoint(f"{job.id}-{k}") for k, c in enumerate(candidates)}
     left = candidates
     for passes in budgets(len(candidates), job.passes):
-        for candidate in left:
-            stop = job.stop.model_copy(update={"max_passes": passes, "max_seconds": None, "max_doubles": None})
-            candidate.result = _solve(
-                problem, job.case, candidate.algorithm, stop, job.seed, z_star, files[id(candidate)], watch
-            )
-        left = sorted(left, key=lambda c: c.score(metric))[: math.ceil(len(left) / 2)]
-    folder.write_json(folder.tuning(job.id), _table(job, candidates, left[0], base, metric))
-    for file in files.values():
-        file.unlink(missing_ok=True)
+        stop = job.stop.model_copy(update={"max_passes": passes, "max_seconds": None, "max_doubles": None})
+        for c in left:
+            result = _solve(problem, job.case, c.algorithm, stop, job.seed, z_star, c.file, watch)
+            c.status, c.passes, c.value = str(result.status), result.passes, float(result.history[metric][-1])
+        left = sorted(left, key=Candidate.score)[: math.ceil(len(left) / 2)]
+    automatic = base.resolved(problem, topology).alpha
+    folder.write_json(folder.tuning(job.id), _table(job, candidates, left[0], automatic, metric))
+    for c in candidates:
+        c.file.unlink(missing_ok=True)
 
 
 def budgets(candidates: int, passes: float) -> list[float]:
@@ -246,35 +245,32 @@ def budgets(candidates: int, passes: float) -> list[float]:
 
 def _differences(variant: Algorithm, base: Algorithm) -> dict[str, float]:
     """What a variant of the grid sets: its step size, and other numbers that the method tunes with it."""
-    auto = asdict(base)
-    return {k: v for k, v in asdict(variant).items() if k == "step_size" or v != auto[k]}
+    before = asdict(base)
+    return {key: value for key, value in asdict(variant).items() if value != before[key]}
 
 
-def _table(job: Tuning, candidates: list[Candidate], best: Candidate, base: Algorithm, metric: str) -> dict[str, Any]:
+def _table(job: Tuning, candidates: list[Candidate], best: Candidate, automatic: float, metric: str) -> dict[str, Any]:
     steps = [c.algorithm.alpha for c in candidates]
-    rows = []
-    for candidate in candidates:
-        assert candidate.result is not None
-        rows.append(
-            {
-                "parameters": candidate.parameters,
-                "factor": candidate.algorithm.alpha / base.alpha,
-                "passes": candidate.result.passes,
-                metric: float(candidate.result.history[metric][-1]),
-                "status": str(candidate.result.status),
-                "chosen": candidate is best,
-            }
-        )
     return {
         "id": job.id,
         "method": job.method.same_iterates().title,
         "case": job.case.id,
         "parameters": best.parameters,
         "step_size": best.algorithm.alpha,
-        "factor": best.algorithm.alpha / base.alpha,
+        "factor": best.algorithm.alpha / automatic,
         "at_edge": len(steps) > 1 and best.algorithm.alpha in (min(steps), max(steps)),
         "metric": metric,
-        "candidates": rows,
+        "candidates": [
+            {
+                "parameters": c.parameters,
+                "factor": c.algorithm.alpha / automatic,
+                "passes": c.passes,
+                metric: c.value,
+                "status": c.status,
+                "chosen": c is best,
+            }
+            for c in candidates
+        ],
     }
 
 
