@@ -34,7 +34,7 @@ bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the
 	touch $@
 
 docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
 clean:

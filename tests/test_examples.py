@@ -22,7 +22,7 @@ def test_example_runs(file, tmp_path):
     environment = {**os.environ, "MPLBACKEND": "Agg"}
     run = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", str(file)],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert len(run.stdout.splitlines()) >= 3

@@ -59,8 +59,7 @@ def practical_step(problem: Problem, topology: Topology) -> float:
     c = problem.constants
     L, q = c.L_plan, c.q
     point_saga = math.sqrt((q - 1) ** 2 + 4 * q * L / c.mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
-    longest = problem.component.longest_step / float(problem.group.largest(problem.weight.max(keepdims=True))[0])
-    alpha = min(point_saga, math.sqrt(topology.gamma / (c.mu * c.L_mean)), longest)
+    alpha = min(point_saga, math.sqrt(topology.gamma / (c.mu * c.L_mean)), problem.component.longest_step)
     return alpha if problem.component.cocoercive else 0.5 * alpha
 
 
