@@ -11,7 +11,7 @@ from dsba.kernels.lanes import prefetch
 
 AHEAD = 32  # nonzeros
 NEXT, LINE = 512, 8  # entries of the next row, and in a cache line
-KINK = 1e-6  # no rounding, relative to what is added up
+KINK = 1e-13  # more than rounding, relative to what is added up
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
 
 
