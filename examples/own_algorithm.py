@@ -28,7 +28,7 @@ class GradientTracking(Algorithm):
     name: ClassVar[str] = "gradient-tracking"
 
     def init(self, problem: Any, net: Any, z0: np.ndarray) -> State:
-        Z = np.tile(z0, (problem.n_nodes, 1))
+        Z = np.tile(z0, (len(problem.nodes), 1))
         B = problem.operator(Z)
         return State(Z, B, B)
 

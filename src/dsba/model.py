@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dsba import operators
 from dsba.errors import InputError
 from dsba.kernels.samples import normalize_rows
 
@@ -47,7 +46,7 @@ class Model:
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels for classes, expected counts, numbers; scores to rank by for AUC."""
-        scores, kind = self.scores(X), operators.get(self.facts["operator"]).labels
+        scores, kind = self.scores(X), self.facts["labels"]
         if kind == "multiclass" and self.classes is not None:
             return self.classes[np.argmax(scores, axis=1)]
         if kind == "binary" and self.classes is not None and self.facts["operator"] != "auc":
@@ -76,7 +75,8 @@ class Model:
             raise InputError(f"the model in {folder} is damaged ({error}).") from None
         if not isinstance(facts, dict) or facts.pop("format", None) != FORMAT:
             raise InputError(f"{folder / 'model.json'} is no {FORMAT} file.")
-        if not {"weights", "intercepts", "Z"} <= arrays.keys() or not {"operator", "normalize"} <= facts.keys():
+        needed = {"weights", "intercepts", "Z", "operator", "labels", "normalize"}
+        if not needed <= arrays.keys() | facts.keys():
             raise InputError(f"the model in {folder} is damaged (a part is missing).")
         return cls(arrays["weights"], arrays["intercepts"], arrays["Z"], arrays.get("classes"), facts)
 

@@ -115,6 +115,7 @@ def _model(problem: Problem, settings: Settings, result: Result) -> Model:
     last = result.history.last()
     facts: dict[str, Any] = {
         **asdict(settings),
+        "labels": problem.component.labels,
         "lam": problem.lam,
         "step_size": result.step_size,
         "status": str(result.status),

@@ -20,6 +20,7 @@ from dsba.algorithms.saga import SAGA
 from dsba.algorithms.solam import SOLAM
 from dsba.algorithms.ssda import SSDA
 from dsba.errors import InputError, unknown_name
+from dsba.plugins import load_class
 
 REGISTRY: dict[str, type[Algorithm]] = {
     "dsba": DSBA,
@@ -44,14 +45,17 @@ def names() -> list[str]:
 
 
 def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
-    """An algorithm from its registered name and options, or the object itself."""
+    """An algorithm from its registered name (or one's own "file.py:Class") and options, or the object itself."""
     if isinstance(algorithm, Algorithm):
         if options:
             raise InputError(f"options go into the algorithm object itself, got {', '.join(options)} beside it.")
         return algorithm
-    if not isinstance(algorithm, str) or algorithm not in REGISTRY:
+    if isinstance(algorithm, str) and ":" in algorithm:
+        cls = load_class(algorithm, Algorithm, "algorithm")
+    elif isinstance(algorithm, str) and algorithm in REGISTRY:
+        cls = REGISTRY[algorithm]
+    else:
         raise unknown_name("algorithm", algorithm, REGISTRY)
-    cls = REGISTRY[algorithm]
     known = {field.name for field in fields(cls)}
     for option in options:
         if option not in known:

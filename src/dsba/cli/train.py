@@ -35,10 +35,10 @@ def register(app: typer.Typer) -> None:
 
 def train(
     files: Annotated[list[Path], typer.Argument(help="LIBSVM files, one per node; each rank opens only its own.")],
-    operator: Annotated[str, typer.Option(help="The loss: ridge, logistic, auc, softmax, ...")] = "logistic",
+    operator: Annotated[str, typer.Option(help="ridge, logistic, auc, ..., or my_loss.py:Class.")] = "logistic",
     graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = "random",
     mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = "laplacian",
-    algorithm: Annotated[str, typer.Option(help="dsba, or another registered method.")] = "dsba",
+    algorithm: Annotated[str, typer.Option(help="dsba, dsa, extra, ..., or mine.py:Class.")] = "dsba",
     communication: Annotated[str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")] = None,
     step_size: Annotated[str, typer.Option(help="A number, or a rule's name.")] = "auto",
     lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = None,

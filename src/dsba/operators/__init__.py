@@ -13,6 +13,7 @@ from dsba.operators.ridge import Ridge
 from dsba.operators.scaled_huber import ScaledHuber
 from dsba.operators.softmax import Softmax
 from dsba.operators.squared_hinge import SquaredHinge
+from dsba.plugins import load_class
 
 REGISTRY: dict[str, type[Operator]] = {
     "ridge": Ridge,
@@ -31,11 +32,13 @@ def names() -> list[str]:
 
 
 def get(operator: str | Operator) -> Operator:
-    """An operator from its registered name, or the object itself."""
+    """An operator from its registered name, from one's own file ("my_loss.py:Absolute"), or the object itself."""
     if isinstance(operator, Operator):
         return operator
     if isinstance(operator, type) and issubclass(operator, Operator):
         raise InputError(f"operator must be an object, got the class {operator.__name__}: write {operator.__name__}().")
+    if isinstance(operator, str) and ":" in operator:
+        return load_class(operator, Operator, "operator")()
     if not isinstance(operator, str) or operator not in REGISTRY:
         raise unknown_name("operator", operator, REGISTRY)
     return REGISTRY[operator]()

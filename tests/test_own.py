@@ -1,0 +1,88 @@
+"""A user's own loss and own algorithm, in files outside the package, in every place that takes a name."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsba
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LOSS = f"{EXAMPLES / 'own_loss.py'}:LogCosh"
+ALGORITHM = f"{EXAMPLES / 'own_algorithm.py'}:GradientTracking"
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+
+
+def run(*args, cwd):
+    done = subprocess.run([*map(str, args)], cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_by_name():
+    assert type(dsba.operators.get(LOSS)).__name__ == "LogCosh"
+    assert dsba.algorithms.get(ALGORITHM, step_size=0.5).step_size == 0.5
+    assert type(dsba.operators.get(LOSS)) is type(dsba.operators.get(LOSS))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere.py:Loss", "no file nowhere.py"),
+        (f"{EXAMPLES / 'own_loss.py'}:Missing", "cannot be loaded: .*Missing"),
+        ("no_such_module:Loss", "cannot be loaded: No module named"),
+        (ALGORITHM, "must be a subclass of dsba's Operator"),
+    ],
+)
+def test_refused_with_the_reason(name, message):
+    with pytest.raises(dsba.InputError, match=message):
+        dsba.operators.get(name)
+
+
+def test_in_the_comparison_command(tmp_path):
+    spec = f"""
+[stop]
+max_passes = 6
+[[data]]
+name = "breast-cancer"
+[[problem]]
+operator = "{LOSS}"
+lam = 0.1
+[[method]]
+algorithm = "dsba"
+step_size = "auto"
+[[method]]
+algorithm = "{ALGORITHM}"
+step_size = "auto"
+label = "mine"
+"""
+    (tmp_path / "mine.toml").write_text(spec)
+    run(sys.executable, "-m", "dsba", "compare", "mine.toml", "--out", "out", cwd=tmp_path)
+    frame = dsba.experiments.Results.load(tmp_path / "out").to_frame()
+    assert {"mine", "DSBA"} <= set(frame["method"])
+
+
+@pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec beside this Python")
+def test_on_mpi(tmp_path):
+    """The same bits as in one process: own loss by DSBA, and the own algorithm."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 5))
+    y = X @ rng.normal(size=5) + 0.1 * rng.normal(size=30)
+    files = []
+    for n, rows in enumerate(np.array_split(np.arange(30), 3)):
+        lines = [f"{y[i]:.17g} " + " ".join(f"{j + 1}:{X[i, j]:.17g}" for j in range(5)) for i in rows]
+        files.append(tmp_path / f"site{n}.svm")
+        files[-1].write_text("\n".join(lines) + "\n")
+    for name, algorithm in (("loss", "dsba"), ("both", ALGORITHM)):
+        command = (sys.executable, "-m", "dsba", "train", *files, "--operator", LOSS, "--algorithm", algorithm)
+        options = ("--lam", "0.1", "--graph", "path", "--max-passes", "20", "--communication", "dense")
+        run(*command, *options, "--out", f"{name}1", cwd=tmp_path)
+        run(MPIEXEC, "-n", "3", *command, *options, "--out", f"{name}3", cwd=tmp_path)
+        one, three = (np.load(tmp_path / f"{name}{n}" / "model.npz") for n in (1, 3))
+        assert np.abs(one["Z"] - three["Z"]).max() <= 1e-12 * np.abs(one["Z"]).max()
+        assert json.loads((tmp_path / f"{name}3" / "model.json").read_text())["processes"] == 3
