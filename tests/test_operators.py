@@ -581,8 +581,9 @@ def test_compiled_equals_python(name):
         op.forward(u, label, out)
     assert np.allclose(fast, slow, rtol=1e-14, atol=0)
     if op.has_loss:
-        losses = sum(op.loss(u, label) for u, label in zip(U, problem.y, strict=True))
-        assert kernel.loss_all(op, U, problem.y, np.ones(Q)) == pytest.approx(losses, rel=1e-13)
+        losses = [2.0 * op.loss(u, label) for u, label in zip(U, problem.y, strict=True)]
+        kernel.loss_all(op, U, problem.y, np.full(Q, 2.0), found := np.empty(Q))
+        assert found == pytest.approx(losses, rel=1e-13)
     if isinstance(op, ScalarOperator):
         slopes = [op.slope(u[0], label) for u, label in zip(U, problem.y, strict=True)]
         kernel.slope_all(op, U[:, 0].copy(), problem.y, fast[:, 0])
