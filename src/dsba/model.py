@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dsba.errors import InputError
+from dsba.files import replacing
 from dsba.kernels.samples import normalize_rows
 
 Array = npt.NDArray[np.float64]
@@ -54,13 +53,14 @@ class Model:
         return np.exp(scores[:, 0]) if kind == "count" else scores[:, 0]
 
     def save(self, folder: Path) -> None:
-        """``model.npz`` and ``model.json``, each written under another name first."""
+        """``model.npz`` and ``model.json``."""
         arrays: dict[str, Any] = {"weights": self.weights, "intercepts": self.intercepts, "Z": self.Z}
         if self.classes is not None:
             arrays["classes"] = self.classes
-        _replace(folder / "model.npz", lambda file: np.savez(file, **arrays))
-        text = json.dumps({"format": FORMAT, **self.facts}, indent=2) + "\n"
-        _replace(folder / "model.json", lambda file: file.write(text.encode()))
+        with replacing(folder / "model.npz") as stream:
+            np.savez(stream, **arrays)
+        with replacing(folder / "model.json") as stream:
+            stream.write((json.dumps({"format": FORMAT, **self.facts}, indent=2) + "\n").encode())
 
     @classmethod
     def load(cls, folder: Path) -> Model:
@@ -79,15 +79,3 @@ class Model:
         if not needed <= arrays.keys() | facts.keys():
             raise InputError(f"the model in {folder} is damaged (a part is missing).")
         return cls(arrays["weights"], arrays["intercepts"], arrays["Z"], arrays.get("classes"), facts)
-
-
-def _replace(path: Path, write: Any) -> None:
-    """Under another name first: what is at ``path`` is always whole."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name + ".", delete=False) as file:
-        try:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        finally:
-            Path(file.name).unlink(missing_ok=True)
