@@ -28,7 +28,8 @@ OPERATORS = dsba.operators.names()
 # Left out of `make quick`: many solves, many kernels to compile, or other processes.
 SLOW_FILES = {
     "test_baselines.py", "test_checkpoint.py", "test_complexity.py", "test_convergence.py", "test_docs.py",
-    "test_local.py", "test_operators.py", "test_reference.py", "test_user_operator.py",
+    "test_faults.py", "test_hosts.py", "test_local.py", "test_mpi.py", "test_operators.py", "test_reference.py",
+    "test_user_operator.py",
 }  # fmt: skip
 
 

@@ -78,7 +78,8 @@ class Model:
             raise InputError(f"{folder / 'model.json'} is no {FORMAT} file.")
         if not {"weights", "intercepts", "Z"} <= arrays.keys() or not {"operator", "normalize"} <= facts.keys():
             raise InputError(f"the model in {folder} is damaged (a part is missing).")
-        weights, intercepts, Z, classes = (arrays.get(name) for name in ("weights", "intercepts", "Z", "classes"))
+        weights, intercepts, Z = (arrays[name] for name in ("weights", "intercepts", "Z"))
+        classes = arrays.get("classes")
         fits = weights.ndim == Z.ndim == 2 and intercepts.shape == weights.shape[:1]
         fits = fits and {weights.dtype, intercepts.dtype, Z.dtype} == {np.dtype(np.float64)}
         if not fits or (classes is not None and (classes.ndim != 1 or classes.size < max(2, len(weights)))):
