@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 import zlib
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from conftest import ROOT, make_problem
 from mpi import DEADLINE, MPIEXEC, TRAIN, needs_mpi, started
@@ -35,14 +35,9 @@ def command(tmp_path, monkeypatch):
 
 
 def ranks_of(launcher):
-    """The processes of the ranks: those below mpiexec that run the training."""
-    table = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in table.splitlines()]
-    below, found = {launcher.pid}, []
-    for _ in range(3):  # mpiexec, its proxy, the ranks
-        below |= {int(pid) for pid, parent, _ in rows if int(parent) in below}
-        found = [int(pid) for pid, _, args in rows if int(pid) in below and "dsba train" in args and "-n 3" not in args]
-    return sorted(pid for pid in found if "mpiexec" not in Path(f"/proc/{pid}/cmdline").read_text())
+    """The processes of the ranks, which are below mpiexec and its proxy."""
+    below = psutil.Process(launcher.pid).children(recursive=True)
+    return sorted(process.pid for process in below if "train" in process.cmdline())
 
 
 def iterations(folder):
