@@ -27,7 +27,7 @@ def save(path: Path, run: Mapping[str, Any], arrays: Arrays) -> None:
     header = json.dumps({"format": FORMAT, "run": run}).encode()
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name + ".", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=_partial(path), delete=False) as file:
             temporary = file.name
             np.savez(file, **{HEADER: np.frombuffer(header, np.uint8)}, **arrays)  # type: ignore[arg-type]
             file.flush()
@@ -38,6 +38,18 @@ def save(path: Path, run: Mapping[str, Any], arrays: Arrays) -> None:
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def _partial(path: Path) -> str:
+    """How the names of files begin that are being written and will become ``path``."""
+    return f".{path.name}.partial-"
+
+
+def clear_partial(path: Path) -> None:
+    """Remove what a killed process left half-written."""
+    for file in path.parent.iterdir():
+        if file.name.startswith(_partial(path)):
+            file.unlink(missing_ok=True)
 
 
 def require_file(path: Path) -> None:

@@ -357,10 +357,13 @@ class Run:
         """
         self.path, self._identity = path, self.identity
         if self.group.size == 1:
+            checkpoint.clear_partial(path)
             if path.exists():
                 self._resume(path, checkpoint.load(path, self._identity))
             return
         self.slots = [path.with_name(f"{path.name}.rank{self.group.rank}.{slot}") for slot in range(2)]
+        for slot in self.slots:
+            checkpoint.clear_partial(slot)
         kept = {
             int(arrays["state.t"]): (slot, arrays)
             for slot in self.slots
