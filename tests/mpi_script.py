@@ -46,7 +46,7 @@ def solve(problem, name, options, network):
     """The result's arrays, or None where the algorithm does not apply."""
     if dsba.algorithms.get(name).refusal(problem):
         return None
-    result = dsba.solve(problem, TOPOLOGY, name, max_passes=6, network=network, **options)
+    result = dsba.solve(problem, TOPOLOGY, name, max_passes=3, network=network, **options)
     history = {f"history.{column}": result.history[column] for column in result.history if column != "seconds"}
     return {"Z": result.Z, "z": result.z, **history, **{c: np.asarray(getattr(network, c)) for c in COUNTS}}
 
