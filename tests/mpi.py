@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
@@ -21,14 +20,16 @@ needs_mpi = pytest.mark.skipif(not MPIEXEC.exists(), reason=f"there is no {MPIEX
 
 @contextmanager
 def started(*command, **options):
-    """A process in a group of its own, which is ended whatever happens."""
+    """A process that is ended whatever happens, with all below it (mpiexec gives each rank a session of its own)."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL, "text": True}
     process = subprocess.Popen(list(map(str, command)), start_new_session=True, **pipes, **options)
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):
+            for one in (*psutil.Process(process.pid).children(recursive=True), process):
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
         process.communicate()
 
 

@@ -47,6 +47,12 @@ def ranks_of(launcher):
     return [ranks[rank] for rank in sorted(ranks)]
 
 
+def shared_memory(pids):
+    """The segments of the ranks, which a killed MPI leaves behind."""
+    maps = [line.split() for pid in pids for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    return {Path(words[5]) for words in maps if len(words) > 5 and words[5].startswith("/dev/shm/mpich")}
+
+
 def iterations(folder):
     """What every rank has kept: the iterations of its checkpoints."""
     slots = [[folder / f"checkpoint.rank{rank}.{slot}" for slot in range(2)] for rank in range(RANKS)]
@@ -67,13 +73,15 @@ def alive(pids):
     return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
 
-def ended(process, pids):
-    """The exit code and the text, once nothing is left running."""
+def ended(process, pids, segments=()):
+    """The exit code and the text, once nothing is left running; segments left in shared memory are removed."""
     text, _ = process.communicate(timeout=DEADLINE)
     deadline = time.monotonic() + 10
     while alive(pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert alive(pids) == []
+    for segment in segments:
+        segment.unlink(missing_ok=True)
     return process.returncode, text
 
 
@@ -104,8 +112,9 @@ def test_killed_at_ten_moments_and_resumed(command, tmp_path):
             wait_for_progress(process, folder, reached)
             pids = ranks_of(process)
             assert len(pids) == RANKS, "the run ended before it could be killed"
+            segments = shared_memory(pids)
             os.kill(pids[choose_victim(kill, folder, rng)], signal.SIGKILL)
-            code, _ = ended(process, pids)
+            code, _ = ended(process, pids, segments)
             assert code != 0
         assert not (folder / "model.npz").exists()
         common = set.intersection(*iterations(folder))
@@ -124,9 +133,10 @@ def test_a_stopped_rank_ends_the_others_within_the_timeout(command, tmp_path):
     with started(*command("run", "--timeout", "4")) as process:
         wait_for_progress(process, tmp_path / "run", 0)
         pids = ranks_of(process)
+        segments = shared_memory(pids)
         os.kill(pids[1], signal.SIGSTOP)
         begun = time.monotonic()
-        code, text = ended(process, pids)
+        code, text = ended(process, pids, segments)
         assert time.monotonic() - begun < 4 + 20
     assert code == 2
     assert "has heard nothing from" in text
