@@ -27,9 +27,9 @@ class CountingProblem(dsba.Problem):
         ids = self.start[:-1] + samples
         return int(sum(self.A.indptr[(i + 1) * self.k] - self.A.indptr[i * self.k] for i in ids))
 
-    def operator(self, Z):
+    def add_operator(self, Z, factor, out):
         self.visited += self.A.nnz
-        return super().operator(Z)
+        super().add_operator(Z, factor, out)
 
     def forward(self, samples, Z):
         self.visited += self._rows(samples)
@@ -48,6 +48,10 @@ class CountingNetwork(Simulator):
     def mix(self, Z):
         self.mixed += self.mixing_rows[1].size * Z.shape[1]
         return super().mix(Z)
+
+    def differences(self, Z):
+        self.mixed += self.mixing_rows[1].size * Z.shape[1]
+        return super().differences(Z)
 
     def laplacian(self, Z):
         self.mixed += self.mixing_rows[1].size * Z.shape[1]

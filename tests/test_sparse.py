@@ -412,9 +412,8 @@ def test_frames_that_are_not_due():
     row = pack(header, [encode_dense(1, np.zeros(node.common.bounds.dim))])
     with pytest.raises(WireError, match="sent a dense row of source 1 in round 1"):
         node.receive(1, row)
-    node.receive(1, pack(header, [encode_again(1, 3, np.ones(1))]))
-    with pytest.raises(WireError, match="sample 3 came without its block"):
-        node.step(0)
+    with pytest.raises(WireError, match="sample 3 of source 1 came without its block"):
+        node.receive(1, pack(header, [encode_again(1, 3, np.ones(1))]))
 
 
 def test_a_delta_during_setup_is_refused():

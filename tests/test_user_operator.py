@@ -264,3 +264,14 @@ def test_the_examples_class_can_be_imported(monkeypatch):
         assert op.value(u, 0.1) >= 0
     problem = make_problem(op)
     assert dsba.optimum(problem).residual < 1e-12
+
+
+def test_the_names_of_types_are_the_same_in_every_process():
+    """They are the keys of cached kernels: a name of its own in every process would mean compiling in each."""
+    code = (
+        "import dsba; from dsba.operators.compiled import operator_type;"
+        "print(*(operator_type(type(dsba.operators.get(name))).name for name in dsba.operators.names()))"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout
+    assert "AUC" in runs[0].stdout

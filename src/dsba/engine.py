@@ -22,6 +22,7 @@ from dsba import algorithms, checkpoint, sampling
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
+from dsba.files import clear_torn
 from dsba.group import Group, require_agreement
 from dsba.network import Network, Simulator
 from dsba.problem import Problem
@@ -359,10 +360,13 @@ class Run:
         """
         self.path, self._identity = path, self.identity
         if self.group.size == 1:
+            clear_torn(path)
             if path.exists():
                 self._resume(path, checkpoint.load(path, self._identity))
             return
         self.slots = [path.with_name(f"{path.name}.rank{self.group.rank}.{slot}") for slot in range(2)]
+        for slot in self.slots:
+            clear_torn(slot)
         kept = {
             int(arrays["state.t"]): (slot, arrays)
             for slot in self.slots

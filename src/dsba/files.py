@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ PART = ".part-"  # how the temporary names begin
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file ``path`` when the block ends well, and vanish otherwise."""
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=PART)
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{PART}{path.name}-")
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -25,6 +26,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.replace(part, path)
     finally:
         Path(part).unlink(missing_ok=True)
+
+
+def clear_torn(path: Path) -> None:
+    """Remove what a killed process left of files that should have become ``path``."""
+    for torn in path.parent.glob(f"{PART}{glob.escape(path.name)}-*"):
+        torn.unlink(missing_ok=True)
 
 
 def _umask() -> int:

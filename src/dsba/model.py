@@ -78,4 +78,10 @@ class Model:
         needed = {"weights", "intercepts", "Z", "operator", "labels", "normalize"}
         if not needed <= arrays.keys() | facts.keys():
             raise InputError(f"the model in {folder} is damaged (a part is missing).")
-        return cls(arrays["weights"], arrays["intercepts"], arrays["Z"], arrays.get("classes"), facts)
+        weights, intercepts, Z = (arrays[name] for name in ("weights", "intercepts", "Z"))
+        classes = arrays.get("classes")
+        fits = weights.ndim == Z.ndim == 2 and intercepts.shape == weights.shape[:1]
+        fits = fits and {weights.dtype, intercepts.dtype, Z.dtype} == {np.dtype(np.float64)}
+        if not fits or (classes is not None and (classes.ndim != 1 or classes.size < max(2, len(weights)))):
+            raise InputError(f"the model in {folder} is damaged (its parts do not fit together).")
+        return cls(weights, intercepts, Z, classes, facts)

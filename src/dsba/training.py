@@ -15,6 +15,7 @@ from dsba import data
 from dsba._version import __version__
 from dsba.engine import Result, Status, solve
 from dsba.errors import InputError
+from dsba.group import require_agreement
 from dsba.kernels.samples import normalize_rows
 from dsba.model import Model
 from dsba.network import MPINetwork
@@ -68,6 +69,8 @@ def train(
     callbacks: Sequence[Callback] = (),
 ) -> tuple[Model, Result]:
     """One node per file, in order. With a ``network``, this process opens the files of its own nodes only."""
+    if network:
+        require_agreement(network, asdict(settings))
     topology = network.topology if network else graph_from_text(
         settings.graph, len(files), settings.mixing, settings.seed
     )  # fmt: skip

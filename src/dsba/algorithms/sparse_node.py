@@ -211,13 +211,21 @@ class SparseNode:
         due = self.common.routing.due(neighbour, self.n, self.round)
         entries = unpack(frame, header, due, self.common.bounds)
         for entry in entries:
-            if (entry.dense is not None) != (self.t < 0):
-                kind = "delta" if entry.dense is None else "dense row"
-                raise WireError(f"node {neighbour} sent a {kind} of source {entry.source} in round {self.round}.")
-            self.received[entry.source] = entry
+            self._require_fitting(entry, neighbour)
+        self.received |= {entry.source: entry for entry in entries}
         self.heard.add(neighbour)
         doubles = sum(map(_doubles, entries))
         return doubles, sum(len(entry.raw) for entry in entries) - 8 * doubles
+
+    def _require_fitting(self, entry: Entry, neighbour: int) -> None:
+        """An error unless the entry is of a kind for this moment, and its sample known or new as it says."""
+        if (entry.dense is not None) != (self.t < 0):
+            kind = "delta" if entry.dense is None else "dense row"
+            raise WireError(f"node {neighbour} sent a {kind} of source {entry.source} in round {self.round}.")
+        known = entry.sample in self.caches[entry.source]
+        if entry.sample >= 0 and known == (entry.block is not None):
+            how = "with its block, which is known" if known else "without its block, which is not known"
+            raise WireError(f"sample {entry.sample} of source {entry.source} came {how} here.")
 
     def settle(self) -> None:
         """End a set-up round; after the last one the carries of all nodes are known."""

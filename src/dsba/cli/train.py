@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,15 +111,19 @@ def _line_printer() -> Callable[[dict[str, float]], None]:
 
 
 def _together(work: Callable[[], None]) -> None:
-    """Under MPI, an error at one rank ends all of them, with its sentence."""
+    """Under MPI, an error at one rank ends all of them, with its sentence; an unforeseen one with its trace."""
     try:
         work()
-    except (InputError, NetworkError, OSError) as error:
+    except typer.Exit:
+        raise
+    except BaseException as error:
+        if not isinstance(error, (InputError, NetworkError, OSError)):
+            traceback.print_exc()
         _abort_all(error)
         raise
 
 
-def _abort_all(error: Exception) -> None:
+def _abort_all(error: BaseException) -> None:
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is None or mpi.COMM_WORLD.Get_size() == 1:
         return

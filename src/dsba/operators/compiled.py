@@ -37,6 +37,9 @@ from dsba.operators.base import Operator
 
 _classes: dict[str, type[Operator]] = {}
 
+# What kernels may call of an operator, with the number of arguments.
+METHODS = {"value": 2, "map": 2, "slope": 2, "resolvent": 3, "loss": 2, "forward": 3, "backward": 5}
+
 # Numba keeps code of modules that cannot be imported by name (runpy, exec) in a module of its own;
 # a second process must find it under the same name to read the cached kernels.
 sys.modules.setdefault(numba_utils._dynamic_modname, numba_utils._dynamic_module)
@@ -71,8 +74,8 @@ def _code_facts(function: Any, seen: set[int]) -> list[Any]:
 
 def _class_facts(cls: type) -> list[Any]:
     seen: set[int] = set()
-    methods = sorted((n, f) for n, f in vars(cls).items() if inspect.isfunction(f))
-    return [cls.__qualname__, [[n, _code_facts(f, seen)] for n, f in methods if not n.startswith("__")]]
+    methods = sorted((n, f) for n, f in vars(cls).items() if n in METHODS and inspect.isfunction(f))
+    return [cls.__qualname__, [[n, _code_facts(f, seen)] for n, f in methods]]
 
 
 @cache
@@ -141,7 +144,5 @@ def _compiled_method(name: str, arity: int) -> None:
     overload_method(OperatorType, name, strict=False)(scope["overload"])
 
 
-for _name, _arity in {"value": 2, "map": 2, "slope": 2, "resolvent": 3}.items():
-    _compiled_method(_name, _arity)
-for _name, _arity in {"loss": 2, "forward": 3, "backward": 5}.items():
+for _name, _arity in METHODS.items():
     _compiled_method(_name, _arity)

@@ -1,0 +1,38 @@
+"""Ranks on several hosts: a model trained over a network of three is the simulator's."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.namespaces import Unavailable, hosts
+from conftest import ROOT
+from mpi import TRAIN, needs_mpi, run
+from test_mpi import make_sites
+
+from dsba.model import Model
+from dsba.training import Settings, train
+
+
+@pytest.fixture(scope="module")
+def three_hosts():
+    try:
+        with hosts(3) as there:
+            yield there
+    except Unavailable as error:
+        pytest.skip(f"hosts cannot be made here: {error}")
+
+
+@needs_mpi
+@pytest.mark.parametrize("communication", ["dense", "cached"])
+def test_six_ranks_on_three_hosts(communication, three_hosts, tmp_path, monkeypatch):
+    monkeypatch.setenv("DSBA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    files = make_sites(tmp_path, count=6)
+    options = ("--graph", "random:0.5", "--max-passes", "10", "--communication", communication)
+    command = three_hosts.mpiexec(2, *TRAIN, *files, *options, "--out", tmp_path / "run")
+    code, text = run(*command)
+    assert code == 0, text
+    found = Model.load(tmp_path / "run")
+    model, result = train(files, Settings(graph="random:0.5", max_passes=10.0, communication=communication))
+    assert (found.Z == model.Z).all()
+    assert found.facts["processes"] == 6
+    assert found.facts["figures"]["bytes_max"] == result.history["bytes_max"][-1]

@@ -1,0 +1,281 @@
+"""Nodes on MPI ranks: bit by bit the simulator (invariant 3), counted honestly (6), and one model from many sites."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import mpi_script
+import numpy as np
+import pytest
+from conftest import ROOT
+from mpi import MPIEXEC, SCRIPT, TRAIN, mpiexec, needs_mpi, run
+from typer.testing import CliRunner
+
+import dsba
+from dsba.cli import app
+from dsba.model import Model
+from dsba.network.mpi import MPINetwork
+from dsba.training import Settings, graph_from_text, train
+
+pytestmark = needs_mpi
+
+EXACT = {"history.iteration", "history.passes", "history.nominal_passes", *mpi_script.COUNTS}
+EXACT |= {f"history.{name}" for name in ("rounds", "doubles_max", "index_bytes_max", "bytes_max")}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DSBA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT / 'tests'}")
+
+
+def script(ranks, task, tmp_path, *arguments):
+    out = tmp_path / "found.json"
+    code, text = mpiexec(ranks, sys.executable, "-m", "mpi4py", SCRIPT, task, out, *arguments)
+    assert code == 0, text
+    return json.loads(out.read_text())
+
+
+# The simulator's twin ------------------------------------------------------------------------------
+
+
+def test_every_algorithm_is_the_simulators_on_any_number_of_ranks(tmp_path):
+    """One test for all numbers, as the first start compiles what the others then find."""
+    expected = mpi_script.simulate()
+    np.savez(tmp_path / "expected.npz", **expected)
+    applicable = {key.split("/")[0] for key in expected}
+    assert {case.split()[1] for case in applicable} == set(dsba.algorithms.names()) - {"point-saga", "saga", "solam"}
+    for ranks in (1, 2, 3, 5):
+        found = script(ranks, "compare", tmp_path, tmp_path / "expected.npz")
+        assert set(found) == applicable
+        for case, differences in found.items():
+            if "lazy" not in case:
+                assert differences == {}, f"{case} on {ranks} ranks"
+            else:
+                assert not EXACT & set(differences), f"{case} on {ranks} ranks"
+                assert max(differences[key] for key in ("Z", "z")) < 1e-11, f"{case} on {ranks} ranks"
+
+
+def test_the_counters_are_what_the_transport_carried(tmp_path):
+    for communication, ranks in script(5, "transport", tmp_path).items():
+        kind = "rows" if communication == "dense" else "frames"
+        for facts in ranks:
+            assert facts["received"][kind] == facts["bytes"] > 0
+            assert facts["received"][{"rows": "frames", "frames": "rows"}[kind]] == 0
+            if kind == "rows":
+                assert 8 * facts["doubles"] == facts["bytes"]
+        sent = sum(facts["sent"][kind] for facts in ranks)
+        assert sent == sum(facts["received"][kind] for facts in ranks)
+
+
+# One command -----------------------------------------------------------------------------------------
+
+
+def make_sites(folder, labels=("-1", "1"), count=4, seed=0):
+    """A file per site, of different sizes and widths; the site of number n is in a folder of its own."""
+    rng = np.random.default_rng(seed)
+    files = []
+    for n in range(count):
+        X = rng.normal(size=(12 + 3 * n, 7 + (n * 2) % 5)) * (rng.random((12 + 3 * n, 7 + (n * 2) % 5)) < 0.7)
+        X[0, -1] = 1.0
+        lines = [
+            f"{labels[int(x[:7].sum() + 0.5 * rng.normal() > 0)]} "
+            + " ".join(f"{j + 1}:{v:.17g}" for j, v in enumerate(x) if v)
+            for x in X
+        ]
+        file = folder / f"host{n}" / f"site{n}.svm"
+        file.parent.mkdir(parents=True)
+        file.write_text("\n".join(lines) + "\n")
+        files.append(file)
+    return files
+
+
+def same_model(a, b):
+    a, b = Model.load(a), Model.load(b)
+    assert (a.Z == b.Z).all()
+    assert (a.weights == b.weights).all()
+    assert (a.intercepts == b.intercepts).all()
+    assert (a.classes is None) == (b.classes is None)
+    assert a.classes is None or a.classes.tolist() == b.classes.tolist()
+    different = {key for key in a.facts if a.facts[key] != b.facts[key]}
+    assert different <= {"figures", "processes"}
+    figures = [{k: v for k, v in m.facts["figures"].items() if k != "seconds"} for m in (a, b)]
+    assert figures[0] == figures[1]
+
+
+@pytest.mark.parametrize("options", [("--communication", "dense"), ("--communication", "cached", "--operator", "auc")])
+def test_one_process_and_many_ranks_give_the_same_model(options, tmp_path):
+    files = make_sites(tmp_path)
+    words = (*map(str, files), "--graph", "ring", "--lam", "0.02", "--max-passes", "15", *options)
+    alone = CliRunner().invoke(app, ["train", *words, "--out", str(tmp_path / "one")])
+    assert alone.exit_code == 0, alone.output
+    for ranks in (2, 4):
+        code, text = mpiexec(ranks, *TRAIN, *words, "--out", tmp_path / f"on{ranks}")
+        assert code == 0, text
+        assert text.count("Model of 4 nodes") == 1  # rank 0 speaks
+        same_model(tmp_path / "one", tmp_path / f"on{ranks}")
+    assert json.loads((tmp_path / "on4" / "model.json").read_text())["processes"] == 4
+
+
+def test_no_rank_needs_anothers_files(tmp_path):
+    """Hosts without a common file system: in each working folder there is one site's file, and no other."""
+    labels = ("0", "5")
+    files = make_sites(tmp_path, labels)
+    names = [file.name for file in files]
+    command = (*TRAIN, *names, "--graph", "path", "--max-passes", "5", "--out", "out")
+    parts = [(":",) * (n > 0) + ("-n", "1", "-wdir", file.parent, *command) for n, file in enumerate(files)]
+    code, text = run(MPIEXEC, *(word for part in parts for word in part))
+    assert code == 0, text
+    assert not (files[1].parent / "out" / "model.npz").exists()
+    model, _ = train(files, Settings(graph="path", max_passes=5.0))
+    assert (Model.load(files[0].parent / "out").Z == model.Z).all()
+    assert model.classes.tolist() == [0.0, 5.0]
+    code, text = run(sys.executable, "-m", "dsba", "predict", files[0].parent / "out", files[1])
+    assert code == 0, text
+    assert set(text.split()) <= set(labels)
+    truth = [line.split()[0] for line in files[1].read_text().splitlines()]
+    assert np.mean([a == b for a, b in zip(text.split(), truth, strict=True)]) > 0.7
+
+
+# Refusals --------------------------------------------------------------------------------------------
+
+
+def test_a_rank_that_was_given_something_else_is_named_at_all_ranks(tmp_path):
+    found = script(2, "disagree", tmp_path, *make_sites(tmp_path))
+    assert len(found) == 15
+    for what, messages in found.items():
+        wanted = "topology" if what == "mixing" else what
+        assert messages[0] == messages[1], what
+        assert messages[0].startswith(f"rank 1 differs from rank 0 in {wanted}: it has "), messages
+
+
+def test_the_command_ends_at_all_ranks_when_one_differs(tmp_path):
+    files = make_sites(tmp_path)
+    common = (*TRAIN, *files, "--out", tmp_path / "run", "--graph")
+    code, text = run(MPIEXEC, "-n", 2, *common, "ring", ":", "-n", 1, *common, "path")
+    assert code == 2
+    assert text.count("rank 2 differs from rank 0 in topology") == 1
+    assert "Traceback" not in text
+
+
+def _without(file):
+    file.unlink()
+    return "site3.svm"
+
+
+def _malformed(file):
+    file.write_text("1 1:0.5\n1 3:what\n")
+    return "line 2"
+
+
+def _not_finite(file):
+    file.write_text("1 1:0.5\n-1 3:nan\n")
+    return "nan"
+
+
+@pytest.mark.parametrize("spoil", [_without, _malformed, _not_finite])
+def test_bad_input_at_one_rank_ends_all_of_them(spoil, tmp_path):
+    files = make_sites(tmp_path)
+    reason = spoil(files[3])
+    code, text = mpiexec(3, *TRAIN, *files, "--graph", "ring", "--out", tmp_path / "run")
+    assert code == 2, text
+    assert "Error (rank 2): " in text
+    assert reason in text.lower()
+    assert "Traceback" not in text
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    files = make_sites(tmp_path)
+    command = (*TRAIN, *files, "--graph", "ring", "--max-passes", "3", "--out", tmp_path / "run")
+    code, text = mpiexec(2, *command)
+    assert code == 0, text
+    code, text = mpiexec(2, *command, "--lam", "0.7")
+    assert code == 2
+    assert "belongs to another run" in text
+
+
+@pytest.mark.parametrize("name", ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE"])
+def test_the_wrong_mpiexec_is_named(name, tmp_path, monkeypatch):
+    files = make_sites(tmp_path)
+    monkeypatch.setenv(name, "4")
+    code, text = run(*TRAIN, *files, "--out", tmp_path / "run")
+    assert code == 2
+    assert f"mpiexec started 4 processes ({name}), but mpi4py sees a world of one" in text
+
+
+def test_more_ranks_than_nodes(tmp_path):
+    files = make_sites(tmp_path)[:2]
+    code, text = mpiexec(3, *TRAIN, *files, "--graph", "path", "--out", tmp_path / "run")
+    assert code == 2
+    assert "3 ranks for 2 nodes" in text
+
+
+# What needs no ranks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, "soon", float("nan")])
+def test_a_timeout_is_a_positive_number(timeout):
+    with pytest.raises(dsba.InputError, match="timeout must be a number"):
+        MPINetwork(dsba.Topology.ring(3), timeout=timeout)
+
+
+@pytest.mark.parametrize("text", ["random:much", "ring:3", "rings", "no/such.edges"])
+def test_graphs_that_are_none(text):
+    with pytest.raises(dsba.InputError, match=r"graph|edge|topology|famil"):
+        graph_from_text(text, 4)
+
+
+def test_a_graph_from_a_file(tmp_path):
+    (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 0\n")
+    assert graph_from_text(str(tmp_path / "edges.txt"), 4).digest() == dsba.Topology.ring(4).digest()
+    assert graph_from_text("random:0.7", 6, seed=3).digest() == dsba.Topology.random(6, 0.7, seed=3).digest()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model, _ = train(make_sites(tmp_path), Settings(graph="ring", max_passes=2.0))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    model.save(folder)
+    return folder
+
+
+def _cut(folder):
+    file = folder / "model.npz"
+    file.write_bytes(file.read_bytes()[:-200])
+
+
+def _flip(folder):
+    file = folder / "model.npz"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(bytes(data))
+
+
+def _no_json(folder):
+    (folder / "model.json").write_text("{")
+
+
+def _foreign(folder):
+    (folder / "model.json").write_text('{"format": "something"}')
+
+
+def _pickled(folder):
+    np.savez(folder / "model.npz", weights=np.array([{}], object), intercepts=np.zeros(1), Z=np.zeros(1))
+
+
+def _no_part(folder):
+    np.savez(folder / "model.npz", weights=np.zeros((1, 3)))
+
+
+def _wrong_shape(folder):
+    np.savez(folder / "model.npz", weights=np.zeros(3), intercepts=np.zeros(1), Z=np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("damage", [_cut, _flip, _no_json, _foreign, _pickled, _no_part, _wrong_shape])
+def test_a_damaged_model_is_refused(damage, saved):
+    Model.load(saved)
+    damage(saved)
+    with pytest.raises(dsba.InputError, match=r"damaged|is no dsba-model-1 file"):
+        Model.load(saved)
