@@ -87,7 +87,11 @@ def ended(process, pids, segments=()):
 
 def half_written(folder):
     """The ranks that are writing a checkpoint."""
-    return [int(file.name.split(".rank")[1][0]) for file in folder.iterdir() if ".partial-" in file.name]
+    return [
+        int(file.name.split(".rank")[1][0])
+        for file in folder.iterdir()
+        if file.name.startswith(".part-checkpoint.rank")
+    ]
 
 
 def choose_victim(kill, folder, rng):
