@@ -583,3 +583,17 @@ def test_a_folder_without_permission_for_anybody(ridge, tmp_path, monkeypatch):
 def test_a_path_that_is_none(ridge, path):
     with pytest.raises(dsba.InputError):
         solve(ridge, path)
+
+
+def test_ranks_and_one_process_do_not_begin_anew_beside_each_other(tmp_path, ridge):
+    path = tmp_path / "run.ckpt"
+    of_rank = tmp_path / "run.ckpt.rank0.1"
+    of_rank.write_bytes(b"")
+    with pytest.raises(dsba.CheckpointError) as error:
+        solve(ridge, path)
+    refused(str(error.value), of_rank, "written by several processes", "this run has one")
+    of_rank.unlink()
+    solve(ridge, path, max_passes=1)
+    with pytest.raises(dsba.CheckpointError) as error:
+        store.require_same_kind(path, 3)
+    refused(str(error.value), path, "written by one process", "this run has 3")

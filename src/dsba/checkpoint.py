@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import zipfile
@@ -38,6 +39,17 @@ def require_file(path: Path) -> None:
         raise InputError(f"the checkpoint must be a file, {path} is a folder.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise InputError(f"cannot write the checkpoint {path}: its folder is missing or not writable.")
+
+
+def require_same_kind(path: Path, processes: int) -> None:
+    """A run of one process does not go on as one of several, nor the other way round: say so rather than begin anew."""
+    of_ranks = sorted(path.parent.glob(f"{glob.escape(path.name)}.rank*.[01]"))
+    other = of_ranks[0] if processes == 1 and of_ranks else path if processes > 1 and path.exists() else None
+    if other is not None:
+        wrote, here = ("several processes", "one") if processes == 1 else ("one process", f"{processes}")
+        raise CheckpointError(
+            f"{other} was written by {wrote}, and this run has {here}: start it as before, or move the file away."
+        )
 
 
 def load(path: Path, run: Mapping[str, Any]) -> Arrays:

@@ -359,6 +359,7 @@ class Run:
         write one before all have written the one before, the latest iteration that all have is among them.
         """
         self.path, self._identity = path, self.identity
+        checkpoint.require_same_kind(path, self.group.size)
         if self.group.size == 1:
             clear_torn(path)
             if path.exists():
