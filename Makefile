@@ -21,7 +21,7 @@ lint: .venv/.installed
 	$(BIN)/mypy
 
 test: lint  ## ruff, mypy, the whole test suite
-	$(BIN)/python -m pytest -n 2 --durations=15
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
 
 quick: .venv/.installed  ## the fast subset
 	$(BIN)/python -m pytest -n 2 -m "not slow"
