@@ -73,51 +73,36 @@ def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) ->
         z[start + j] += scale * x[first + j]
 
 
-@njit(cache=True)
-def _alike(indptr: Any, indices: Any, row: int) -> bool:
-    """Whether four rows from this one on have no gaps and begin and end in the same columns."""
-    for r in range(row, row + 4):
-        if not gapless(indptr, indices, r):
-            return False
-        if indptr[r + 1] - indptr[r] != indptr[row + 1] - indptr[row] or indices[indptr[r]] != indices[indptr[row]]:
-            return False
-    return True
-
-
 @njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
-def _dot_four(x: Any, first: Any, z: Any, start: Any, size: Any) -> Any:
+def _dot_four(x: Any, first: Any, z: Any, size: Any) -> Any:
     """Four dot products of z with runs of x, one after the other in memory."""
     second, third, fourth = first + size, first + size + size, first + size + size + size
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for j in range(size):
-        v = z[start + j]
-        a += x[first + j] * v
-        b += x[second + j] * v
-        c += x[third + j] * v
-        d += x[fourth + j] * v
+        a += x[first + j] * z[j]
+        b += x[second + j] * z[j]
+        c += x[third + j] * z[j]
+        d += x[fourth + j] * z[j]
     return a, b, c, d
 
 
 @njit(cache=True, fastmath={"contract"})
-def _add_four(scales: Any, x: Any, first: Any, z: Any, start: Any, size: Any) -> None:
+def _add_four(a: float, b: float, c: float, d: float, x: Any, first: Any, z: Any, size: Any) -> None:
     second, third, fourth = first + size, first + size + size, first + size + size + size
-    a, b, c, d = scales
     for j in range(size):
-        z[start + j] += a * x[first + j] + b * x[second + j] + c * x[third + j] + d * x[fourth + j]
+        z[j] += a * x[first + j] + b * x[second + j] + c * x[third + j] + d * x[fourth + j]
 
 
 @njit(cache=True)
-def _visit_four(op: Any, A: Any, y: Any, weight: Any, factor: float, i: int, z: Any, u: Any, g: Any, out: Any) -> None:
-    """``visit`` for four dense samples (k = 1): z and out are read once for all of them."""
-    indptr, indices, data = A
-    first, start, size = np.uint64(indptr[i]), np.uint64(indices[indptr[i]]), np.uint64(indptr[i + 1] - indptr[i])
-    dots = _dot_four(data, first, z, start, size)
-    scales = np.empty(4)
+def _visit_four(op: Any, data: Any, y: Any, weight: Any, share: float, i: int, z: Any, g: Any, out: Any) -> None:
+    """``visit`` for four samples of k = 1 and no zeros: z and out are read once for all of them."""
+    size = np.uint64(z.size)
+    first = np.uint64(i) * size
+    g[0], g[1], g[2], g[3] = _dot_four(data, first, z, size)
     for r in range(4):
-        u[0] = dots[r]
-        op.forward(u, y[i + r], g)
-        scales[r] = factor * weight[i + r] * g[0]
-    _add_four((scales[0], scales[1], scales[2], scales[3]), data, first, out, start, size)
+        op.forward(g[r : r + 1], y[i + r], g[4:])
+        g[r] = share * weight[i + r] * g[4]
+    _add_four(g[0], g[1], g[2], g[3], data, first, out, size)
 
 
 @njit(cache=True)
@@ -240,18 +225,16 @@ def add_operator_rows(
 ) -> None:
     """out_n <- out_n + factor (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
     indptr, indices, data = A
-    u, g = np.empty(k), np.empty(k)
+    u, g, four = np.empty(k), np.empty(k), np.empty(5)
+    full = k == 1 and data.size == y.size * Z.shape[1]
     for n in range(lo, hi):
         z, row = Z[n], out[n]
         share = factor / (start[n + 1] - start[n])
-        i = start[n]
-        while i < start[n + 1]:
-            if k == 1 and i + 4 <= start[n + 1] and _alike(indptr, indices, i):
-                _visit_four(op, A, y, weight, share, i, z, u, g, row)
-                i += 4
-            else:
-                visit(op, indptr, indices, data, i * k, y[i], share * weight[i], z, u, g, row)
-                i += 1
+        fours = (start[n + 1] - start[n]) // 4 if full else 0
+        for i in range(start[n], start[n] + 4 * fours, 4):
+            _visit_four(op, data, y, weight, share, i, z, four, row)
+        for i in range(start[n] + 4 * fours, start[n + 1]):
+            visit(op, indptr, indices, data, i * k, y[i], share * weight[i], z, u, g, row)
 
 
 @njit(cache=True)
