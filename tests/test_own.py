@@ -86,3 +86,29 @@ def test_on_mpi(tmp_path):
         one, three = (np.load(tmp_path / f"{name}{n}" / "model.npz") for n in (1, 3))
         assert np.abs(one["Z"] - three["Z"]).max() <= 1e-12 * np.abs(one["Z"]).max()
         assert json.loads((tmp_path / f"{name}3" / "model.json").read_text())["processes"] == 3
+
+
+ESTIMATOR = """
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+import dsba
+
+X, y = load_breast_cancer(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+network = dsba.MPINetwork(dsba.Topology.ring(3), timeout=120)
+own = np.arange(len(y)) % 3 == network.rank
+model = dsba.DecentralizedLogisticRegression(C=0.1, tol=1e-7, max_passes=400, network=network).fit(X[own], y[own])
+pooled = LogisticRegression(C=0.1, tol=1e-10, max_iter=10_000).fit(X, y)
+assert np.abs(model.coef_ - pooled.coef_).max() < 1e-5 * np.abs(pooled.coef_).max(), model.coef_ - pooled.coef_
+assert model.classes_.tolist() == [0, 1]
+"""
+
+
+@pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec beside this Python")
+def test_an_estimator_on_mpi_is_the_pooled_one(tmp_path):
+    """Every rank fits with its own rows."""
+    (tmp_path / "fit.py").write_text(ESTIMATOR)
+    run(MPIEXEC, "-n", "3", sys.executable, "-m", "mpi4py", "fit.py", cwd=tmp_path)
