@@ -275,7 +275,7 @@ def other_data():
         ({"table": "full"}, "algorithm"),
         ({"form": "lazy"}, "algorithm"),
         ({"step_size": 0.125}, "0.125"),
-        ({"z0": np.full(12, 1e-9)}, "start"),
+        ({"z0": np.full(12, 1e-9)}, "z0"),
         ({"record_every": 2}, "record_every"),
         ({"reference": None}, "reference"),
         ({"reference": np.ones(12)}, "reference"),

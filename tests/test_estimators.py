@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pickle
 import warnings
-from dataclasses import dataclass
-from typing import ClassVar
 
 import networkx as nx
 import numpy as np
@@ -30,7 +27,6 @@ from sklearn.utils import estimator_checks
 import dsba
 from dsba import (
     DecentralizedAUCClassifier,
-    DecentralizedClassifier,
     DecentralizedHuber,
     DecentralizedLogisticRegression,
     DecentralizedPoisson,
@@ -39,7 +35,6 @@ from dsba import (
     DecentralizedSVM,
     Topology,
 )
-from dsba.algorithms import Algorithm
 
 ESTIMATORS = [getattr(dsba, name) for name in dsba.__all__ if name.startswith("Decentralized")]
 TIGHT = {"tol": 1e-10, "max_passes": 20_000, "random_state": 0}
@@ -343,87 +338,6 @@ def test_auc_weights_are_copies():
     weighted = DecentralizedAUCClassifier(**TIGHT).fit(X, y, sample_weight=times)
     repeated = DecentralizedAUCClassifier(**TIGHT).fit(X[at], y[at])
     assert np.allclose(weighted.coef_, repeated.coef_, atol=1e-7)
-
-
-# What comes from outside ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class LogCosh(dsba.ScalarOperator):
-    lipschitz: ClassVar[float] = 1.0
-
-    def value(self, u: float, y: float) -> float:
-        r = abs(u - y)
-        return r + math.log1p(math.exp(-2.0 * r)) - math.log(2.0)
-
-    def map(self, u: float, y: float) -> float:
-        return math.tanh(u - y)
-
-    def slope(self, u: float, y: float) -> float:
-        return 1.0 - math.tanh(u - y) ** 2
-
-
-@dataclass(frozen=True)
-class Exponential(dsba.ScalarOperator):
-    """AdaBoost's loss, capped in slope far out on the wrong side."""
-
-    labels: ClassVar[str] = "binary"
-    lipschitz: ClassVar[float] = math.e**3
-
-    def value(self, u: float, y: float) -> float:
-        return math.exp(-y * u) if y * u > -3.0 else math.e**3 * (-2.0 - y * u)
-
-    def map(self, u: float, y: float) -> float:
-        return -y * math.exp(min(-y * u, 3.0))
-
-    def slope(self, u: float, y: float) -> float:
-        return math.exp(-y * u) if y * u > -3.0 else 0.0
-
-
-@dataclass
-class Stacked:
-    Z: np.ndarray
-    Y: np.ndarray
-    B: np.ndarray
-    t: int = 0
-
-
-@dataclass(frozen=True)
-class GradientTracking(Algorithm):
-    """Z+ = W~ Z - alpha Y,  Y+ = W~ Y + B(Z+) - B(Z), started from Y = B(Z)."""
-
-    name: ClassVar[str] = "gradient-tracking"
-
-    def init(self, problem, net, z0):
-        Z = np.tile(z0, (problem.n_nodes, 1))
-        B = problem.operator(Z)
-        return Stacked(Z, B, B)
-
-    def step(self, s, problem, net, samples):
-        Z = net.mix(s.Z) - self.alpha * s.Y
-        B = problem.operator(Z)
-        return Stacked(Z, net.mix(s.Y) + B - s.B, B, s.t + 1)
-
-    def step_sizes(self, problem, topology):
-        return {"auto": lambda: 0.5 / problem.local_smoothness.max()}
-
-
-def test_an_own_loss_in_the_estimators():
-    X, y = scaled(datasets.load_diabetes)
-    y = (y - y.mean()) / y.std()
-    ours = DecentralizedRegressor(operator=LogCosh(), **TIGHT).fit(X, y)
-    assert np.abs(X.T @ np.tanh(ours.predict(X) - y) + ours.coef_).max() < 1e-6
-    X, y = scaled(datasets.load_breast_cancer)
-    model = DecentralizedClassifier(operator=Exponential(), C=0.01, random_state=0).fit(X[:300], y[:300])
-    assert model.score(X[300:], y[300:]) > 0.9
-
-
-def test_an_own_algorithm_in_the_estimator():
-    X, y = scaled(datasets.load_diabetes)
-    options = {"graph": "ring", "n_nodes": 4}
-    ours = DecentralizedRidge(50.0, algorithm=GradientTracking(), **options, **TIGHT | {"tol": 1e-8})
-    theirs = linear_model.Ridge(50.0).fit(X, y)
-    assert np.allclose(ours.fit(X, y).coef_, theirs.coef_, atol=1e-6)
 
 
 def test_a_registered_loss_with_a_fixed_width():

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from sklearn import datasets, linear_model
+from sklearn.preprocessing import StandardScaler
 
 import dsba
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LOSS = f"{EXAMPLES / 'own_loss.py'}:LogCosh"
 ALGORITHM = f"{EXAMPLES / 'own_algorithm.py'}:GradientTracking"
+TIGHT = {"tol": 1e-8, "max_passes": 20_000, "random_state": 0}
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 
 
@@ -42,6 +48,46 @@ def test_by_name():
 def test_refused_with_the_reason(name, message):
     with pytest.raises(dsba.InputError, match=message):
         dsba.operators.get(name)
+
+
+def scaled(load):
+    X, y = load(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@dataclass(frozen=True)
+class Exponential(dsba.ScalarOperator):
+    """AdaBoost's loss, capped in slope far out on the wrong side."""
+
+    labels: ClassVar[str] = "binary"
+    lipschitz: ClassVar[float] = math.e**3
+
+    def value(self, u: float, y: float) -> float:
+        return math.exp(-y * u) if y * u > -3.0 else math.e**3 * (-2.0 - y * u)
+
+    def map(self, u: float, y: float) -> float:
+        return -y * math.exp(min(-y * u, 3.0))
+
+    def slope(self, u: float, y: float) -> float:
+        return math.exp(-y * u) if y * u > -3.0 else 0.0
+
+
+def test_an_own_loss_in_the_estimators():
+    X, y = scaled(datasets.load_diabetes)
+    y = (y - y.mean()) / y.std()
+    ours = dsba.DecentralizedRegressor(operator=LOSS, **TIGHT | {"tol": 1e-10}).fit(X, y)
+    assert np.abs(X.T @ np.tanh(ours.predict(X) - y) + ours.coef_).max() < 1e-6
+    X, y = scaled(datasets.load_breast_cancer)
+    model = dsba.DecentralizedClassifier(operator=Exponential(), C=0.01, random_state=0).fit(X[:300], y[:300])
+    assert model.score(X[300:], y[300:]) > 0.9
+
+
+def test_an_own_algorithm_in_the_estimator():
+    X, y = scaled(datasets.load_diabetes)
+    options = {"graph": "ring", "n_nodes": 4}
+    ours = dsba.DecentralizedRidge(50.0, algorithm=ALGORITHM, **options, **TIGHT)
+    theirs = linear_model.Ridge(50.0).fit(X, y)
+    assert np.allclose(ours.fit(X, y).coef_, theirs.coef_, atol=1e-6)
 
 
 def test_in_the_comparison_command(tmp_path):
@@ -90,6 +136,7 @@ def test_on_mpi(tmp_path):
 
 ESTIMATOR = """
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -100,7 +147,8 @@ X, y = load_breast_cancer(return_X_y=True)
 X = StandardScaler().fit_transform(X)
 network = dsba.MPINetwork(dsba.Topology.ring(3), timeout=120)
 own = np.arange(len(y)) % 3 == network.rank
-model = dsba.DecentralizedLogisticRegression(C=0.1, tol=1e-7, max_passes=400, network=network).fit(X[own], y[own])
+model = dsba.DecentralizedLogisticRegression(C=0.1, tol=1e-7, max_passes=400, network=network)
+model = clone(model).fit(X[own], y[own])
 pooled = LogisticRegression(C=0.1, tol=1e-10, max_iter=10_000).fit(X, y)
 assert np.abs(model.coef_ - pooled.coef_).max() < 1e-5 * np.abs(pooled.coef_).max(), model.coef_ - pooled.coef_
 assert model.classes_.tolist() == [0, 1]

@@ -23,7 +23,7 @@ from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
-from dsba.group import Group, require_agreement
+from dsba.group import require_agreement
 from dsba.network import Network, Simulator
 from dsba.problem import Problem
 from dsba.progress import Progress
@@ -151,11 +151,7 @@ def solve(
     """
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles)
     net = _network(problem, topology, network)
-    algorithm = algorithms.get(algorithm, **options)
-    if not (isinstance(step_size, str) and step_size == "auto"):
-        algorithm = replace(algorithm, step_size=step_size)
-    if communication is not None:
-        algorithm = _communicating(algorithm, communication)
+    algorithm = _chosen(algorithm, options, step_size, communication)
     record_every = as_number("record_every", record_every, above=0.0)
     if not math.isfinite(record_every):
         raise InputError(f"record_every must be finite, got {record_every}.")
@@ -167,7 +163,8 @@ def solve(
     group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
-    _require_same_run(group, topology, algorithm, limits, seed, record_every, start, z_star, path is None)
+    facts = _facts(topology, algorithm, seed, record_every, start, z_star)
+    require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
@@ -340,17 +337,9 @@ class Run:
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint to be this run's."""
-        return {
-            "program": f"dsba {__version__}",
-            "problem": self.problem.digest(),
-            "topology": self.net.topology.digest(),
-            "nodes": [self.problem.nodes.start, self.problem.nodes.stop],
-            "seed": self.seed,
-            "start": _fingerprint(self.z0),
-            "record_every": self.record_every,
-            "reference": _fingerprint(self.recorder.z_star),
-            "algorithm": repr(self.algorithm),  # last: its step size follows from what is above
-        }
+        facts = _facts(self.net.topology, self.algorithm, self.seed, self.record_every, self.z0, self.recorder.z_star)
+        nodes = self.problem.nodes
+        return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **facts}
 
     def attach(self, path: Path) -> None:
         """Write checkpoints to ``path``, and go on from the one that is there, if any.
@@ -450,35 +439,33 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
     return network
 
 
-def _require_same_run(
-    group: Group,
-    topology: Topology,
-    algorithm: Algorithm,
-    limits: Limits,
-    seed: int,
-    record_every: float,
-    start: Array,
-    z_star: Array | None,
-    unsaved: bool,
-) -> None:
-    """All processes must have been given the same run."""
-    require_agreement(
-        group,
-        {
-            "topology": repr(topology) + topology.digest(),
-            "algorithm": repr(algorithm),
-            "limits": repr(limits),
-            "seed": seed,
-            "record_every": record_every,
-            "z0": _fingerprint(start),
-            "reference": _fingerprint(z_star),
-            "checkpoint": "none" if unsaved else "a file",
-        },
-    )
+def _facts(
+    topology: Topology, algorithm: Algorithm, seed: int, record_every: float, z0: Array, z_star: Array | None
+) -> dict[str, Any]:
+    """What makes a run this one and no other: the same at all processes, and before and after a stop."""
+    return {
+        "program": f"dsba {__version__}",
+        "topology": f"{topology!r}, {topology.digest()}",
+        "seed": seed,
+        "record_every": record_every,
+        "z0": _fingerprint(z0),
+        "reference": _fingerprint(z_star),
+        "algorithm": repr(algorithm),  # last: its step size follows from what is above
+    }
 
 
 def _fingerprint(point: Array | None) -> str | None:
     return None if point is None else hashlib.sha256(point.tobytes()).hexdigest()
+
+
+def _chosen(
+    algorithm: str | Algorithm, options: dict[str, Any], step_size: float | str, communication: str | None
+) -> Algorithm:
+    """The algorithm asked for, with its options."""
+    chosen = algorithms.get(algorithm, **options)
+    if not (isinstance(step_size, str) and step_size == "auto"):
+        chosen = replace(chosen, step_size=step_size)
+    return chosen if communication is None else _communicating(chosen, communication)
 
 
 def _communicating(algorithm: Algorithm, communication: str) -> Algorithm:

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from dsba import data
 from dsba._version import __version__
+from dsba.data.dataset import csr
 from dsba.engine import Result, Status, solve
 from dsba.errors import InputError
 from dsba.group import require_agreement
@@ -104,9 +105,9 @@ def _problem(files: Sequence[Path], settings: Settings, network: MPINetwork | No
     return Problem(wide, settings.operator, settings.lam, group=network)
 
 
-def _widened(X: Any, width: int, normalize: bool) -> sp.csr_array:
+def _widened(X: sp.csr_matrix, width: int, normalize: bool) -> sp.csr_matrix:
     """A site's largest column may be smaller than another's."""
-    X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width), copy=normalize)
+    X = csr(X.data.copy() if normalize else X.data, X.indices, X.indptr, width)
     if normalize:
         normalize_rows(X.indptr, X.data)
     return X

@@ -173,16 +173,14 @@ class OneSample(Algorithm):
         t, sent, traffic = s.t, s.sent, s.traffic
         if isinstance(s, RowState) and s.norms is None:
             s = replace(super().advance(s, problem, net, samples), sent=sent, traffic=traffic)
-            counted = len(samples)  # rounds of rows, by ``mix``
         elif isinstance(s, RowState) and not isinstance(net, Simulator):
-            s, counted = self._advance_meeting(s, problem, net, samples), len(samples)
+            s = self._advance_meeting(s, problem, net, samples)
         else:
             self._advance_fused(s, problem, net, samples)
-            s, counted = replace(s, t=t + len(samples)), 0
-        if traffic is None:
-            net.tally(len(samples) - counted, problem.dim)
-        else:  # deltas move, no rows
-            net.tally(-counted, problem.dim)
+            s = replace(s, t=t + len(samples))
+            net.tally(len(samples), problem.dim)
+        if traffic is not None:  # the rows are a simulation's means: deltas are what moves
+            net.tally(-len(samples), problem.dim)
             net.count(*traffic.advance(sent, t, samples))
         return s
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from dsba import data as datasets
 from dsba import operators
 from dsba.algorithms import Algorithm
 from dsba.data import Dataset, registry
+from dsba.data.dataset import csr
 from dsba.data.libsvm import find_file
 from dsba.engine import Result, Status, solve
 from dsba.errors import CheckpointError, InputError
@@ -105,9 +105,8 @@ def _load_test(data: Data, n_features: int) -> Dataset | None:
     if name is None:
         return None
     X, y = datasets.load(name)
-    if X.shape[1] > n_features:  # a column never trained on has no weight
-        X = X[:, :n_features]
-    X = sp.csr_matrix((X.data.copy(), X.indices, X.indptr), shape=(X.shape[0], n_features))
+    X = X[:, :n_features]  # a column never trained on has no weight
+    X = csr(X.data.copy(), X.indices, X.indptr, n_features)
     normalize_rows(X.indptr, X.data)
     return Dataset(X, _labels(y, data, "auc"))
 

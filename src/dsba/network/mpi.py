@@ -55,6 +55,9 @@ class MPINetwork(Rows):
         self._place()
         self.reset()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> MPINetwork:
+        return self  # a place among processes has no copy; scikit-learn's clone asks for one
+
     def _place(self) -> None:
         """Who owns which nodes, whose rows go where, and the mixing matrix by local places."""
         topology = self.topology
