@@ -1,14 +1,18 @@
-"""Every Python block of the README and the documentation runs as written."""
+"""Every block of the README and the documentation runs as written, Python and shell."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, make_data
+from mpi import DEADLINE, needs_mpi, run, started
+from sklearn.datasets import dump_svmlight_file
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -20,6 +24,59 @@ def test_block_runs(page, number, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # a block stands alone, as when pasted; dataclasses look their module up by name
     exec(compile(code, f"{page} block {number}", "exec"), {"__name__": "__main__"})
+
+
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SCRIPTS = {page: [code for code in SHELL.findall((ROOT / page).read_text()) if "make " not in code] for page in PAGES}
+# What a clean checkout cannot have: a cluster's own commands, and pip, whose extras are looked up instead.
+STAND_INS = {
+    "module": "",
+    "srun": 'exec mpiexec -n 4 "$@"',
+    "pip": f'for name in mpich; do grep -q "^$name = " {ROOT / "pyproject.toml"}; done',
+}
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """A folder with the reader's own files, small, under the names the pages use, and an environment for it."""
+    data, commands = tmp_path / "data", tmp_path / "bin"
+    data.mkdir()
+    commands.mkdir()
+    names = [f"site{n}.svm" for n in range(4)] + ["new.svm"]
+    names += [f"data/{name}" for name in ("a9a", "rcv1_train.binary", "news20.binary", "news20", "reuters-moneyfx.trn")]
+    for seed, name in enumerate(names):
+        dump_svmlight_file(*make_data("logistic", columns=40, seed=seed), tmp_path / name, zero_based=False)
+    for name, body in STAND_INS.items():
+        (commands / name).write_text(f"#!/bin/sh\n{body}\n")
+        (commands / name).chmod(0o755)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "activate").touch()
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {"cwd": tmp_path, "env": {**os.environ, "PATH": path, "DSBA_DATA": str(data), "HOME": str(tmp_path)}}
+
+
+@needs_mpi
+@pytest.mark.parametrize("page", [page for page, scripts in SCRIPTS.items() if scripts])
+def test_commands_run(page, reader):
+    """In order, in one folder; a reproduction, which takes minutes, until the first pieces of its plan are done."""
+    for script in SCRIPTS[page]:
+        long = re.findall(r"^dsba reproduce(?:.*\\\n)*.*", script, re.MULTILINE)
+        for command in long:
+            _begun(command, reader)
+            script = script.replace(command, "")
+        code, text = run("bash", "-ec", script, **reader)
+        assert code == 0, f"{script}\n{text}"
+
+
+def _begun(command, reader):
+    with started("bash", "-c", f"exec {command}", **reader) as process:
+        seen = ""
+        while ": done" not in seen and (line := process.stdout.readline()):
+            seen += line
+        assert ": done" in seen, f"{command}\n{seen}"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=DEADLINE)
+        assert process.returncode == 130
 
 
 def test_links_lead_somewhere():

@@ -449,6 +449,34 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path, m
     assert len(run(spec(), tmp_path, workers=1).runs) == 2
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 64 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, text=True)
+    if mount.returncode:
+        pytest.skip(f"mounting a small disk needs root: {mount.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_the_command_on_a_full_disk(small_disk):
+    command = [sys.executable, "-m", "dsba", "compare", "mine.toml", "--out", str(small_disk / "out")]
+    text = """
+        data = [{name = "breast-cancer"}]
+        problem = [{operator = "ridge"}]
+        method = [{algorithm = "dsba", step_size = "auto"}]
+        stop = {max_passes = 2}
+    """
+    (small_disk.parent / "mine.toml").write_text(text)
+    done = subprocess.run(command, cwd=small_disk.parent, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 2, done.stderr
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert leftovers(small_disk) == []
+
+
 def test_a_damaged_file_is_named(tmp_path):
     results = run(spec(), tmp_path, workers=1)
     path = results.folder.outcome(results.runs[0].id)
