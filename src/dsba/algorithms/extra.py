@@ -52,10 +52,10 @@ class EXTRA(Algorithm):
         """The same in two fused sweeps, in place; in ``step``, temporaries cost more than the data at large d."""
         if not isinstance(net, Simulator):
             return super().advance(s, problem, net, samples)
-        Z, P, new = s.Z, s.P, s.spare
+        Z, P, new, shrink = s.Z, s.P, s.spare, self.alpha * problem.lam_diag
         columns = even_cuts(problem.dim) if Z.size > PARALLEL_FROM else [0, problem.dim]
         for _ in samples:
-            run_pieces(extra_mix, columns, net.mixing_rows, self.alpha * problem.lam_diag, Z, P, new)
+            run_pieces(extra_mix, columns, net.mixing_rows, shrink, Z, P, new)
             problem.add_operator(Z, -self.alpha, new)
             Z, new = new, Z
         net.tally(len(samples), problem.dim)

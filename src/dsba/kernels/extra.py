@@ -26,10 +26,7 @@ def extra_mix(lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, out: A
                 if nodes[e] > n:  # each edge once, for both its ends
                     _meet(weights[e], Z[n, first:last], Z[nodes[e], first:last], D[n], D[nodes[e]])
         for n in range(Z.shape[0]):
-            for j in range(first, last):
-                d = D[n, j - first]
-                out[n, j] = Z[n, j] - 2.0 * d - P[n, j] - shrink[j] * Z[n, j]
-                P[n, j] += d
+            _settle(D[n], shrink[first:last], Z[n, first:last], P[n, first:last], out[n, first:last])
 
 
 @njit(cache=True)
@@ -38,3 +35,10 @@ def _meet(w: float, z: Any, other: Any, D: Any, D_other: Any) -> None:
         d = w * (z[j] - other[j])
         D[j] += d
         D_other[j] -= d
+
+
+@njit(cache=True)
+def _settle(D: Any, shrink: Any, z: Any, p: Any, out: Any) -> None:
+    for j in range(z.size):
+        out[j] = z[j] - 2.0 * D[j] - p[j] - shrink[j] * z[j]
+        p[j] += D[j]

@@ -74,35 +74,34 @@ def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) ->
 
 
 @njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
-def _dot_four(x: Any, first: Any, z: Any, size: Any) -> Any:
-    """Four dot products of z with runs of x, one after the other in memory."""
-    second, third, fourth = first + size, first + size + size, first + size + size + size
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+def _dot_two(x: Any, at: Any, z: Any, size: Any, a: float, b: float, before: Any, out: Any) -> Any:
+    """The products of z with two rows of x, from ``at`` on; on the way out <- out + a and b times those ``before``."""
+    next_at, next_before = at + size, before + size
+    u, v = 0.0, 0.0
     for j in range(size):
-        a += x[first + j] * z[j]
-        b += x[second + j] * z[j]
-        c += x[third + j] * z[j]
-        d += x[fourth + j] * z[j]
-    return a, b, c, d
-
-
-@njit(cache=True, fastmath={"contract"})
-def _add_four(a: float, b: float, c: float, d: float, x: Any, first: Any, z: Any, size: Any) -> None:
-    second, third, fourth = first + size, first + size + size, first + size + size + size
-    for j in range(size):
-        z[j] += a * x[first + j] + b * x[second + j] + c * x[third + j] + d * x[fourth + j]
+        u += x[at + j] * z[j]
+        v += x[next_at + j] * z[j]
+        out[j] += a * x[before + j] + b * x[next_before + j]
+    return u, v
 
 
 @njit(cache=True)
-def _visit_four(op: Any, data: Any, y: Any, weight: Any, share: float, i: int, z: Any, g: Any, out: Any) -> None:
-    """``visit`` for four samples of k = 1 and no zeros: z and out are read once for all of them."""
+def _visit_pairs(op: Any, data: Any, y: Any, weight: Any, share: float, lo: int, hi: int, z: Any, out: Any) -> None:
+    """``visit`` for an even number of samples of k = 1 and no zeros.
+
+    Two rows are added while the next two come in, so that memory, which sets the pace, is never waited for twice.
+    """
     size = np.uint64(z.size)
-    first = np.uint64(i) * size
-    g[0], g[1], g[2], g[3] = _dot_four(data, first, z, size)
-    for r in range(4):
-        op.forward(g[r : r + 1], y[i + r], g[4:])
-        g[r] = share * weight[i + r] * g[4]
-    _add_four(g[0], g[1], g[2], g[3], data, first, out, size)
+    u, g, before = np.empty(2), np.zeros(2), np.uint64(lo) * size
+    for i in range(lo, hi, 2):
+        at = np.uint64(i) * size
+        u[0], u[1] = _dot_two(data, at, z, size, g[0], g[1], before, out)
+        for r in range(2):
+            op.forward(u[r : r + 1], y[i + r], g[r : r + 1])
+            g[r] *= share * weight[i + r]
+        before = at
+    for r in range(2 if hi > lo else 0):
+        _add_run(g[r], data, before + np.uint64(r) * size, out, np.uint64(0), size)
 
 
 @njit(cache=True)
@@ -225,15 +224,14 @@ def add_operator_rows(
 ) -> None:
     """out_n <- out_n + factor (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
     indptr, indices, data = A
-    u, g, four = np.empty(k), np.empty(k), np.empty(5)
+    u, g = np.empty(k), np.empty(k)
     full = k == 1 and data.size == y.size * Z.shape[1]
     for n in range(lo, hi):
         z, row = Z[n], out[n]
         share = factor / (start[n + 1] - start[n])
-        fours = (start[n + 1] - start[n]) // 4 if full else 0
-        for i in range(start[n], start[n] + 4 * fours, 4):
-            _visit_four(op, data, y, weight, share, i, z, four, row)
-        for i in range(start[n] + 4 * fours, start[n + 1]):
+        odd = start[n] + ((start[n + 1] - start[n]) // 2 * 2 if full else 0)
+        _visit_pairs(op, data, y, weight, share, start[n], odd, z, row)
+        for i in range(odd, start[n + 1]):
             visit(op, indptr, indices, data, i * k, y[i], share * weight[i], z, u, g, row)
 
 
