@@ -196,18 +196,32 @@ def test_budgets_double_and_end_with_the_whole():
     assert jobs.budgets(1, 16) == [16]
 
 
-def test_the_search_finds_the_best_of_the_grid(small):
-    """Every candidate run to the end by hand: none beats the chosen one."""
+def test_the_search_finds_the_best(small):
+    """Every candidate run to the end by hand, those beyond the grid too: none beats the chosen one."""
     table = small.folder.read_json(small.folder.tuning(small.plan.tunings[0].id))
     case = small.cases[0]
     problem, topology = jobs.build(case, 0), case.network.topology
     z_star = dsba.optimum(problem).z
     finals = {}
-    for candidate in dsba.DSBA().grid(problem, topology):
-        result = dsba.solve(problem, topology, candidate, max_passes=6, reference=z_star)
-        finals[candidate.alpha] = math.inf if result.status == "diverged" else result.history["gap"][-1]
+    tried = [candidate["parameters"]["step_size"] for candidate in table["candidates"]]
+    assert {candidate.alpha for candidate in dsba.DSBA().grid(problem, topology)} <= set(tried)
+    for alpha in tried:
+        result = dsba.solve(problem, topology, "dsba", alpha, max_passes=6, reference=z_star)
+        finals[alpha] = math.inf if result.status == "diverged" else result.history["gap"][-1]
     assert table["step_size"] == min(finals, key=finals.get)
     assert [c["chosen"] for c in table["candidates"]].count(True) == 1
+    assert table["at_edge"] == (table["step_size"] in (min(tried), max(tried)))
+
+
+def test_the_search_goes_on_beyond_the_grid(tmp_path, monkeypatch):
+    """A grid far too small in its step sizes: the search leaves it, and says where it had to stop."""
+    monkeypatch.setattr(dsba.DSBA, "factors", (1e-3, 2e-3))
+    results = run(spec(), tmp_path, workers=1, tune_only=True)
+    table = results.folder.read_json(results.folder.tuning(results.plan.tunings[0].id))
+    factors = [candidate["factor"] for candidate in table["candidates"]]
+    assert np.allclose(factors, [1e-3 * 2**k for k in range(2 + jobs.BEYOND)])
+    assert table["at_edge"]
+    assert table["factor"] == max(factors)
 
 
 def test_what_was_chosen_is_what_runs(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +33,7 @@ from dsba.reference import CERTIFIED, optimum
 Array = npt.NDArray[np.float64]
 Watch = Callable[[dict[str, float]], object]  # sees every record; a true answer stops the run
 TEST_ENDINGS = {".trn": ".tst", ".tr": ".t", "": ".t"}
+BEYOND = 5  # step sizes tried outside of the grid
 FIRST_ROUND = 0.25  # the least share of the passes a candidate gets
 
 
@@ -215,25 +216,51 @@ class Candidate:
 
 
 def _tune(job: Tuning, folder: Folder, watch: Watch) -> None:
-    """Successive halving; a candidate that goes on does so from its checkpoint."""
+    """Successive halving over the grid, and beyond it while the best step size is at its edge.
+
+    A candidate that goes on does so from its checkpoint.
+    """
     problem, z_star = build(job.case, job.seed), folder.read_array(folder.optimum(job.case.pooled.id), "z")
     metric = "gap" if problem.has_objective else "distance"
     base, topology = job.method.same_iterates().build("auto"), job.case.network.topology
-    candidates = [
-        Candidate(variant, _differences(variant, base), folder.checkpoint(f"{job.id}-{k}"))
-        for k, variant in enumerate(base.grid(problem, topology))
-    ]
-    left = candidates
-    for passes in budgets(len(candidates), job.passes):
+    candidates: list[Candidate] = []
+
+    def enter(variant: Algorithm) -> Candidate:
+        file = folder.checkpoint(f"{job.id}-{len(candidates)}")
+        candidates.append(Candidate(variant, _differences(variant, base), file))
+        return candidates[-1]
+
+    def attempt(c: Candidate, passes: float) -> None:
         stop = job.stop.model_copy(update={"max_passes": passes, "max_seconds": None, "max_doubles": None})
+        result = _solve(problem, job.case, c.algorithm, stop, job.seed, z_star, c.file, watch)
+        c.status, c.passes, c.value = str(result.status), result.passes, float(result.history[metric][-1])
+
+    left = [enter(variant) for variant in base.grid(problem, topology)]
+    for passes in budgets(len(left), job.passes):
         for c in left:
-            result = _solve(problem, job.case, c.algorithm, stop, job.seed, z_star, c.file, watch)
-            c.status, c.passes, c.value = str(result.status), result.passes, float(result.history[metric][-1])
+            attempt(c, passes)
         left = sorted(left, key=Candidate.score)[: math.ceil(len(left) / 2)]
+    best = left[0]
+    for _ in range(BEYOND):
+        if (step := _beyond(best, candidates)) is None:
+            break
+        further = enter(replace(best.algorithm, step_size=step))
+        attempt(further, job.passes)
+        best = min(best, further, key=Candidate.score)
     automatic = base.resolved(problem, topology).alpha
-    folder.write_json(folder.tuning(job.id), _table(job, candidates, left[0], automatic, metric))
+    folder.write_json(folder.tuning(job.id), _table(job, candidates, best, automatic, metric))
     for c in candidates:
         c.file.unlink(missing_ok=True)
+
+
+def _beyond(best: Candidate, candidates: list[Candidate]) -> float | None:
+    """The next step size outside of those tried, if the best one is at their edge."""
+    steps = sorted({c.algorithm.alpha for c in candidates})
+    if len(steps) > 1 and best.algorithm.alpha == steps[-1]:
+        return steps[-1] ** 2 / steps[-2]
+    if len(steps) > 1 and best.algorithm.alpha == steps[0]:
+        return steps[0] ** 2 / steps[1]
+    return None
 
 
 def budgets(candidates: int, passes: float) -> list[float]:
@@ -249,7 +276,6 @@ def _differences(variant: Algorithm, base: Algorithm) -> dict[str, float]:
 
 
 def _table(job: Tuning, candidates: list[Candidate], best: Candidate, automatic: float, metric: str) -> dict[str, Any]:
-    steps = [c.algorithm.alpha for c in candidates]
     return {
         "id": job.id,
         "method": job.method.same_iterates().title,
@@ -257,7 +283,7 @@ def _table(job: Tuning, candidates: list[Candidate], best: Candidate, automatic:
         "parameters": best.parameters,
         "step_size": best.algorithm.alpha,
         "factor": best.algorithm.alpha / automatic,
-        "at_edge": len(steps) > 1 and best.algorithm.alpha in (min(steps), max(steps)),
+        "at_edge": _beyond(best, candidates) is not None,
         "metric": metric,
         "candidates": [
             {
