@@ -45,7 +45,7 @@ def reader(tmp_path):
     names = [f"site{n}.svm" for n in range(4)] + ["new.svm"]
     names += [f"data/{name}" for name in ("a9a", "rcv1_train.binary", "news20.binary", "news20", "reuters-moneyfx.trn")]
     for seed, name in enumerate(names):
-        dump_svmlight_file(*make_data("logistic", columns=40, seed=seed), tmp_path / name, zero_based=False)
+        dump_svmlight_file(*make_data("logistic", columns=40, seed=seed), str(tmp_path / name), zero_based=False)
     for name, body in STAND_INS.items():
         (commands / name).write_text(f"#!/bin/sh\n{body}\n")
         (commands / name).chmod(0o755)
