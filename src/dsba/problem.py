@@ -286,8 +286,12 @@ class Problem:
 
     def add_operator(self, Z: Array, factor: float, out: Array) -> None:
         """out <- out + factor times the local operators at Z, without Lambda."""
-        data = (self.component, self.csr, self.y, self.weight, self.start, self.k)
-        self._sweep(kernel.add_operator_rows, *data, factor, Z, out)
+        self._sweep(kernel.add_operator_rows, *self.samples, factor, Z, out)
+
+    @property
+    def samples(self) -> tuple[Any, ...]:
+        """What kernels need of the samples held here: operator, blocks, labels, weights, where each node's begin, k."""
+        return (self.component, self.csr, self.y, self.weight, self.start, self.k)
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices
-from dsba.kernels.extra import extra_mix
+from dsba.kernels.extra import extra_iterations, extra_mix
 from dsba.network import Network, Simulator
 from dsba.parallel import even_cuts, run_pieces
 from dsba.problem import PARALLEL_FROM, Problem
@@ -53,13 +53,18 @@ class EXTRA(Algorithm):
         if not isinstance(net, Simulator):
             return super().advance(s, problem, net, samples)
         Z, P, new, shrink = s.Z, s.P, s.spare, self.alpha * problem.lam_diag
-        columns = even_cuts(problem.dim) if Z.size > PARALLEL_FROM else [0, problem.dim]
-        for _ in samples:
-            run_pieces(extra_mix, columns, net.mixing_rows, shrink, Z, P, new)
-            problem.add_operator(Z, -self.alpha, new)
-            Z, new = new, Z
-        net.tally(len(samples), problem.dim)
-        return ExtraState(Z, P, new, s.t + len(samples))
+        count = len(samples)
+        if max(Z.size, problem.A.nnz) < PARALLEL_FROM:
+            extra_iterations(count, net.mixing_rows, self.alpha, shrink, problem.samples, Z, P, new)
+            Z, new = (new, Z) if count % 2 else (Z, new)
+        else:
+            columns = even_cuts(problem.dim) if Z.size > PARALLEL_FROM else [0, problem.dim]
+            for _ in samples:
+                run_pieces(extra_mix, columns, net.mixing_rows, shrink, Z, P, new)
+                problem.add_operator(Z, -self.alpha, new)
+                Z, new = new, Z
+        net.tally(count, problem.dim)
+        return ExtraState(Z, P, new, s.t + count)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": four fifths of (5 + 3 lambda_min(W)) / (4 L), Li and Yan's (2021) bound for objectives.

@@ -1,4 +1,4 @@
-"""EXTRA's mixing in one sweep over blocks of columns."""
+"""EXTRA's mixing in one sweep over blocks of columns, and whole iterations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+
+from dsba.kernels.samples import add_operator_rows
 
 COLUMNS = 256  # a block of columns of all nodes that stays in cache
 
@@ -42,3 +44,15 @@ def _settle(D: Any, shrink: Any, z: Any, p: Any, out: Any) -> None:
     for j in range(z.size):
         out[j] = z[j] - 2.0 * D[j] - p[j] - shrink[j] * z[j]
         p[j] += D[j]
+
+
+@njit(cache=True, nogil=True)
+def extra_iterations(count: int, mixing: Any, alpha: float, shrink: Any, data: Any, Z: Any, P: Any, out: Any) -> None:
+    """Iterations from Z to ``out`` and from there to Z, and so on.
+
+    Every other one goes through the nodes backwards: what was read last is still in cache.
+    """
+    for t in range(count):
+        extra_mix(0, Z.shape[1], mixing, shrink, Z, P, out)
+        add_operator_rows(0, Z.shape[0], *data, -alpha, Z, out, t % 2 == 1)
+        Z, out = out, Z

@@ -220,13 +220,15 @@ def average_rows(lo: int, hi: int, A: Any, weight: Any, start: Any, table: Any, 
 
 @njit(cache=True, nogil=True)
 def add_operator_rows(
-    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, factor: float, Z: Any, out: Any
-) -> None:
+    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, factor: float, Z: Any, out: Any,
+    backwards: bool = False,
+) -> None:  # fmt: skip
     """out_n <- out_n + factor (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
     indptr, indices, data = A
     u, g = np.empty(k), np.empty(k)
     full = k == 1 and data.size == y.size * Z.shape[1]
-    for n in range(lo, hi):
+    for m in range(lo, hi):
+        n = lo + hi - 1 - m if backwards else m
         z, row = Z[n], out[n]
         share = factor / (start[n + 1] - start[n])
         odd = start[n] + ((start[n + 1] - start[n]) // 2 * 2 if full else 0)
