@@ -231,9 +231,9 @@ def add_operator_rows(
         n = lo + hi - 1 - m if backwards else m
         z, row = Z[n], out[n]
         share = factor / (start[n + 1] - start[n])
-        odd = start[n] + ((start[n + 1] - start[n]) // 2 * 2 if full else 0)
-        _visit_pairs(op, data, y, weight, share, start[n], odd, z, row)
-        for i in range(odd, start[n + 1]):
+        paired = start[n] + ((start[n + 1] - start[n]) // 2 * 2 if full else 0)
+        _visit_pairs(op, data, y, weight, share, start[n], paired, z, row)
+        for i in range(paired, start[n + 1]):
             visit(op, indptr, indices, data, i * k, y[i], share * weight[i], z, u, g, row)
 
 
