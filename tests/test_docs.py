@@ -31,7 +31,7 @@ SCRIPTS = {page: [code for code in SHELL.findall((ROOT / page).read_text()) if "
 # What a clean checkout cannot have: a cluster's own commands, and pip, whose extras are looked up instead.
 STAND_INS = {
     "module": "",
-    "srun": 'exec mpiexec -n 4 "$@"',
+    "srun": 'exec mpiexec -n 3 "$@"',
     "pip": f'for name in mpich; do grep -q "^$name = " {ROOT / "pyproject.toml"}; done',
 }
 
@@ -42,7 +42,7 @@ def reader(tmp_path):
     data, commands = tmp_path / "data", tmp_path / "bin"
     data.mkdir()
     commands.mkdir()
-    names = [f"site{n}.svm" for n in range(4)] + ["new.svm"]
+    names = [f"site{n}.svm" for n in range(3)] + ["new.svm"]
     names += [f"data/{name}" for name in ("a9a", "rcv1_train.binary", "news20.binary", "news20", "reuters-moneyfx.trn")]
     for seed, name in enumerate(names):
         dump_svmlight_file(*make_data("logistic", columns=40, seed=seed), str(tmp_path / name), zero_based=False)

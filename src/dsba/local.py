@@ -132,6 +132,8 @@ class Rows:
     def gram_of_columns(self, weights: Array) -> Array:
         """B' diag(weights) B, dense."""
         self.tally.products += 2
+        if isinstance(self.matrix, np.ndarray):
+            return self.transposed @ (weights[:, None] * self.matrix)
         return _dense(self.transposed @ (sp.diags_array(weights) @ self.matrix))
 
     def diagonal(self, weights: Array) -> Array:

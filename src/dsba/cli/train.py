@@ -132,6 +132,7 @@ def _abort_all(error: BaseException) -> None:
         time.sleep(0.5)  # where all ranks came to the same error, rank 0 alone says it
     typer.echo(f"Error (rank {rank}): {error}", err=True)
     sys.stderr.flush()
+    time.sleep(0.5)  # a launcher may end without having passed on what it was told last
     mpi.COMM_WORLD.Abort(2)
     os._exit(2)  # an MPI may come back from Abort before it is ended
 
