@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dsba.network import MPINetwork
     from dsba.training import Settings
 
+PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
 TRAIN_EXAMPLES = """Examples:
@@ -129,10 +130,10 @@ def _abort_all(error: BaseException) -> None:
         return
     rank = mpi.COMM_WORLD.Get_rank()
     if rank > 0:
-        time.sleep(0.5)  # where all ranks came to the same error, rank 0 alone says it
+        time.sleep(4 * PASS_ON)  # where all ranks came to the same error, rank 0 alone says it
     typer.echo(f"Error (rank {rank}): {error}", err=True)
     sys.stderr.flush()
-    time.sleep(0.5)  # a launcher may end without having passed on what it was told last
+    time.sleep(PASS_ON)
     mpi.COMM_WORLD.Abort(2)
     os._exit(2)  # an MPI may come back from Abort before it is ended
 
