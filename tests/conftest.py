@@ -30,8 +30,8 @@ SLOW_FILES = {
     "test_experiments.py", "test_notebook.py", "test_page.py",
     "test_baselines.py", "test_checkpoint.py", "test_complexity.py", "test_convergence.py", "test_docs.py",
     "test_estimators.py", "test_examples.py", "test_faults.py", "test_forms.py", "test_guarantee.py", "test_hosts.py",
-    "test_local.py", "test_mpi.py", "test_one_node.py", "test_operators.py", "test_own.py", "test_reference.py", "test_sparse.py",
-    "test_user_operator.py",
+    "test_local.py", "test_mpi.py", "test_one_node.py", "test_operators.py", "test_own.py", "test_reference.py",
+    "test_sparse.py", "test_user_operator.py",
 }  # fmt: skip
 
 
