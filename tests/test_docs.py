@@ -32,7 +32,7 @@ SCRIPTS = {page: [code for code in SHELL.findall((ROOT / page).read_text()) if "
 STAND_INS = {
     "module": "",
     "srun": 'exec mpiexec -n 3 "$@"',
-    "pip": f'for name in mpich; do grep -q "^$name = " {ROOT / "pyproject.toml"}; done',
+    "pip": f'grep -q "^mpich = " {ROOT / "pyproject.toml"}',
 }
 
 

@@ -74,7 +74,7 @@ def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) ->
 
 
 @njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
-def _dot_two(x: Any, at: Any, z: Any, size: Any, a: float, b: float, before: Any, out: Any) -> Any:
+def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, b: float, before: Any, out: Any) -> Any:
     """The products of z with two rows of x, from ``at`` on; on the way out <- out + a and b times those ``before``."""
     next_at, next_before = at + size, before + size
     u, v = 0.0, 0.0
@@ -95,7 +95,7 @@ def _visit_pairs(op: Any, data: Any, y: Any, weight: Any, share: float, lo: int,
     u, g, before = np.empty(2), np.zeros(2), np.uint64(lo) * size
     for i in range(lo, hi, 2):
         at = np.uint64(i) * size
-        u[0], u[1] = _dot_two(data, at, z, size, g[0], g[1], before, out)
+        u[0], u[1] = _dot_and_add(data, at, z, size, g[0], g[1], before, out)
         for r in range(2):
             op.forward(u[r : r + 1], y[i + r], g[r : r + 1])
             g[r] *= share * weight[i + r]
