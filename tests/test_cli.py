@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import dsba
 
 
-def run(*args):
-    return subprocess.run([sys.executable, "-m", "dsba", *args], capture_output=True, text=True, timeout=300)
+def run(*args, **options):
+    command = [sys.executable, "-m", "dsba", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
 
 
 def test_version_and_help():
@@ -27,6 +29,13 @@ def test_data_info_tells_the_file(tmp_path):
     for words in ("3 x 3", "3 (1.0 a row)", "-1 (1), 1 (2)", "sha256"):
         assert words in shown.stdout
     assert "news20.binary" in run("data", "list").stdout
+
+
+def test_data_info_compares_with_the_registered_file(tmp_path):
+    """A file of the registered name with other bytes and another shape."""
+    (tmp_path / "mushrooms").write_text("1 1:2\n")
+    shown = run("data", "info", "mushrooms", env={**os.environ, "DSBA_DATA": str(tmp_path)})
+    assert "8,124 x 112: THE SHAPE DIFFERS, THE CHECKSUM DIFFERS" in shown.stdout
 
 
 def test_import_does_not_load_what_it_does_not_need():

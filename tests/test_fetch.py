@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import hashlib
+import re
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -116,12 +119,26 @@ def test_always_corrupted_leaves_nothing_under_the_name(server):
 
 
 def test_a_wrong_checksum_or_shape_is_refused(server, monkeypatch):
-    monkeypatch.setitem(registry.REGISTRY, "small", registry.Entry(ENTRY.path, "Small", 400, 3, sha256="0" * 64))
-    with pytest.raises(InputError, match="sha256"):
-        fetch()
-    monkeypatch.setitem(registry.REGISTRY, "small", registry.Entry(ENTRY.path, "Small", 401, 3))
+    for wrong in ("sha256:" + "0" * 64, "md5:" + "0" * 32):
+        monkeypatch.setitem(registry.REGISTRY, "small", replace(ENTRY, checksum=wrong))
+        with pytest.raises(InputError, match=f"its checksum begins .*, wanted {wrong[:20]}"):
+            fetch()
+    monkeypatch.setitem(registry.REGISTRY, "small", replace(ENTRY, rows=401))
     with pytest.raises(InputError, match="wanted 401 x 3"):
         fetch()
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+def test_a_right_checksum_is_taken(server, monkeypatch, algorithm):
+    right = f"{algorithm}:{hashlib.new(algorithm, FILE).hexdigest()}"
+    monkeypatch.setitem(registry.REGISTRY, "small", replace(ENTRY, checksum=right))
+    assert fetch().read_bytes() == FILE
+
+
+def test_registered_checksums_are_whole():
+    """A digit lost would refuse every download."""
+    for name, entry in registry.REGISTRY.items():
+        assert re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}|None", str(entry.checksum)), name
 
 
 def test_mirrors_come_first_and_the_source_last(server, monkeypatch):

@@ -30,14 +30,15 @@ def list_sets() -> None:
     table.add_column("file, or address below LIBSVM's", overflow="fold")
     for name, entry in registry.REGISTRY.items():
         shape = (f"{entry.rows:,}", f"{entry.columns:,}", str(entry.classes))
-        table.add_row(name, *shape, "sha256" if entry.sha256 else "none", _where(name) or entry.path)
+        kind = (entry.checksum or "none").partition(":")[0]
+        table.add_row(name, *shape, kind, _where(name) or entry.path)
     for name in EMBEDDED:
         table.add_row(name, "", "", "2", "", "embedded")
     console = Console()
     console.width = max(console.width, 110)
     console.print(table)
     typer.echo(f"LIBSVM: {registry.LIBSVM}")
-    typer.echo("Checksum none: not published, not verified; a download must decompress and have this shape.")
+    typer.echo("Checksum none: nobody published one; a download must decompress and have this shape.")
 
 
 @app.command(epilog="Examples:  `dsba data fetch a9a`,  `dsba data fetch w8a --mirror http://10.0.0.7/libsvm`")
@@ -57,7 +58,7 @@ def info(file: Annotated[str, typer.Argument(help="A LIBSVM file, or a name.")])
 
     from dsba import data
     from dsba.data import registry
-    from dsba.data.fetch import sha256
+    from dsba.data.fetch import checksum
     from dsba.data.libsvm import find_file
 
     path = None if file in data.EMBEDDED else find_file(file, embedded=data.EMBEDDED)
@@ -72,11 +73,14 @@ def info(file: Annotated[str, typer.Argument(help="A LIBSVM file, or a name.")])
         "labels": labels + (f", ... {values.size} in all" if values.size > 20 else ""),
     }
     if path is not None:
-        lines["sha256"] = sha256(Path(path))
+        lines["checksum"] = checksum(path)
     if known := registry.REGISTRY.get(file):
         same = X.shape == (known.rows, known.columns)
-        wanted = f"{known.rows:,} x {known.columns:,}"
-        lines["registered as"] = f"{known.title}, {wanted}: {'the shape agrees' if same else 'THE SHAPE DIFFERS'}"
+        findings = ["the shape agrees" if same else "THE SHAPE DIFFERS"]
+        if path is not None and path.name == known.file and known.checksum:  # not for one packed in another way
+            same = checksum(path, like=known.checksum) == known.checksum
+            findings.append("the checksum agrees" if same else "THE CHECKSUM DIFFERS")
+        lines["registered as"] = f"{known.title}, {known.rows:,} x {known.columns:,}: {', '.join(findings)}"
     for key, value in lines.items():
         typer.echo(f"{key:15s} {value}")
 
