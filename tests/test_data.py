@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import pickle
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
+import dsba
 from dsba.data import EMBEDDED, Dataset, libsvm, load, load_breast_cancer, load_libsvm, make_text_like
 from dsba.errors import InputError
 
@@ -438,3 +441,13 @@ def test_synthetic_rows_have_no_column_twice(data, n_columns, seed):
 def test_synthetic_arguments_are_checked(wrong, complaint):
     with pytest.raises(InputError, match=re.escape(complaint)):
         make_text_like(**wrong)
+
+
+def test_large_dense_data_begins_a_page():
+    """The same numbers, in memory of their own; a copy of the problem has them too."""
+    X = np.random.default_rng(0).normal(size=(600, 500))
+    problem = dsba.Problem.from_arrays(X, X[:, 0], "ridge", split=np.zeros(600, int), normalize=False)
+    for p in (problem, pickle.loads(pickle.dumps(problem))):
+        assert (p.A.toarray() == X).all()
+    if sys.platform == "linux":
+        assert problem.csr[2].ctypes.data % 4096 == 0

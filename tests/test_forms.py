@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dsba
 from dsba import sampling
-from dsba.kernels.modes import GAPS, plan_modes, rows_from_modes
+from dsba.kernels.modes import GAPS, plan_modes, rows_from_modes, side_by_side
 from dsba.network import Simulator
 
 
@@ -91,12 +91,25 @@ def test_a_column_that_nobody_visits_for_long():
         assert relative(lazy.Z, dense.Z) < 1e-11
 
 
+def test_rows_are_moved_together_only_where_they_are_copies():
+    """Softmax's rows are one row in neighbouring columns; another number, column or length, and they are not."""
+    assert side_by_side(*make_problem("softmax").csr, 3)
+    assert not side_by_side(*make_problem("auc").csr, 4)
+    assert not side_by_side(*make_problem("ridge").csr, 1)
+    indptr, indices, data = np.array([0, 2, 4]), np.array([0, 6, 1, 7]), np.array([0.5, 2.0, 0.5, 2.0])
+    assert side_by_side(indptr, indices, data, 2)
+    assert not side_by_side(indptr, np.array([0, 6, 1, 8]), data, 2)
+    assert not side_by_side(indptr, indices, np.array([0.5, 2.0, 0.5, 2.5]), 2)
+    assert not side_by_side(np.array([0, 2, 3]), indices[:3], data[:3], 2)
+
+
 @pytest.mark.parametrize("gap", [0, 1, 17, GAPS - 1, GAPS, GAPS + 1, 10 * GAPS + 5, 3 * GAPS**2 + 7])
 @pytest.mark.parametrize("backward", [True, False])
 def test_powers_of_the_recursion(gap, backward):
     """Any gap equals the matrix power in extended precision, with and without lambda."""
     w, alpha_lam = np.array([1.0, 0.7, 0.0]), 1e-4
-    plan = plan_modes(np.zeros(2, np.int32), 2, 1, w, np.eye(3), alpha_lam, backward)
+    A = (np.array([0, 1, 2]), np.zeros(2, np.int32), np.ones(2))
+    plan = plan_modes(A, 1, 2, 1, w, np.eye(3), alpha_lam, backward)
     modes = np.zeros((2, 2, plan.basis.shape[1]))
     modes[:, :, :3] = np.random.default_rng(0).normal(size=(2, 2, 3))
     out = np.empty((3, 2))

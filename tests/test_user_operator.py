@@ -116,6 +116,22 @@ def make_problem(operator):
     return dsba.Problem.from_arrays(X, y, operator, lam=0.1, split=np.repeat([0, 1, 2, 3], [4, 6, 10, 20]))
 
 
+@dataclass(frozen=True)
+class PlainSquares(dsba.Operator):
+    """The loss of ridge regression with ``forward`` alone, no ``map``."""
+
+    def forward(self, u, y, out):
+        out[0] = u[0] - y
+
+
+def test_an_operator_on_r1_needs_no_map():
+    """Sweeps over dense data hand numbers to ``map``, which by itself goes through ``forward``."""
+    rng = np.random.default_rng(0)
+    X, y, Z = rng.normal(size=(13, 5)), rng.normal(size=13), rng.normal(size=(2, 5))
+    plain, ridge = (dsba.Problem.from_arrays(X, y, op, n_nodes=2, lam=0.1) for op in (PlainSquares(), "ridge"))
+    assert (plain.operator(Z) == ridge.operator(Z)).all()
+
+
 @pytest.mark.slow
 def test_every_form_reaches_the_certified_optimum(users_loss):
     """And both fused kernels ran in nopython mode, compiled for the user's type."""

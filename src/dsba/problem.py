@@ -27,6 +27,7 @@ from dsba._version import __version__
 from dsba.errors import InputError, as_array, as_integer, as_number, shortened, unknown_name
 from dsba.group import Alone, Group, require_agreement
 from dsba.kernels import samples as kernel
+from dsba.memory import own_pages
 from dsba.operators import Operator
 from dsba.parallel import CORES, run_pieces
 
@@ -173,6 +174,9 @@ class Problem:
             constant = sp.csr_array(np.full((X.shape[0], 1), self.intercept))
             X = sp.csr_array(sp.hstack([X, constant], format="csr"))
         self.A = self.component.blocks(X, self.y)
+        if self.A.nnz == self.A.shape[0] * self.A.shape[1]:
+            self.A.data, values = own_pages(self.A.data.shape), self.A.data
+            self.A.data[:] = values
         self.k, copies = self.component.k, self.component.copies
         self.dim = copies * int(X.shape[1]) + self.component.extra
         self.n_regular = self.dim if regularize == "all" else copies * self.n_features

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.kernels.extra import extra_iterations, extra_mix
+from dsba.memory import own_pages
 from dsba.network import Network, Simulator
 from dsba.parallel import even_cuts, run_pieces
 from dsba.problem import PARALLEL_FROM, Problem
@@ -39,8 +38,9 @@ class EXTRA(Algorithm):
     factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ExtraState:
-        Z = np.tile(z0, (len(problem.nodes), 1))
-        return ExtraState(Z, np.zeros_like(Z), np.empty_like(Z))
+        Z, P, spare = (own_pages((len(problem.nodes), z0.size)) for _ in range(3))
+        Z[:] = z0
+        return ExtraState(Z, P, spare)
 
     def step(self, s: ExtraState, problem: Problem, net: Network, samples: Indices) -> ExtraState:
         D = net.differences(s.Z)  # (W~ - W) Z, and W Z = Z - 2 D

@@ -234,8 +234,8 @@ class OneSample(Algorithm):
 
     def _plan(self, problem: Problem, net: Network) -> tuple[ModePlan, Array]:
         spectrum = (net.topology.eigenvalues, net.topology.eigenvectors)
-        columns = (problem.A.indices, problem.dim, problem.n_regular)
-        plan = plan_modes(*columns, *spectrum, self.alpha * problem.lam, self.backward)
+        blocks = (problem.csr, problem.k, problem.dim, problem.n_regular)
+        plan = plan_modes(*blocks, *spectrum, self.alpha * problem.lam, self.backward)
         ages = np.zeros(problem.n_nodes, np.int64)
         return plan, plan_effects(*spectrum, self.alpha, problem.lam, self.backward, problem.all_sizes, ages)
 

@@ -1,4 +1,4 @@
-"""EXTRA's mixing in one sweep over blocks of columns, and whole iterations."""
+"""EXTRA's mixing, and whole iterations."""
 
 from __future__ import annotations
 
@@ -7,36 +7,35 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import add_operator_rows
-
-COLUMNS = 256  # a block of columns of all nodes that stays in cache
 
 
 @njit(cache=True, nogil=True)
 def extra_mix(lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, out: Any) -> None:
-    """On columns lo..hi-1, with D = (W~ - W) Z:  out <- W Z - P - alpha lam Z,  P <- P + D.
-
-    ``shrink`` is alpha lam per column. D = Z - W~ Z is summed from differences, as in ``mix_block``.
-    """
-    indptr, nodes, weights = mixing
-    D = np.empty((Z.shape[0], COLUMNS))
+    """On columns lo..hi-1, with D = (W~ - W) Z:  out <- W Z - P - alpha lam Z,  P <- P + D."""
+    D = np.empty(COLUMNS)
     for first in range(lo, hi, COLUMNS):
-        last = min(first + COLUMNS, hi)
-        D[:] = 0.0
         for n in range(Z.shape[0]):
-            for e in range(indptr[n], indptr[n + 1]):
-                if nodes[e] > n:  # each edge once, for both its ends
-                    _meet(weights[e], Z[n, first:last], Z[nodes[e], first:last], D[n], D[nodes[e]])
-        for n in range(Z.shape[0]):
-            _settle(D[n], shrink[first:last], Z[n, first:last], P[n, first:last], out[n, first:last])
+            _mix_row(n, first, min(first + COLUMNS, hi), mixing, shrink, Z, P, D, out)
 
 
 @njit(cache=True)
-def _meet(w: float, z: Any, other: Any, D: Any, D_other: Any) -> None:
+def _mix_row(n: int, lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, D: Any, out: Any) -> None:
+    """``extra_mix`` for node n, ``shrink`` being alpha lam per column. D = Z - W~ Z is summed from differences."""
+    indptr, nodes, weights = mixing
+    z, p, row = Z[n, lo:hi], P[n, lo:hi], out[n, lo:hi]
+    D[: hi - lo] = 0.0
+    for e in range(indptr[n], indptr[n + 1]):
+        if nodes[e] != n:
+            _pull(weights[e], z, Z[nodes[e], lo:hi], D)
+    _settle(D, shrink[lo:hi], z, p, row)
+
+
+@njit(cache=True)
+def _pull(w: float, z: Any, other: Any, D: Any) -> None:
     for j in range(z.size):
-        d = w * (z[j] - other[j])
-        D[j] += d
-        D_other[j] -= d
+        D[j] += w * (z[j] - other[j])
 
 
 @njit(cache=True)
@@ -48,11 +47,15 @@ def _settle(D: Any, shrink: Any, z: Any, p: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def extra_iterations(count: int, mixing: Any, alpha: float, shrink: Any, data: Any, Z: Any, P: Any, out: Any) -> None:
-    """Iterations from Z to ``out`` and from there to Z, and so on.
+    """Iterations from Z to ``out`` and from there to Z, and so on, node by node: its rows stay in cache.
 
-    Every other one goes through the nodes backwards: what was read last is still in cache.
+    Every other iteration goes through the nodes backwards: what was read last is still in cache.
     """
+    n_nodes, dim = Z.shape
+    D = np.empty(dim)
     for t in range(count):
-        extra_mix(0, Z.shape[1], mixing, shrink, Z, P, out)
-        add_operator_rows(0, Z.shape[0], *data, -alpha, Z, out, t % 2 == 1)
+        for m in range(n_nodes):
+            n = n_nodes - 1 - m if t % 2 else m
+            _mix_row(n, 0, dim, mixing, shrink, Z, P, D, out)
+            add_operator_rows(n, n + 1, *data, -alpha, Z, out)
         Z, out = out, Z

@@ -1,7 +1,9 @@
-"""Explicit vector code for the short loops over modes.
+"""Explicit vector code for the short loops over modes, and for sweeps over dense rows.
 
 LLVM leaves a loop of ten iterations scalar. These intrinsics emit vectors of ``LANES`` doubles
-instead; widths are padded to a multiple of it. Each says in Python what it does.
+instead; widths are padded to a multiple of it. For long loops LLVM takes vectors of half a cache
+line even where the machine has longer ones; here they are a whole line, ``LINE`` doubles. Each
+intrinsic says in Python what it does.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 4
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+LINE = 8
 _FUSE = ("contract",)  # a * b + c in one instruction where the machine has it
 
 
@@ -26,9 +28,10 @@ def padded(width: int) -> int:
 class _Emit:
     """The few vector instructions the kernels below are written with."""
 
-    def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, size: int = LANES) -> None:
         self.context, self.builder = context, builder
         self.types, self.args = signature.args, args
+        self.size, self.vector = size, ir.VectorType(ir.DoubleType(), size)
 
     def pointer(self, position: int, offset: Any) -> Any:
         """The data of the array argument at ``position``, from element ``offset`` on."""
@@ -36,7 +39,7 @@ class _Emit:
         return self.builder.gep(array.data, [offset])
 
     def _at(self, pointer: Any, index: Any) -> Any:
-        return self.builder.bitcast(self.builder.gep(pointer, [index]), _VECTOR.as_pointer())
+        return self.builder.bitcast(self.builder.gep(pointer, [index]), self.vector.as_pointer())
 
     def load(self, pointer: Any, index: Any) -> Any:
         value = self.builder.load(self._at(pointer, index))
@@ -47,9 +50,10 @@ class _Emit:
         self.builder.store(value, self._at(pointer, index)).align = 8
 
     def splat(self, scalar: Any) -> Any:
-        one = self.builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), scalar, ir.IntType(32)(0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-        return self.builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), zeros)
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        one = self.builder.insert_element(undefined, scalar, ir.IntType(32)(0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self.size), [0] * self.size)
+        return self.builder.shuffle_vector(one, undefined, zeros)
 
     def mul(self, a: Any, b: Any) -> Any:
         return self.builder.fmul(a, b, flags=_FUSE)
@@ -61,8 +65,23 @@ class _Emit:
         return self.builder.fsub(a, b, flags=_FUSE)
 
     def lanes(self, width: Any) -> Any:
-        """for i in range(0, width, LANES)."""
-        return cgutils.for_range_slice(self.builder, width.type(0), width, width.type(LANES), width.type)
+        """for i in range(0, width, size of a vector)."""
+        return cgutils.for_range_slice(self.builder, width.type(0), width, width.type(self.size), width.type)
+
+    def zeros(self) -> Any:
+        """Where a sum of vectors is kept."""
+        return cgutils.alloca_once_value(self.builder, ir.Constant(self.vector, [0.0] * self.size))
+
+    def add_product(self, a: Any, b: Any, total: Any) -> None:
+        self.builder.store(self.fma(a, b, self.builder.load(total)), total)
+
+    def sum(self, total: Any) -> Any:
+        """Of a vector's elements, neighbours first."""
+        vector = self.builder.load(total)
+        parts = [self.builder.extract_element(vector, ir.IntType(32)(i)) for i in range(self.size)]
+        while len(parts) > 1:
+            parts = [self.builder.fadd(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
 
 
 @intrinsic
@@ -76,14 +95,13 @@ def read_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, basis:
         emit = _Emit(context, builder, signature, args)
         state, powers, basis = emit.pointer(0, args[1]), emit.pointer(2, args[3]), emit.pointer(4, args[5])
         width = args[6]
-        total = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES))
+        total = emit.zeros()
         with emit.lanes(width) as (i, _):
             j = builder.add(i, width)
             z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
             moved = emit.fma(P, z, emit.mul(Q, v))
-            builder.store(emit.fma(emit.load(basis, i), moved, builder.load(total)), total)
-        sums = [builder.extract_element(builder.load(total), ir.IntType(32)(i)) for i in range(LANES)]
-        return builder.fadd(builder.fadd(sums[0], sums[1]), builder.fadd(sums[2], sums[3]))
+            emit.add_product(emit.load(basis, i), moved, total)
+        return emit.sum(total)
 
     return types.float64(state, at, powers, power, basis, row, width), code
 
@@ -114,6 +132,32 @@ def move_modes(
         return context.get_dummy_value()
 
     return types.void(state, at, powers, power, c1, dz, dv, group, c2, x, width), code
+
+
+@intrinsic
+def dot_and_add_lines(
+    typing: Any, x: Any, at: Any, next_at: Any, z: Any, size: Any, a: Any, b: Any, before: Any, next_before: Any,
+    out: Any,
+) -> Any:  # fmt: skip
+    """The products of z with the rows of x at ``at`` and ``next_at``, in their first ``size`` columns, a multiple of
+    LINE; on the way there out <- out + a times the row at ``before`` + b times the one at ``next_before``."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args, LINE)
+        size = args[4]
+        row, next_row, old, next_old = (emit.pointer(0, args[i]) for i in (1, 2, 7, 8))
+        z, out = emit.pointer(3, size.type(0)), emit.pointer(9, size.type(0))
+        a, b, u, v = emit.splat(args[5]), emit.splat(args[6]), emit.zeros(), emit.zeros()
+        with emit.lanes(size) as (j, _):
+            here = emit.load(z, j)
+            emit.add_product(emit.load(row, j), here, u)
+            emit.add_product(emit.load(next_row, j), here, v)
+            added = emit.fma(a, emit.load(old, j), emit.fma(b, emit.load(next_old, j), emit.load(out, j)))
+            emit.store(added, out, j)
+        return context.make_tuple(builder, signature.return_type, [emit.sum(u), emit.sum(v)])
+
+    two = types.UniTuple(types.float64, 2)
+    return two(x, at, next_at, z, size, a, b, before, next_before, out), code
 
 
 @intrinsic

@@ -38,6 +38,7 @@ class ModePlan(NamedTuple):
 
     position: npt.NDArray[np.int64]  # where a column is kept: popular ones together, free ones last
     indices: npt.NDArray[Any]  # the data's columns as positions
+    copied: bool  # whether the rows of a block are one row in neighbouring columns
     n_regular: int
     basis: npt.NDArray[np.float64]  # N x width, row n: node n's entry of each mode
     powers: npt.NDArray[np.float64]  # (group, level, gap, P or Q, mode)
@@ -79,7 +80,8 @@ def column_positions(indices: Any, n_columns: int, n_regular: int) -> npt.NDArra
 
 
 def plan_modes(
-    indices: Any,
+    A: Any,
+    k: int,
     n_columns: int,
     n_regular: int,
     eigenvalues: Any,
@@ -88,9 +90,11 @@ def plan_modes(
     backward: bool,
 ) -> ModePlan:
     """Tables for one step size and topology; ``backward`` chooses DSBA's recursion, else DSA's."""
+    indptr, columns, data = A
     n_nodes = eigenvalues.size
     width = padded(n_nodes)
-    position = column_positions(indices, n_columns, n_regular)
+    position = column_positions(columns, n_columns, n_regular)
+    indices = position.astype(columns.dtype)[columns]
     basis, c1 = np.zeros((n_nodes, width)), np.zeros((2, width))
     basis[:, :n_nodes] = eigenvectors
     powers = np.zeros((2, 2, GAPS, 2, width))
@@ -99,7 +103,22 @@ def plan_modes(
         kappa = eigenvalues if backward else eigenvalues - c2[group]
         c1[group, :n_nodes] = kappa * (1.0 - eigenvalues)
         powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], backward)
-    return ModePlan(position, position.astype(indices.dtype)[indices], n_regular, basis, powers, c1, c2)
+    return ModePlan(position, indices, side_by_side(indptr, indices, data, k), n_regular, basis, powers, c1, c2)
+
+
+@njit(cache=True)
+def side_by_side(indptr: Any, indices: Any, data: Any, k: int) -> bool:
+    """Whether the k > 1 rows of every block are one row in neighbouring columns, as softmax's are."""
+    for row in range(0, indptr.size - 1, k):
+        first, size = indptr[row], indptr[row + 1] - indptr[row]
+        for c in range(1, k):
+            if indptr[row + c + 1] - indptr[row + c] != size:
+                return False
+            for e in range(size):
+                twin = indptr[row + c] + e
+                if indices[twin] != indices[first + e] + c or data[twin] != data[first + e]:
+                    return False
+    return k > 1
 
 
 def plan_effects(
@@ -191,6 +210,62 @@ def _inject_sample(
 
 
 @njit(cache=True)
+def _read_copies(
+    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any
+) -> None:
+    """``_read_sample`` where a block's rows are copies of one, in neighbouring columns always visited together.
+
+    Entry by entry they are one stretch of memory, with one gap and one power.
+    """
+    width = plan.basis.shape[1]
+    state, powers, basis = modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
+    n_regular, last = plan.n_regular, indices.size - 1
+    b[:] = 0.0
+    for e in range(indptr[row], indptr[row + 1]):
+        j = indices[e]
+        if time - stamp[j] >= GAPS:
+            _leap_together(plan, state, stamp, time, j, b.size)
+        group = 0 if j < n_regular else 1
+        power = (group * 2 * GAPS + time - stamp[j]) * 2 * width
+        at, soon = j * 2 * width, indices[min(e + AHEAD, last)] * 2 * width
+        for c in range(b.size):
+            shift = c * 2 * width
+            prefetch(state, soon + shift)
+            prefetch(state, soon + shift + 8)
+            prefetch(state, soon + shift + 16)
+            b[c] += data[e] * read_modes(state, at + shift, powers, power, basis, n * width, width)
+
+
+@njit(cache=True)
+def _inject_copies(
+    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, row: int, coef: Any, effect: Any
+) -> None:
+    """``_inject_sample`` for the same blocks."""
+    width = plan.basis.shape[1]
+    state, powers, c1 = modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
+    dz, dv = effect[0].reshape(-1), effect[1].reshape(-1)
+    n_regular, c2 = plan.n_regular, plan.c2
+    for e in range(indptr[row], indptr[row + 1]):
+        j = indices[e]
+        if time - stamp[j] >= GAPS:
+            _leap_together(plan, state, stamp, time, j, coef.size)
+        group = 0 if j < n_regular else 1
+        power = (group * 2 * GAPS + time - stamp[j]) * 2 * width
+        for c in range(coef.size):
+            at, x = (j + c) * 2 * width, coef[c] * data[e]
+            move_modes(state, at, powers, power, c1, dz, dv, group * width, c2[group], x, width)
+            stamp[j + c] = time
+
+
+@njit(cache=True)
+def _leap_together(plan: Any, state: Any, stamp: Any, time: int, j: int, copies: int) -> None:
+    """Move columns j, j + 1, ... until fewer than GAPS iterations remain before ``time``."""
+    for column in range(j, j + copies):
+        at, group = column * 2 * plan.basis.shape[1], 0 if column < plan.n_regular else 1
+        stamp[column] = time - _leap(plan, state, at, group, time - stamp[column])
+
+
+@njit(cache=True)
 def advance_modes(
     op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
     plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, t0: int,
@@ -201,19 +276,26 @@ def advance_modes(
     """
     indptr, _, data = A
     indices = plan.indices
-    k = phi.shape[1]
+    k, copied = phi.shape[1], plan.copied
     n_nodes = plan.basis.shape[0]
     b, g, delta = np.empty(k), np.empty(k), np.empty((n_nodes, k))
     for t in range(samples.shape[0]):
         now, then = t0 + t, t0 + t + 1
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
-            _read_sample(plan, indptr, indices, data, modes, stamp, then if backward else now, n, i * k, b)
+            when = then if backward else now
+            if copied:
+                _read_copies(plan, indptr, indices, data, modes, stamp, when, n, i * k, b)
+            else:
+                _read_sample(plan, indptr, indices, data, modes, stamp, when, n, i * k, b)
             sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta[n])
             delta[n] *= weight[i]
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
-            _inject_sample(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
+            if copied:
+                _inject_copies(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
+            else:
+                _inject_sample(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
 
 
 @njit(cache=True)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dsba.kernels.lanes import prefetch
+from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
 
 AHEAD = 32  # nonzeros
-NEXT, LINE = 512, 8  # entries of the next row, and in a cache line
+NEXT = 512  # entries of the next row to ask for
 KINK = 1e-13  # more than rounding, relative to what is added up
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
 
@@ -77,8 +77,9 @@ def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) ->
 def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, b: float, before: Any, out: Any) -> Any:
     """The products of z with two rows of x, from ``at`` on; on the way out <- out + a and b times those ``before``."""
     next_at, next_before = at + size, before + size
-    u, v = 0.0, 0.0
-    for j in range(size):
+    lines = size - size % np.uint64(LINE)
+    u, v = dot_and_add_lines(x, at, next_at, z, lines, a, b, before, next_before, out)
+    for j in range(lines, size):
         u += x[at + j] * z[j]
         v += x[next_at + j] * z[j]
         out[j] += a * x[before + j] + b * x[next_before + j]
@@ -92,16 +93,16 @@ def _visit_pairs(op: Any, data: Any, y: Any, weight: Any, share: float, lo: int,
     Two rows are added while the next two come in, so that memory, which sets the pace, is never waited for twice.
     """
     size = np.uint64(z.size)
-    u, g, before = np.empty(2), np.zeros(2), np.uint64(lo) * size
+    a, b, before = 0.0, 0.0, np.uint64(lo) * size
     for i in range(lo, hi, 2):
         at = np.uint64(i) * size
-        u[0], u[1] = _dot_and_add(data, at, z, size, g[0], g[1], before, out)
-        for r in range(2):
-            op.forward(u[r : r + 1], y[i + r], g[r : r + 1])
-            g[r] *= share * weight[i + r]
+        u, v = _dot_and_add(data, at, z, size, a, b, before, out)
+        a = share * weight[i] * op.map(u, y[i])
+        b = share * weight[i + 1] * op.map(v, y[i + 1])
         before = at
-    for r in range(2 if hi > lo else 0):
-        _add_run(g[r], data, before + np.uint64(r) * size, out, np.uint64(0), size)
+    if hi > lo:
+        _add_run(a, data, before, out, np.uint64(0), size)
+        _add_run(b, data, before + size, out, np.uint64(0), size)
 
 
 @njit(cache=True)
@@ -220,15 +221,13 @@ def average_rows(lo: int, hi: int, A: Any, weight: Any, start: Any, table: Any, 
 
 @njit(cache=True, nogil=True)
 def add_operator_rows(
-    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, factor: float, Z: Any, out: Any,
-    backwards: bool = False,
-) -> None:  # fmt: skip
+    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, factor: float, Z: Any, out: Any
+) -> None:
     """out_n <- out_n + factor (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
     indptr, indices, data = A
     u, g = np.empty(k), np.empty(k)
     full = k == 1 and data.size == y.size * Z.shape[1]
-    for m in range(lo, hi):
-        n = lo + hi - 1 - m if backwards else m
+    for n in range(lo, hi):
         z, row = Z[n], out[n]
         share = factor / (start[n + 1] - start[n])
         paired = start[n] + ((start[n + 1] - start[n]) // 2 * 2 if full else 0)

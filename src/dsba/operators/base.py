@@ -47,6 +47,12 @@ class Operator:
         """out <- g(u)."""
         raise NotImplementedError
 
+    def map(self, u: float, y: float) -> float:
+        """g(u) where k = 1."""
+        point, out = np.full(1, u), np.empty(1)
+        self.forward(point, y, out)
+        return out[0]
+
     def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
         """out <- u with u + t diag(s) g(u) = b."""
         raise NotImplementedError
