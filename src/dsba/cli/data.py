@@ -30,7 +30,7 @@ def list_sets() -> None:
     table.add_column("file, or address below LIBSVM's", overflow="fold")
     for name, entry in registry.REGISTRY.items():
         shape = (f"{entry.rows:,}", f"{entry.columns:,}", str(entry.classes))
-        kind = (entry.checksum or "none").partition(":")[0]
+        kind = (entry.checksum or "bzip2's").partition(":")[0]
         table.add_row(name, *shape, kind, _where(name) or entry.path)
     for name in EMBEDDED:
         table.add_row(name, "", "", "2", "", "embedded")
@@ -38,7 +38,7 @@ def list_sets() -> None:
     console.width = max(console.width, 110)
     console.print(table)
     typer.echo(f"LIBSVM: {registry.LIBSVM}")
-    typer.echo("Checksum none: nobody published one; a download must decompress and have this shape.")
+    typer.echo("Checksum bzip2's: nobody published one of the file; those that bzip2 keeps of its blocks are checked.")
 
 
 @app.command(epilog="Examples:  `dsba data fetch a9a`,  `dsba data fetch w8a --mirror http://10.0.0.7/libsvm`")

@@ -1,10 +1,10 @@
 """Public data sets by name: where they come from, and what shape a whole file has.
 
 The first three are the paper's. A download is taken for whole when its checksum is the registered one, it
-decompresses (bzip2 checks every block), parses, and has the rows and columns published with it. LIBSVM publishes
-no checksums: these are the ones that others recorded in public code after downloading from it, MD5 where nobody
-took a SHA-256. Those of a9a, w8a, mushrooms and news20 were compared with files at hand. Where nobody recorded
-any, the other three tests decide.
+decompresses, parses, and has the rows and columns published with it. LIBSVM publishes no checksums: these are the
+ones that others recorded in public code after downloading from it, MD5 where nobody took a SHA-256. Those of a9a,
+w8a, mushrooms and news20 were compared with files at hand. A file without one is listed only if it is compressed:
+bzip2 keeps a checksum of every block, which tells damage, though not one whole file from another.
 
 Sets with more than two classes are binarised by experiments: the first half of the classes in increasing
 order against the rest (`dsba.data.binarise`), unless the experiment says otherwise.
@@ -119,7 +119,6 @@ REGISTRY: dict[str, Entry] = {
         112,
         checksum="sha256:f39a4eb628dc61a7d43760815b061c9e497aa728ce1ad8bde57a09ef6043b538",
     ),
-    "phishing": Entry("binary/phishing", "phishing", 11_055, 68),
     "real-sim": Entry(
         "binary/real-sim.bz2",
         "real-sim",
