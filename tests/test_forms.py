@@ -74,18 +74,20 @@ def test_lazy_equals_step_anywhere(seed, n_nodes, operator, backward, strength, 
     assert relative(lazy.Z, step.Z) < 1e-11
 
 
-def test_a_column_that_nobody_visits_for_long():
+@pytest.mark.parametrize("operator", ["ridge", "softmax"])
+def test_a_column_that_nobody_visits_for_long(operator):
     """Gaps longer than the table of powers: the column moves by leaps and meets the dense form again."""
     X = np.zeros((40, 2))
     X[:, 0] = np.linspace(0.5, 1.5, 40)
     X[0, 1] = 1.0  # one sample of node 0 alone
-    problem = dsba.Problem.from_arrays(X, X[:, 0], "ridge", n_nodes=2, lam=0.05, split=np.repeat([0, 1], 20))
+    y = X[:, 0] if operator == "ridge" else np.arange(40) % 3
+    problem = dsba.Problem.from_arrays(X, y, operator, n_nodes=2, lam=0.05, split=np.repeat([0, 1], 20))
     topology = dsba.Topology.path(2)
     samples = sampling.draw(0, problem.sizes, 0, GAPS + 900)
     samples[100 : GAPS + 500, 0] = np.maximum(samples[100 : GAPS + 500, 0], 1)
     assert (samples[GAPS + 500 :, 0] == 0).any()
     for method in (dsba.DSBA, dsba.DSA):
-        z0 = np.array([0.3, -0.7])
+        z0 = np.linspace(0.3, -0.7, problem.dim)
         dense, _ = run(method(0.3, form="dense"), problem, topology, z0, samples)
         lazy, _ = run(method(0.3, form="lazy"), problem, topology, z0, samples)
         assert relative(lazy.Z, dense.Z) < 1e-11
