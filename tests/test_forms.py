@@ -81,7 +81,7 @@ def test_a_column_that_nobody_visits_for_long(operator):
     X[:, 0] = np.linspace(0.5, 1.5, 40)
     X[0, 1] = 1.0  # one sample of node 0 alone
     y = X[:, 0] if operator == "ridge" else np.arange(40) % 3
-    problem = dsba.Problem.from_arrays(X, y, operator, n_nodes=2, lam=0.05, split=np.repeat([0, 1], 20))
+    problem = dsba.Problem.from_arrays(X, y, operator, n_nodes=2, lam=1e-3, split=np.repeat([0, 1], 20))
     topology = dsba.Topology.path(2)
     samples = sampling.draw(0, problem.sizes, 0, GAPS + 900)
     samples[100 : GAPS + 500, 0] = np.maximum(samples[100 : GAPS + 500, 0], 1)
