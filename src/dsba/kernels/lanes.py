@@ -135,29 +135,23 @@ def move_modes(
 
 
 @intrinsic
-def dot_and_add_lines(
-    typing: Any, x: Any, at: Any, next_at: Any, z: Any, size: Any, a: Any, b: Any, before: Any, next_before: Any,
-    out: Any,
-) -> Any:  # fmt: skip
-    """The products of z with the rows of x at ``at`` and ``next_at``, in their first ``size`` columns, a multiple of
-    LINE; on the way there out <- out + a times the row at ``before`` + b times the one at ``next_before``."""
+def dot_and_add_lines(typing: Any, x: Any, at: Any, z: Any, size: Any, a: Any, before: Any, out: Any) -> Any:
+    """The product of z with the row of x at ``at``; on the way there out <- out + a times the row at ``before``.
+
+    Both in their first ``size`` columns, a multiple of LINE.
+    """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args, LINE)
-        size = args[4]
-        row, next_row, old, next_old = (emit.pointer(0, args[i]) for i in (1, 2, 7, 8))
-        z, out = emit.pointer(3, size.type(0)), emit.pointer(9, size.type(0))
-        a, b, u, v = emit.splat(args[5]), emit.splat(args[6]), emit.zeros(), emit.zeros()
+        size, zero = args[3], args[3].type(0)
+        row, z, old, out = (emit.pointer(i, at) for i, at in ((0, args[1]), (2, zero), (0, args[5]), (6, zero)))
+        a, total = emit.splat(args[4]), emit.zeros()
         with emit.lanes(size) as (j, _):
-            here = emit.load(z, j)
-            emit.add_product(emit.load(row, j), here, u)
-            emit.add_product(emit.load(next_row, j), here, v)
-            added = emit.fma(a, emit.load(old, j), emit.fma(b, emit.load(next_old, j), emit.load(out, j)))
-            emit.store(added, out, j)
-        return context.make_tuple(builder, signature.return_type, [emit.sum(u), emit.sum(v)])
+            emit.add_product(emit.load(row, j), emit.load(z, j), total)
+            emit.store(emit.fma(a, emit.load(old, j), emit.load(out, j)), out, j)
+        return emit.sum(total)
 
-    two = types.UniTuple(types.float64, 2)
-    return two(x, at, next_at, z, size, a, b, before, next_before, out), code
+    return types.float64(x, at, z, size, a, before, out), code
 
 
 @intrinsic

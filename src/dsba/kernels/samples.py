@@ -73,36 +73,31 @@ def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) ->
         z[start + j] += scale * x[first + j]
 
 
-@njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
-def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, b: float, before: Any, out: Any) -> Any:
-    """The products of z with two rows of x, from ``at`` on; on the way out <- out + a and b times those ``before``."""
-    next_at, next_before = at + size, before + size
+@njit(cache=True, fastmath={"contract"})
+def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, before: Any, out: Any) -> float:
+    """The product of z with the row of x at ``at``; on the way there out <- out + a times the row at ``before``."""
     lines = size - size % np.uint64(LINE)
-    u, v = dot_and_add_lines(x, at, next_at, z, lines, a, b, before, next_before, out)
+    total = dot_and_add_lines(x, at, z, lines, a, before, out)
     for j in range(lines, size):
-        u += x[at + j] * z[j]
-        v += x[next_at + j] * z[j]
-        out[j] += a * x[before + j] + b * x[next_before + j]
-    return u, v
+        total += x[at + j] * z[j]
+        out[j] += a * x[before + j]
+    return total
 
 
 @njit(cache=True)
-def _visit_pairs(op: Any, data: Any, y: Any, weight: Any, share: float, lo: int, hi: int, z: Any, out: Any) -> None:
-    """``visit`` for an even number of samples of k = 1 and no zeros.
+def _visit_dense(op: Any, data: Any, y: Any, weight: Any, share: float, lo: int, hi: int, z: Any, out: Any) -> None:
+    """``visit`` for samples of k = 1 and no zeros.
 
-    Two rows are added while the next two come in, so that memory, which sets the pace, is never waited for twice.
+    A row is added while the next one comes in, so that memory, which sets the pace, is never waited for twice.
     """
     size = np.uint64(z.size)
-    a, b, before = 0.0, 0.0, np.uint64(lo) * size
-    for i in range(lo, hi, 2):
+    a, before = 0.0, np.uint64(lo) * size
+    for i in range(lo, hi):
         at = np.uint64(i) * size
-        u, v = _dot_and_add(data, at, z, size, a, b, before, out)
-        a = share * weight[i] * op.map(u, y[i])
-        b = share * weight[i + 1] * op.map(v, y[i + 1])
+        a = share * weight[i] * op.map(_dot_and_add(data, at, z, size, a, before, out), y[i])
         before = at
     if hi > lo:
         _add_run(a, data, before, out, np.uint64(0), size)
-        _add_run(b, data, before + size, out, np.uint64(0), size)
 
 
 @njit(cache=True)
@@ -230,9 +225,10 @@ def add_operator_rows(
     for n in range(lo, hi):
         z, row = Z[n], out[n]
         share = factor / (start[n + 1] - start[n])
-        paired = start[n] + ((start[n + 1] - start[n]) // 2 * 2 if full else 0)
-        _visit_pairs(op, data, y, weight, share, start[n], paired, z, row)
-        for i in range(paired, start[n + 1]):
+        if full:
+            _visit_dense(op, data, y, weight, share, start[n], start[n + 1], z, row)
+            continue
+        for i in range(start[n], start[n + 1]):
             visit(op, indptr, indices, data, i * k, y[i], share * weight[i], z, u, g, row)
 
 
