@@ -268,15 +268,16 @@ def _leap_together(plan: Any, state: Any, stamp: Any, time: int, j: int, copies:
 @njit(cache=True)
 def advance_modes(
     op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
-    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, t0: int,
+    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, t0: int, copied: Any,
 ) -> None:  # fmt: skip
     """As many iterations as ``samples`` has rows, from iteration ``t0`` on, in place.
 
-    All nodes read before any writes: DSA's samples see the current iterate of every column.
+    All nodes read before any writes: DSA's samples see the current iterate of every column. ``copied`` is the
+    plan's: True, or None, for which Numba leaves out what it would not need.
     """
     indptr, _, data = A
     indices = plan.indices
-    k, copied = phi.shape[1], plan.copied
+    k = phi.shape[1]
     n_nodes = plan.basis.shape[0]
     b, g, delta = np.empty(k), np.empty(k), np.empty((n_nodes, k))
     for t in range(samples.shape[0]):
@@ -284,18 +285,18 @@ def advance_modes(
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
             when = then if backward else now
-            if copied:
-                _read_copies(plan, indptr, indices, data, modes, stamp, when, n, i * k, b)
-            else:
+            if copied is None:
                 _read_sample(plan, indptr, indices, data, modes, stamp, when, n, i * k, b)
+            else:
+                _read_copies(plan, indptr, indices, data, modes, stamp, when, n, i * k, b)
             sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta[n])
             delta[n] *= weight[i]
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
-            if copied:
-                _inject_copies(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
-            else:
+            if copied is None:
                 _inject_sample(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
+            else:
+                _inject_copies(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
 
 
 @njit(cache=True)

@@ -49,7 +49,8 @@ class Operator:
 
     def map(self, u: float, y: float) -> float:
         """g(u) where k = 1."""
-        point, out = np.full(1, u), np.empty(1)
+        point, out = np.empty(1), np.empty(1)
+        point[0] = u
         self.forward(point, y, out)
         return out[0]
 
