@@ -175,8 +175,9 @@ class Problem:
             X = sp.csr_array(sp.hstack([X, constant], format="csr"))
         self.A = self.component.blocks(X, self.y)
         if self.A.nnz == self.A.shape[0] * self.A.shape[1]:
-            self.A.data, values = own_pages(self.A.data.shape), self.A.data
-            self.A.data[:] = values
+            values = own_pages(self.A.data.shape)
+            values[:] = self.A.data
+            self.A.data = values
         self.k, copies = self.component.k, self.component.copies
         self.dim = copies * int(X.shape[1]) + self.component.extra
         self.n_regular = self.dim if regularize == "all" else copies * self.n_features

@@ -187,7 +187,8 @@ class OneSample(Algorithm):
     def _advance_fused(self, s: RowState | ModeState, problem: Problem, net: Any, samples: Indices) -> None:
         data = (problem.csr, problem.y, s.norms, problem.weight, problem.start, samples)
         if isinstance(s, ModeState):
-            mode_state = (s.plan, s.effects, s.modes, s.stamp, s.phi, s.t, s.plan.copied or None)
+            copies = problem.k if s.plan.copied else None
+            mode_state = (s.plan, s.effects, s.modes, s.stamp, s.phi, s.t, copies)
             advance_modes(problem.component, self.backward, self.alpha, *data, *mode_state)
             return
         dense = (net.mixing_rows, *self._recursion(problem), s.Z, s.Z_prev, s.phi, s.carry)

@@ -163,117 +163,70 @@ def _leap(plan: Any, state: Any, at: int, group: int, gap: int) -> int:
 
 @njit(cache=True)
 def _read_sample(
-    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any
-) -> None:
-    """b <- A_i z_n at iteration ``time``, without storing the columns' way there."""
+    plan: Any, copies: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int,
+    b: Any,
+) -> None:  # fmt: skip
+    """b <- A_i z_n at iteration ``time``, without storing the columns' way there.
+
+    ``copies`` rows of the block are one row in neighbouring columns: entry by entry, one stretch of memory. None
+    is one, known to the compiler.
+    """
     width = plan.basis.shape[1]
     state, powers, basis = modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
     n_regular, last = plan.n_regular, indices.size - 1
-    for c in range(b.size):
-        total = 0.0
+    together = 1 if copies is None else copies
+    b[:] = 0.0
+    for c in range(0, b.size, together):
         for e in range(indptr[row + c], indptr[row + c + 1]):
-            soon = indices[min(e + AHEAD, last)] * 2 * width
-            prefetch(state, soon)  # three cache lines hold twelve modes; hardware fetches what follows
-            prefetch(state, soon + 8)
-            prefetch(state, soon + 16)
-            j = indices[e]
-            group = 0 if j < n_regular else 1
-            gap = time - stamp[j]
-            if gap >= GAPS:
-                gap = _leap(plan, state, j * 2 * width, group, gap)
-                stamp[j] = time - gap
-            power = (group * 2 * GAPS + gap) * 2 * width
-            total += data[e] * read_modes(state, j * 2 * width, powers, power, basis, n * width, width)
-        b[c] = total
+            for m in range(together):
+                soon = (indices[min(e + AHEAD, last)] + m) * 2 * width
+                prefetch(state, soon)  # three cache lines hold twelve modes; hardware fetches what follows
+                prefetch(state, soon + 8)
+                prefetch(state, soon + 16)
+                j = indices[e] + m
+                group = 0 if j < n_regular else 1
+                gap = time - stamp[j]
+                if gap >= GAPS:
+                    gap = _leap(plan, state, j * 2 * width, group, gap)
+                    stamp[j] = time - gap
+                power = (group * 2 * GAPS + gap) * 2 * width
+                b[c + m] += data[e] * read_modes(state, j * 2 * width, powers, power, basis, n * width, width)
 
 
 @njit(cache=True)
 def _inject_sample(
-    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, row: int, coef: Any, effect: Any
-) -> None:
+    plan: Any, copies: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, row: int,
+    coef: Any, effect: Any,
+) -> None:  # fmt: skip
     """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` (z or v, group, mode)."""
     width = plan.basis.shape[1]
     state, powers, c1 = modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
     n_regular, c2 = plan.n_regular, plan.c2
     dz, dv = effect[0].reshape(-1), effect[1].reshape(-1)
-    for c in range(coef.size):
+    together = 1 if copies is None else copies
+    for c in range(0, coef.size, together):
         for e in range(indptr[row + c], indptr[row + c + 1]):
-            j = indices[e]
-            group = 0 if j < n_regular else 1
-            gap = time - stamp[j]
-            if gap >= GAPS:
-                gap = _leap(plan, state, j * 2 * width, group, gap)
-            power = (group * 2 * GAPS + gap) * 2 * width
-            x = coef[c] * data[e]
-            move_modes(state, j * 2 * width, powers, power, c1, dz, dv, group * width, c2[group], x, width)
-            stamp[j] = time
-
-
-@njit(cache=True)
-def _read_copies(
-    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int, b: Any
-) -> None:
-    """``_read_sample`` where a block's rows are copies of one, in neighbouring columns always visited together.
-
-    Entry by entry they are one stretch of memory, with one gap and one power.
-    """
-    width = plan.basis.shape[1]
-    state, powers, basis = modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
-    n_regular, last = plan.n_regular, indices.size - 1
-    b[:] = 0.0
-    for e in range(indptr[row], indptr[row + 1]):
-        j = indices[e]
-        if time - stamp[j] >= GAPS:
-            _leap_together(plan, state, stamp, time, j, b.size)
-        group = 0 if j < n_regular else 1
-        power = (group * 2 * GAPS + time - stamp[j]) * 2 * width
-        at, soon = j * 2 * width, indices[min(e + AHEAD, last)] * 2 * width
-        for c in range(b.size):
-            shift = c * 2 * width
-            prefetch(state, soon + shift)
-            prefetch(state, soon + shift + 8)
-            prefetch(state, soon + shift + 16)
-            b[c] += data[e] * read_modes(state, at + shift, powers, power, basis, n * width, width)
-
-
-@njit(cache=True)
-def _inject_copies(
-    plan: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, row: int, coef: Any, effect: Any
-) -> None:
-    """``_inject_sample`` for the same blocks."""
-    width = plan.basis.shape[1]
-    state, powers, c1 = modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
-    dz, dv = effect[0].reshape(-1), effect[1].reshape(-1)
-    n_regular, c2 = plan.n_regular, plan.c2
-    for e in range(indptr[row], indptr[row + 1]):
-        j = indices[e]
-        if time - stamp[j] >= GAPS:
-            _leap_together(plan, state, stamp, time, j, coef.size)
-        group = 0 if j < n_regular else 1
-        power = (group * 2 * GAPS + time - stamp[j]) * 2 * width
-        for c in range(coef.size):
-            at, x = (j + c) * 2 * width, coef[c] * data[e]
-            move_modes(state, at, powers, power, c1, dz, dv, group * width, c2[group], x, width)
-            stamp[j + c] = time
-
-
-@njit(cache=True)
-def _leap_together(plan: Any, state: Any, stamp: Any, time: int, j: int, copies: int) -> None:
-    """Move columns j, j + 1, ... until fewer than GAPS iterations remain before ``time``."""
-    for column in range(j, j + copies):
-        at, group = column * 2 * plan.basis.shape[1], 0 if column < plan.n_regular else 1
-        stamp[column] = time - _leap(plan, state, at, group, time - stamp[column])
+            for m in range(together):
+                j = indices[e] + m
+                group = 0 if j < n_regular else 1
+                gap = time - stamp[j]
+                if gap >= GAPS:
+                    gap = _leap(plan, state, j * 2 * width, group, gap)
+                power = (group * 2 * GAPS + gap) * 2 * width
+                x = coef[c + m] * data[e]
+                move_modes(state, j * 2 * width, powers, power, c1, dz, dv, group * width, c2[group], x, width)
+                stamp[j] = time
 
 
 @njit(cache=True)
 def advance_modes(
     op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
-    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, t0: int, copied: Any,
+    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, t0: int, copies: Any,
 ) -> None:  # fmt: skip
     """As many iterations as ``samples`` has rows, from iteration ``t0`` on, in place.
 
-    All nodes read before any writes: DSA's samples see the current iterate of every column. ``copied`` is the
-    plan's: True, or None, for which Numba leaves out what it would not need.
+    All nodes read before any writes: DSA's samples see the current iterate of every column. ``copies`` is
+    the block's k if the plan says that its rows are copies, else None.
     """
     indptr, _, data = A
     indices = plan.indices
@@ -284,19 +237,12 @@ def advance_modes(
         now, then = t0 + t, t0 + t + 1
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
-            when = then if backward else now
-            if copied is None:
-                _read_sample(plan, indptr, indices, data, modes, stamp, when, n, i * k, b)
-            else:
-                _read_copies(plan, indptr, indices, data, modes, stamp, when, n, i * k, b)
+            _read_sample(plan, copies, indptr, indices, data, modes, stamp, then if backward else now, n, i * k, b)
             sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta[n])
             delta[n] *= weight[i]
         for n in range(n_nodes):
             i = start[n] + samples[t, n]
-            if copied is None:
-                _inject_sample(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
-            else:
-                _inject_copies(plan, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
+            _inject_sample(plan, copies, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
 
 
 @njit(cache=True)
@@ -314,13 +260,13 @@ def advance_own_row(
     sources, ends, columns, values = received
     b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
     for m in range(sources.size):
-        _inject_sample(plan, ends, columns, values, modes, stamp, now, m, one, effects[sources[m]])
+        _inject_sample(plan, None, ends, columns, values, modes, stamp, now, m, one, effects[sources[m]])
     indptr, _, data = A
     row, then = i * delta.size, now + 1
-    _read_sample(plan, indptr, plan.indices, data, modes, stamp, then if backward else now, n, row, b)
+    _read_sample(plan, None, indptr, plan.indices, data, modes, stamp, then if backward else now, n, row, b)
     sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
     delta *= weight[i]
-    _inject_sample(plan, indptr, plan.indices, data, modes, stamp, then, row, delta, effects[n])
+    _inject_sample(plan, None, indptr, plan.indices, data, modes, stamp, then, row, delta, effects[n])
 
 
 @njit(cache=True)
