@@ -12,7 +12,7 @@ from conftest import make_data
 
 import dsba
 from dsba.network import Simulator
-from dsba.network.mpi import FRAMES, ROWS
+from dsba.network.transport import FRAMES, ROWS
 from dsba.training import Settings, train
 
 TOPOLOGY = dsba.Topology.random(5, 0.5, seed=1)
@@ -97,7 +97,7 @@ class Listener:
         return getattr(self.comm, name)
 
     def _kind(self, tag):
-        return "rows" if tag == ROWS else "frames" if tag >= FRAMES else "group"
+        return "rows" if tag == ROWS else "frames" if tag == FRAMES else "group"
 
     def Isend(self, buffer, to, tag):
         self.sent[self._kind(tag)] += len(buffer[0]) if isinstance(buffer, list) else buffer.nbytes
