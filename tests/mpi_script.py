@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import conformance
 import numpy as np
 from conftest import make_data
 
@@ -192,11 +193,24 @@ def disagree(files):
     return found
 
 
+def conform():
+    """By topology, what the contract's questions gave at each rank."""
+    from mpi4py import MPI
+
+    found = {}
+    for name, topology in conformance.TOPOLOGIES.items():
+        own = conformance.answers(dsba.MPINetwork(topology, timeout=60))
+        found[name] = MPI.COMM_WORLD.allgather(own)
+    return found
+
+
 def main(task, out, *arguments):
     if task == "disagree":
         found = disagree([Path(a) for a in arguments])
     elif task == "transport":
         found = transport()
+    elif task == "conformance":
+        found = conform()
     else:
         with np.load(arguments[0]) as file:
             expected = dict(file)

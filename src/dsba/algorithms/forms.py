@@ -52,6 +52,11 @@ class Form(Protocol):
 
     t: int
 
+    @property
+    def Z(self) -> Array:
+        """The iterates, as of any state."""
+        ...
+
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         """The form before the first iteration."""
@@ -210,6 +215,10 @@ class LazyForm(Counted):
         state = (self.plan, self.effects, self.modes, self.stamp, self.phi, self.t, copies)
         advance_modes(problem.component, method.backward, method.alpha, *data, *state)
 
+    @property
+    def Z(self) -> Array:
+        return self.rows()
+
     def rows(self) -> Array:
         """Reading the iterates leaves the columns where they are."""
         out = np.empty((self.plan.basis.shape[0], self.modes.shape[0]))
@@ -254,6 +263,10 @@ class NodesForm:
             for node, sample in zip(self.nodes, row, strict=True):
                 node.step(sample)
         return replace(self, t=self.t + len(samples))
+
+    @property
+    def Z(self) -> Array:
+        return self.rows()
 
     def rows(self) -> Array:
         return np.stack([node.z for node in self.nodes])
