@@ -10,12 +10,12 @@ import scipy.optimize
 from conftest import OPERATORS, make_data, make_problem
 
 import dsba
-from dsba import linear, local
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.msda import MSDA, chebyshev
 from dsba.algorithms.p_extra import PExtra
 from dsba.algorithms.ssda import SSDA
-from dsba.local import LocalSolver
+from dsba.solvers import linear, local
+from dsba.solvers.local import LocalSolver
 
 METHODS = [PExtra, SSDA, MSDA, DADMM]
 GRAPHS = ["ring", "star", "path", "random", "complete"]

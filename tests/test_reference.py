@@ -11,11 +11,12 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
-from dsba import operators, reference
+from dsba import operators
 from dsba.errors import InputError
 from dsba.operators import Operator, ScalarOperator
 from dsba.problem import Problem
-from dsba.reference import optimum
+from dsba.solvers import reference
+from dsba.solvers.reference import optimum
 
 LINEAR = ("ridge", "auc")
 SMOOTH = [name for name in operators.names() if name not in LINEAR]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dsba.algorithms.base import Algorithm
-from dsba.local import unsolvable
 from dsba.problem import Problem
+from dsba.solvers.local import unsolvable
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy as np
 
 from dsba.algorithms.base import Array, Indices
 from dsba.algorithms.inner_solver import InnerSolver
-from dsba.local import LocalSolver
 from dsba.network import Network
 from dsba.problem import Problem
+from dsba.solvers.local import LocalSolver
 from dsba.topology import Topology
 
 

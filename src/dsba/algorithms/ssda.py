@@ -10,9 +10,9 @@ import numpy as np
 
 from dsba.algorithms.base import Array, Indices, no_objective
 from dsba.algorithms.inner_solver import InnerSolver, not_strongly_convex
-from dsba.local import LocalSolver
 from dsba.network import Network
 from dsba.problem import Problem
+from dsba.solvers.local import LocalSolver
 from dsba.topology import Topology
 
 

@@ -34,10 +34,10 @@ import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from dsba.kernels import samples as kernel
-from dsba.linear import ROUNDING, conjugate_gradients, dot, line_search
 from dsba.operators import AUC, ScalarOperator
 from dsba.parallel import CORES
 from dsba.problem import PARALLEL_FROM, Problem
+from dsba.solvers.linear import ROUNDING, conjugate_gradients, dot, line_search
 
 Array = npt.NDArray[np.float64]
 Solve = Callable[[Array, float], Array]  # (r, relative accuracy) -> x

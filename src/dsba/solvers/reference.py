@@ -27,9 +27,9 @@ from numba import njit
 
 from dsba.errors import InputError
 from dsba.kernels import samples as kernel
-from dsba.linear import conjugate_gradients, line_search
 from dsba.operators import AUC, ScalarOperator
 from dsba.problem import Problem
+from dsba.solvers.linear import conjugate_gradients, line_search
 
 Array = npt.NDArray[np.float64]
 Solve = Callable[[Array, float], Array]  # (r, relative accuracy) -> x
