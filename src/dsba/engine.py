@@ -27,7 +27,7 @@ from dsba.network import COUNTERS, Counts, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
-from dsba.reference import Optimum, optimum
+from dsba.solvers.reference import Optimum, optimum
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
