@@ -23,7 +23,7 @@ from tests.soak.worker import ACCEPTED, CHANGED, CRASH, HANG, OUT_OF_MEMORY, REF
 
 from dsba.files import replacing
 
-BATCH = 1000
+BATCH = 5000
 START_SECONDS = 300.0  # until the first answer: kernels may have to be compiled
 NAMES = {
     ACCEPTED: "accepted", REFUSED: "refused",

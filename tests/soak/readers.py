@@ -197,6 +197,8 @@ def _holds(kept: Any, said: Any) -> bool:
         )
     if isinstance(said, list):
         return len(kept) == len(said) and all(map(_holds, kept, said))
+    if isinstance(kept, float) and isinstance(said, int):  # the nearest number that there is
+        return kept == float(said)
     return kept == said or kept == [said] or str(kept) == str(said)
 
 
@@ -331,7 +333,7 @@ READERS = {
             waits_for=SIZES,
         ),
         Reader("checkpoints", 100_000, checkpoint_corpus, read_checkpoint),
-        Reader("forged-checkpoints", 20_000, checkpoint_corpus, go_on, forge=forge, waits_for=STATES),
+        Reader("forged-checkpoints", 5_000, checkpoint_corpus, go_on, forge=forge, waits_for=STATES),
         Reader("models", 100_000, model_corpus, read_model, waits_for=DIGESTS),
         Reader("results", 50_000, results_corpus, read_results, waits_for=DIGESTS),
         Reader("frames", 200_000, frame_corpus, read_frame),
