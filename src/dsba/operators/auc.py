@@ -51,6 +51,7 @@ class AUC(Operator):
     extra: ClassVar[int] = 3
     cocoercive: ClassVar[bool] = False
     labels: ClassVar[str] = "binary"
+    ranks: ClassVar[bool] = True
 
     def forward(self, u: Any, y: float, out: Any) -> None:
         sign, own, other = (1.0, 1, 2) if y > 0.0 else (-1.0, 2, 1)

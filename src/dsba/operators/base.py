@@ -43,6 +43,9 @@ class Operator:
     labels: ClassVar[str] = "real"
     """What a label may be: "real", "binary" (mapped to -1, +1), "multiclass" (to 0, 1, 2, ...) or "count"."""
 
+    ranks: ClassVar[bool] = False
+    """Whether its scores order samples (AUC), so that the area under the ROC curve is worth recording."""
+
     def forward(self, u: Any, y: float, out: Any) -> None:
         """out <- g(u)."""
         raise NotImplementedError
