@@ -5,6 +5,7 @@ The commands are plain functions, a file for each family; they import what they 
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -44,6 +45,9 @@ data.register(app)
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal that has no λ shows its number instead
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except (InputError, NetworkError) as error:

@@ -44,6 +44,7 @@ TunePasses = Annotated[float | None, typer.Option(help="Passes of the last round
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seeds; with several, medians and bands are shown.")]
 
 
+CURRENCIES = {"passes": "passes", "doubles_max": "DOUBLEs", "seconds": "seconds"}  # of the table of winners
 ALL = "all"  # what --force without a method means
 
 
@@ -278,15 +279,14 @@ def _print_winners(results: Results) -> None:
         if w["tolerance"] is None:
             rows.append([*case, f"{w['metric']} {w['final']:.0e}", f"undecided: {w['nearest']} is nearest", "", ""])
         else:
-            costs = [_verdict(w, cost) for cost in ("passes", "doubles_max", "seconds")]
+            costs = [w[cost] for cost in CURRENCIES]
             rows.append([*case, f"{w['metric']} {w['tolerance']:.0e}", *costs])
-    _table("Winners", [*keys, "to reach", "passes", "DOUBLEs", "seconds"], rows)
-
-
-def _verdict(winner: Mapping[str, Any], cost: str) -> str:
-    if not winner["stopped"][cost]:
-        return str(winner[cost])
-    return f"undecided: {winner['leading'][cost]} leads, {', '.join(winner['stopped'][cost])} ran out of budget"
+    _table("Winners", [*keys, "to reach", *CURRENCIES.values()], rows)
+    for w in winners:
+        for cost, name in CURRENCIES.items() if w["tolerance"] is not None else ():
+            if stopped := w["stopped"][cost]:
+                leads = f"{w['leading'][cost]} leads, {', '.join(stopped)} ran out of budget"
+                typer.echo(f"Undecided in {name}: {leads} ({', '.join(str(w[key]) for key in keys)}).")
 
 
 def _print_warnings(results: Results) -> None:
