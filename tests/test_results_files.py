@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import hashlib
 import json
 import os
 import pty
@@ -28,6 +29,7 @@ from dsba.experiments.spec import read
 from dsba.report.curves import Entrant, verdict
 from dsba.report.figures import Panel, draw_panels, looks, rendered
 from dsba.report.folder import MARKER, Folder
+from dsba.report.page import as_json, contents
 from dsba.report.results import require_sound
 
 OLD = Path(__file__).parent / "results-0.1.0"
@@ -587,4 +589,53 @@ def test_files_do_not_change_places(finished, tmp_path):
     one, other = sorted(out.glob("runs/*.json"))[:2]
     shutil.copy(one, other)
     with pytest.raises(InputError, match="belongs to"):
+        shown(out)
+
+
+WILD = (None, -1, 0, 1e308, "x", "", [], {}, True, 10**30, [[0, 99]], "../../x", "\ud800", "$a$ $\\foo$", 5e-324, -5.5)
+
+
+def places(value, path=()):
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize("kind", ["results.json", "environment.json", "runs/*.json", "tuning/*.json", "optima/*.json"])
+def test_a_forged_file_is_one_sentence_or_shown(kind, finished, tmp_path):
+    """Somebody else's file with wild values and a right digest: never a traceback."""
+    out, rng = tmp_path / "out", random.Random(f"forged {kind}")
+    shutil.copytree(finished, out, ignore=shutil.ignore_patterns("figures", "report.html"))
+    for _ in range(60):
+        path = rng.choice(sorted(out.glob(kind)))
+        raw = path.read_bytes()
+        content = json.loads(raw)
+        del content["sha256"]
+        *parents, last = rng.choice(list(places(content)))
+        table = content
+        for key in parents:
+            table = table[key]
+        table[last] = rng.choice(WILD)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        path.write_text(json.dumps(content))
+        try:
+            shown(out)
+            as_json(contents(Results.load(out))).encode()
+        except InputError as error:
+            one_sentence(error)
+        path.write_bytes(raw)
+
+
+def test_a_history_without_a_column_is_refused(finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    results = Results.load(out)
+    outcome = results.outcomes[results.runs[0].id]
+    changed = results.histories[outcome.id].to_dict()
+    del changed["passes"]
+    digest = results.folder.write_history(outcome.id, dsba.History(changed))
+    results.folder.write_sealed(results.folder.outcome(outcome.id), outcome.model_copy(update={"history": digest}))
+    with pytest.raises(InputError, match="lacks one of the columns"):
         shown(out)

@@ -39,6 +39,7 @@ PARTS = ("optima", "tuning", "runs", "checkpoints", "figures")
 MARKER = ".dsba-results"
 MARK = "This folder belongs to dsba, which writes its results here.\n"
 OLD_FILES = ("experiment.toml", "environment.json")  # every folder of dsba 0.1.0 has them
+COLUMNS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "distance")  # of every history
 TORN = re.compile(re.escape(PART) + r"(.+)-[^-]+")  # the name of a file that a killed process left
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -228,6 +229,8 @@ class Folder:
             rows = [sealed.parsed(line) for line in raw.splitlines()]
             if any(set(row) != set(rows[0]) for row in rows):
                 raise ValueError("its records have different columns")
+            if not rows or not set(rows[0]).issuperset(COLUMNS):
+                raise ValueError(f"it lacks one of the columns {', '.join(COLUMNS)}")
             return History({name: [_number(row[name]) for row in rows] for name in rows[0]})
         except sealed.DAMAGE as error:
             raise sealed.damaged(str(path), error) from None

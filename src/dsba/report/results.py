@@ -67,6 +67,10 @@ class Results:
         found = {}
         for run in self.runs:
             history = self.partial.get(run.id) or self.folder.read_history(self.outcomes[run.id])
+            if self.metric(self.case(run)) not in history:
+                raise InputError(
+                    f"the history of {run.id} has no {self.metric(self.case(run))}: it is of another problem."
+                )
             require_sound(history, f"{run.method} on {self.case(run).data}")
             found[run.id] = history
         return found

@@ -45,6 +45,7 @@ def parsed(raw: bytes) -> dict[str, Any]:
     values = json.loads(raw.decode(), parse_constant=_refuse)
     if not isinstance(values, dict):
         raise TypeError("it is not a JSON object")
+    json.dumps(values, ensure_ascii=False).encode()  # half a surrogate pair is an error here, and not in a figure
     return values
 
 
