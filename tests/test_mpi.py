@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.model import Model
+from dsba.fitting.files import Settings, graph_from_text, train
+from dsba.fitting.model import Model
 from dsba.network.mpi import MPINetwork
-from dsba.training import Settings, graph_from_text, train
 
 pytestmark = needs_mpi
 

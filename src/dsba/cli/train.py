@@ -15,8 +15,8 @@ import typer
 from dsba.errors import InputError, NetworkError
 
 if TYPE_CHECKING:
+    from dsba.fitting.files import Settings
     from dsba.network import MPINetwork
-    from dsba.training import Settings
 
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
@@ -56,7 +56,7 @@ def train(
 
     Under mpiexec the nodes are spread over the ranks, and no rank reads another's files.
     """
-    from dsba.training import Settings
+    from dsba.fitting.files import Settings
 
     try:
         step: float | str = float(step_size)
@@ -69,7 +69,7 @@ def train(
 
 
 def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | None, timeout: float) -> None:
-    from dsba.training import train as run
+    from dsba.fitting.files import train as run
 
     network = _network(settings, len(files), timeout)
     first = network is None or network.rank == 0
@@ -90,8 +90,8 @@ def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | 
 
 def _network(settings: Settings, n_nodes: int, timeout: float) -> MPINetwork | None:
     """An MPI network where mpiexec started this process, else None."""
+    from dsba.fitting.files import graph_from_text
     from dsba.network.mpi import WORLD_SIZES, MPINetwork
-    from dsba.training import graph_from_text
 
     if not any(name in os.environ for name in WORLD_SIZES):
         return None
@@ -145,7 +145,7 @@ def predict(
 ) -> None:
     """Predict with a trained model: one label, number or (for AUC) score per line."""
     from dsba import data
-    from dsba.model import Model
+    from dsba.fitting.model import Model
 
     known = Model.load(model)
     X, _ = data.load_libsvm(file, n_features=known.n_features)

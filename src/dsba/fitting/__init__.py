@@ -1,0 +1,1 @@
+"""The road from rows to a model."""
