@@ -11,7 +11,7 @@ import numpy as np
 from conftest import make_data
 
 import dsba
-from dsba.fitting.files import Settings, train
+from dsba.fitting import Settings, train
 from dsba.network import Simulator
 from dsba.network.mpi import FRAMES, ROWS
 

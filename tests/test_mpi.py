@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting.files import Settings, graph_from_text, train
-from dsba.fitting.model import Model
+from dsba.fitting import Model, Settings, train
 from dsba.network.mpi import MPINetwork
 
 pytestmark = needs_mpi
@@ -218,18 +217,6 @@ def test_more_ranks_than_nodes(tmp_path):
 def test_a_timeout_is_a_positive_number(timeout):
     with pytest.raises(dsba.InputError, match="timeout must be a number"):
         MPINetwork(dsba.Topology.ring(3), timeout=timeout)
-
-
-@pytest.mark.parametrize("text", ["random:much", "ring:3", "rings", "no/such.edges"])
-def test_graphs_that_are_none(text):
-    with pytest.raises(dsba.InputError, match=r"graph|edge|topology|famil"):
-        graph_from_text(text, 4)
-
-
-def test_a_graph_from_a_file(tmp_path):
-    (tmp_path / "edges.txt").write_text("0 1\n1 2\n2 3\n3 0\n")
-    assert graph_from_text(str(tmp_path / "edges.txt"), 4).digest() == dsba.Topology.ring(4).digest()
-    assert graph_from_text("random:0.7", 6, seed=3).digest() == dsba.Topology.random(6, 0.7, seed=3).digest()
 
 
 @pytest.fixture

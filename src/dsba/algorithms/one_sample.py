@@ -15,7 +15,7 @@ own (``sparse_node.py``).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -209,6 +209,10 @@ class OneSample(Algorithm):
         """-alpha r per coordinate, (r, damp) with lambda and without, and where the latter begin."""
         coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
         return (-self.alpha * self._shrink(problem), *coefficients, problem.n_regular)
+
+    def warm_started(self) -> Self:
+        """With the full table: a table of zeros would forget where the start is."""
+        return replace(self, table="full")
 
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes

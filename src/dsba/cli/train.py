@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba.errors import InputError, NetworkError
+from dsba.fitting.settings import Settings
 
 if TYPE_CHECKING:
-    from dsba.fitting.files import Settings
     from dsba.network import MPINetwork
 
+DEFAULTS = Settings()
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
@@ -38,16 +39,19 @@ def register(app: typer.Typer) -> None:
 def train(
     files: Annotated[list[Path], typer.Argument(help="LIBSVM files, one per node; each rank opens only its own.")],
     operator: Annotated[str, typer.Option(help="ridge, logistic, auc, ..., or my_loss.py:Class.")] = "logistic",
-    graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = "random",
-    mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = "laplacian",
+    lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = DEFAULTS.lam,
+    intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
+    normalize: Annotated[bool, typer.Option(help="Scale every row to norm 1.")] = DEFAULTS.normalize,
+    graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = DEFAULTS.graph,
+    mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = DEFAULTS.mixing,
     algorithm: Annotated[str, typer.Option(help="dsba, dsa, extra, ..., or mine.py:Class.")] = "dsba",
-    communication: Annotated[str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")] = None,
+    communication: Annotated[
+        str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")
+    ] = DEFAULTS.communication,
     step_size: Annotated[str, typer.Option(help="A number, or a rule's name.")] = "auto",
-    lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = None,
-    normalize: Annotated[bool, typer.Option("--normalize", help="Scale every row to norm 1.")] = False,
-    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = 100.0,
-    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = 1e-6,
-    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = 0,
+    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = DEFAULTS.max_passes,
+    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = DEFAULTS.tol,
+    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = DEFAULTS.seed,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("run"),
     checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint file; OUT/checkpoint if not given.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
@@ -56,20 +60,18 @@ def train(
 
     Under mpiexec the nodes are spread over the ranks, and no rank reads another's files.
     """
-    from dsba.fitting.files import Settings
-
     try:
         step: float | str = float(step_size)
     except ValueError:
         step = step_size
     settings = Settings(
-        operator, graph, mixing, algorithm, communication, step, lam, normalize, max_passes, tol, seed
+        operator, lam, intercept, graph, mixing, algorithm, communication, step, max_passes, tol, seed, normalize
     )  # fmt: skip
     _together(lambda: _train(files, settings, out, checkpoint, timeout))
 
 
 def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | None, timeout: float) -> None:
-    from dsba.fitting.files import train as run
+    from dsba.fitting import train as run
 
     network = _network(settings, len(files), timeout)
     first = network is None or network.rank == 0
@@ -90,12 +92,12 @@ def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | 
 
 def _network(settings: Settings, n_nodes: int, timeout: float) -> MPINetwork | None:
     """An MPI network where mpiexec started this process, else None."""
-    from dsba.fitting.files import graph_from_text
     from dsba.network.mpi import WORLD_SIZES, MPINetwork
+    from dsba.topology import Topology
 
     if not any(name in os.environ for name in WORLD_SIZES):
         return None
-    topology = graph_from_text(settings.graph, n_nodes, settings.mixing, settings.seed)
+    topology = Topology.of(settings.graph, n_nodes, seed=settings.seed, mixing=settings.mixing)
     return MPINetwork(topology, timeout=timeout)
 
 
@@ -145,7 +147,7 @@ def predict(
 ) -> None:
     """Predict with a trained model: one label, number or (for AUC) score per line."""
     from dsba import data
-    from dsba.fitting.model import Model
+    from dsba.fitting import Model
 
     known = Model.load(model)
     X, _ = data.load_libsvm(file, n_features=known.n_features)

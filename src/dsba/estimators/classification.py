@@ -10,12 +10,12 @@ import numpy.typing as npt
 from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import roc_curve
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dsba.errors import InputError, as_number, unknown_name
-from dsba.estimators.base import Array, Decentralized, Rows
+from dsba.estimators.base import Array, Decentralized
+from dsba.fitting import Rows
 from dsba.operators import Operator
 from dsba.operators import get as get_operator
 
@@ -34,8 +34,8 @@ class _Classifier(ClassifierMixin, Decentralized):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        if self.network is not None:
-            self.classes_ = np.unique(np.concatenate(self.network.share(self.classes_.tolist())))
+        if self._group.size > 1:
+            self.classes_ = np.unique(np.concatenate(self._group.share(self.classes_.tolist())))
         if self.classes_.size < 2:
             raise InputError(
                 f"{type(self).__name__} needs samples of two classes, got one class: {self.classes_[0]!r}."
@@ -152,14 +152,10 @@ class DecentralizedAUCClassifier(_Classifier):
         self.intercept_ = np.array([-self._threshold(rows)]) if self.fit_intercept else np.zeros(1)
         self.node_intercept_ = np.tile(self.intercept_, (len(self.node_coef_), 1))
 
-    def _constant(self, rows: Rows) -> float:
-        return 0.0  # ranks do not change with an intercept
-
     def _threshold(self, rows: Rows) -> float:
-        scores = safe_sparse_dot(rows.X, self.coef_[0], dense_output=True)
+        scores = rows.X @ self.coef_[0]
         positive, weight = rows.y == self.classes_[1], rows.weight
-        if self.network is not None:
-            scores, positive, weight = (self.network.gather(1.0 * part) for part in (scores, positive, weight))
+        scores, positive, weight = (self._group.gather(1.0 * part) for part in (scores, positive, weight))
         false, true, thresholds = roc_curve(positive, scores, sample_weight=weight)
         best = int(np.argmax(true - false))
         above = thresholds[best] if np.isfinite(thresholds[best]) else scores.max()

@@ -7,17 +7,19 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import validate_data
 
 from dsba.errors import as_number
-from dsba.estimators.base import ROUGH_PASSES, ROUGH_TOL, Array, Decentralized, Fit, Rows, _packed
+from dsba.estimators.base import Array, Decentralized
+from dsba.fitting import Fit, Rows
+from dsba.fitting.fit import Coefficients
+from dsba.fitting.rows import sums
 from dsba.operators import Operator, ScaledHuber
 from dsba.operators import get as get_operator
-from dsba.problem import Problem
+
+ROUGH_TOL, ROUGH_PASSES = 1e-2, 100  # of a fit that only finds a scale
 
 
 @dataclass(eq=False, repr=False)
@@ -44,14 +46,6 @@ class _Regressor(RegressorMixin, Decentralized):
         self.node_coef_, self.node_intercept_ = self.node_coef_[:, 0], self.node_intercept_[:, 0]
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return fit
-
-    def _start(self, problem: Problem, y: npt.NDArray[Any], weight: Array) -> Array:
-        """The model of the intercept alone, so that ``tol`` does not depend on where the labels lie."""
-        return _packed(problem, np.zeros(problem.dim), np.zeros((1, 1)), self._centre(y, weight))
-
-    def _centre(self, y: npt.NDArray[Any], weight: Array) -> Array:
-        """A score near the labels."""
-        return np.array([self._mean(y, weight)])
 
     def predict(self, X: Any) -> Array:
         """The predicted labels."""
@@ -92,9 +86,6 @@ class DecentralizedPoisson(_Regressor):
     def _lam(self, total: float) -> float:
         return as_number("alpha", self.alpha, at_least=0.0)
 
-    def _centre(self, y: npt.NDArray[Any], weight: Array) -> Array:
-        return np.log(np.maximum(super()._centre(y, weight), 1e-10))
-
     def predict(self, X: Any) -> Array:
         return np.exp(self._scores(X))
 
@@ -130,6 +121,9 @@ class DecentralizedHuber(_Regressor):
         self.scale_: float = self._unit * float(fit.result.z[-1])
         return fit
 
+    def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 1.0) -> Fit:
+        return super()._solve(rows, previous, extra)  # sigma starts at 1
+
     def _residual_size(self, rows: Rows) -> float:
         """The mean absolute residual of a rough least-squares fit."""
         names = {field.name for field in fields(Decentralized)}
@@ -139,10 +133,6 @@ class DecentralizedHuber(_Regressor):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model._fit(rows)
-        residual = rows.y - safe_sparse_dot(rows.X, model.coef_) - model.intercept_
-        return self._mean(np.abs(residual), rows.weight) or 1.0
-
-    def _start(self, problem: Problem, y: npt.NDArray[Any], weight: Array) -> Array:
-        start = super()._start(problem, y, weight)
-        start[-1] = 1.0
-        return start
+        residual = np.abs(rows.y - rows.X @ model.coef_ - model.intercept_)
+        total, weight = sums(rows, self._group, rows.weight * residual, rows.weight)
+        return total / weight or 1.0
