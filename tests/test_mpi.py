@@ -126,7 +126,7 @@ def test_no_rank_needs_anothers_files(tmp_path):
     parts = [(":",) * (n > 0) + ("-n", "1", "-wdir", file.parent, *command) for n, file in enumerate(files)]
     code, text = run(MPIEXEC, *(word for part in parts for word in part))
     assert code == 0, text
-    assert not (files[1].parent / "out" / "model.npz").exists()
+    assert not (files[1].parent / "out" / "model.dsba").exists()
     model, _ = train(files, Settings(graph="path", max_passes=5.0))
     assert (Model.load(files[0].parent / "out").Z == model.Z).all()
     assert model.classes.tolist() == [0.0, 5.0]
@@ -217,52 +217,3 @@ def test_more_ranks_than_nodes(tmp_path):
 def test_a_timeout_is_a_positive_number(timeout):
     with pytest.raises(dsba.InputError, match="timeout must be a number"):
         MPINetwork(dsba.Topology.ring(3), timeout=timeout)
-
-
-@pytest.fixture
-def saved(tmp_path):
-    model, _ = train(make_sites(tmp_path), Settings(graph="ring", max_passes=2.0))
-    folder = tmp_path / "model"
-    folder.mkdir()
-    model.save(folder)
-    return folder
-
-
-def _cut(folder):
-    file = folder / "model.npz"
-    file.write_bytes(file.read_bytes()[:-200])
-
-
-def _flip(folder):
-    file = folder / "model.npz"
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    file.write_bytes(bytes(data))
-
-
-def _no_json(folder):
-    (folder / "model.json").write_text("{")
-
-
-def _foreign(folder):
-    (folder / "model.json").write_text('{"format": "something"}')
-
-
-def _pickled(folder):
-    np.savez(folder / "model.npz", weights=np.array([{}], object), intercepts=np.zeros(1), Z=np.zeros(1))
-
-
-def _no_part(folder):
-    np.savez(folder / "model.npz", weights=np.zeros((1, 3)))
-
-
-def _wrong_shape(folder):
-    np.savez(folder / "model.npz", weights=np.zeros(3), intercepts=np.zeros(1), Z=np.zeros((4, 3)))
-
-
-@pytest.mark.parametrize("damage", [_cut, _flip, _no_json, _foreign, _pickled, _no_part, _wrong_shape])
-def test_a_damaged_model_is_refused(damage, saved):
-    Model.load(saved)
-    damage(saved)
-    with pytest.raises(dsba.InputError, match=r"damaged|is no dsba-model-1 file"):
-        Model.load(saved)

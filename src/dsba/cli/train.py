@@ -7,18 +7,23 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dsba.errors import InputError, NetworkError
+from dsba.fitting import first_models
+from dsba.fitting.model import FILE
 from dsba.fitting.settings import Settings
+from dsba.folders import owned
 
 if TYPE_CHECKING:
     from dsba.network import MPINetwork
 
 DEFAULTS = Settings()
+MARKER = ".dsba-train"
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
@@ -71,12 +76,22 @@ def train(
 
 
 def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | None, timeout: float) -> None:
-    from dsba.fitting import train as run
-
     network = _network(settings, len(files), timeout)
     first = network is None or network.rank == 0
-    out.mkdir(parents=True, exist_ok=True)
-    checkpoint = checkpoint or out / "checkpoint"
+    with ExitStack() as stack:
+        if first:
+            stack.enter_context(owned(out, MARKER, known=first_models.is_one))
+        if network:
+            network.share(None)  # the others come to the folder when it is marked
+        if not first:
+            stack.enter_context(owned(out, MARKER, known=first_models.is_one, lock=False))
+        _train_in(out, files, settings, network, checkpoint or out / "checkpoint")
+
+
+def _train_in(out: Path, files: list[Path], settings: Settings, network: MPINetwork | None, checkpoint: Path) -> None:
+    from dsba.fitting import train as run
+
+    first = network is None or network.rank == 0
     terminal = sys.stdout.isatty()
     lines = [_line_printer()] if first and not terminal else []
     model, result = run(files, settings, network=network, checkpoint=checkpoint, progress=terminal, callbacks=lines)
@@ -85,7 +100,7 @@ def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | 
     if first:
         model.save(out)
         typer.echo(f"{result.status}: {result.message}.")
-        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / 'model.npz'}")
+        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
     if result.status == "interrupted":
         raise typer.Exit(130)
 

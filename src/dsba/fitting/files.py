@@ -60,6 +60,8 @@ def _model(done: Fit, settings: Settings) -> Model:
     facts: dict[str, Any] = {
         **settings.facts(),
         "labels": problem.component.labels,
+        "decision": problem.component.decision,
+        "link": problem.component.link,
         "lam": problem.lam,
         "step_size": result.step_size,
         "status": str(result.status),
