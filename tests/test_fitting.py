@@ -160,6 +160,65 @@ def test_a_warm_start_with_any_algorithm(algorithm):
     assert model.set_params(alpha=1.02).fit(X, y).n_iter_ < first
 
 
+# Columns of all files ----------------------------------------------------------------------------------
+
+
+def test_an_empty_first_column_at_one_site_shifts_nothing(tmp_path):
+    """Files written from zero: the first column is empty at two of three sites."""
+    X, y = long_rows("ridge")
+    X[:, 0] *= SITES == 0
+    options = {"lam": 0.1, "tol": 1e-9}
+    told = []
+    model, _ = train(write_sites(tmp_path, X, y, base=0), Settings("ridge", **options), tell=told.append)
+    assert told == ["5 columns, counted from 0: site0.svm has an index 0."]
+    expected, _ = train(write_sites(tmp_path, X, y, base=1), Settings("ridge", **options), tell=told.append)
+    assert told[1:] == ["5 columns, counted from 1: no file has an index 0."]
+    assert_same_bits((model.weights, model.intercepts), (expected.weights, expected.intercepts))
+    assert model.facts["zero_based"] is True
+
+
+def test_an_empty_first_column_at_every_site_must_be_said(tmp_path):
+    X, y = long_rows("ridge")
+    X[:, 0] = 0.0
+    files = write_sites(tmp_path, X, y, base=0)
+    assert train(files, Settings("ridge", max_passes=1.0))[0].n_features == 4
+    model, _ = train(files, Settings("ridge", max_passes=1.0), zero_based=True)
+    assert model.n_features == 5
+    assert model.weights[0, 0] == 0.0
+
+
+def test_files_that_differ_in_width_need_the_number_of_columns(tmp_path):
+    X, y = long_rows("ridge")
+    X[:, 4] *= SITES != 1
+    files = write_sites(tmp_path, X, y)
+    settings = Settings("ridge", max_passes=1.0)
+    wanted = r"site1\.svm has 4 columns, site0\.svm has 5\. .* \(--n-features 5\)"
+    with pytest.raises(dsba.InputError, match=wanted):
+        train(files, settings)
+    assert train(files, settings, n_features=5)[0].n_features == 5
+    with pytest.raises(dsba.InputError, match=r"site0\.svm"):
+        train(files, settings, n_features=4)
+
+
+@needs_mpi
+def test_the_command_agrees_on_columns_across_ranks(tmp_path):
+    X, y = long_rows("ridge")
+    X[:, 0] *= SITES == 2
+    X[:, 4] *= SITES != 1
+    files = write_sites(tmp_path, X, y, base=0)
+    command = (*TRAIN, *files, "--operator", "ridge", "--graph", "path", "--max-passes", "2", "--out", tmp_path / "run")
+    code, text = mpiexec(3, *command)
+    assert code == 2
+    assert "site1.svm has 4 columns" in text
+    code, text = mpiexec(3, *command, "--n-features", "5")
+    assert code == 0, text
+    assert text.count("5 columns, counted from 0: site2.svm has an index 0.") == 1
+    code, text = run(sys.executable, "-m", "dsba", "predict", tmp_path / "run", files[0])
+    assert code == 0, text
+    found = dsba.fitting.Model.load(tmp_path / "run").predict(X[SITES == 0])
+    assert [float(line) for line in text.split()] == found.tolist()  # the file has no index 0, the model does
+
+
 # The one place where a graph's text is read ----------------------------------------------------------
 
 

@@ -72,11 +72,11 @@ def test_the_counters_are_what_the_transport_carried(tmp_path):
 
 
 def make_sites(folder, labels=("-1", "1"), count=4, seed=0):
-    """A file per site, of different sizes and widths; the site of number n is in a folder of its own."""
+    """A file per site, of different sizes; the site of number n is in a folder of its own."""
     rng = np.random.default_rng(seed)
     files = []
     for n in range(count):
-        X = rng.normal(size=(12 + 3 * n, 7 + (n * 2) % 5)) * (rng.random((12 + 3 * n, 7 + (n * 2) % 5)) < 0.7)
+        X = rng.normal(size=(12 + 3 * n, 11)) * (rng.random((12 + 3 * n, 11)) < 0.7)
         X[0, -1] = 1.0
         lines = [
             f"{labels[int(x[:7].sum() + 0.5 * rng.normal() > 0)]} "

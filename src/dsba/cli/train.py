@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +47,13 @@ def train(
     operator: Annotated[str, typer.Option(help="ridge, logistic, auc, ..., or my_loss.py:Class.")] = "logistic",
     lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
+    n_features: Annotated[
+        int | None, typer.Option(help="Columns; needed where the files do not all have the same number.")
+    ] = None,
+    zero_based: Annotated[
+        bool | None,
+        typer.Option("--zero-based/--one-based", help="What columns count from; 0 if any file has an index 0."),
+    ] = None,
     normalize: Annotated[bool, typer.Option(help="Scale every row to norm 1.")] = DEFAULTS.normalize,
     graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = DEFAULTS.graph,
     mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = DEFAULTS.mixing,
@@ -72,10 +80,15 @@ def train(
     settings = Settings(
         operator, lam, intercept, graph, mixing, algorithm, communication, step, max_passes, tol, seed, normalize
     )  # fmt: skip
-    _together(lambda: _train(files, settings, out, checkpoint, timeout))
+    layout = {"n_features": n_features, "zero_based": zero_based}
+    _together(lambda: _train(files, settings, layout, out, checkpoint, timeout))
 
 
-def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | None, timeout: float) -> None:
+def _train(
+    files: list[Path], settings: Settings, layout: dict[str, Any], out: Path, checkpoint: Path | None, timeout: float
+) -> None:
+    from dsba.fitting import train as run
+
     network = _network(settings, len(files), timeout)
     first = network is None or network.rank == 0
     with ExitStack() as stack:
@@ -85,16 +98,15 @@ def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | 
             network.share(None)  # the others come to the folder when it is marked
         if not first:
             stack.enter_context(owned(out, MARKER, known=first_models.is_one, lock=False))
-        _train_in(out, files, settings, network, checkpoint or out / "checkpoint")
+        work = partial(run, files, settings, network=network, checkpoint=checkpoint or out / "checkpoint", **layout)
+        _save(work, out, first)
 
 
-def _train_in(out: Path, files: list[Path], settings: Settings, network: MPINetwork | None, checkpoint: Path) -> None:
-    from dsba.fitting import train as run
-
-    first = network is None or network.rank == 0
+def _save(work: Callable[..., Any], out: Path, first: bool) -> None:
+    """Train, tell how it went, and save the model; the first process does the talking and the saving."""
     terminal = sys.stdout.isatty()
     lines = [_line_printer()] if first and not terminal else []
-    model, result = run(files, settings, network=network, checkpoint=checkpoint, progress=terminal, callbacks=lines)
+    model, result = work(progress=terminal, callbacks=lines, **({"tell": typer.echo} if first else {}))
     if result.status == "diverged":
         raise InputError(f"no model was saved: {result.message}.")
     if first:
@@ -165,7 +177,7 @@ def predict(
     from dsba.fitting import Model
 
     known = Model.load(model)
-    X, _ = data.load_libsvm(file, n_features=known.n_features)
+    X, _ = data.load_libsvm(file, n_features=known.n_features, zero_based=known.facts.get("zero_based", "auto"))
     text = "".join(f"{_plain(value)}\n" for value in known.predict(X))
     if out is None:
         typer.echo(text, nl=False)
