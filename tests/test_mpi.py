@@ -170,7 +170,7 @@ def _malformed(file):
 
 def _not_finite(file):
     file.write_text("1 1:0.5\n-1 3:nan\n")
-    return "nan"
+    return "finite number"
 
 
 @pytest.mark.parametrize("spoil", [_without, _malformed, _not_finite])
