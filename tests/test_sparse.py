@@ -14,7 +14,7 @@ from conftest import make_problem
 
 import dsba
 from dsba import sampling
-from dsba.algorithms.sparse_node import NodesState, advance_nodes
+from dsba.algorithms.forms import NodesForm
 from dsba.network import MessageSimulator, Simulator
 from dsba.network.routing import Routing
 from dsba.network.traffic import Traffic
@@ -133,7 +133,7 @@ def test_a_node_sees_its_own_data_only(form):
         values[part], y[own] = data[part], problem.y[own]
         poisoned.csr, poisoned.y = (indptr, indices, values), y
         nodes.append(algorithm.init(poisoned, MessageSimulator(topology), z0).nodes[n])
-    apart = advance_nodes(NodesState(nodes), MessageSimulator(topology), samples)
+    apart = NodesForm(nodes).advance(None, None, MessageSimulator(topology), samples)
     whole, _ = trajectory(algorithm, problem, MessageSimulator(topology), samples, z0)
     assert (whole[-1] == apart.Z).all()
 

@@ -30,7 +30,7 @@ from dsba.algorithms import Algorithm
 from dsba.engine import Result, Status
 from dsba.fitting import Fit, Rows, Settings, as_rows, fit, numbered, total_weight
 from dsba.fitting.fit import Coefficients
-from dsba.group import Alone, Group
+from dsba.network import Alone, Group
 from dsba.operators import Operator
 
 Array = npt.NDArray[np.float64]

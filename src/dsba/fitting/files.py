@@ -19,7 +19,7 @@ from dsba.fitting.fit import Callback, Fit, fit
 from dsba.fitting.model import Model
 from dsba.fitting.rows import Rows, as_rows
 from dsba.fitting.settings import Settings
-from dsba.group import Alone, Group, require_agreement
+from dsba.network import Alone, Group, require_agreement
 from dsba.topology import Topology
 
 

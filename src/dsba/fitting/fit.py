@@ -14,7 +14,7 @@ from dsba.engine import Result, solve
 from dsba.errors import as_integer, as_number
 from dsba.fitting.rows import Array, Rows, Size, evened, measured, normalized, sums
 from dsba.fitting.settings import Settings
-from dsba.group import Alone, Group, require_agreement
+from dsba.network import Alone, Group, require_agreement
 from dsba.problem import Problem
 from dsba.topology import Topology
 

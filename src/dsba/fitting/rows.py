@@ -10,8 +10,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dsba.errors import InputError, as_array
-from dsba.group import Group
 from dsba.kernels.samples import normalize_rows
+from dsba.network import Group
 
 Array = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
@@ -56,19 +56,18 @@ def normalized(rows: Rows) -> Rows:
 
 
 def sums(rows: Rows, group: Group, *columns: npt.NDArray[Any]) -> list[float]:
-    """The sum of each column over the rows of all processes.
+    """The sum of each column over the rows of all processes; NaN if anything in it is not finite.
 
-    It is made node by node, so that it does not depend on which process holds a node.
+    It is made node by node, so that it does not depend on which process holds a node. Every column is summed by
+    itself, as one of much larger numbers would cost the others digits.
     """
     nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
     owned = [np.flatnonzero(nodes == n) for n in np.unique(nodes)]
-    own = np.array([[_sum(column[at]) for column in columns] for at in owned])
-    everywhere = group.gather(own).reshape(-1, len(columns))
-    return [_sum(column) for column in everywhere.T]
+    return [float(group.sum(np.array([[_sum(column[at])] for at in owned]))[0]) for column in columns]
 
 
 def _sum(values: npt.NDArray[Any]) -> float:
-    """Correctly rounded, in any order."""
+    """Correctly rounded, so in any order."""
     try:
         return math.fsum(values.tolist())
     except OverflowError:

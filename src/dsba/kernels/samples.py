@@ -153,12 +153,13 @@ def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale:
             z[np.uint64(indices[e])] += x * data[e]
 
 
-@njit(cache=True)
-def add_blocks(A: Any, coef: Any, out: Any) -> None:
-    """out <- out + sum_i A_i' coef_i, sample after sample."""
+@njit(cache=True, nogil=True)
+def add_block_rows(lo: int, hi: int, A: Any, start: Any, coef: Any, out: Any) -> None:
+    """out_n <- out_n + sum_i A_i' coef_i over the samples of nodes lo..hi-1."""
     indptr, indices, data = A
-    for i in range(coef.shape[0]):
-        add_scaled(indptr, indices, data, i * coef.shape[1], coef[i], 1.0, out)
+    for n in range(lo, hi):
+        for i in range(start[n], start[n + 1]):
+            add_scaled(indptr, indices, data, i * coef.shape[1], coef[i], 1.0, out[n])
 
 
 @njit(cache=True)
