@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from dsba import data
 from dsba._version import __version__
 from dsba.data.libsvm import IndexRange
+from dsba.data.tables import is_table
 from dsba.engine import Result, Status
 from dsba.errors import InputError
 from dsba.fitting.fit import Callback, Fit, fit
@@ -51,6 +52,9 @@ def train(
     group: Group = network or Alone()
     require_agreement(group, {"n_features": n_features, "zero_based": zero_based})
     own = network.nodes if network else range(len(files))
+    for n in own:
+        if files[n].is_file() and is_table(files[n]):
+            raise InputError(f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...).")
     held = group.share([data.index_range(files[n]) for n in own])
     ranges = [IndexRange(*pair) for pairs in held for pair in pairs]
     columns = agreed_columns([file.name for file in files], ranges, n_features, zero_based)
