@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 from pathlib import Path
 
+import formulaic
+import hypothesis
 import numpy as np
 import pandas as pd
 import patsy
 import pytest
+from hypothesis import strategies as st
 from queues import together
 
 import dsba
@@ -18,7 +22,7 @@ from dsba.fitting.design import as_sites, design_tables, designed, held_out
 from dsba.fitting.formula import from_columns, parse
 from dsba.fitting.guards import Guards
 from dsba.fitting.scaling import pooled_scaling
-from dsba.fitting.schema import Site, Wishes, kind_of
+from dsba.fitting.schema import Schema, Site, Wishes, kind_of
 from dsba.network import Alone
 
 SECRET = "patient-4711"
@@ -185,6 +189,18 @@ def test_what_is_no_formula_is_refused(text, message):
         parse(text)
 
 
+@hypothesis.given(st.text(alphabet="xyC()~+-:*01 .log`I[]{}'\"=,;_", max_size=40))
+@hypothesis.settings(max_examples=500, deadline=None)
+def test_any_text_is_a_formula_or_refused(text):
+    try:
+        found = parse(text)
+    except dsba.InputError:
+        return
+    assert parse(str(found)) == found
+    required = {str(name) for name in formulaic.Formula(f"~ {found.right}").required_variables}
+    assert required <= {*found.columns, "log", "I", "C"}
+
+
 # Designs ---------------------------------------------------------------------------------------------
 
 FORMULAS = [
@@ -330,6 +346,27 @@ def test_new_tables_are_read_as_the_model_was():
     with pytest.raises(dsba.InputError, match="3 rows of new have a level of 'ward' that the model does not know") as e:
         designed(Site("new", new), schema, outcome=False)
     assert SECRET not in str(e.value)
+
+
+def test_a_schema_survives_a_file():
+    frames = hospitals()
+    frames["site0"].loc[frames["site0"].index[:4], "crp"] = np.nan
+    frames["site1"].loc[frames["site1"].index[:2], "ward"] = "rare"
+    formula = parse("outcome ~ log(crp) + C(year) + C(ward) + site")
+    schema = design_tables(sites_of(frames), Wishes(formula, "binary", "indicator", "merge", exposure="days")).schema
+    facts = json.loads(json.dumps(schema.facts()))
+    assert Schema.from_facts(facts) == schema
+    for spoil in (
+        lambda f: f.pop("levels"),
+        lambda f: f["wishes"].update(formula="y ~ open(x)"),
+        lambda f: f["wishes"].update(missing="guess"),
+        lambda f: f.update(means={"crp": "much"}),
+        lambda f: f.update(wishes=None),
+    ):
+        spoiled = json.loads(json.dumps(facts))
+        spoil(spoiled)
+        with pytest.raises(dsba.InputError):
+            Schema.from_facts(spoiled)
 
 
 def test_tables_of_one_process():

@@ -175,19 +175,34 @@ def _require_finite(sites: Sequence[Site], designs: Sequence[Design], group: Gro
 def _require_varied(designs: Sequence[Design], group: Group) -> None:
     """No column but the intercept may be constant over all sites, and no two may be equal."""
     names = designs[0].names
-    low = np.min([design.X.min(axis=0, initial=np.inf) for design in designs], axis=0)
-    high = np.max([design.X.max(axis=0, initial=-np.inf) for design in designs], axis=0)
-    big = np.finfo(np.float64).max
-    spans = group.largest(np.concatenate([np.clip(high, -big, big), np.clip(-low, -big, big)]))
-    constant = spans[: len(names)] == -spans[len(names) :]
-    for name in (name for name, same in zip(names, constant, strict=True) if same and name != INTERCEPT):
-        raise InputError(f"the column {name} is constant over all sites: leave it out.")
+    for j in _constant_columns(designs, group):
+        if names[j] != INTERCEPT:
+            raise InputError(f"the column {names[j]} is constant over all sites: leave it out.")
     firsts = [_first_equals(design.X) for design in designs]
     everyone = [first for process in group.share(firsts) for first in process]
     for j, name in enumerate(names):
         twin = next((i for i in range(j) if all(first[i] == first[j] for first in everyone)), None)
         if twin is not None:
             raise InputError(f"the columns {names[twin]} and {name} are equal at all sites: leave one out.")
+
+
+def _constant_columns(designs: Sequence[Design], group: Group) -> list[int]:
+    """The columns with one value at all sites. Values are compared only where each site has a single one.
+
+    The largest value of any other column would be a value of somebody's row.
+    """
+    varied = np.zeros(len(designs[0].names))
+    filled = [design.X for design in designs if len(design.X)]
+    for X in filled:
+        varied = np.maximum(varied, (X[0] != X).any(axis=0))
+    single = np.flatnonzero(group.largest(varied) == 0.0)
+    if not single.size:
+        return []
+    ends = np.full((2, single.size), np.finfo(np.float64).min)
+    for X in filled:
+        ends = np.maximum(ends, [X[0, single], -X[0, single]])
+    high, low = group.largest(ends.ravel()).reshape(ends.shape)
+    return single[high == -low].tolist()
 
 
 def _first_equals(X: Array) -> list[int]:

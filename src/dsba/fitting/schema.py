@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
 
 from dsba.errors import InputError, unknown_name
-from dsba.fitting.formula import Formula
+from dsba.fitting.formula import Formula, parse
 from dsba.fitting.guards import Guards
 from dsba.network import Group, require_agreement
 
@@ -99,6 +100,19 @@ class Schema:
     """Pooled means of the number columns with missing values, where they are filled in."""
     told: tuple[str, ...] = field(default=())
     """Guards that only spoke."""
+
+    def facts(self) -> dict[str, Any]:
+        """In JSON's types, for the file of a model."""
+        return {**TypeAdapter(Schema).dump_python(self, mode="json"), "wishes": self.wishes.facts()}
+
+    @classmethod
+    def from_facts(cls, facts: Any) -> Schema:
+        """What ``facts`` gave. The formula is parsed again: nothing but a formula is ever evaluated."""
+        try:
+            wishes = Wishes(**{**facts["wishes"], "formula": parse(facts["wishes"]["formula"])})
+            return TypeAdapter(Schema).validate_python({**facts, "wishes": wishes})
+        except (ValidationError, KeyError, TypeError):
+            raise InputError("the schema of the model is damaged: a part is missing or of another type.") from None
 
     @property
     def indicators(self) -> tuple[str, ...]:
