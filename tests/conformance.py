@@ -32,7 +32,8 @@ def answers(net):
 
     def ask(name, question):
         net.reset()
-        found[name] = np.asarray(question()).tolist()
+        answer = question()
+        found[name] = answer.tolist() if isinstance(answer, np.ndarray) else answer
         found[f"{name} counted"] = {c: np.asarray(getattr(net, c)).tolist() for c in COUNTERS}
 
     Z = rows()[own]
@@ -46,7 +47,7 @@ def answers(net):
     ask("gather", lambda: net.gather(Z))
     ask("share", lambda: [n for part in net.share([{"node": n, "é": None} for n in net.nodes]) for n in part])
     boxes = [{int(m): _frame(n, int(m)) for m in net.topology.neighbors[n]} for n in net.nodes]
-    ask("frames", lambda: [sorted((m, f.hex()) for m, f in box.items()) for box in _padded(net.exchange(boxes))])
+    ask("frames", lambda: [sorted([m, frame.hex()] for m, frame in box.items()) for box in net.exchange(boxes)])
     net.reset()
     net.tally(3, WIDTH)
     found["tally"] = {c: np.asarray(getattr(net, c)).tolist() for c in COUNTERS}
@@ -56,12 +57,6 @@ def answers(net):
 def _frame(sender, receiver):
     """Bytes of another length for every link, none among them."""
     return bytes([sender, receiver]) * ((sender * receiver) % 4)
-
-
-def _padded(boxes):
-    """NumPy wants lists of one length; a made-up neighbour fills up."""
-    longest = max(map(len, boxes))
-    return [{**box, **{-1 - i: b"" for i in range(longest - len(box))}} for box in boxes]
 
 
 def check(topology, everyone):
@@ -77,11 +72,8 @@ def check(topology, everyone):
                 assert value["rounds"] == wanted[name]["rounds"], name
                 for counter in COUNTERS[1:]:
                     assert value[counter] == wanted[name][counter][own], (name, counter)
-            elif name in ("mix", "differences", "laplacian", "one column", "degrees", "nodes"):
+            elif name in ("mix", "differences", "laplacian", "one column", "degrees", "nodes", "frames"):
                 assert value == wanted[name][own], name
-            elif name == "frames":
-                theirs = [[link for link in box if link[0] >= 0] for box in value]
-                assert theirs == [[link for link in box if link[0] >= 0] for box in wanted[name][own]], name
             elif name == "sum of infinities":
                 assert np.isnan(value).all()
             else:

@@ -358,16 +358,6 @@ def test_a_checkpoint_whose_nodes_do_not_fit(tmp_path, name, damage):
 # Refusals ------------------------------------------------------------------------------------------
 
 
-class Rows:
-    """A transport of rows that is no simulator."""
-
-    def __init__(self, topology):
-        self.inner = Simulator(topology)
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-
 def test_what_is_refused():
     problem, topology = make_problem("ridge"), dsba.Topology.ring(4)
     cases = [
@@ -377,7 +367,6 @@ def test_what_is_refused():
         ({"cache_bytes": 1.5}, "cache_bytes must be an integer"),
         ({"algorithm": "extra", "communication": "sparse"}, "extra sends dense rows"),
         ({"communication": "cached", "form": "step", "network": MessageSimulator(topology)}, "form 'step' sends whole"),
-        ({"communication": "sparse", "network": Rows(topology)}, "needs a network that carries messages"),
     ]
     for options, message in cases:
         with pytest.raises(dsba.InputError, match=message):

@@ -153,8 +153,8 @@ def test_a_changed_network_changes_the_result(method, form):
         pytest.skip("the method has one form")
     options = {"form": form} if method in ("dsba", "dsa") else {}
     problem = problem_of(operator_for(method))
-    whole = dsba.solve(problem, TOPOLOGY, method, max_passes=4, network=Simulator(TOPOLOGY), **options)
-    apart = dsba.solve(problem, TOPOLOGY, method, max_passes=4, network=Deaf(TOPOLOGY), **options)
+    whole = dsba.solve(problem, TOPOLOGY, method, max_passes=20, network=Simulator(TOPOLOGY), **options)
+    apart = dsba.solve(problem, TOPOLOGY, method, max_passes=20, network=Deaf(TOPOLOGY), **options)
     assert np.abs(whole.Z - apart.Z).max() > 1e-3 * np.abs(whole.Z).max()
 
 

@@ -23,11 +23,11 @@ from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
-from dsba.network import COUNTERS, Network, require_agreement
+from dsba.network import COUNTERS, Counts, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
-from dsba.reference import Optimum, optimum
+from dsba.solvers.reference import Optimum, optimum
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
@@ -197,7 +197,6 @@ class Run:
         self.path: Path | None = None
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
-        self.counts = self._counted()
         self.first_passes = algorithm.passes(self.state, problem)
         self.first_doubles = self._hottest("doubles")
 
@@ -223,7 +222,6 @@ class Run:
                 self._advance(limits, interrupted)
             if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
                 self._write_checkpoint(now=True)
-        self._restore_counters()
         return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
 
     def _measure(self, Z: Array) -> dict[str, float]:
@@ -232,7 +230,7 @@ class Run:
             "passes": self.algorithm.passes(self.state, self.problem),
             "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
             "seconds": self.seconds,
-            "rounds": int(self.counts["rounds"]),
+            "rounds": self.net.rounds,
             "doubles_max": self._hottest("doubles"),
             "index_bytes_max": self._hottest("index_bytes"),
             "bytes_max": self._hottest("bytes"),
@@ -272,10 +270,8 @@ class Run:
             if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
                 break
             draws = self._draw(min(self.chunk, target - self.state.t))
-            self._restore_counters()
             begun = time.perf_counter()
             self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
-            self.counts = self._counted()
             # All processes take the slowest one's clock, so that all decide the same.
             news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
             spent, stop = self.group.largest(news).tolist()
@@ -299,16 +295,7 @@ class Run:
 
     def _hottest(self, counter: str) -> float:
         """What the hottest node received."""
-        return float(self.group.largest(np.array([self.counts[counter].max()]))[0])
-
-    # What counts is what the network moves during ``init`` and ``advance``: not warming up, measuring, the clock.
-
-    def _counted(self) -> dict[str, npt.NDArray[Any]]:
-        return {name: np.array(getattr(self.net, name)) for name in COUNTERS}
-
-    def _restore_counters(self) -> None:
-        for name, value in self.counts.items():
-            setattr(self.net, name, int(value) if name == "rounds" else value.copy())
+        return float(self.group.largest(np.array([getattr(self.net, counter).max()]))[0])
 
     @property
     def _steps_per_pass(self) -> float:
@@ -320,8 +307,10 @@ class Run:
 
     def _warm_up(self) -> None:
         """Compile, or load compiled kernels, before the clock runs."""
+        before = self.net.counts
         with np.errstate(all="ignore"):
             self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
+        self.net.counts = before
 
     def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
         history = History(self.history.to_dict())
@@ -375,10 +364,10 @@ class Run:
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
         if not whole or len(counts) < len(COUNTERS) or "seconds" not in arrays:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
-        if any(kept.shape != self.counts[name].shape for name, kept in counts.items()):
+        if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
         self.history = History(columns)
-        self.counts = counts
+        self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.seconds = float(arrays["seconds"])
 
     def _write_checkpoint(self, now: bool = False) -> None:
@@ -388,7 +377,7 @@ class Run:
         begun = time.monotonic()
         arrays = checkpoint.state_arrays(self.state)
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
-        arrays |= {f"net.{name}": value for name, value in self.counts.items()}
+        arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
         arrays["seconds"] = np.asarray(self.seconds)
         path = self.path
         if self.group.size > 1:
@@ -430,7 +419,7 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
     if network.nodes != problem.nodes:
         owned, held = ([nodes.start, nodes.stop - 1] for nodes in (network.nodes, problem.nodes))
         raise InputError(f"the network owns the nodes {owned} here and the problem holds {held}: give it the shards.")
-    network.reset()
+    network.reset()  # what follows is the method's: the problem's own questions are not counted
     return network
 
 

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 
 from dsba import operators
 from dsba._version import __version__
+from dsba.caching import computed_once
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.kernels import samples as kernel
 from dsba.memory import own_pages
@@ -97,7 +98,7 @@ class Problem:
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
         samples = (X, np.concatenate(labels), np.concatenate(weights), sizes)
-        self._assemble(*samples, operator, lam, regularize, intercept, group or Alone())
+        self._assemble(*samples, operator, lam, regularize, intercept, (group or Alone()).aside())
 
     @classmethod
     def from_arrays(
@@ -322,7 +323,7 @@ class Problem:
         self._sweep(kernel.average_rows, self.csr, self.weight, self.start, table, out)
         return out
 
-    @cached_property
+    @computed_once
     def local_smoothness(self) -> Array:
         """Of every node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
 
@@ -371,7 +372,7 @@ class Problem:
         kernel.norms_all(self.csr, np.ones(self.dim) if r is None else r, out)
         return out
 
-    @cached_property
+    @computed_once
     def constants(self) -> Constants:
         s = self.squared_norms()
         L = self.weight * np.where(self.weight > 0, self.component.lipschitz_constants(s, self.y), 0.0)

@@ -53,6 +53,16 @@ def slope_all(op: Any, u: Any, y: Any, out: Any) -> None:
 
 
 @njit(cache=True)
+def envelope_all(op: Any, u: Any, t: float, y: Any, g: Any, slope: Any) -> None:
+    """g_i, slope_i <- g_t(u_i) = g(the u that solves u + t g(u) = u_i) and its derivative, for k = 1 and t > 0."""
+    for i in range(u.size):
+        near = op.resolvent(u[i], t, y[i])
+        g[i] = op.map(near, y[i])
+        slope[i] = op.slope(near, y[i])
+        slope[i] /= 1.0 + t * slope[i]
+
+
+@njit(cache=True)
 def gapless(indptr: Any, indices: Any, row: int) -> bool:
     """Whether a row has no gaps, so that it can be read as a dense one."""
     first, end = indptr[row], indptr[row + 1]

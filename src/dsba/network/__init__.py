@@ -1,13 +1,14 @@
 """How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one contract."""
 
-from dsba.network.contract import Group, Network, require_agreement
+from dsba.network.contract import COUNTERS, Counts, Group, Network, require_agreement
 from dsba.network.mpi import MPINetwork
 from dsba.network.simulator import Alone, MessageSimulator, Simulator
-from dsba.network.transport import COUNTERS, Transport
+from dsba.network.transport import Transport
 
 __all__ = [
     "COUNTERS",
     "Alone",
+    "Counts",
     "Group",
     "MPINetwork",
     "MessageSimulator",

@@ -10,7 +10,7 @@ are exact.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
+
+
+class Counts(NamedTuple):
+    """What was moved: rounds, and per owned node numbers, bytes that are no numbers, and all bytes received."""
+
+    rounds: int
+    doubles: Array
+    index_bytes: Array
+    bytes: Array
+
+
+COUNTERS = Counts._fields
 
 
 class Group(Protocol):
@@ -51,6 +63,10 @@ class Group(Protocol):
 
         NaN everywhere if anything in the rows is not finite.
         """
+        ...
+
+    def aside(self) -> Group:
+        """The same processes, for questions that are no part of a method: these are not counted."""
         ...
 
     def network(self, topology: Topology) -> Network:
@@ -106,6 +122,8 @@ class Network(Group, Protocol):
         ...
 
     # Counters -------------------------------------------------------------------------------------
+
+    counts: Counts  # all four counters at once; may be set
 
     def reset(self) -> None:
         """Set all counters to zero."""

@@ -46,5 +46,8 @@ class Alone:
     def sum(self, rows: Array) -> Array:
         return exact.total(rows)
 
+    def aside(self) -> Alone:
+        return self
+
     def network(self, topology: Topology) -> Simulator:
         return Simulator(topology)

@@ -21,7 +21,7 @@ from dsba.errors import InputError
 from dsba.exact import Integers
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.mixing import Mixing
-from dsba.network.contract import Array
+from dsba.network.contract import Array, Counts
 from dsba.network.placement import Placement
 from dsba.topology import Topology
 
@@ -29,7 +29,6 @@ ROWS, FRAMES, QUESTIONS = 1, 2, 3  # what a message is for
 PARCEL = struct.Struct("<IQ")  # rank, bytes
 
 MEETINGS = ("mix", "differences", "laplacian", "_sum_neighbours", "meet")  # how rows come together
-COUNTERS = ("rounds", "doubles", "index_bytes", "bytes")
 
 
 class Transport:
@@ -121,6 +120,9 @@ class Transport:
 
     # Questions ------------------------------------------------------------------------------------
 
+    def aside(self) -> Aside:
+        return Aside(self)
+
     def network(self, topology: Topology) -> Transport:
         if topology != self.topology:
             raise InputError(f"the network was made for {self.topology}, got {topology}.")
@@ -186,8 +188,16 @@ class Transport:
     # Counters -------------------------------------------------------------------------------------
 
     def reset(self) -> None:
-        self.rounds = 0
-        self.doubles, self.index_bytes, self.bytes = np.zeros((3, len(self.nodes)))
+        self.counts = Counts(0, *np.zeros((3, len(self.nodes))))
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self.rounds, self.doubles.copy(), self.index_bytes.copy(), self.bytes.copy())
+
+    @counts.setter
+    def counts(self, counts: Counts) -> None:
+        self.rounds = int(counts.rounds)
+        self.doubles, self.index_bytes, self.bytes = (np.array(part, np.float64) for part in counts[1:])
 
     def tally(self, mixings: int, width: int) -> None:
         rounds = mixings * self.topology.mixing.rounds
@@ -209,6 +219,37 @@ class Transport:
         own = slice(self.nodes.start, self.nodes.stop)
         received = up * tree.children[own] + down * (tree.parents[own] >= 0)
         self.count(2 * tree.depth, received / 8 if numbers else 0, 0 if numbers else received, received)
+
+
+class Aside:
+    """A transport's questions without its counters."""
+
+    def __init__(self, net: Transport) -> None:
+        self._net, self.rank, self.size = net, net.rank, net.size
+
+    def _ask(self, question: Callable[[Any], Any], value: Any) -> Any:
+        before = self._net.counts
+        answer = question(value)
+        self._net.counts = before
+        return answer
+
+    def share(self, value: Any) -> list[Any]:
+        return self._ask(self._net.share, value)
+
+    def gather(self, values: Array) -> Array:
+        return self._ask(self._net.gather, values)
+
+    def largest(self, values: Array) -> Array:
+        return self._ask(self._net.largest, values)
+
+    def sum(self, rows: Array) -> Array:
+        return self._ask(self._net.sum, rows)
+
+    def aside(self) -> Aside:
+        return self
+
+    def network(self, topology: Topology) -> Transport:
+        return self._net.network(topology)
 
 
 def _bundle(frames: list[bytes]) -> bytes:

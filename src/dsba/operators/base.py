@@ -145,6 +145,17 @@ class Operator:
     def has_saddle(self) -> bool:
         return type(self).saddle is not Operator.saddle
 
+    def envelope(self, u: Array, t: float, y: Array) -> tuple[Array, Array]:
+        """Where k = 1, g_t(u) and its slope, g_t(u) = g(the v with v + t g(v) = u): the loss smoothed over a width t.
+
+        The reference approaches a loss with kinks through smoother ones.
+        """
+        raise NotImplementedError
+
+    @property
+    def has_envelope(self) -> bool:
+        return type(self).envelope is not Operator.envelope
+
     # Data ----------------------------------------------------------------------------------------
 
     def fitted(self, y: Array, weight: Array) -> Operator:
@@ -248,6 +259,11 @@ class ScalarOperator(Operator):
     @property
     def affine(self) -> bool:
         return self.lipschitz == self.monotonicity
+
+    def envelope(self, u: Array, t: float, y: Array) -> tuple[Array, Array]:
+        g, slope = np.empty_like(u), np.empty_like(u)
+        kernel.envelope_all(self, u, t, y, g, slope)
+        return g, slope
 
     def planning_slopes(self, y: Array) -> Array:
         return np.full(y.shape, self.lipschitz)
