@@ -17,6 +17,7 @@ from sklearn import datasets, linear_model
 from sklearn.preprocessing import StandardScaler
 
 import dsba
+from dsba.fitting import Model
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 LOSS = f"{EXAMPLES / 'own_loss.py'}:LogCosh"
@@ -158,8 +159,8 @@ def test_on_mpi(tmp_path):
         options = ("--lam", "0.1", "--graph", "path", "--max-passes", "20", "--communication", "dense")
         run(*command, *options, "--out", f"{name}1", cwd=tmp_path)
         run(MPIEXEC, "-n", "3", *command, *options, "--out", f"{name}3", cwd=tmp_path)
-        one, three = (np.load(tmp_path / f"{name}{n}" / "model.npz") for n in (1, 3))
-        assert np.abs(one["Z"] - three["Z"]).max() <= 1e-12 * np.abs(one["Z"]).max()
+        one, three = (Model.load(tmp_path / f"{name}{n}") for n in (1, 3))
+        assert np.abs(one.Z - three.Z).max() <= 1e-12 * np.abs(one.Z).max()
         assert json.loads((tmp_path / f"{name}3" / "model.json").read_text())["processes"] == 3
 
 
