@@ -12,9 +12,9 @@ import numpy as np
 from conftest import make_data
 
 import dsba
+from dsba.fitting import Settings, train
 from dsba.network import Simulator
 from dsba.network.transport import FRAMES, ROWS
-from dsba.training import Settings, train
 
 TOPOLOGY = dsba.Topology.random(5, 0.5, seed=1)
 SIZES = (5, 10, 12, 13, 20)

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from dsba import operators
 from dsba._version import __version__
 from dsba.caching import computed_once
-from dsba.errors import InputError, as_array, as_integer, as_number, shortened, unknown_name
+from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.kernels import samples as kernel
 from dsba.memory import own_pages
 from dsba.network import Alone, Group, require_agreement
@@ -78,7 +78,7 @@ class Problem:
     ) -> None:
         tuples = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) for s in shards)
         if not tuples or any(len(s) not in (2, 3) for s in shards):
-            raise InputError(f"shards must be a list of pairs (X, y), got {shortened(shards)}.")
+            raise InputError(f"shards must be a list of pairs (X, y), got {_kinds(shards)}.")
         if len(shards) == 0:
             raise InputError("a problem needs at least one shard (X, y), got none.")
         blocks = [_as_csr(X, f"shard {n}") for n, (X, *_) in enumerate(shards)]
@@ -401,6 +401,13 @@ class Problem:
 # The door: everything that comes in is made CSR float64 and checked here ---------------------------
 
 
+def _kinds(shards: Any) -> str:
+    """What was given in place of shards, without a number of it."""
+    if not isinstance(shards, (list, tuple)):
+        return type(shards).__name__
+    return f"a {type(shards).__name__} of " + ", ".join(sorted({type(s).__name__ for s in shards}))
+
+
 def _as_csr(X: Any, where: str) -> sp.csr_array:
     """CSR float64 with sorted indices; the caller's matrix is never changed."""
     X = X if sp.issparse(X) else as_array(where, X)
@@ -415,7 +422,7 @@ def _as_csr(X: Any, where: str) -> sp.csr_array:
     bad = np.flatnonzero(~np.isfinite(csr.data))
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
-        raise InputError(f"{where} must be finite, got {csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]}.")
+        raise InputError(f"{where} must be finite, the number in row {row}, column {csr.indices[bad[0]]} is not.")
     return csr
 
 
@@ -435,8 +442,9 @@ def _as_weights(weights: Any, n_rows: int, where: str) -> Array:
         got = f"shape {weights.shape}, dtype {weights.dtype}"
         raise InputError(f"{where} needs one sample weight per row, got {got} for {n_rows} rows.")
     weights = weights.astype(np.float64)
-    if not (np.isfinite(weights).all() and weights.min(initial=0.0) >= 0.0):
-        raise InputError(f"the sample weights of {where} must be finite and >= 0, got {shortened(weights)}.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise InputError(f"the sample weights of {where} must be finite and >= 0, that of row {bad[0]} is not.")
     return weights
 
 
@@ -444,16 +452,15 @@ def _map_labels(y: npt.NDArray[Any], component: Operator, group: Group) -> tuple
     """Labels as float64: two-valued ones as -1, +1, classes as 0, 1, 2, ..., with the values remembered."""
     name = type(component).__name__
     if component.labels in ("binary", "multiclass"):
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise InputError(f"{name} needs finite labels, got {y[~np.isfinite(y)][0]}.")
+        if y.dtype.kind == "f":
+            _require_finite(y, name)
         classes = _all_classes(np.unique(_sortable(y)), group)
         numbers = np.searchsorted(classes, y)
         if component.labels == "multiclass" and classes.size >= 2:
             return numbers.astype(np.float64), classes
         if classes.size != 2:
             wanted = "exactly two values" if component.labels == "binary" else "at least two values"
-            shown = ", ".join(map(str, classes[:5])) + (", ..." if classes.size > 5 else "")
-            raise InputError(f"{name} needs labels of {wanted}, got {classes.size}: {shown}.")
+            raise InputError(f"{name} needs labels of {wanted}, got {classes.size}.")
         return np.where(numbers == 1, 1.0, -1.0), classes
     try:
         if y.dtype.kind not in "biufO":
@@ -461,11 +468,16 @@ def _map_labels(y: npt.NDArray[Any], component: Operator, group: Group) -> tuple
         labels = y.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} needs numbers as labels, got dtype {y.dtype}.") from None
-    if not np.isfinite(labels).all():
-        raise InputError(f"{name} needs finite labels, got {labels[~np.isfinite(labels)][0]}.")
+    _require_finite(labels, name)
     if component.labels == "count" and labels.min(initial=0.0) < 0:
-        raise InputError(f"{name} needs labels >= 0, got {labels.min()}.")
+        raise InputError(f"{name} needs labels >= 0, {int((labels < 0).sum())} of {labels.size} are below.")
     return labels, None
+
+
+def _require_finite(labels: npt.NDArray[Any], name: str) -> None:
+    bad = int((~np.isfinite(labels)).sum())
+    if bad:
+        raise InputError(f"{name} needs finite labels, {bad} of {labels.size} are not finite or are missing.")
 
 
 def _all_classes(own: npt.NDArray[Any], group: Group) -> npt.NDArray[Any]:

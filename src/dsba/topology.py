@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsba.errors import InputError, unknown_name
 from dsba.graph import Edges, FloatArray, Graph, IntArray, count_of, draw_connected, int_pairs, read_edges
@@ -138,6 +138,46 @@ class Topology:
             return cls.grid(rows, n_nodes // rows, mixing=mixing, tau=tau)
         constructor = {"ring": cls.ring, "path": cls.path, "star": cls.star, "complete": cls.complete}[name]
         return constructor(n_nodes, mixing=mixing, tau=tau)
+
+    @classmethod
+    def of(
+        cls,
+        what: object,
+        n_nodes: int | None = None,
+        *,
+        p: float = 0.4,
+        seed: int = 0,
+        mixing: Weights = "laplacian",
+        tau: float | None = None,
+    ) -> Topology:
+        """The topology that a person means by ``what``.
+
+        ``what`` is a Topology (returned as it is), the name of a family ("ring"), "random:0.3" with the probability
+        of an edge, the path of an edge list, a networkx graph, or a list of edges. ``n_nodes`` is the size of a
+        family's graph; every other graph has a size of its own.
+        """
+        weights: dict[str, Any] = {"mixing": mixing, "tau": tau}
+        if isinstance(what, Topology):
+            return what
+        if hasattr(what, "is_directed"):
+            return cls.from_networkx(what, **weights)
+        if not isinstance(what, str | os.PathLike):
+            if not isinstance(what, Iterable):
+                raise InputError(f"a graph is a name, a file, a networkx graph or a list of edges, got {what!r}.")
+            return cls.from_edges(what, **weights)
+        text = os.fspath(what)
+        name, colon, probability = text.partition(":")
+        if name not in FAMILIES or (colon and name != "random"):
+            if not Path(text).is_file():
+                raise unknown_name("graph", text, [*FAMILIES, "random:p", "the path of an edge list"])
+            return cls.from_edges(text, **weights)
+        if n_nodes is None:
+            raise InputError(f"the graph {text!r} is a family of graphs: give n_nodes.")
+        try:
+            p = float(probability) if colon else p
+        except ValueError:
+            raise InputError(f"graph {text!r}: the edge probability must be a number, got {probability!r}.") from None
+        return cls.family(name, n_nodes, p=p, seed=seed, **weights)
 
     @classmethod
     def from_networkx(cls, G: nx.Graph, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:

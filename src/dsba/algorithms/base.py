@@ -118,6 +118,10 @@ class Algorithm:
         """Named step-size rules; "auto" among them."""
         raise NotImplementedError
 
+    def warm_started(self) -> Self:
+        """The algorithm for a start near the solution; a method whose usual start forgets z0 changes that here."""
+        return self
+
     def refusal(self, problem: Problem) -> str | None:
         """Why the method does not apply to the problem, or None."""
         return None

@@ -7,8 +7,8 @@ one process only the counting differs; elsewhere every node is an object of its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -74,6 +74,10 @@ class OneSample(Algorithm):
 
     def warm_up(self, s: Form, problem: Problem, net: Network, *draws: Any) -> None:
         s.warm_up(self, problem, net)
+
+    def warm_started(self) -> Self:
+        """With the full table: a table of zeros would forget where the start is."""
+        return replace(self, table="full")
 
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes
