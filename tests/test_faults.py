@@ -121,7 +121,7 @@ def test_ranks_killed_at_any_moment_and_resumed(command, tmp_path, kills):
             os.kill(pids[choose_victim(kill, folder, rng)], signal.SIGKILL)
             code, _ = ended(process, pids, segments)
             assert code != 0
-        assert not (folder / "model.npz").exists()
+        assert not (folder / "model.dsba").exists()
         common = set.intersection(*iterations(folder))
         assert max(common) > reached  # there is one that all ranks have, and it is a later one each time
         reached = max(common)
@@ -160,7 +160,7 @@ def test_ctrl_c_keeps_the_model_and_resumes(command, tmp_path):
         code, text = ended(process, pids)
     assert code != 0
     assert "interrupted: stopped on request" in text
-    assert (tmp_path / "run" / "model.npz").exists()
+    assert (tmp_path / "run" / "model.dsba").exists()
     code, text = run(*command("run", passes=60))
     assert code == 0, text
     same_model(tmp_path / "whole", tmp_path / "run")

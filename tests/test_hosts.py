@@ -8,8 +8,7 @@ from conftest import ROOT
 from mpi import TRAIN, needs_mpi, run
 from test_mpi import make_sites
 
-from dsba.model import Model
-from dsba.training import Settings, train
+from dsba.fitting import Model, Settings, train
 
 
 @pytest.fixture(scope="module")

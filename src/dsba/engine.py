@@ -23,19 +23,17 @@ from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
-from dsba.group import require_agreement
-from dsba.network import Network, Simulator
+from dsba.network import COUNTERS, Counts, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
-from dsba.reference import Optimum, optimum
+from dsba.solvers.reference import Optimum, optimum
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
 Callback = Callable[[dict[str, float]], object]
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C and the clock may wait for a kernel
-COUNTERS = ("rounds", "doubles", "index_bytes", "bytes")  # of a network
 CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
 
 
@@ -80,13 +78,14 @@ class Limits:
     max_passes: float | None = None
     max_seconds: float | None = None
     max_doubles: float | None = None
+    max_rounds: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
                 as_number(name, value, at_least=0.0)
-        if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles)):
-            raise InputError("a run needs a budget: give max_passes, max_seconds or max_doubles.")
+        if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles, self.max_rounds)):
+            raise InputError("a run needs a budget: give max_passes, max_seconds, max_doubles or max_rounds.")
 
     def tolerance_met(self, record: dict[str, float]) -> str | None:
         for name, limit in (("residual", self.tol), ("gap", self.gap_tol)):
@@ -99,6 +98,7 @@ class Limits:
             ("passes", self.max_passes),
             ("seconds", self.max_seconds),
             ("doubles_max", self.max_doubles),
+            ("rounds", self.max_rounds),
         )
         for name, limit in budgets:
             if limit is not None and record[name] >= limit:
@@ -120,7 +120,9 @@ def solve(
     gap_tol: float | None = None,
     max_seconds: float | None = None,
     max_doubles: float | None = None,
+    max_rounds: float | None = None,
     record_every: float = 1.0,
+    record_first: float | None = None,
     checkpoint: str | PathLike[str] | None = None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -135,26 +137,29 @@ def solve(
     ----------
     algorithm : a registered name (options such as ``table="full"`` as further keywords) or an object.
     step_size : a number or a rule's name; "auto" leaves an algorithm object's own.
-    max_passes, max_seconds, max_doubles : budgets: passes over the data, seconds of the algorithm
-        alone (evaluation excluded), DOUBLEs received at the hottest node.
+    max_passes, max_seconds, max_doubles, max_rounds : budgets: passes over the data, seconds of the algorithm
+        alone (evaluation excluded), DOUBLEs received at the hottest node, communication rounds.
     tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap.
     reference : z*, or True to compute it; without it gap and distance are absent.
     z0 : the common start, zero by default.
     record_every : passes between two record points.
+    record_first : passes before the first record point; the distance then doubles up to ``record_every``.
     checkpoint : a file; written at record points, and resumed from if it is there.
     callbacks : called with each record; a true return value stops the run.
     metrics : more columns for the history, each a function of the mean iterate.
-    network : how rows or messages move, a ``Simulator`` by default.
+    network : how rows or messages move; by default the group of processes that holds the problem, or a
+        ``Simulator`` where this process holds all of it.
     communication : for DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
         deltas to everybody, "cached" the same with every sample's indices and values only once. The
         iterates are the same. None leaves it to the algorithm, whose default is "dense".
     """
-    limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles)
+    limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
     net = _network(problem, topology, network)
     algorithm = _chosen(algorithm, options, step_size, communication)
     record_every = as_number("record_every", record_every, above=0.0)
     if not math.isfinite(record_every):
         raise InputError(f"record_every must be finite, got {record_every}.")
+    early = _early_records(record_first, record_every)
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
@@ -163,12 +168,12 @@ def solve(
     group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
-    facts = _facts(topology, algorithm, seed, record_every, start, z_star)
+    facts = _facts(topology, algorithm, seed, (record_every, early), start, z_star)
     require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
-        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every)
+        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every, early)
     if path is not None:
         run.attach(path)
     with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
@@ -187,7 +192,9 @@ class Run:
         seed: int,
         recorder: Recorder,
         record_every: float,
+        early: int = 0,
     ) -> None:
+        self.early = early  # record points before the first regular one
         self.problem, self.net, self.algorithm, self.seed = problem, net, algorithm, seed
         self.recorder, self.record_every = recorder, record_every
         self.group = problem.group
@@ -199,15 +206,15 @@ class Run:
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
         self.first_passes = algorithm.passes(self.state, problem)
-        self.first_doubles = self._hottest()
+        self.first_doubles, self.first_rounds = self._hottest("doubles"), net.rounds
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
         self._warm_up()
-        good = None
+        good: Array | None = None
         with _interruptible() as interrupted, np.errstate(all="ignore"):
             while True:
-                Z = self._rows()
+                Z = self.algorithm.rows(self.state)
                 record = self._measure(Z)
                 verdict = self._verdict(record, limits)
                 asked = [callback(dict(record)) for callback in callbacks]
@@ -225,25 +232,16 @@ class Run:
                 self._write_checkpoint(now=True)
         return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
 
-    def _rows(self) -> Array:
-        """The iterates now, in an array that later iterations leave alone."""
-        Z = self.state.Z
-        return np.array(Z) if "Z" in vars(self.state) else Z  # a property makes a new one by itself
-
     def _measure(self, Z: Array) -> dict[str, float]:
-        net = self.net
-        doubles, index_bytes, total_bytes = self.group.largest(
-            np.array([net.doubles.max(), net.index_bytes.max(), net.bytes.max()])
-        )
         return {
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
             "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
             "seconds": self.seconds,
-            "rounds": net.rounds,
-            "doubles_max": float(doubles),
-            "index_bytes_max": float(index_bytes),
-            "bytes_max": float(total_bytes),
+            "rounds": self.net.rounds,
+            "doubles_max": self._hottest("doubles"),
+            "index_bytes_max": self._hottest("index_bytes"),
+            "bytes_max": self._hottest("bytes"),
             **self.recorder.measure(Z),
         }
 
@@ -269,19 +267,27 @@ class Run:
             grown = (spent - self.first_passes) / max(1, self.state.t)  # an inner solver needs more than nominal
             per_step = max(1 / self._steps_per_pass, grown)
             target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
-        if limits.max_doubles is not None and math.isfinite(limits.max_doubles):
-            spent = self._hottest()
-            per_step = (spent - self.first_doubles) / max(1, self.state.t)
-            left = (limits.max_doubles - spent) / per_step if per_step else 1
+        for limit, spent, first in (
+            (
+                limits.max_doubles,
+                self._hottest("doubles") if limits.max_doubles is not None else 0.0,
+                self.first_doubles,
+            ),
+            (limits.max_rounds, self.net.rounds, self.first_rounds),
+        ):
+            if limit is None or not math.isfinite(limit):
+                continue
+            per_step = (spent - first) / max(1, self.state.t)
+            left = (limit - spent) / per_step if per_step else 1
             # One step first, then at most twice as many as so far: deltas take a while to reach everybody.
             target = min(target, self.state.t + max(1, min(self.state.t, math.ceil(left - 1e-9))))
         stop = False
         while self.state.t < target and not stop:
             if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
                 break
-            samples = self._draw(min(self.chunk, target - self.state.t))
+            draws = self._draw(min(self.chunk, target - self.state.t))
             begun = time.perf_counter()
-            self.state = self.algorithm.advance(self.state, self.problem, self.net, samples)
+            self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
             # All processes take the slowest one's clock, so that all decide the same.
             news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
             spent, stop = self.group.largest(news).tolist()
@@ -291,17 +297,21 @@ class Run:
             elif spent > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
 
-    def _draw(self, count: int) -> npt.NDArray[np.int64]:
-        """The samples of the next iterations, one column per node held here."""
-        return sampling.draw(self.seed, self.problem.sizes, self.state.t, count, self.problem.nodes.start)
+    def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
+        """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
+        t, nodes = self.state.t, self.problem.nodes
+        samples = sampling.draw(self.seed, self.problem.sizes, t, count, nodes.start)
+        if not self.algorithm.coins:
+            return (samples,)
+        return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)
 
     def _anybody(self, answer: bool) -> bool:
         """Whether one of the processes says yes."""
         return bool(self.group.largest(np.array([float(answer)]))[0])
 
-    def _hottest(self) -> float:
-        """DOUBLEs received at the hottest node."""
-        return float(self.group.largest(np.array([self.net.doubles.max()]))[0])
+    def _hottest(self, counter: str) -> float:
+        """What the hottest node received."""
+        return float(self.group.largest(np.array([getattr(self.net, counter).max()]))[0])
 
     @property
     def _steps_per_pass(self) -> float:
@@ -309,21 +319,15 @@ class Run:
 
     def _record_point(self, k: int) -> int:
         """The iteration of the k-th record."""
-        return max(k, math.ceil(k * self.record_every * self._steps_per_pass - 1e-9))
+        place = k - self.early if k > self.early else 2.0 ** (k - 1 - self.early) if k else 0
+        return max(k, math.ceil(place * self.record_every * self._steps_per_pass - 1e-9))
 
     def _warm_up(self) -> None:
         """Compile, or load compiled kernels, before the clock runs."""
-        samples = self._draw(1)
-        if type(self.algorithm).advance is not Algorithm.advance:
-            self.algorithm.advance(self.state, self.problem, self.net, samples[:0])
-            return
-        counters = {name: np.copy(getattr(self.net, name)) for name in COUNTERS}
-        self.algorithm.step(self.state, self.problem, self.net, samples[0])  # the result is dropped
-        self._set_counters(counters)
-
-    def _set_counters(self, counters: dict[str, npt.NDArray[Any]]) -> None:
-        for name, value in counters.items():
-            setattr(self.net, name, int(value) if name == "rounds" else value)
+        before = self.net.counts
+        with np.errstate(all="ignore"):
+            self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
+        self.net.counts = before
 
     def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
         history = History(self.history.to_dict())
@@ -337,7 +341,9 @@ class Run:
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint to be this run's."""
-        facts = _facts(self.net.topology, self.algorithm, self.seed, self.record_every, self.z0, self.recorder.z_star)
+        facts = _facts(
+            self.net.topology, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
+        )
         nodes = self.problem.nodes
         return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **facts}
 
@@ -372,15 +378,15 @@ class Run:
         """Go on from what a checkpoint kept."""
         self.state = checkpoint.restored(self.state, arrays)
         columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
-        counters = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
+        counts = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
         expected = set(self._measure(np.tile(self.z0, (len(self.problem.nodes), 1))))
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
-        if not whole or len(counters) < len(COUNTERS) or "seconds" not in arrays:
+        if not whole or len(counts) < len(COUNTERS) or "seconds" not in arrays:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
-        if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counters.items()):
+        if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
         self.history = History(columns)
-        self._set_counters(counters)
+        self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.seconds = float(arrays["seconds"])
 
     def _write_checkpoint(self, now: bool = False) -> None:
@@ -390,7 +396,7 @@ class Run:
         begun = time.monotonic()
         arrays = checkpoint.state_arrays(self.state)
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
-        arrays |= {f"net.{name}": np.asarray(getattr(self.net, name)) for name in COUNTERS}
+        arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
         arrays["seconds"] = np.asarray(self.seconds)
         path = self.path
         if self.group.size > 1:
@@ -428,30 +434,35 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
         raise InputError(f"solve takes a Problem and a Topology, got {got}.")
     if problem.n_nodes != topology.n_nodes:
         raise InputError(f"the problem has {problem.n_nodes} nodes, the topology {topology.n_nodes}.")
-    if network is None:
-        return Simulator(topology)
-    if network.topology != topology:
-        raise InputError(f"the network was made for {network.topology}, got {topology}.")
+    network = (network or problem.group).network(topology)
     if network.nodes != problem.nodes:
         owned, held = ([nodes.start, nodes.stop - 1] for nodes in (network.nodes, problem.nodes))
         raise InputError(f"the network owns the nodes {owned} here and the problem holds {held}: give it the shards.")
-    network.reset()
+    network.reset()  # what follows is the method's: the problem's own questions are not counted
     return network
 
 
 def _facts(
-    topology: Topology, algorithm: Algorithm, seed: int, record_every: float, z0: Array, z_star: Array | None
+    topology: Topology, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
 ) -> dict[str, Any]:
     """What makes a run this one and no other: the same at all processes, and before and after a stop."""
     return {
         "program": f"dsba {__version__}",
         "topology": f"{topology!r}, {topology.digest()}",
         "seed": seed,
-        "record_every": record_every,
+        "record_every": records[0],
+        **({"early": records[1]} if records[1] else {}),
         "z0": _fingerprint(z0),
         "reference": _fingerprint(z_star),
         "algorithm": repr(algorithm),  # last: its step size follows from what is above
     }
+
+
+def _early_records(first: float | None, every: float) -> int:
+    """How many record points halve the distance to the first regular one, down to ``first``."""
+    if first is None:
+        return 0
+    return max(0, math.ceil(math.log2(every / as_number("record_first", first, above=0.0)) - 1e-9))
 
 
 def _fingerprint(point: Array | None) -> str | None:

@@ -7,17 +7,24 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dsba.errors import InputError, NetworkError
+from dsba.fitting import first_models
+from dsba.fitting.model import FILE
+from dsba.fitting.settings import Settings
+from dsba.folders import owned
 
 if TYPE_CHECKING:
     from dsba.network import MPINetwork
-    from dsba.training import Settings
 
+DEFAULTS = Settings()
+MARKER = ".dsba-train"
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
@@ -38,16 +45,26 @@ def register(app: typer.Typer) -> None:
 def train(
     files: Annotated[list[Path], typer.Argument(help="LIBSVM files, one per node; each rank opens only its own.")],
     operator: Annotated[str, typer.Option(help="ridge, logistic, auc, ..., or my_loss.py:Class.")] = "logistic",
-    graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = "random",
-    mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = "laplacian",
+    lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = DEFAULTS.lam,
+    intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
+    n_features: Annotated[
+        int | None, typer.Option(help="Columns; needed where the files do not all have the same number.")
+    ] = None,
+    zero_based: Annotated[
+        bool | None,
+        typer.Option("--zero-based/--one-based", help="What columns count from; 0 if any file has an index 0."),
+    ] = None,
+    normalize: Annotated[bool, typer.Option(help="Scale every row to norm 1.")] = DEFAULTS.normalize,
+    graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = DEFAULTS.graph,
+    mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = DEFAULTS.mixing,
     algorithm: Annotated[str, typer.Option(help="dsba, dsa, extra, ..., or mine.py:Class.")] = "dsba",
-    communication: Annotated[str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")] = None,
+    communication: Annotated[
+        str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")
+    ] = DEFAULTS.communication,
     step_size: Annotated[str, typer.Option(help="A number, or a rule's name.")] = "auto",
-    lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = None,
-    normalize: Annotated[bool, typer.Option("--normalize", help="Scale every row to norm 1.")] = False,
-    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = 100.0,
-    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = 1e-6,
-    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = 0,
+    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = DEFAULTS.max_passes,
+    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = DEFAULTS.tol,
+    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = DEFAULTS.seed,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("run"),
     checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint file; OUT/checkpoint if not given.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
@@ -56,34 +73,46 @@ def train(
 
     Under mpiexec the nodes are spread over the ranks, and no rank reads another's files.
     """
-    from dsba.training import Settings
-
     try:
         step: float | str = float(step_size)
     except ValueError:
         step = step_size
     settings = Settings(
-        operator, graph, mixing, algorithm, communication, step, lam, normalize, max_passes, tol, seed
+        operator, lam, intercept, graph, mixing, algorithm, communication, step, max_passes, tol, seed, normalize
     )  # fmt: skip
-    _together(lambda: _train(files, settings, out, checkpoint, timeout))
+    layout = {"n_features": n_features, "zero_based": zero_based}
+    _together(lambda: _train(files, settings, layout, out, checkpoint, timeout))
 
 
-def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | None, timeout: float) -> None:
-    from dsba.training import train as run
+def _train(
+    files: list[Path], settings: Settings, layout: dict[str, Any], out: Path, checkpoint: Path | None, timeout: float
+) -> None:
+    from dsba.fitting import train as run
 
     network = _network(settings, len(files), timeout)
     first = network is None or network.rank == 0
-    out.mkdir(parents=True, exist_ok=True)
-    checkpoint = checkpoint or out / "checkpoint"
+    with ExitStack() as stack:
+        if first:
+            stack.enter_context(owned(out, MARKER, known=first_models.is_one))
+        if network:
+            network.share(None)  # the others come to the folder when it is marked
+        if not first:
+            stack.enter_context(owned(out, MARKER, known=first_models.is_one, lock=False))
+        work = partial(run, files, settings, network=network, checkpoint=checkpoint or out / "checkpoint", **layout)
+        _save(work, out, first)
+
+
+def _save(work: Callable[..., Any], out: Path, first: bool) -> None:
+    """Train, tell how it went, and save the model; the first process does the talking and the saving."""
     terminal = sys.stdout.isatty()
     lines = [_line_printer()] if first and not terminal else []
-    model, result = run(files, settings, network=network, checkpoint=checkpoint, progress=terminal, callbacks=lines)
+    model, result = work(progress=terminal, callbacks=lines, **({"tell": typer.echo} if first else {}))
     if result.status == "diverged":
         raise InputError(f"no model was saved: {result.message}.")
     if first:
         model.save(out)
         typer.echo(f"{result.status}: {result.message}.")
-        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / 'model.npz'}")
+        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
     if result.status == "interrupted":
         raise typer.Exit(130)
 
@@ -91,11 +120,11 @@ def _train(files: list[Path], settings: Settings, out: Path, checkpoint: Path | 
 def _network(settings: Settings, n_nodes: int, timeout: float) -> MPINetwork | None:
     """An MPI network where mpiexec started this process, else None."""
     from dsba.network.mpi import WORLD_SIZES, MPINetwork
-    from dsba.training import graph_from_text
+    from dsba.topology import Topology
 
     if not any(name in os.environ for name in WORLD_SIZES):
         return None
-    topology = graph_from_text(settings.graph, n_nodes, settings.mixing, settings.seed)
+    topology = Topology.of(settings.graph, n_nodes, seed=settings.seed, mixing=settings.mixing)
     return MPINetwork(topology, timeout=timeout)
 
 
@@ -145,10 +174,10 @@ def predict(
 ) -> None:
     """Predict with a trained model: one label, number or (for AUC) score per line."""
     from dsba import data
-    from dsba.model import Model
+    from dsba.fitting import Model
 
     known = Model.load(model)
-    X, _ = data.load_libsvm(file, n_features=known.n_features)
+    X, _ = data.load_libsvm(file, n_features=known.n_features, zero_based=known.facts.get("zero_based", "auto"))
     text = "".join(f"{_plain(value)}\n" for value in known.predict(X))
     if out is None:
         typer.echo(text, nl=False)

@@ -1,0 +1,160 @@
+"""scikit-learn estimators: a model of all nodes' data with the habits of scikit-learn.
+
+``fit(X, y)`` splits the data over simulated nodes; ``fit(X, y, nodes=site_of_row)`` takes the split as
+it is. The result is that of scikit-learn's estimator on the pooled data, to the tolerance asked for.
+
+    w, b = argmin  (1/sum s) sum_i s_i loss(x_i'w + b, y_i) + lam/2 ||w||^2
+
+with sample weights s and an intercept b that is not regularised; each class says how its alpha or C
+gives lam. Estimators are dataclasses: the generated ``__init__`` stores its arguments and does nothing
+else, which is scikit-learn's contract.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from dsba.algorithms import Algorithm
+from dsba.engine import Result, Status
+from dsba.fitting import Fit, Rows, Settings, as_rows, fit, numbered, total_weight
+from dsba.fitting.fit import Coefficients
+from dsba.network import Alone, Group
+from dsba.operators import Operator
+
+Array = npt.NDArray[np.float64]
+
+DEFAULTS = Settings()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Decentralized(BaseEstimator):
+    """What all estimators share.
+
+    Parameters
+    ----------
+    n_nodes : nodes to split the data over, at most one per row; not used where ``nodes`` or the graph say it.
+    graph : whatever ``Topology.of`` takes: "random", "random:0.3", "ring", "path", "star", "complete", "grid", the
+        path of an edge list, a networkx graph, a ``Topology`` or a list of edges. A networkx graph's nodes are taken
+        in sorted order, as the names in ``nodes`` are.
+    algorithm : a registered name or an ``Algorithm`` object, also one of your own.
+    fit_intercept : whether to fit an intercept, exact and not regularised.
+    tol : stop when the norm of the optimality condition is this small, relative to the model of the
+        intercept alone.
+    max_passes : stop after this many passes over the data, with a ConvergenceWarning.
+    step_size : a number or a rule's name.
+    random_state : of the split, the random graph and the order of the samples; a number is the seed itself, None
+        draws a new one at every fit.
+    warm_start : start from the last fit's coefficients, where their shape still fits.
+    communication : "dense", "sparse" or "cached" for the methods that know it; None is the method's own.
+    network : an MPI network, whose graph is used; then X and y are this process's rows, and ``nodes`` tells
+        its own nodes apart (None: all rows are one node's).
+    callbacks : functions called with each record of the history; a true return value stops the fit.
+    verbose : show a progress bar.
+    """
+
+    n_nodes: int = 10
+    graph: Any = DEFAULTS.graph
+    algorithm: str | Algorithm = DEFAULTS.algorithm
+    fit_intercept: bool = DEFAULTS.intercept
+    tol: float = DEFAULTS.tol
+    max_passes: float = DEFAULTS.max_passes
+    step_size: float | str = DEFAULTS.step_size
+    random_state: Any = DEFAULTS.seed
+    warm_start: bool = False
+    communication: str | None = DEFAULTS.communication
+    network: Any = None
+    callbacks: Sequence[Callable[[dict[str, float]], object]] = ()
+    verbose: bool = False
+
+    def _operator(self) -> Operator:
+        raise NotImplementedError
+
+    def _lam(self, total: float) -> float:
+        """lam, given the sum of all sample weights."""
+        raise NotImplementedError
+
+    @property
+    def _group(self) -> Group:
+        return self.network or Alone()
+
+    def _rows(self, X: Any, y: npt.NDArray[Any], nodes: Any, sample_weight: Any) -> Rows:
+        """The samples, checked, with nodes numbered."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        return as_rows(X, y, weight, None if nodes is None else numbered(nodes, len(y)))
+
+    def _settings(self, rows: Rows) -> Settings:
+        return Settings(
+            self._operator(), self._lam(total_weight(rows, self._group)), bool(self.fit_intercept), self.graph,
+            algorithm=self.algorithm, communication=self.communication, step_size=self.step_size,
+            max_passes=self.max_passes, tol=self.tol, seed=self._group.share(_seed(self.random_state))[0],
+        )  # fmt: skip
+
+    def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 0.0) -> Fit:
+        """One problem from its rows to its solution; ``previous`` coefficients and intercepts are a warm start."""
+        done = fit(
+            rows, self._settings(rows), n_nodes=self.n_nodes, network=self.network, previous=previous, extra=extra,
+            progress=bool(self.verbose), callbacks=self.callbacks,
+        )  # fmt: skip
+        _warn_unless_converged(done.result, self)
+        return done
+
+    def _keep(self, fits: list[Fit], scale: float = 1.0) -> None:
+        """What a fit leaves behind; several fits are one-vs-rest's classes. Node rows are (N x outputs x d)."""
+        self.node_coef_ = scale * np.concatenate([fit.nodes[0] for fit in fits], axis=1)
+        self.node_intercept_ = scale * np.concatenate([fit.nodes[1] for fit in fits], axis=1)
+        self.coef_ = scale * np.concatenate([fit.mean[0] for fit in fits])
+        self.intercept_: Any = scale * np.concatenate([fit.mean[1] for fit in fits])
+        results = [fit.result for fit in fits]
+        self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
+        self.n_iter_ = max(int(result.history["iteration"][-1]) for result in results)
+        self.consensus_error_ = max(float(result.history["consensus"][-1]) for result in results)
+
+    def _previous(self, shape: tuple[int, ...]) -> Coefficients | None:
+        """The last fit's coefficients (outputs x d) and intercepts, if they are a start for this one."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        coef = np.atleast_2d(self.coef_)
+        return (coef, np.atleast_1d(self.intercept_)) if coef.shape == shape else None
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _seed(random_state: Any) -> int:
+    """A number is the seed itself; scikit-learn's other ways to say it draw one."""
+    generator = check_random_state(random_state)
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(generator.randint(2**31 - 1))
+
+
+def _warn_unless_converged(result: Result, estimator: Decentralized) -> None:
+    if result.status in (Status.CONVERGED, Status.INTERRUPTED):
+        return
+    advice = "scale the features (StandardScaler), raise max_passes or tol, or regularise more"
+    if result.status == Status.DIVERGED:
+        advice = "scale the features (StandardScaler) or give a smaller step_size"
+    warnings.warn(
+        f"{type(estimator).__name__} did not converge: {result.message} (tol={estimator.tol:g}). Try to {advice}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

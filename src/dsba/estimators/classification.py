@@ -1,0 +1,168 @@
+"""Classifiers: one score for two classes, one per class for more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import roc_curve
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from dsba.errors import InputError, as_number, unknown_name
+from dsba.estimators.base import Array, Decentralized
+from dsba.fitting import Rows
+from dsba.operators import Operator
+from dsba.operators import get as get_operator
+
+
+@dataclass(eq=False, repr=False)
+class _Classifier(ClassifierMixin, Decentralized):
+    """One score for two classes, one per class for more. ``C`` is the inverse regularisation: lam = 1/(C sum s)."""
+
+    C: float = 1.0
+
+    def _lam(self, total: float) -> float:
+        return 1.0 / (as_number("C", self.C, above=0.0) * total)
+
+    def fit(self, X: Any, y: Any, nodes: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to the rows of X; ``nodes`` says at which node each row is, by number or by name."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if self._group.size > 1:
+            self.classes_ = np.unique(np.concatenate(self._group.share(self.classes_.tolist())))
+        if self.classes_.size < 2:
+            raise InputError(
+                f"{type(self).__name__} needs samples of two classes, got one class: {self.classes_[0]!r}."
+            )
+        self._fit_classes(self._rows(X, y, nodes, sample_weight))
+        return self
+
+    def _fit_classes(self, rows: Rows) -> None:
+        """Two classes are one problem, more are one against the rest for each."""
+        targets = self.classes_[1:] if self.classes_.size == 2 else self.classes_
+        previous = self._previous((len(targets), rows.X.shape[1]))
+        fits = []
+        for c, target in enumerate(targets):
+            start = None if previous is None else (previous[0][c : c + 1], previous[1][c : c + 1])
+            fits.append(self._solve(rows._replace(y=np.where(rows.y == target, 1.0, -1.0)), start))
+        self._keep(fits)
+
+    def decision_function(self, X: Any) -> Array:
+        """The score of each class, or of the second one where there are two."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The predicted classes."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+@dataclass(eq=False, repr=False)
+class DecentralizedClassifier(_Classifier):
+    """Any loss for two classes, one-vs-rest for more: min_w C sum_i s_i loss_i + 1/2 ||w||^2.
+
+    ``operator`` is "logistic", "squared-hinge", or an operator object of your own with binary labels.
+    """
+
+    operator: str | Operator = "logistic"
+
+    def _operator(self) -> Operator:
+        return get_operator(self.operator)
+
+
+@dataclass(eq=False, repr=False)
+class DecentralizedLogisticRegression(_Classifier):
+    """Logistic regression, as ``sklearn.linear_model.LogisticRegression`` with its L2 penalty.
+
+    min_w C sum_i s_i log(1 + exp(-y_i x_i'w)) + 1/2 ||w||^2 for two classes. For more, ``multi_class``
+    is "multinomial" (the softmax of one score per class) or "ovr" (one class against the rest).
+    """
+
+    multi_class: str = "multinomial"
+
+    def _fit_classes(self, rows: Rows) -> None:
+        if self.multi_class not in ("multinomial", "ovr"):
+            raise unknown_name("multi_class", self.multi_class, ("multinomial", "ovr"))
+        if not self._joint:
+            super()._fit_classes(rows)
+            return
+        numbers = np.searchsorted(self.classes_, rows.y)
+        previous = self._previous((self.classes_.size, rows.X.shape[1]))
+        self._keep([self._solve(rows._replace(y=numbers), previous)])
+
+    @property
+    def _joint(self) -> bool:
+        return self.classes_.size > 2 and self.multi_class == "multinomial"
+
+    def _operator(self) -> Operator:
+        return get_operator("softmax" if self._joint else "logistic")
+
+    def predict_proba(self, X: Any) -> Array:
+        """The probability of each class."""
+        scores = self.decision_function(X)
+        if self._joint:
+            return softmax(scores, axis=1)
+        shares = expit(scores)
+        if shares.ndim == 1:
+            return np.column_stack([1.0 - shares, shares])
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """The logarithm of the probability of each class."""
+        return np.log(self.predict_proba(X))
+
+
+@dataclass(eq=False, repr=False)
+class DecentralizedSVM(_Classifier):
+    """Support vector machine with the squared hinge loss, as ``sklearn.svm.LinearSVC``; one-vs-rest.
+
+    min_w C sum_i s_i max(0, 1 - y_i x_i'w)^2 + 1/2 ||w||^2. The intercept is not regularised, which it is in
+    ``LinearSVC``: with ``fit_intercept=False`` the two are the same.
+    """
+
+    def _operator(self) -> Operator:
+        return get_operator("squared-hinge")
+
+
+@dataclass(eq=False, repr=False)
+class DecentralizedAUCClassifier(_Classifier):
+    """Maximises the area under the ROC curve: the pairwise squared loss, for two classes.
+
+    ``decision_function`` ranks; ``predict`` cuts at the threshold with the best balanced accuracy on the
+    training scores, which is minus ``intercept_``.
+    """
+
+    def _operator(self) -> Operator:
+        return get_operator("auc")
+
+    def _fit_classes(self, rows: Rows) -> None:
+        if self.classes_.size > 2:
+            raise InputError(
+                "Only binary classification is supported. DecentralizedAUCClassifier ranks two classes, got "
+                f"{self.classes_.size}."
+            )
+        super()._fit_classes(rows)
+        self.intercept_ = np.array([-self._threshold(rows)]) if self.fit_intercept else np.zeros(1)
+        self.node_intercept_ = np.tile(self.intercept_, (len(self.node_coef_), 1))
+
+    def _threshold(self, rows: Rows) -> float:
+        scores = rows.X @ self.coef_[0]
+        positive, weight = rows.y == self.classes_[1], rows.weight
+        scores, positive, weight = (self._group.gather(1.0 * part) for part in (scores, positive, weight))
+        false, true, thresholds = roc_curve(positive, scores, sample_weight=weight)
+        best = int(np.argmax(true - false))
+        above = thresholds[best] if np.isfinite(thresholds[best]) else scores.max()
+        below = scores[scores < above]
+        return float(0.5 * (above + below.max())) if below.size else float(above)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

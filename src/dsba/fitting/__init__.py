@@ -1,0 +1,12 @@
+"""The one road from rows to a model. Estimators and ``dsba train`` are shells around it.
+
+rows -> agreement between processes -> evening out of long rows -> intercept -> start -> solve -> model
+"""
+
+from dsba.fitting.files import train
+from dsba.fitting.fit import Fit, fit
+from dsba.fitting.model import Model
+from dsba.fitting.rows import Rows, as_rows, numbered, total_weight
+from dsba.fitting.settings import Settings
+
+__all__ = ["Fit", "Model", "Rows", "Settings", "as_rows", "fit", "numbered", "total_weight", "train"]

@@ -1,0 +1,247 @@
+"""From a site's table to the columns of the model, as all sites agreed on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import InputError
+from dsba.fitting.guards import Guards
+from dsba.fitting.schema import (
+    MERGED_LEVEL,
+    MISSING_LEVEL,
+    SITE,
+    Level,
+    Schema,
+    Site,
+    Wishes,
+    agree,
+    end_together,
+    plain_value,
+    speak,
+    usable_rows,
+)
+from dsba.network import Alone, Group
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+
+FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt}
+INTERCEPT = "Intercept"
+
+
+class Design(NamedTuple):
+    """The rows of one site as the model sees them."""
+
+    names: tuple[str, ...]
+    X: Array
+    y: npt.NDArray[Any] | None
+    weight: Array
+    offset: Array
+
+
+@dataclass(frozen=True)
+class Designs:
+    """The designs of the sites here, and what all sites agreed on."""
+
+    schema: Schema
+    sites: tuple[str, ...]
+    designs: tuple[Design, ...]
+    told: tuple[str, ...]
+    """What guards said where they only speak."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.designs[0].names
+
+
+def design_tables(
+    sites: Sequence[Site], wishes: Wishes, group: Group | None = None, guards: Guards | None = None
+) -> Designs:
+    """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
+    group, guards = group or Alone(), guards or Guards()
+    schema = agree(sites, wishes, group, guards)
+    designs = tuple(designed(site, schema) for site in sites)
+    _require_finite(sites, designs, group)
+    total = int(group.sum(np.array([[float(len(design.X))] for design in designs]))[0])
+    parameters = len(designs[0].names)
+    told = speak(group, [guards.too_many_parameters(parameters, total)])
+    _require_varied(designs, group)
+    return Designs(schema, tuple(site.name for site in sites), designs, (*schema.told, *told))
+
+
+def designed(site: Site, schema: Schema, *, outcome: bool = True) -> Design:
+    """The design of one table; without ``outcome`` for predictions, where every row stays."""
+    wishes = schema.wishes
+    frame = usable_rows(site.frame, wishes) if outcome else site.frame
+    ready = _ready(Site(site.name, frame), schema)
+    matrix = _evaluated(wishes.formula.right, ready)
+    gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
+    names = (*matrix.columns, *(f"{column}[missing]" for column in schema.indicators))
+    X = np.column_stack([matrix.to_numpy(np.float64), *gaps])
+    y = _outcome(ready, schema) if outcome else None
+    return Design(names, X, y, _numbers(frame, wishes.weights, 1.0), _offset(frame, wishes))
+
+
+def _ready(site: Site, schema: Schema) -> pd.DataFrame:
+    """The columns of the formula with agreed levels, and with gaps filled as agreed."""
+    import pandas as pd
+
+    wishes = schema.wishes
+    ready = pd.DataFrame(index=range(len(site.frame)))
+    for column in (*wishes.formula.response, *wishes.formula.columns):
+        if column not in site.frame.columns:
+            values = pd.Series([site.name] * len(site.frame))
+        else:
+            values = site.frame[column].reset_index(drop=True)
+        if column in schema.levels:
+            ready[column] = _factor(values, column, site.name, schema)
+        elif column in wishes.formula.columns:
+            ready[column] = values.to_numpy(np.float64, na_value=np.nan)
+            if column in schema.means:
+                ready[column] = ready[column].fillna(schema.means[column])
+        else:
+            ready[column] = values
+    return ready
+
+
+def _factor(values: pd.Series, column: str, site: str, schema: Schema) -> pd.Categorical:
+    """The column with the levels that all sites agreed on."""
+    import pandas as pd
+
+    levels, merged = schema.levels[column], schema.merged.get(column, ())
+    known: dict[Level, Level] = {level: level for level in levels} | dict.fromkeys(merged, MERGED_LEVEL)
+    named = [None if pd.isna(value) else plain_value(value) for value in values.tolist()]
+    if unknown := sum(value is not None and value not in known for value in named):
+        raise InputError(f"{unknown} rows of {site} have a level of {column!r} that the model does not know.")
+    gap = MISSING_LEVEL if MISSING_LEVEL in levels else None
+    return pd.Categorical([gap if value is None else known[value] for value in named], categories=list(levels))
+
+
+def _evaluated(side: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """One side of a formula, which was parsed before, on columns without gaps."""
+    try:
+        import formulaic
+    except ImportError:
+        raise InputError("formulas need formulaic: install dsba[tables].") from None
+    with np.errstate(all="ignore"):
+        return formulaic.Formula(f"~ {side}").get_model_matrix(
+            frame, context=FUNCTIONS, output="pandas", na_action="ignore"
+        )
+
+
+def _outcome(frame: pd.DataFrame, schema: Schema) -> npt.NDArray[Any]:
+    """Labels of a classification as numbers 0, 1, ...; everything else as it is."""
+    formula = schema.wishes.formula
+    if formula.left is None:
+        raise InputError("the formula has no outcome: write it before ~.")
+    if schema.classes is not None:
+        number = {level: n for n, level in enumerate(schema.classes)}
+        return np.array([number[plain_value(value)] for value in frame[formula.response[0]].tolist()], np.int64)
+    values = frame[list(formula.response)].astype(np.float64)
+    return _evaluated(f"0 + {formula.left}", values).to_numpy(np.float64)[:, 0]
+
+
+def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array:
+    if column is None:
+        return np.full(len(frame), otherwise)
+    return frame[column].to_numpy(np.float64)
+
+
+def _offset(frame: pd.DataFrame, wishes: Wishes) -> Array:
+    """The offset column plus the logarithm of the exposure."""
+    return _numbers(frame, wishes.offset, 0.0) + np.log(_numbers(frame, wishes.exposure, 1.0))
+
+
+# Checks of the columns of all sites --------------------------------------------------------------
+
+
+def _require_finite(sites: Sequence[Site], designs: Sequence[Design], group: Group) -> None:
+    complaint = None
+    for site, design in zip(sites, designs, strict=True):
+        columns = [*design.X.T] if design.y is None else [*design.X.T, design.y]
+        for name, column in zip((*design.names, "the outcome"), columns, strict=False):
+            if bad := int((~np.isfinite(column)).sum()):
+                complaint = complaint or f"{name} is not a finite number in {bad} rows of {site.name}."
+    end_together(group, complaint)
+
+
+def _require_varied(designs: Sequence[Design], group: Group) -> None:
+    """No column but the intercept may be constant over all sites, and no two may be equal."""
+    names = designs[0].names
+    for j in _constant_columns(designs, group):
+        if names[j] != INTERCEPT:
+            raise InputError(f"the column {names[j]} is constant over all sites: leave it out.")
+    firsts = [_first_equals(design.X) for design in designs]
+    everyone = [first for process in group.share(firsts) for first in process]
+    for j, name in enumerate(names):
+        twin = next((i for i in range(j) if all(first[i] == first[j] for first in everyone)), None)
+        if twin is not None:
+            raise InputError(f"the columns {names[twin]} and {name} are equal at all sites: leave one out.")
+
+
+def _constant_columns(designs: Sequence[Design], group: Group) -> list[int]:
+    """The columns with one value at all sites. Values are compared only where each site has a single one.
+
+    The largest value of any other column would be a value of somebody's row.
+    """
+    varied = np.zeros(len(designs[0].names))
+    filled = [design.X for design in designs if len(design.X)]
+    for X in filled:
+        varied = np.maximum(varied, (X[0] != X).any(axis=0))
+    single = np.flatnonzero(group.largest(varied) == 0.0)
+    if not single.size:
+        return []
+    ends = np.full((2, single.size), np.finfo(np.float64).min)
+    for X in filled:
+        ends = np.maximum(ends, [X[0, single], -X[0, single]])
+    high, low = group.largest(ends.ravel()).reshape(ends.shape)
+    return single[high == -low].tolist()
+
+
+def _first_equals(X: Array) -> list[int]:
+    """Of every column, the number of the first column that is equal to it here."""
+    seen: dict[bytes, int] = {}
+    return [seen.setdefault((column + 0.0).tobytes(), j) for j, column in enumerate(X.T)]
+
+
+# Tables of one process ---------------------------------------------------------------------------
+
+
+def as_sites(table: Any, sites: str | None = None) -> list[Site]:
+    """Sites from a frame and the column that names them, or from a list or mapping of frames, one a site."""
+    import pandas as pd
+
+    if isinstance(table, pd.DataFrame):
+        if sites is None:
+            return [Site("all", table.reset_index(drop=True))]
+        if sites not in table.columns:
+            raise InputError(f"the table has no column {sites!r} to name the sites.")
+        if table[sites].isna().any():
+            raise InputError(f"the column {sites!r} names the site of each row, and some are missing.")
+        groups = table.groupby(table[sites].astype(str), sort=True)
+        return [Site(str(name), frame.reset_index(drop=True)) for name, frame in groups]
+    if isinstance(table, dict):
+        return [Site(str(name), frame.reset_index(drop=True)) for name, frame in table.items()]
+    if not isinstance(table, list | tuple) or not all(isinstance(frame, pd.DataFrame) for frame in table) or not table:
+        raise InputError("wanted a pandas frame, or a list or dict of frames, one a site.")
+    return [Site(f"{SITE}{n}", frame.reset_index(drop=True)) for n, frame in enumerate(table)]
+
+
+def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:
+    """Which rows of a site are kept for testing: the same share of every class, or of all rows of numbers."""
+    if not 0.0 <= share < 1.0:
+        raise InputError(f"the held-out share must be at least 0 and below 1, got {share!r}.")
+    rng = np.random.default_rng([seed, node])
+    out = np.zeros(len(labels), bool)
+    groups = np.unique(labels) if labels.dtype.kind in "iub" else [None]
+    for label in groups:
+        at = np.arange(len(labels)) if label is None else np.flatnonzero(labels == label)
+        out[rng.permutation(at)[: round(share * at.size)]] = True
+    return out

@@ -1,0 +1,128 @@
+"""One model from LIBSVM files at several sites: what ``dsba train`` does, in one process or in several."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from dsba import data
+from dsba._version import __version__
+from dsba.data.libsvm import IndexRange
+from dsba.data.tables import is_table
+from dsba.engine import Result, Status
+from dsba.errors import InputError
+from dsba.fitting.fit import Callback, Fit, fit
+from dsba.fitting.model import Model
+from dsba.fitting.rows import Rows, as_rows
+from dsba.fitting.settings import Settings
+from dsba.network import Alone, Group, require_agreement
+from dsba.topology import Topology
+
+
+def train(
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    tell: Callable[[str], object] = lambda sentence: None,
+    network: Any = None,
+    checkpoint: Path | None = None,
+    progress: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> tuple[Model, Result]:
+    """One node per file, in order. With a ``network``, this process opens the files of its own nodes only.
+
+    Parameters
+    ----------
+    n_features : the number of columns; needed where the files do not all have the same.
+    zero_based : whether columns count from 0; None is yes if any file has an index 0.
+    tell : called with sentences for people about what is assumed of the files.
+    """
+    topology = network.topology if network else Topology.of(
+        settings.graph, len(files), seed=settings.seed, mixing=settings.mixing
+    )  # fmt: skip
+    if len(files) != topology.n_nodes:
+        raise InputError(f"the graph has {topology.n_nodes} nodes, and {len(files)} files are given: one for each.")
+    group: Group = network or Alone()
+    require_agreement(group, {"n_features": n_features, "zero_based": zero_based})
+    own = network.nodes if network else range(len(files))
+    for n in own:
+        if files[n].is_file() and is_table(files[n]):
+            raise InputError(f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...).")
+    held = group.share([data.index_range(files[n]) for n in own])
+    ranges = [IndexRange(*pair) for pairs in held for pair in pairs]
+    columns = agreed_columns([file.name for file in files], ranges, n_features, zero_based)
+    tell(columns.sentence)
+    rows = _read([files[n] for n in own], columns)
+    done = fit(rows, settings, network=network, checkpoint=checkpoint, progress=progress, callbacks=callbacks)
+    return _model(done, settings, columns), done.result
+
+
+class Columns(NamedTuple):
+    """How all files count their columns, and how many there are."""
+
+    zero_based: bool
+    n_features: int
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.n_features} columns, counted from {0 if self.zero_based else 1}: {self.why}."
+
+
+def agreed_columns(
+    names: Sequence[str], ranges: Sequence[IndexRange], n_features: int | None, zero_based: bool | None
+) -> Columns:
+    """One answer for all files. A guess for each file would shift the columns of some against the others."""
+    why = "as was said"
+    if zero_based is None:
+        zero = [name for name, found in zip(names, ranges, strict=True) if found.smallest == 0]
+        zero_based, why = bool(zero), f"{zero[0]} has an index 0" if zero else "no file has an index 0"
+    widths = [found.width(zero_based) for found in ranges]
+    if n_features is None and len(set(widths)) > 1:
+        least, most = int(np.argmin(widths)), int(np.argmax(widths))
+        raise InputError(
+            f"the files differ in width: {names[least]} has {widths[least]} columns, {names[most]} has {widths[most]}. "
+            f"If the last columns of some are empty, give the number of columns (--n-features {widths[most]})."
+        )
+    return Columns(zero_based, widths[0] if n_features is None else n_features, why)
+
+
+def _read(files: Sequence[Path], columns: Columns) -> Rows:
+    shards = [
+        data.load_libsvm(file, n_features=columns.n_features, zero_based=columns.zero_based) for file in files
+    ]  # fmt: skip
+    nodes = np.repeat(np.arange(len(shards)), [len(y) for _, y in shards])
+    X = sp.vstack([X for X, _ in shards], format="csr")
+    return as_rows(X, np.concatenate([y for _, y in shards]), nodes=nodes)
+
+
+def _model(done: Fit, settings: Settings, columns: Columns) -> Model:
+    problem, result = done.problem, done.result
+    weights, intercepts = done.mean
+    Z = problem.group.gather(result.Z).reshape(problem.n_nodes, problem.dim)
+    facts: dict[str, Any] = {
+        **settings.facts(),
+        "labels": problem.component.labels,
+        "decision": problem.component.decision,
+        "link": problem.component.link,
+        "lam": problem.lam,
+        "step_size": result.step_size,
+        "status": str(result.status),
+        "message": result.message,
+        "converged": result.status is Status.CONVERGED,
+        "nodes": problem.n_nodes,
+        "samples": done.n_rows,
+        "features": problem.n_features,
+        "zero_based": columns.zero_based,
+        "processes": problem.group.size,
+        "figures": result.history.last(),
+        "versions": {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
+    }
+    return Model(weights, intercepts, Z, problem.classes, facts)

@@ -1,0 +1,145 @@
+"""From rows to the solution: agreement, evening out, intercept, start, solve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dsba import algorithms, operators
+from dsba.engine import Result, solve
+from dsba.errors import as_integer, as_number
+from dsba.fitting.rows import Array, Rows, Size, evened, measured, normalized, sums
+from dsba.fitting.settings import Settings
+from dsba.network import Alone, Group, require_agreement
+from dsba.problem import Problem
+from dsba.topology import Topology
+
+Callback = Callable[[dict[str, float]], object]
+Coefficients = tuple[Array, Array]  # weights (outputs x d) and intercepts (outputs)
+
+FEWEST = 1e-10  # the least mean count to start from
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solved problem."""
+
+    problem: Problem
+    result: Result
+    n_rows: int
+    """The rows of all processes, each counted once."""
+
+    @property
+    def mean(self) -> Coefficients:
+        """The mean model: weights (outputs x d) and intercepts (outputs)."""
+        return self.problem.unpack(self.result.z)
+
+    @property
+    def nodes(self) -> Coefficients:
+        """The models of this process's nodes, with a first axis for the node."""
+        return self.problem.unpack(self.result.Z)
+
+
+def fit(
+    rows: Rows,
+    settings: Settings,
+    *,
+    n_nodes: int = 10,
+    network: Any = None,
+    previous: Coefficients | None = None,
+    extra: float = 0.0,
+    checkpoint: Path | None = None,
+    progress: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Fit:
+    """Fit a model to rows.
+
+    Parameters
+    ----------
+    n_nodes : nodes to split rows over that name none.
+    network : how several processes meet; then the rows are this process's, and the graph is the network's.
+    previous : the coefficients of an earlier fit, to start from.
+    extra : where the operator's extra coordinates start.
+    """
+    group: Group = network or Alone()
+    _agree(group, settings)
+    rows = normalized(rows) if settings.normalize else rows
+    size = measured(rows, group)
+    topology = network.topology if network else Topology.of(
+        settings.graph, _wanted_nodes(rows, n_nodes), seed=settings.seed, mixing=settings.mixing
+    )  # fmt: skip
+    problem = _problem(evened(rows, size), settings, size, topology.n_nodes, network)
+    start = cold = _cold_start(problem, rows, group, extra)
+    tol = as_number("tol", settings.tol, at_least=0.0)
+    algorithm = algorithms.get(settings.algorithm)
+    if previous is not None:
+        start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
+        tol *= _residual(problem, cold) / max(_residual(problem, start), 1e-300)
+    result = solve(
+        problem, topology, algorithm, settings.step_size, settings.max_passes, tol, settings.seed, z0=start,
+        communication=settings.communication, network=network, checkpoint=checkpoint, progress=progress,
+        callbacks=list(callbacks),
+    )  # fmt: skip
+    return Fit(problem, result, size.rows)
+
+
+def _agree(group: Group, settings: Settings) -> None:
+    """The graph is left out: it is the network's, and compared there."""
+    facts = settings.facts()
+    require_agreement(group, {name: value for name, value in facts.items() if name not in ("graph", "mixing")})
+
+
+def _wanted_nodes(rows: Rows, n_nodes: int) -> int:
+    if rows.nodes is not None:
+        return int(rows.nodes.max(initial=0)) + 1
+    return min(as_integer("n_nodes", n_nodes, at_least=1), len(rows.y))
+
+
+def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: Any) -> Problem:
+    """In one process all rows; on a network the shards of this process's nodes."""
+    operator = operators.get(settings.operator)
+    lam = 1.0 / (10 * size.rows) if settings.lam is None else settings.lam
+    intercept = size.constant if settings.intercept and not operator.ranks else False  # ranks do not change with one
+    if network is None:
+        split = "random" if rows.nodes is None else rows.nodes
+        return Problem.from_arrays(
+            rows.X, rows.y, operator, n_nodes, lam, split, False, settings.seed,
+            intercept=intercept, sample_weight=rows.weight,
+        )  # fmt: skip
+    nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
+    owned = [nodes == n for n in np.unique(nodes)]
+    shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
+    return Problem(shards, operator, lam, intercept=intercept, group=network)
+
+
+def _cold_start(problem: Problem, rows: Rows, group: Group, extra: float) -> Array:
+    """The model that is an intercept alone, so that ``tol`` does not depend on where the labels lie."""
+    z = np.zeros(problem.dim)
+    z[problem.dim - problem.component.extra :] = extra
+    if problem.classes is not None or not problem.intercept:
+        return z
+    labels = np.asarray(rows.y, dtype=np.float64)
+    total, weight = sums(rows, group, rows.weight * labels, rows.weight)
+    mean = max(total / weight, FEWEST) if problem.component.labels == "count" else total / weight
+    link = problem.component.link
+    score = mean if link is None else operators.link_of(link).score(np.array(mean))
+    return packed(problem, z, np.zeros((1, 1)), np.array([float(score)]))
+
+
+def packed(problem: Problem, z: Array, weights: Array, intercepts: Array) -> Array:
+    """z with the given weights (outputs x d) and intercepts: what ``problem.unpack`` takes apart."""
+    z = z.copy()
+    part = z[: problem.component.copies * problem.n_features].reshape(problem.n_features, -1)
+    part[:] = weights.T
+    if problem.intercept:
+        constant = slice(part.size, part.size + problem.component.copies)
+        z[constant] = intercepts / problem.intercept
+    return z
+
+
+def _residual(problem: Problem, z: Array) -> float:
+    return float(np.linalg.norm(problem.pooled(z)))

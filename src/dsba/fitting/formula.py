@@ -1,0 +1,246 @@
+"""Model formulas as data: ``outcome ~ age + C(sex) + log(crp)``.
+
+A formula is parsed here against a list of what is allowed: names of columns, numbers, C, log, exp, sqrt, I, and
+``+ - : * ~ ( )``. Nothing else reaches formulaic, which would evaluate it as Python.
+
+    formula := [response "~"] sum
+    sum     := ["-"] product (("+" | "-") product)*
+    product := part ((":" | "*") part)*
+    part    := 0 | 1 | name | C(name) | transform | "(" sum ")"
+    transform := (log | exp | sqrt | I) "(" arithmetic ")"
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dsba.errors import InputError
+
+TRANSFORMS = ("log", "exp", "sqrt", "I")
+ALLOWED = ("C", *TRANSFORMS)
+STATEFUL = ("center", "scale", "standardize", "poly", "bs", "cr", "cc", "cs", "te", "hashed", "lag")
+TOKEN = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
+    r"|`(?P<quoted>[^`{}\\\n\r]+)`|(?P<sign>[-+:*~()]))"
+)
+LONGEST = 10_000  # characters
+DEEPEST = 50  # parentheses
+
+
+class Token(NamedTuple):
+    kind: str  # "number", "name", "quoted", "sign" or "end"
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A parsed formula. ``left`` and ``right`` are safe to evaluate; all columns they name are listed."""
+
+    left: str | None
+    right: str
+    response: tuple[str, ...]
+    """The columns of the left side."""
+    columns: tuple[str, ...]
+    """The columns of the right side, in the order in which they come."""
+    factors: tuple[str, ...]
+    """Those in C(...)."""
+    numbers: tuple[str, ...]
+    """Those in arithmetic, which must be numbers."""
+
+    def __str__(self) -> str:
+        return f"{self.left} ~ {self.right}" if self.left else f"~ {self.right}"
+
+
+def parse(text: str) -> Formula:
+    """The formula that ``text`` is, or an error that says where it is none."""
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise InputError(f"a formula is a text of at most {LONGEST} characters.")
+    return _Parser(text).formula()
+
+
+def from_columns(target: str | None, features: list[str] | tuple[str, ...]) -> Formula:
+    """The formula ``target ~ features[0] + features[1] + ...``."""
+    left = "" if target is None else quoted(target)
+    return parse(f"{left} ~ {' + '.join(map(quoted, features)) if features else '1'}")
+
+
+def quoted(name: str) -> str:
+    """A column's name as a formula has it: in backquotes unless it is a plain word."""
+    if re.fullmatch(r"[^\W\d]\w*", name) and not keyword.iskeyword(name):
+        return name
+    if not re.fullmatch(r"[^`{}\\\n\r]+", name):
+        raise InputError(f"the column name {name!r} cannot stand in a formula: it has a backquote, brace or backslash.")
+    return f"`{name}`"
+
+
+@dataclass
+class _Names:
+    """The columns met so far."""
+
+    columns: dict[str, None] = field(default_factory=dict)
+    factors: dict[str, None] = field(default_factory=dict)
+    numbers: dict[str, None] = field(default_factory=dict)
+
+
+class _Parser:
+    """Recursive descent: every method reads one rule of the grammar and returns its text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.at = 0
+        self.depth = 0
+        self.names = _Names()
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self, *signs: str) -> str | None:
+        """The next token if it is one of the signs."""
+        if self.next.kind == "sign" and self.next.text in signs:
+            self.at += 1
+            return self.tokens[self.at - 1].text
+        return None
+
+    def need(self, sign: str) -> None:
+        if not self.take(sign):
+            raise self.wanted(repr(sign))
+
+    def wanted(self, what: str) -> InputError:
+        got = "the end" if self.next.kind == "end" else repr(self.next.text)
+        return InputError(f"formula, character {self.next.at + 1}: wanted {what}, got {got}.")
+
+    def formula(self) -> Formula:
+        left, response = None, _Names()
+        if any(token.kind == "sign" and token.text == "~" for token in self.tokens):
+            if self.next.text != "~":
+                left, response, self.names = self.response(), self.names, _Names()
+            self.need("~")
+        right = self.sum()
+        if self.next.kind != "end":
+            raise self.wanted("+, -, : or *")
+        names = self.names
+        if both := response.columns.keys() & names.columns.keys():
+            raise InputError(f"the column {min(both)!r} is on both sides of the formula.")
+        return Formula(
+            left, right, tuple(response.columns), tuple(names.columns), tuple(names.factors), tuple(names.numbers)
+        )
+
+    def response(self) -> str:
+        if self.next.kind == "name" and self.next.text in TRANSFORMS and self._calls():
+            return self.transform()
+        if self.next.kind not in ("name", "quoted") or self._calls():
+            raise self.wanted("the name of the outcome")
+        return self.column()
+
+    def sum(self) -> str:
+        text = "-" if self.take("-") else ""
+        text += self.product()
+        while sign := self.take("+", "-"):
+            text += f" {sign} {self.product()}"
+        return text
+
+    def product(self) -> str:
+        text = self.part()
+        while sign := self.take(":", "*"):
+            text += f"{sign}{self.part()}"
+        return text
+
+    def part(self) -> str:
+        token = self.next
+        if self.take("("):
+            return self.inside(self.sum)
+        if token.kind == "number":
+            if token.text not in ("0", "1"):
+                raise self.wanted("a column, or 0 or 1 for the intercept")
+            self.at += 1
+            return token.text
+        if token.kind == "name" and self._calls():
+            return self.call()
+        return self.column()
+
+    def call(self) -> str:
+        name = self.next.text
+        if name != "C":
+            return self.transform()
+        self.at += 2
+        column = self.next.text
+        text = self.column()
+        self.need(")")
+        self.names.factors[column] = None
+        return f"C({text})"
+
+    def transform(self) -> str:
+        name = self.next.text
+        if name not in TRANSFORMS:
+            why = "needs a state of all sites' rows" if name in STATEFUL else "is not known"
+            raise InputError(
+                f"formula, character {self.next.at + 1}: {name}() {why}; a formula may call {', '.join(ALLOWED)}."
+            )
+        self.at += 2
+        return name + self.inside(self.arithmetic)
+
+    def inside(self, rule: Callable[[], str]) -> str:
+        """What stands in parentheses, the first of which has been read."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.wanted(f"at most {DEEPEST} parentheses in each other")
+        text = rule()
+        self.need(")")
+        self.depth -= 1
+        return f"({text})"
+
+    def arithmetic(self) -> str:
+        text = self.atom()
+        while sign := self.take("+", "-", "*"):
+            text += f" {sign} {self.atom()}"
+        return text
+
+    def atom(self) -> str:
+        token = self.next
+        if self.take("-"):
+            return "-" + self.atom()
+        if self.take("("):
+            return self.inside(self.arithmetic)
+        if token.kind == "number":
+            self.at += 1
+            return token.text
+        if token.kind == "name" and self._calls():
+            return self.transform()
+        self.names.numbers[token.text] = None
+        return self.column()
+
+    def column(self) -> str:
+        token = self.next
+        if token.kind not in ("name", "quoted") or self._calls():
+            raise self.wanted("the name of a column")
+        self.at += 1
+        self.names.columns[token.text] = None
+        return quoted(token.text)
+
+    def _calls(self) -> bool:
+        """Whether the next name is followed by a parenthesis."""
+        following = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
+        return self.next.kind == "name" and following.kind == "sign" and following.text == "("
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens, at, end = [], 0, len(text.rstrip())
+    while at < end:
+        found = TOKEN.match(text, at)
+        if found is None:
+            at += len(text[at:]) - len(text[at:].lstrip())
+            raise InputError(
+                f"formula, character {at + 1}: {text[at]!r} is not allowed; a formula has names of columns, "
+                f"numbers, {', '.join(ALLOWED)} and + - : * ~ ( )."
+            )
+        kind = str(found.lastgroup)
+        tokens.append(Token(kind, found.group(kind), found.start(kind)))
+        at = found.end()
+    return [*tokens, Token("end", "", end)]

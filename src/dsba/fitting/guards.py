@@ -1,0 +1,53 @@
+"""Disclosure guards: what a site asks for before its rows enter a model with others'.
+
+Every site checks with its own numbers, and nobody else can loosen them. A guard is a function that gives a sentence, or
+None if there is nothing to say. Between processes the sentence ends the fit; in one process it is only told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Guards:
+    """The numbers of one site."""
+
+    sites: int = 3
+    """With two sites each can compute what the other's sum was: nothing is hidden."""
+    rows: int = 10
+    """The fewest rows at the site."""
+    rows_per_parameter: int = 10
+    """The fewest pooled rows for each coefficient."""
+    rows_per_level: int = 3
+    """The fewest pooled rows of a factor's level."""
+
+    def too_few_sites(self, sites: int) -> str | None:
+        if sites >= self.sites:
+            return None
+        return (
+            f"{sites} sites take part, and at least {self.sites} are wanted: with two, each site can compute the "
+            "other's sums, so nothing is hidden (allow it at both with --allow-two-sites)."
+        )
+
+    def too_few_rows(self, site: str, rows: int) -> str | None:
+        if rows >= self.rows:
+            return None
+        return f"{site} has {rows} usable rows, and at least {self.rows} are wanted at a site."
+
+    def too_many_parameters(self, parameters: int, rows: int) -> str | None:
+        if rows >= self.rows_per_parameter * parameters:
+            return None
+        return (
+            f"the model has {parameters} coefficients for {rows} pooled rows, and at least {self.rows_per_parameter} "
+            "rows are wanted for each."
+        )
+
+    def rare_level(self, column: str, levels: int) -> str | None:
+        """``levels`` is the number of rare levels; which ones they are is not said."""
+        if not levels:
+            return None
+        return (
+            f"{levels} level(s) of {column!r} have fewer than {self.rows_per_level} pooled rows: merge them "
+            "(--rare-levels merge), or leave the column out."
+        )

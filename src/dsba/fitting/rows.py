@@ -1,0 +1,131 @@
+"""Rows on their way into a problem: who holds them, how long they are, and long ones as several."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dsba.errors import InputError, as_array
+from dsba.kernels.samples import normalize_rows
+from dsba.network import Group
+
+Array = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+
+EVEN = 2.0  # a row this many times the mean squared norm is held as several rows that share its weight
+CONSTANT = 0.5  # the constant column that carries the intercept, relative to the rows' norms
+
+
+class Rows(NamedTuple):
+    """The samples of this process. ``nodes`` is None where the problem shall split them over nodes."""
+
+    X: sp.csr_array
+    y: npt.NDArray[Any]
+    weight: Array
+    nodes: Numbers | None
+
+
+def as_rows(X: Any, y: npt.NDArray[Any], weight: Array | None = None, nodes: Numbers | None = None) -> Rows:
+    """Rows in CSR, each column of a row once; the weight of each is 1 unless given."""
+    X = sp.csr_array(X, dtype=np.float64)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return Rows(X, y, np.ones(len(y)) if weight is None else weight, nodes)
+
+
+def numbered(nodes: Any, n_rows: int) -> Numbers:
+    """The node of each row as a number; names are numbered in sorted order."""
+    nodes = as_array("nodes", nodes)
+    if nodes.shape != (n_rows,):
+        raise InputError(f"nodes must name the node of each row, got shape {nodes.shape} for {n_rows} rows.")
+    if nodes.dtype.kind in "iu":
+        return nodes.astype(np.int64)
+    return np.unique(nodes, return_inverse=True)[1].astype(np.int64)
+
+
+def normalized(rows: Rows) -> Rows:
+    """Every row scaled to norm 1; empty ones stay empty."""
+    X = rows.X.copy()
+    normalize_rows(X.indptr, X.data)
+    return rows._replace(X=X)
+
+
+def sums(rows: Rows, group: Group, *columns: npt.NDArray[Any]) -> list[float]:
+    """The sum of each column over the rows of all processes; NaN if anything in it is not finite.
+
+    It is made node by node, so that it does not depend on which process holds a node. Every column is summed by
+    itself, as one of much larger numbers would cost the others digits.
+    """
+    nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
+    owned = [np.flatnonzero(nodes == n) for n in np.unique(nodes)]
+    return [float(group.sum(np.array([[_sum(column[at])] for at in owned]))[0]) for column in columns]
+
+
+def _sum(values: npt.NDArray[Any]) -> float:
+    """Correctly rounded, so in any order."""
+    try:
+        return math.fsum(values.tolist())
+    except OverflowError:
+        return math.inf
+
+
+class Size(NamedTuple):
+    """What the rows of all processes are together."""
+
+    rows: int
+    weight: float
+    squared_norms: float  # times the weights
+
+    @property
+    def constant(self) -> float:
+        """The value of the constant column: large enough to be found quickly, small beside the rows."""
+        return CONSTANT * math.sqrt(self.squared_norms / self.weight) or 1.0
+
+
+def measured(rows: Rows, group: Group) -> Size:
+    """The number of rows, the sum of their weights, and the sum of their weighted squared norms."""
+    ones = np.ones(len(rows.y))
+    with np.errstate(over="ignore"):
+        hardness = rows.weight * squared_norms(rows.X)
+    count, weight, squares = sums(rows, group, ones, rows.weight, hardness)
+    _require_weight(weight)
+    if not math.isfinite(squares):
+        raise InputError("the rows are so long that their squared norms overflow: scale the columns.")
+    return Size(int(count), weight, squares)
+
+
+def total_weight(rows: Rows, group: Group) -> float:
+    """The sum of all sample weights."""
+    (weight,) = sums(rows, group, rows.weight)
+    _require_weight(weight)
+    return weight
+
+
+def _require_weight(weight: float) -> None:
+    if not weight > 0.0:
+        raise InputError("all sample weights are zero: there is nothing to learn from.")
+
+
+def squared_norms(X: sp.csr_array) -> Array:
+    return np.asarray(X.multiply(X).sum(axis=1)).ravel()
+
+
+def evened(rows: Rows, size: Size) -> Rows:
+    """Rows much longer than the mean of all, each as several copies that share its weight.
+
+    The problem stays the same. But a step size is planned for the hardest sample, and one is drawn as often
+    as another: a few long rows would hold all back. At most 1/EVEN of all rows are added.
+    """
+    hardness = rows.weight * squared_norms(rows.X)
+    allowed = max(EVEN * size.squared_norms / size.rows, 1e-300)
+    copies = np.maximum(1, np.ceil(hardness / allowed)).astype(int)
+    if copies.max(initial=1) == 1:
+        return rows
+    at = np.repeat(np.arange(copies.size), copies)
+    nodes = None if rows.nodes is None else rows.nodes[at]
+    return Rows(rows.X[at], rows.y[at], (rows.weight / copies)[at], nodes)

@@ -1,0 +1,396 @@
+"""What sites agree on before anything is learned: columns, types, levels, labels, missing values.
+
+Sites ask each other only through the group. Of each site everybody is told its name, its rows, the types and missing
+counts of the model's columns, and which levels and labels occur. Counts per level and sums of columns are told pooled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter, ValidationError
+
+from dsba.errors import InputError, unknown_name
+from dsba.fitting.formula import Formula, parse
+from dsba.fitting.guards import Guards
+from dsba.network import Group, require_agreement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+Level = str | int | float | bool
+
+SITE = "site"  # every formula may name it, as a factor
+MISSING = ("error", "drop", "mean", "indicator")
+RARE = ("error", "merge")
+MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
+MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
+
+
+class Site(NamedTuple):
+    """The rows of one node."""
+
+    name: str
+    frame: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is to be made of the tables; all processes must wish the same."""
+
+    formula: Formula
+    labels: str = "real"
+    """What the operator takes: "real", "count", "binary" or "multiclass"."""
+    missing: str = "error"
+    rare: str = "error"
+    weights: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+    """A column whose logarithm is an offset."""
+
+    def __post_init__(self) -> None:
+        for kind, name, known in (("missing", self.missing, MISSING), ("rare levels", self.rare, RARE)):
+            if name not in known:
+                raise unknown_name(kind, name, known)
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Columns beside the formula's, which must be numbers without gaps."""
+        return tuple(name for name in (self.weights, self.offset, self.exposure) if name is not None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column of the tables that is read."""
+        names = (*self.formula.response, *self.formula.columns, *self.extras)
+        return tuple(dict.fromkeys(names))
+
+    def facts(self) -> dict[str, Any]:
+        return {**vars(self), "formula": str(self.formula)}
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a site tells of itself."""
+
+    site: str
+    rows: int
+    kinds: dict[str, str]
+    missing: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What was agreed on. It is all that is needed to turn a table of anybody's into the columns of the model."""
+
+    wishes: Wishes
+    parts: tuple[Part, ...]
+    levels: dict[str, tuple[Level, ...]]
+    """Of every factor, sorted; the first is the reference level."""
+    merged: dict[str, tuple[Level, ...]]
+    """Levels that became ``MERGED_LEVEL``."""
+    classes: tuple[Level, ...] | None
+    """The labels of a classification, sorted; of two, the second is the event."""
+    means: dict[str, float]
+    """Pooled means of the number columns with missing values, where they are filled in."""
+    told: tuple[str, ...] = field(default=())
+    """Guards that only spoke."""
+
+    def facts(self) -> dict[str, Any]:
+        """In JSON's types, for the file of a model."""
+        return {**TypeAdapter(Schema).dump_python(self, mode="json"), "wishes": self.wishes.facts()}
+
+    @classmethod
+    def from_facts(cls, facts: Any) -> Schema:
+        """What ``facts`` gave. The formula is parsed again: nothing but a formula is ever evaluated."""
+        try:
+            wishes = Wishes(**{**facts["wishes"], "formula": parse(facts["wishes"]["formula"])})
+            return TypeAdapter(Schema).validate_python({**facts, "wishes": wishes})
+        except (ValidationError, KeyError, TypeError):
+            raise InputError("the schema of the model is damaged: a part is missing or of another type.") from None
+
+    @property
+    def indicators(self) -> tuple[str, ...]:
+        """The number columns that get a column of their own for missing values."""
+        return tuple(self.means) if self.wishes.missing == "indicator" else ()
+
+
+def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | None = None) -> Schema:
+    """Agree with all processes on a schema, or end at all of them with one sentence."""
+    guards = guards or Guards()
+    require_agreement(group, wishes.facts())
+    parts = _parts(sites, wishes, group)
+    names = [part.site for part in parts]
+    if len(set(names)) < len(names):
+        raise InputError(f"two sites have the same name {next(n for n in names if names.count(n) > 1)!r}.")
+    kinds = _agreed_kinds(parts, wishes)
+    _check_missing(parts, wishes, kinds)
+    usable = [Site(site.name, usable_rows(site.frame, wishes)) for site in sites]
+    told = speak(
+        group, [guards.too_few_sites(len(parts)), *(guards.too_few_rows(s.name, len(s.frame)) for s in usable)]
+    )
+    _check_numbers(usable, wishes, kinds, group)
+    classes = _agreed_labels(usable, parts, wishes, group)
+    levels, merged, rare = _agreed_levels(usable, parts, wishes, kinds, group, guards)
+    means = _pooled_means(usable, parts, wishes, kinds, group)
+    return Schema(wishes, parts, levels, merged, classes, means, (*told, *speak(group, rare)))
+
+
+def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
+    """What guards of any process say ends the fit at all of them; in one process it is only told."""
+    everyone = group.share([sentence for sentence in sentences if sentence])
+    spoken = tuple(dict.fromkeys(sentence for said in everyone for sentence in said))
+    if spoken and group.size > 1:
+        raise InputError(spoken[0])
+    return spoken
+
+
+def end_together(group: Group, complaint: str | None) -> None:
+    """An error at all processes if one of them has a complaint."""
+    for sentence in group.share(complaint):
+        if sentence:
+            raise InputError(sentence)
+
+
+# Columns and types -------------------------------------------------------------------------------
+
+
+def _parts(sites: Sequence[Site], wishes: Wishes, group: Group) -> tuple[Part, ...]:
+    own = []
+    for name, frame in sites:
+        held = [column for column in wishes.columns if column in frame.columns]
+        kinds = {column: kind_of(frame[column]) for column in held}
+        missing = {column: int(frame[column].isna().sum()) for column in held}
+        own.append([name, len(frame), kinds, missing])
+    complaint = next((_absent(site, wishes) for site in sites if _absent(site, wishes)), None)
+    end_together(group, complaint)
+    return tuple(Part(*part) for parts in group.share(own) for part in parts)
+
+
+def _absent(site: Site, wishes: Wishes) -> str | None:
+    """A sentence about a column that the site does not have."""
+    names = [str(name) for name in site.frame.columns]
+    for column in wishes.columns:
+        if column not in names and column != SITE:
+            close = get_close_matches(column, names, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else "."
+            return f"{site.name} has no column {column!r}{hint}"
+    return None
+
+
+def kind_of(series: pd.Series) -> str:
+    """What a column holds: "number", "text", "truth", "date", or "empty" where every value is missing."""
+    import pandas as pd
+
+    if series.isna().all():
+        return "empty"
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        series = series.dropna().astype(series.cat.categories.dtype)
+    if pd.api.types.is_bool_dtype(series.dtype):
+        return "truth"
+    if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
+        return "number"
+    if pd.api.types.is_datetime64_any_dtype(series.dtype) or pd.api.types.is_timedelta64_dtype(series.dtype):
+        return "date"
+    values = set(map(type, series.dropna()))
+    if values == {bool}:
+        return "truth"
+    return "text" if values == {str} else "mixed"
+
+
+def _agreed_kinds(parts: Sequence[Part], wishes: Wishes) -> dict[str, str]:
+    """One type per column; a site that differs from most others is named."""
+    agreed = {}
+    for column in wishes.columns:
+        found = {part.site: part.kinds[column] for part in parts if part.kinds.get(column, "empty") != "empty"}
+        if not found:
+            if column == SITE:
+                continue
+            raise InputError(f"the column {column!r} is empty at every site.")
+        usual = max(sorted(set(found.values())), key=list(found.values()).count)
+        agreed[column] = usual
+        if odd := [site for site, kind in found.items() if kind != usual]:
+            here = _called(found[odd[0]])
+            raise InputError(f"the column {column!r} is {here} at {odd[0]} and {_called(usual)} elsewhere.")
+        if agreed[column] in ("date", "mixed"):
+            raise InputError(f"the column {column!r} is {_called(agreed[column])}; wanted numbers or text.")
+    for column in (*wishes.formula.numbers, *wishes.extras):
+        if agreed.get(column) == "text":
+            raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
+    return agreed
+
+
+def _called(kind: str) -> str:
+    return {"number": "a number", "text": "text", "truth": "true or false", "date": "a date"}.get(kind, "a mixture")
+
+
+def is_factor(column: str, wishes: Wishes, kinds: Mapping[str, str]) -> bool:
+    """Whether the right side of the formula has the column as a factor."""
+    if column == SITE and column not in kinds:
+        return True
+    return column in wishes.formula.factors or kinds[column] == "text"
+
+
+# Missing values ----------------------------------------------------------------------------------
+
+
+def _check_missing(parts: Sequence[Part], wishes: Wishes, kinds: Mapping[str, str]) -> None:
+    for part in parts:
+        for column, count in part.missing.items():
+            if not count:
+                continue
+            where = f"the column {column!r} has {count} missing values at {part.site}"
+            if wishes.missing == "error":
+                raise InputError(f"{where}: say what to do (--missing drop, mean or indicator).")
+            if column in wishes.extras and wishes.missing != "drop":
+                raise InputError(f"{where}: weights, offsets and exposures are never filled in (--missing drop).")
+            filled = column in wishes.formula.columns and wishes.missing == "mean"
+            if filled and is_factor(column, wishes, kinds):
+                raise InputError(f"{where}, and a factor has no mean: use --missing drop or indicator.")
+
+
+def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
+    """The rows that enter the model: with "drop" the complete ones, else those with an outcome."""
+    needed = wishes.columns if wishes.missing == "drop" else wishes.formula.response
+    held = [column for column in needed if column in frame.columns]
+    return frame.loc[frame[held].notna().all(axis=1)] if held else frame
+
+
+def _check_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str], group: Group) -> None:
+    """Numbers must be finite; counts, weights and exposures must not be negative."""
+    positive = {wishes.exposure: "above 0"} | {wishes.weights: "at least 0"}
+    if wishes.labels == "count":
+        positive |= dict.fromkeys(wishes.formula.response, "at least 0")
+    complaint = None
+    for name, frame in sites:
+        for column in wishes.columns:
+            if kinds.get(column) != "number":
+                continue
+            values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+            bad = np.isinf(values)
+            bound = positive.get(column)
+            if bound:
+                bad |= (values <= 0) if bound == "above 0" else (values < 0)
+            if bad.any():
+                wanted = f"finite numbers {bound}" if bound else "finite numbers"
+                complaint = complaint or f"the column {column!r} at {name} must have {wanted}, and {bad.sum()} are not."
+    end_together(group, complaint)
+
+
+# Labels and levels -------------------------------------------------------------------------------
+
+
+def plain(values: pd.Series) -> list[Level]:
+    """The different values of a column, without missing ones; whole numbers as integers."""
+    found = {plain_value(value) for value in values.dropna().unique().tolist()}
+    return sorted(found, key=lambda level: (isinstance(level, str), level))
+
+
+def plain_value(value: Any) -> Level:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _agreed_labels(
+    sites: Sequence[Site], parts: Sequence[Part], wishes: Wishes, group: Group
+) -> tuple[Level, ...] | None:
+    if wishes.labels not in ("binary", "multiclass"):
+        return None
+    (column,) = wishes.formula.response
+    own = [plain(frame[column]) for _, frame in sites]
+    many = next((s.name for s, found in zip(sites, own, strict=True) if len(found) > MOST_LEVELS), None)
+    end_together(group, many and f"the outcome {column!r} has more than {MOST_LEVELS} different values at {many}.")
+    everyone = [found for process in group.share(own) for found in process]
+    classes = _union(everyone, column, parts)
+    if wishes.labels == "binary" and len(classes) != 2:
+        codings = {", ".join(map(str, found)): part.site for found, part in zip(everyone, parts, strict=True)}
+        told = "; ".join(f"{coding} at {site}" for coding, site in codings.items())
+        raise InputError(f"the outcome {column!r} must have two values, the same at all sites, and has {told}.")
+    if len(classes) < 2:
+        raise InputError(f"the outcome {column!r} has one value only at all sites.")
+    return classes
+
+
+def _union(found: Sequence[Sequence[Level]], column: str, parts: Sequence[Part]) -> tuple[Level, ...]:
+    """All levels, sorted; an error if they are text at one site and numbers at another."""
+    text = {isinstance(level, str): part.site for levels, part in zip(found, parts, strict=True) for level in levels}
+    if len(text) > 1:
+        raise InputError(f"the column {column!r} has text at {text[True]} and numbers at {text[False]}.")
+    return tuple(sorted({level for levels in found for level in levels}))
+
+
+def _agreed_levels(
+    sites: Sequence[Site],
+    parts: Sequence[Part],
+    wishes: Wishes,
+    kinds: Mapping[str, str],
+    group: Group,
+    guards: Guards,
+) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
+    """The levels of every factor, those merged, and what the guard says of rare ones."""
+    factors = [column for column in wishes.formula.columns if is_factor(column, wishes, kinds)]
+    levels: dict[str, tuple[Level, ...]] = {}
+    merged: dict[str, tuple[Level, ...]] = {}
+    said: list[str | None] = []
+    for column in factors:
+        if column == SITE and column not in kinds:
+            levels[column] = tuple(sorted(part.site for part in parts))
+            continue
+        found = _shared_levels(sites, column, group)
+        all_levels = _union(found, column, parts)
+        counts = group.sum(np.array([[_count(s.frame[column], level) for level in all_levels] for s in sites]))
+        kept, rare = _kept(all_levels, counts, guards.rows_per_level)
+        if rare and wishes.rare == "merge":
+            merged[column], all_levels = rare, (*kept, MERGED_LEVEL)
+        else:
+            said.append(guards.rare_level(column, int((counts < guards.rows_per_level).sum())))
+        gaps = any(part.missing.get(column) for part in parts)
+        levels[column] = (*all_levels, MISSING_LEVEL) if gaps and wishes.missing == "indicator" else all_levels
+        if len(levels[column]) < 2:
+            raise InputError(f"the column {column!r} has one level only at all sites.")
+    return levels, merged, said
+
+
+def _shared_levels(sites: Sequence[Site], column: str, group: Group) -> list[list[Level]]:
+    """The levels at every site. A column that looks like an identifier is refused before anything of it is told."""
+    own = [plain(frame[column]) for _, frame in sites]
+    many = next((s.name for s, found in zip(sites, own, strict=True) if len(found) > MOST_LEVELS), None)
+    end_together(
+        group,
+        many and f"the column {column!r} has more than {MOST_LEVELS} levels at {many}: it looks like an identifier.",
+    )
+    return [found for process in group.share(own) for found in process]
+
+
+def _count(values: pd.Series, level: Level) -> float:
+    return float((values == level).sum())
+
+
+def _kept(levels: tuple[Level, ...], counts: Array, fewest: int) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
+    """The levels with enough pooled rows, and the others; those are joined by the next rarest if they are too few."""
+    order = np.argsort(counts, kind="stable")
+    n_rare = int((counts < fewest).sum())
+    while 0 < n_rare < len(levels) and counts[order[:n_rare]].sum() < fewest:
+        n_rare += 1
+    rare = {levels[i] for i in order[:n_rare]}
+    return tuple(v for v in levels if v not in rare), tuple(v for v in levels if v in rare)
+
+
+def _pooled_means(
+    sites: Sequence[Site], parts: Sequence[Part], wishes: Wishes, kinds: Mapping[str, str], group: Group
+) -> dict[str, float]:
+    """The means of the number columns that have missing values anywhere, over all sites' known values."""
+    if wishes.missing not in ("mean", "indicator"):
+        return {}
+    numbers = [c for c in wishes.formula.columns if c in kinds and not is_factor(c, wishes, kinds)]
+    gaps = [column for column in numbers if any(part.missing[column] for part in parts)]
+    if not gaps:
+        return {}
+    sums = [[float(frame[column].sum()) for column in gaps] for _, frame in sites]
+    known = [[float(frame[column].notna().sum()) for column in gaps] for _, frame in sites]
+    totals, counts = group.sum(np.array(sums)), group.sum(np.array(known))
+    return {column: float(total / count) for column, total, count in zip(gaps, totals, counts, strict=True)}

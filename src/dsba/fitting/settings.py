@@ -1,0 +1,40 @@
+"""How a model is fitted: the one set of defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dsba.algorithms import Algorithm
+from dsba.operators import Operator
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything of a fit but the data. All processes must have the same.
+
+    Estimators and ``dsba train`` take their defaults from here. scikit-learn's alpha and C only give ``lam``.
+    """
+
+    operator: str | Operator = "logistic"
+    lam: float | None = None
+    """The regularisation of the coefficients; None is 1/(10 Q) for Q rows."""
+    intercept: bool = True
+    """Whether to fit an intercept, which lambda never shrinks."""
+    graph: Any = "random"
+    """Whatever ``Topology.of`` takes."""
+    mixing: str = "laplacian"
+    algorithm: str | Algorithm = "dsba"
+    communication: str | None = None
+    step_size: float | str = "auto"
+    max_passes: float = 1000.0
+    tol: float = 1e-4
+    """Stop at this residual, relative to the residual of the model that is an intercept alone."""
+    seed: int = 0
+    normalize: bool = False
+    """Whether to scale every row to norm 1."""
+
+    def facts(self) -> dict[str, Any]:
+        """The settings in JSON's types; an object stands there as its ``repr``."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: v if isinstance(v, str | int | float | None) else repr(v) for name, v in values.items()}

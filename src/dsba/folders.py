@@ -1,0 +1,49 @@
+"""Folders that belong to a command: marked when they are made, and locked while it works in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dsba.errors import InputError
+
+MARK = "This folder belongs to dsba, which writes its results here.\n"
+
+
+@contextmanager
+def owned(
+    folder: Path, marker: str, *, lock: bool = True, known: Callable[[Path], bool] = lambda folder: False
+) -> Iterator[None]:
+    """Mark the folder as one of this command's and lock it, before anything in it is touched.
+
+    A folder with files of somebody else is refused, unless ``known`` recognises what an earlier version wrote. The
+    lock ends with the process that holds it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / marker).is_file() and any(folder.iterdir()) and not known(folder):
+            raise InputError(f"{folder} has files that are not this command's: give another folder.")
+        handle = os.open(folder / marker, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+    try:
+        if lock:
+            _lock(handle, folder)
+        if os.fstat(handle).st_size == 0:
+            os.write(handle, MARK.encode())
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # this system has no such locks
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(f"another dsba is at work in {folder}: wait for it, or give another folder.") from None

@@ -1,0 +1,596 @@
+"""Tables at several sites: reading, formulas as data, agreement, and designs equal to those of the pooled rows."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import formulaic
+import hypothesis
+import numpy as np
+import pandas as pd
+import patsy
+import pytest
+from hypothesis import strategies as st
+from queues import together
+
+import dsba
+from dsba.data.tables import Dialect, column_names, is_table, read_table, sniffed
+from dsba.fitting.design import as_sites, design_tables, designed, held_out
+from dsba.fitting.formula import from_columns, parse
+from dsba.fitting.guards import Guards
+from dsba.fitting.scaling import pooled_scaling
+from dsba.fitting.schema import Schema, Site, Wishes, kind_of
+from dsba.network import Alone
+
+SECRET = "patient-4711"
+
+
+def hospitals(rows=(60, 40, 25), seed=0):
+    """Three tables with columns in another order each, and levels that some never saw."""
+    rng = np.random.default_rng(seed)
+    frames = {}
+    for n, count in enumerate(rows):
+        frame = pd.DataFrame(
+            {
+                "age": rng.integers(20, 90, count).astype(float),
+                "sex": rng.choice(["F", "M"], count),
+                "ward": rng.choice(["A&E", "cardio", "surgery"][: n + 1], count),
+                "crp": rng.exponential(5.0, count) + 0.1,
+                "lab": 100 + 0.01 * rng.normal(size=count),
+                "year": rng.choice([2001, 2002, 2003], count),
+                "outcome": rng.choice(["no", "yes"], count),
+                "visits": rng.poisson(2.0, count),
+                "cost": rng.normal(5000, 100, count),
+                "days": rng.uniform(1, 30, count),
+                "secret name": rng.normal(size=count),
+            }
+        )
+        frames[f"site{n}"] = frame[rng.permutation(frame.columns)]
+    return frames
+
+
+def sites_of(frames):
+    return [Site(name, frame) for name, frame in frames.items()]
+
+
+# Reading -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), (";", "."), ("\t", ","), ("|", ".")])
+def test_separator_and_decimal_are_found_out(separator, decimal, packed, tmp_path):
+    frame = hospitals()["site0"]
+    path = tmp_path / ("table.csv" + ".gz" * packed)
+    frame.to_csv(path, sep=separator, decimal=decimal, index=False)
+    assert sniffed(path) == Dialect(separator, decimal)
+    pd.testing.assert_frame_equal(read_table(path), frame.reset_index(drop=True))
+    assert column_names(path) == list(frame.columns)
+
+
+def test_gzip_is_known_by_its_bytes(tmp_path):
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert read_table(tmp_path / "t.csv")["b"].tolist() == [2]
+
+
+def test_one_column_and_quoted_commas(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x\n1\n2\n")
+    assert read_table(path)["x"].tolist() == [1, 2]
+    path.write_text('a,b\n"one, two",1\n"three",2\n"x, y, z",3\n')
+    assert sniffed(path).separator == ","
+    assert read_table(path)["a"].tolist() == ["one, two", "three", "x, y, z"]
+
+
+def test_only_the_columns_asked_for_are_read(tmp_path, monkeypatch):
+    frame = hospitals()["site0"]
+    for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+        frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+        found = read_table(path, ["crp", "age"])
+        pd.testing.assert_frame_equal(found, frame[["crp", "age"]].reset_index(drop=True))
+        with pytest.raises(dsba.InputError, match="has no column 'crq'"):
+            read_table(path, ["crq"])
+
+
+def test_numbers_are_read_to_the_last_digit(tmp_path):
+    values = np.random.default_rng(0).normal(size=2000) * 10.0 ** np.random.default_rng(1).integers(-9, 9, 2000)
+    (tmp_path / "t.csv").write_text("x\n" + "\n".join(map(repr, values.tolist())) + "\n")
+    assert (read_table(tmp_path / "t.csv")["x"].to_numpy() == values).all()
+
+
+def test_libsvm_is_told_from_a_table(tmp_path):
+    (tmp_path / "a.csv").write_text("1 1:0.5 3:2\n-1 2:1\n")
+    (tmp_path / "b.svm").write_text("age,sex\n1,M\n")
+    assert not is_table(tmp_path / "a.csv")
+    assert is_table(tmp_path / "b.svm")
+    with pytest.raises(dsba.InputError, match="is LIBSVM text"):
+        read_table(tmp_path / "a.csv")
+    with pytest.raises(dsba.InputError, match=r"b\.svm is a table"):
+        dsba.fitting.train([tmp_path / "b.svm"], dsba.fitting.Settings())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"1,2\n3,4\n", "has no header"),
+        (b"a,a\n3,4\n", "'a' as the name of several columns"),
+        (b"a,,c\n3,4,5\n", "the name of column 2 is empty"),
+        (b"a,b\n1,2\n" + f"{SECRET},4,5\n".encode(), "line 3: wanted 2 fields, got 3"),
+        (b"a,b\n1,2\n3\n", "line 3: wanted 2 fields, got 1"),
+        (b"a,b\n\xff\xfe,1\n", "is not UTF-8 text"),
+        (b"PAR1" + b"\x00" * 50, "cannot be read|no whole file"),
+        (b"\x1f\x8b" + b"\x00" * 5, "cannot read"),
+    ],
+)
+def test_a_bad_table_is_refused_without_its_values(content, message, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(dsba.InputError, match=message) as error:
+        read_table(path)
+    assert SECRET not in str(error.value)
+
+
+def test_a_cut_gzip_is_refused(tmp_path):
+    whole = gzip.compress(("a,b\n" + "1,2\n" * 100_000).encode(), mtime=0)
+    (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(dsba.InputError, match=r"cannot read|cannot be read"):
+        read_table(tmp_path / "t.csv.gz")
+
+
+# Formulas are data -----------------------------------------------------------------------------------
+
+
+def test_a_formula_names_its_columns():
+    found = parse("log(cost) ~ age + C(sex)*crp - 1 + I(age*age + 2) + `secret name`:(lab + C(ward))")
+    assert found.response == ("cost",)
+    assert found.columns == ("age", "sex", "crp", "secret name", "lab", "ward")
+    assert found.factors == ("sex", "ward")
+    assert found.numbers == ("age",)
+    assert parse(str(found)) == found
+    assert parse("~ x").left is None
+    assert parse("x").columns == ("x",)
+    assert str(from_columns("outcome", ["age", "secret name"])) == "outcome ~ age + `secret name`"
+    assert str(from_columns("y", ["class"])) == "y ~ `class`"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("y ~ __import__('os')", "is not allowed"),
+        ("y ~ __import__(os)", r"__import__\(\) is not known"),
+        ("y ~ poly(x)", r"poly\(\) needs a state of all sites' rows"),
+        ("y ~ scale(x)", r"scale\(\) needs a state"),
+        ("y ~ np.log(x)", r"'\.' is not allowed"),
+        ("y ~ x[0]", r"'\[' is not allowed"),
+        ("y ~ x / z", "'/' is not allowed"),
+        ("y ~ x ** 2", "wanted the name of a column, got '*'"),
+        ("y ~ {x}", "'{' is not allowed"),
+        ("y ~ x; z", "';' is not allowed"),
+        ("y ~ `a{b}`", "'`' is not allowed"),
+        ("y ~ x +", "wanted the name of a column, got the end"),
+        ("y ~ (x", r"wanted '\)', got the end"),
+        ("y ~ x)", "got '\\)'"),
+        ("y ~ 2", "a column, or 0 or 1 for the intercept"),
+        ("y ~ C(log(x))", "wanted the name of a column"),
+        ("y ~ C(x, Sum)", "',' is not allowed"),
+        ("y ~ x ~ z", "got '~'"),
+        ("y ~ y", "'y' is on both sides"),
+        ("C(y) ~ x", "the name of the outcome"),
+        ("", "got the end"),
+        ("y ~ " + "(" * 60 + "x" + ")" * 60, "at most 50 parentheses"),
+        ("y ~ " + "x" * 20000, "at most 10000 characters"),
+    ],
+)
+def test_what_is_no_formula_is_refused(text, message):
+    with pytest.raises(dsba.InputError, match=message):
+        parse(text)
+
+
+@hypothesis.given(st.text(alphabet="xyC()~+-:*01 .log`I[]{}'\"=,;_", max_size=40))
+@hypothesis.settings(max_examples=500, deadline=None)
+def test_any_text_is_a_formula_or_refused(text):
+    try:
+        found = parse(text)
+    except dsba.InputError:
+        return
+    assert parse(str(found)) == found
+    required = {str(name) for name in formulaic.Formula(f"~ {found.right}").required_variables}
+    assert required <= {*found.columns, "log", "I", "C"}
+
+
+# Designs ---------------------------------------------------------------------------------------------
+
+FORMULAS = [
+    "cost ~ age + C(sex) + log(crp)",
+    "cost ~ age*C(ward) + lab + C(year)",
+    "cost ~ sex + ward:age + sqrt(crp) + exp(I(0.01*age - 1))",
+    "cost ~ 0 + C(ward) + I(age*age + 2*crp)",
+    "cost ~ C(site) + age",
+    "log(cost) ~ C(sex):C(year) + age - lab",
+]
+
+
+def pooled(frames):
+    return pd.concat([frame.assign(site=name) for name, frame in frames.items()], ignore_index=True)
+
+
+def independent(formula, frame):
+    """patsy's design of the pooled rows: statsmodels' own."""
+    log, sqrt, exp = np.log, np.sqrt, np.exp  # noqa: F841
+    y, X = patsy.dmatrices(formula, frame, return_type="dataframe")
+    return y.iloc[:, 0].to_numpy(), X
+
+
+def spaceless(name):
+    return ":".join(sorted(name.replace(" ", "").split(":")))
+
+
+def assert_same_columns(found, expected):
+    """Column by column, by name; spaces within a term and the order of an interaction's parts aside."""
+    by_name = {spaceless(name): column for name, column in zip(found[0], found[1].T, strict=True)}
+    theirs = {spaceless(name): expected[name].to_numpy() for name in expected}
+    assert by_name.keys() == theirs.keys()
+    for name, column in theirs.items():
+        assert (by_name[name] == column).all(), name
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_the_sites_design_is_that_of_the_pooled_rows(formula):
+    frames = hospitals()
+    found = design_tables(sites_of(frames), Wishes(parse(formula)))
+    y, X = independent(formula, pooled(frames))
+    assert_same_columns((found.names, np.vstack([design.X for design in found.designs])), X)
+    assert (np.concatenate([design.y for design in found.designs]) == y).all()
+
+
+def on_sites(frames, work):
+    """What every site finds when each is a process of its own that has only its own table."""
+    names = list(frames)
+    return together(
+        dsba.Topology.ring(len(names)),
+        len(names),
+        lambda net: work([Site(names[net.rank], frames[names[net.rank]])], net),
+    )
+
+
+@pytest.mark.parametrize("missing", ["drop", "mean", "indicator"])
+def test_processes_build_what_one_process_builds(missing):
+    frames = hospitals()
+    for n, frame in enumerate(frames.values()):
+        frame.loc[frame.index[n : n + 4], "crp"] = np.nan
+        if missing != "mean":
+            frame.loc[frame.index[7 : 9 + n], "ward"] = np.nan
+    wishes = Wishes(parse("outcome ~ age + log(crp) + C(ward) + site"), "binary", missing, exposure="days")
+    one = design_tables(sites_of(frames), wishes)
+    for rank, found in enumerate(on_sites(frames, lambda own, net: design_tables(own, wishes, net))):
+        assert found.schema == one.schema
+        for a, b in zip(found.designs[0], one.designs[rank], strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_missing_values():
+    frames = hospitals()
+    crp = pooled(frames)["crp"].to_numpy().copy()
+    frames["site1"].loc[frames["site1"].index[:5], "crp"] = np.nan
+    crp[60:65] = np.nan
+    formula = parse("cost ~ age + crp")
+    with pytest.raises(dsba.InputError, match=r"'crp' has 5 missing values at site1: say what to do"):
+        design_tables(sites_of(frames), Wishes(formula))
+    dropped = design_tables(sites_of(frames), Wishes(formula, missing="drop"))
+    assert [len(design.X) for design in dropped.designs] == [60, 35, 25]
+    filled = design_tables(sites_of(frames), Wishes(formula, missing="mean"))
+    X = np.vstack([design.X for design in filled.designs])
+    assert np.allclose(X[:, 2], np.where(np.isnan(crp), np.nanmean(crp), crp), rtol=1e-15)
+    marked = design_tables(sites_of(frames), Wishes(formula, missing="indicator"))
+    assert marked.names == ("Intercept", "age", "crp", "crp[missing]")
+    assert (np.vstack([design.X for design in marked.designs])[:, 3] == np.isnan(crp)).all()
+    assert marked.schema.parts[1].missing["crp"] == 5
+
+
+def test_a_factor_has_no_mean_and_a_missing_level_of_its_own():
+    frames = hospitals()
+    frames["site2"].loc[frames["site2"].index[:4], "sex"] = None
+    formula = parse("cost ~ C(sex)")
+    with pytest.raises(dsba.InputError, match="a factor has no mean"):
+        design_tables(sites_of(frames), Wishes(formula, missing="mean"))
+    found = design_tables(sites_of(frames), Wishes(formula, missing="indicator"))
+    assert found.names == ("Intercept", "C(sex)[T.M]", "C(sex)[T.(missing)]")
+    assert found.designs[2].X[:, 2].sum() == 4
+
+
+def test_offset_exposure_and_weights():
+    frames = hospitals()
+    wishes = Wishes(parse("visits ~ age"), "count", weights="days", offset="lab", exposure="crp")
+    found = design_tables(sites_of(frames), wishes)
+    for design, frame in zip(found.designs, frames.values(), strict=True):
+        assert (design.weight == frame["days"]).all()
+        assert (design.offset == frame["lab"] + np.log(frame["crp"])).all()
+
+
+def test_pooled_scaling_keeps_its_digits():
+    """A column of 100 +- 0.01, against sums in extended precision; and its way back."""
+    frames = hospitals()
+    found = design_tables(sites_of(frames), Wishes(parse("cost ~ lab + age")))
+    matrices = [design.X for design in found.designs]
+    scaling = pooled_scaling(matrices, 0, Alone())
+    wide = np.vstack(matrices).astype(np.longdouble)
+    assert np.allclose(scaling.sd[1:], wide.std(axis=0)[1:].astype(float), rtol=1e-13)
+    assert np.allclose(scaling.mean[1:], wide.mean(axis=0)[1:].astype(float), rtol=1e-15)
+    beta = np.array([1.0, -2.0, 0.5])
+    X = np.vstack(matrices)
+    assert np.allclose(X @ scaling.unscaled(beta), scaling.scaled(X) @ beta, rtol=0, atol=1e-9)
+    for there in on_sites(frames, lambda own, net: pooled_scaling([designed(own[0], found.schema).X], 0, net)):
+        assert all(np.array_equal(a, b) for a, b in zip(there, scaling, strict=True))
+
+
+def test_a_held_out_share_is_stratified_and_the_sites_own():
+    labels = np.repeat([0, 1], [80, 20])
+    out = held_out(labels, 0.25, seed=3, node=1)
+    assert [int(out[labels == c].sum()) for c in (0, 1)] == [20, 5]
+    assert (out == held_out(labels, 0.25, seed=3, node=1)).all()
+    assert (out != held_out(labels, 0.25, seed=3, node=2)).any()
+    assert held_out(np.linspace(0, 1, 40), 0.1, 0, 0).sum() == 4
+    with pytest.raises(dsba.InputError, match="held-out share"):
+        held_out(labels, 1.0, 0, 0)
+
+
+def test_new_tables_are_read_as_the_model_was():
+    frames = hospitals()
+    schema = design_tables(sites_of(frames), Wishes(parse("outcome ~ age + C(ward)"), "binary")).schema
+    new = frames["site2"].drop(columns="outcome").head(3)
+    assert designed(Site("new", new), schema, outcome=False).names[-1] == "C(ward)[T.surgery]"
+    new = new.assign(ward=SECRET)
+    with pytest.raises(dsba.InputError, match="3 rows of new have a level of 'ward' that the model does not know") as e:
+        designed(Site("new", new), schema, outcome=False)
+    assert SECRET not in str(e.value)
+
+
+def test_a_schema_survives_a_file():
+    frames = hospitals()
+    frames["site0"].loc[frames["site0"].index[:4], "crp"] = np.nan
+    frames["site1"].loc[frames["site1"].index[:2], "ward"] = "rare"
+    formula = parse("outcome ~ log(crp) + C(year) + C(ward) + site")
+    schema = design_tables(sites_of(frames), Wishes(formula, "binary", "indicator", "merge", exposure="days")).schema
+    facts = json.loads(json.dumps(schema.facts()))
+    assert Schema.from_facts(facts) == schema
+    for spoil in (
+        lambda f: f.pop("levels"),
+        lambda f: f["wishes"].update(formula="y ~ open(x)"),
+        lambda f: f["wishes"].update(missing="guess"),
+        lambda f: f.update(means={"crp": "much"}),
+        lambda f: f.update(wishes=None),
+    ):
+        spoiled = json.loads(json.dumps(facts))
+        spoil(spoiled)
+        with pytest.raises(dsba.InputError):
+            Schema.from_facts(spoiled)
+
+
+def test_tables_of_one_process():
+    frames = hospitals()
+    by_name = as_sites(pooled(frames), "site")
+    assert [site.name for site in by_name] == list(frames)
+    assert [site.name for site in as_sites(list(frames.values()))] == ["site0", "site1", "site2"]
+    assert as_sites(frames)[1].frame.equals(frames["site1"].reset_index(drop=True))
+    for bad in ([], "table", [1, 2]):
+        with pytest.raises(dsba.InputError, match="wanted a pandas frame"):
+            as_sites(bad)
+
+
+# Refusals: named with the site, at every site, before anything is learned, without a value ---------
+
+
+def _renamed(frames):
+    frames["site1"] = frames["site1"].rename(columns={"age": "agee"})
+
+
+def _text(frames):
+    frames["site2"] = frames["site2"].assign(age=[SECRET, *["40"] * 24])
+
+
+def _other_labels(frames):
+    frames["site2"] = frames["site2"].assign(outcome=np.where(frames["site2"]["outcome"] == "yes", 1, -1))
+
+
+def _spelled_otherwise(frames):
+    frames["site0"] = frames["site0"].assign(outcome=frames["site0"]["outcome"].str.upper())
+
+
+def _identifier(frames):
+    frames["site0"] = frames["site0"].assign(ward=[f"{SECRET}-{i}" for i in range(60)])
+
+
+def _infinite(frames):
+    frames["site1"] = frames["site1"].assign(crp=np.inf)
+
+
+def _negative(frames):
+    frames["site1"] = frames["site1"].assign(crp=-1.0)
+
+
+def _constant(frames):
+    for name in frames:
+        frames[name] = frames[name].assign(age=47.11)
+
+
+def _equal(frames):
+    for name in frames:
+        frames[name] = frames[name].assign(age=frames[name]["crp"])
+
+
+def _date(frames):
+    for name in frames:
+        frames[name] = frames[name].assign(age=pd.Timestamp("2020-01-01"))
+
+
+def _empty(frames):
+    for name in frames:
+        frames[name] = frames[name].assign(age=np.nan)
+
+
+def _numbers_and_text(frames):
+    frames["site1"] = frames["site1"].assign(ward=frames["site1"]["ward"].map({"A&E": 1, "cardio": 2}))
+
+
+def _rare(frames):
+    frames["site1"].loc[frames["site1"].index[:2], "ward"] = SECRET
+
+
+def _few(frames):
+    frames["site2"] = frames["site2"].head(9)
+
+
+def _one_label(frames):
+    for name in frames:
+        frames[name] = frames[name].assign(outcome="no")
+
+
+REFUSALS = [
+    (_renamed, "site1 has no column 'age'; did you mean 'agee'?"),
+    (_text, "the column 'age' is text at site2 and a number elsewhere"),
+    (_other_labels, "the column 'outcome' is a number at site2 and text elsewhere"),
+    (
+        _spelled_otherwise,
+        "must have two values, the same at all sites, and has NO, YES at site0; no, yes at",
+    ),
+    (_identifier, "the column 'ward' has more than 50 levels at site0: it looks like an identifier"),
+    (_infinite, "the column 'crp' at site1 must have finite numbers, and 40 are not"),
+    (_negative, "log(crp) is not a finite number in 40 rows of site1"),
+    (_constant, "the column age is constant over all sites"),
+    (_equal, "the columns age and crp are equal at all sites"),
+    (_date, "the column 'age' is a date"),
+    (_empty, "the column 'age' is empty at every site"),
+    (_numbers_and_text, "the column 'ward' is a number at site1 and text elsewhere"),
+    (_rare, "1 level(s) of 'ward' have fewer than 3 pooled rows"),
+    (_few, "site2 has 9 usable rows, and at least 10 are wanted"),
+    (_one_label, "must have two values"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "sentence"), REFUSALS, ids=[spoil.__name__[1:] for spoil, _ in REFUSALS])
+def test_refusals_are_the_same_sentence_at_every_site(spoil, sentence):
+    frames = hospitals()
+    spoil(frames)
+    right = "age + crp + C(ward)" if spoil is _equal else "age + log(crp) + C(ward)"
+    wishes = Wishes(parse(f"outcome ~ {right}"), "binary")
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError) as error:
+            design_tables(own, wishes, net)
+        return str(error.value)
+
+    for found in on_sites(frames, attempt):
+        assert sentence in found
+        assert SECRET not in found
+        assert "47.11" not in found
+
+
+def test_labels_of_another_coding_are_named():
+    frames = hospitals()
+    for name, coding in {"site0": (0, 1), "site1": (0, 1), "site2": (-1, 1)}.items():
+        frames[name] = frames[name].assign(outcome=np.where(frames[name]["outcome"] == "yes", coding[1], coding[0]))
+    with pytest.raises(dsba.InputError, match="has 0, 1 at site1; -1, 1 at site2"):
+        design_tables(sites_of(frames), Wishes(parse("outcome ~ age"), "binary"))
+
+
+def test_sites_with_other_wishes_are_named():
+    frames = hospitals()
+
+    def attempt(own, net):
+        formula = "outcome ~ age" if own[0].name == "site1" else "outcome ~ crp"
+        with pytest.raises(dsba.InputError, match="rank 1 differs from rank 0 in formula"):
+            design_tables(own, Wishes(parse(formula), "binary"), net)
+
+    on_sites(frames, attempt)
+
+
+def test_guards_only_speak_in_one_process():
+    frames = hospitals((60, 8))
+    found = design_tables(sites_of(frames), Wishes(parse("cost ~ age + C(year) + C(sex) + lab + crp")))
+    assert len(found.told) == 3
+    assert "2 sites take part" in found.told[0]
+    assert "site1 has 8 usable rows" in found.told[1]
+    assert "7 coefficients for 68 pooled rows" in found.told[2]
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_two_sites_need_the_consent_of_both(allowed):
+    frames = hospitals((60, 50))
+
+    def attempt(own, net):
+        guards = Guards(sites=2) if allowed or net.rank == 1 else Guards()
+        if allowed:
+            return design_tables(own, Wishes(parse("cost ~ age")), net, guards)
+        with pytest.raises(dsba.InputError, match="2 sites take part, and at least 3 are wanted"):
+            design_tables(own, Wishes(parse("cost ~ age")), net, guards)
+
+    on_sites(frames, attempt)
+
+
+def test_rare_levels_are_merged_on_demand():
+    frames = hospitals()
+    frames["site1"].loc[frames["site1"].index[:1], "ward"] = "rare1"
+    frames["site2"].loc[frames["site2"].index[:2], "ward"] = "rare2"
+    wishes = Wishes(parse("cost ~ C(ward)"), rare="merge")
+    found = design_tables(sites_of(frames), wishes)
+    assert found.names == ("Intercept", "C(ward)[T.cardio]", "C(ward)[T.surgery]", "C(ward)[T.(other)]")
+    assert sum(design.X[:, 3].sum() for design in found.designs) == 3
+    assert found.schema.merged == {"ward": ("rare1", "rare2")}
+    frames["site2"] = hospitals()["site2"]  # now one row only: it is joined by the next rarest level
+    found = design_tables(sites_of(frames), wishes)
+    assert found.names[-1] == "C(ward)[T.(other)]"
+    assert len(found.names) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2.5], "number"),
+        ([True, False], "truth"),
+        ([True, None], "truth"),
+        (["a", None], "text"),
+        (["a", 1], "mixed"),
+        ([None, None], "empty"),
+        (pd.Categorical(["a", "b"]), "text"),
+        (pd.Categorical([1, 2]), "number"),
+        (pd.to_datetime(["2020-01-01"]), "date"),
+        (pd.array([1, None], dtype="Int64"), "number"),
+    ],
+)
+def test_kinds_of_columns(values, kind):
+    assert kind_of(pd.Series(values)) == kind
+
+
+# Four hospitals --------------------------------------------------------------------------------------
+
+FOUR = Path(os.environ.get("DSBA_DATA", "")) / "sites"
+four_hospitals = pytest.mark.skipif(not FOUR.is_dir(), reason="DSBA_DATA has no folder sites")
+
+
+@four_hospitals
+@pytest.mark.parametrize(
+    ("formula", "labels"),
+    [
+        ("readmitted ~ age + C(sex) + log(crp) + creatinine + C(ward) + C(insurer) + C(site)", "binary"),
+        ("n_visits ~ age*C(sex) + lab0 + lab1 + lab3 + C(health) + disea", "count"),
+        ("cost ~ age + I(age*age) + sbp + C(ward) + lncoins + lab2 + lab5 + physlm", "real"),
+    ],
+)
+def test_four_hospitals_build_what_statsmodels_builds_of_the_pooled_rows(formula, labels):
+    files = sorted(FOUR.glob("*.csv"))
+    wishes = Wishes(parse(formula), labels, missing="drop")
+    columns = [name for name in wishes.columns if name != "site"]
+    frames = {file.stem: read_table(file, columns) for file in files}
+    everyone = on_sites(frames, lambda own, net: design_tables(own, wishes, net))
+    found = np.vstack([there.designs[0].X for there in everyone])
+    theirs = {file.stem: pd.read_csv(file) for file in files}
+    whole = pooled(theirs)[[*columns, "site"]].dropna().reset_index(drop=True)
+    if labels == "binary":
+        whole = whole.assign(readmitted=(whole["readmitted"] == "yes").astype(int))
+    y, X = independent(formula, whole)
+    assert_same_columns((everyone[0].names, found), X)
+    assert (np.concatenate([there.designs[0].y for there in everyone]) == y).all()
+    assert everyone[0].told == ()
