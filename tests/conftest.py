@@ -27,7 +27,7 @@ import dsba  # noqa: E402
 OPERATORS = dsba.operators.names()
 # Left out of `make quick`: many solves, many kernels to compile, or other processes.
 SLOW_FILES = {
-    "test_bits.py", "test_experiments.py", "test_notebook.py", "test_page.py",
+    "test_bits.py", "test_experiments.py", "test_notebook.py", "test_page.py", "test_results_files.py",
     "test_baselines.py", "test_checkpoint.py", "test_complexity.py", "test_convergence.py", "test_docs.py",
     "test_estimators.py", "test_examples.py", "test_faults.py", "test_forms.py", "test_guarantee.py", "test_hosts.py",
     "test_local.py", "test_mpi.py", "test_one_node.py", "test_operators.py", "test_own.py", "test_reference.py",
