@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -22,7 +23,9 @@ needs_mpi = pytest.mark.skipif(not MPIEXEC.exists(), reason=f"there is no {MPIEX
 def started(*command, **options):
     """A process that is ended whatever happens, with all below it (mpiexec gives each rank a session of its own)."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL, "text": True}
-    process = subprocess.Popen(list(map(str, command)), start_new_session=True, **pipes, **options)
+    process = subprocess.Popen(
+        list(map(str, command)), start_new_session=True, preexec_fn=_hear_ctrl_c, **pipes, **options
+    )
     try:
         yield process
     finally:
@@ -31,6 +34,11 @@ def started(*command, **options):
                 with suppress(psutil.NoSuchProcess):
                     one.kill()
         process.communicate()
+
+
+def _hear_ctrl_c():
+    """A shell starts background jobs (`make test &`) with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(*command, **options):

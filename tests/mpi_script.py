@@ -7,12 +7,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import conformance
 import numpy as np
 from conftest import make_data
 
 import dsba
 from dsba.network import Simulator
-from dsba.network.mpi import FRAMES, ROWS
+from dsba.network.transport import FRAMES, ROWS
 from dsba.training import Settings, train
 
 TOPOLOGY = dsba.Topology.random(5, 0.5, seed=1)
@@ -97,7 +98,7 @@ class Listener:
         return getattr(self.comm, name)
 
     def _kind(self, tag):
-        return "rows" if tag == ROWS else "frames" if tag >= FRAMES else "group"
+        return "rows" if tag == ROWS else "frames" if tag == FRAMES else "group"
 
     def Isend(self, buffer, to, tag):
         self.sent[self._kind(tag)] += len(buffer[0]) if isinstance(buffer, list) else buffer.nbytes
@@ -192,11 +193,24 @@ def disagree(files):
     return found
 
 
+def conform():
+    """By topology, what the contract's questions gave at each rank."""
+    from mpi4py import MPI
+
+    found = {}
+    for name, topology in conformance.TOPOLOGIES.items():
+        own = conformance.answers(dsba.MPINetwork(topology, timeout=60))
+        found[name] = MPI.COMM_WORLD.allgather(own)
+    return found
+
+
 def main(task, out, *arguments):
     if task == "disagree":
         found = disagree([Path(a) for a in arguments])
     elif task == "transport":
         found = transport()
+    elif task == "conformance":
+        found = conform()
     else:
         with np.load(arguments[0]) as file:
             expected = dict(file)

@@ -53,7 +53,6 @@ def test_not_finite_data(value, container):
     message = refusal(problem, container(with_entry(value)))
     assert "row 7" in message
     assert "column 3" in message
-    assert str(value) in message
 
 
 def test_not_finite_data_in_a_shard():
@@ -149,7 +148,6 @@ def test_rows_of_any_scale_are_normalised(scale):
     assert np.allclose(rows, problem(X).A.toarray(), rtol=1e-12, atol=0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["ridge", "logistic", "auc"])
 def test_empty_rows_are_harmless(operator):
     """All-zero rows, stored or not, and a node that has nothing else: solved to the optimum."""
@@ -180,13 +178,13 @@ def test_all_data_zero():
 @pytest.mark.parametrize(
     ("labels", "got"),
     [
-        (np.arange(ROWS) % 3, "3: 0, 1, 2"),
-        (np.linspace(0, 1, ROWS), "60"),
-        (np.array(["a", "b", "c", "d"] * 15), "a, b, c, d"),
-        (np.ones(ROWS), "1: 1.0"),
-        (["yes"] * ROWS, "yes"),
-        (np.where(Y > 0, 1.0, NAN), "nan"),
-        (np.where(Y > 0, 1.0, INF), "inf"),
+        (np.arange(ROWS) % 3, "exactly two values, got 3."),
+        (np.linspace(0, 1, ROWS), "got 60."),
+        (np.array(["a", "b", "c", "d"] * 15), "got 4."),
+        (np.ones(ROWS), "got 1."),
+        (["yes"] * ROWS, "got 1."),
+        (np.where(Y > 0, 1.0, NAN), "of 60 are not finite"),
+        (np.where(Y > 0, 1.0, INF), "of 60 are not finite"),
     ],
 )
 def test_labels_not_two_valued(operator, labels, got):
@@ -230,7 +228,7 @@ def test_shards_with_labels_of_different_kinds():
 
 def test_missing_label():
     labels = pd.Series([None, *Y[1:]]).astype("Int64")
-    assert "nan" in refusal(problem, X, labels).lower()
+    assert "1 of 60 are not finite or are missing" in refusal(problem, X, labels)
 
 
 @pytest.mark.parametrize(
@@ -258,9 +256,9 @@ def test_labels_of_wrong_length_in_a_shard():
     ("labels", "got"),
     [
         (np.where(Y > 0, "a", "b"), "<U1"),
-        (np.array([None] * ROWS), "nan"),
-        (np.where(Y > 0, NAN, 0.0), "nan"),
-        (np.full(ROWS, -INF), "-inf"),
+        (np.array([None] * ROWS), "60 of 60 are not finite"),
+        (np.where(Y > 0, NAN, 0.0), "of 60 are not finite"),
+        (np.full(ROWS, -INF), "60 of 60 are not finite"),
         (Y * 1j, "complex"),
         (np.zeros(ROWS, "M8[s]"), "datetime64"),
     ],
@@ -275,7 +273,32 @@ def test_labels_that_are_no_numbers(labels, got):
 def test_negative_counts():
     message = refusal(problem, X, np.arange(ROWS) - 2.0, "poisson")
     assert "Poisson" in message
-    assert "-2" in message
+    assert "2 of 60 are below" in message
+
+
+SECRET = 4711.25
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"shards": [[X + SECRET, Y, Y, Y]]},
+        {"shards": X + SECRET},
+        {"shards": {"hospital": (X, Y)}},
+        {"shards": [(np.where(X[7, 3] == X, INF, SECRET), Y)]},
+        {"shards": [(X, Y, np.where(Y > 0, -SECRET, SECRET))]},
+        {"shards": [(X, np.where(Y > 0, SECRET, NAN))]},
+        {"shards": [(X, np.where(Y > 0, SECRET, SECRET))]},
+        {"shards": [(X, np.where(Y > 0, f"patient {SECRET}", "patient"))], "operator": "ridge"},
+        {"shards": [(X, np.array([SECRET, "patient", None] * 20, object))], "operator": "ridge"},
+        {"shards": [(X, np.where(Y > 0, SECRET, -SECRET))], "operator": "poisson"},
+    ],
+)
+def test_no_value_of_the_data_in_an_error(given):
+    message = refusal(dsba.Problem, given["shards"], given.get("operator", "logistic"))
+    assert "4711" not in message
+    assert "patient" not in message
+    assert "hospital" not in message
 
 
 # Nodes -------------------------------------------------------------------------------------------
@@ -618,7 +641,6 @@ def test_class_variables_are_no_options(option):
 # Nothing of the caller's is touched ----------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["ridge", "auc"])
 @pytest.mark.parametrize("single", [False, True])
 def test_the_callers_arrays_stay_as_they_are(operator, single):

@@ -46,15 +46,15 @@ class CountingNetwork(Simulator):
     mixed = 0
 
     def mix(self, Z):
-        self.mixed += self.mixing_rows[1].size * Z.shape[1]
+        self.mixed += self.topology.mixing.rows[1].size * Z.shape[1]
         return super().mix(Z)
 
     def differences(self, Z):
-        self.mixed += self.mixing_rows[1].size * Z.shape[1]
+        self.mixed += self.topology.mixing.rows[1].size * Z.shape[1]
         return super().differences(Z)
 
     def laplacian(self, Z):
-        self.mixed += self.mixing_rows[1].size * Z.shape[1]
+        self.mixed += self.topology.mixing.rows[1].size * Z.shape[1]
         return super().laplacian(Z)
 
 

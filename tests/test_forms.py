@@ -159,7 +159,6 @@ def test_rows_do_not_disturb_the_lazy_state():
     assert (often.Z == seldom.Z).all()
 
 
-@pytest.mark.slow
 def test_lazy_equals_dense_at_the_papers_lambda():
     """20 passes at lam = 1/(10 Q): 1e-8. On Farm Ads where it is at hand, else on synthetic text."""
     if os.environ.get("DSBA_DATA"):
@@ -178,7 +177,7 @@ def test_auto_takes_a_fused_form():
     sparse = dsba.data.make_text_like(n_rows=200, n_columns=5000, row_length=10)
     wide = dsba.Problem.from_arrays(*sparse, n_nodes=10)
     topology = dsba.Topology.ring(10)
-    assert dsba.DSBA()._form(wide, Simulator(topology)) == "lazy"
+    assert dsba.DSBA().chosen_form(wide, Simulator(topology)) == "lazy"
     X = np.random.default_rng(0).normal(size=(400, 20))
     full = dsba.Problem.from_arrays(X, np.sign(X[:, 0]), n_nodes=100)
-    assert dsba.DSBA()._form(full, Simulator(dsba.Topology.ring(100))) == "dense"
+    assert dsba.DSBA().chosen_form(full, Simulator(dsba.Topology.ring(100))) == "dense"

@@ -643,3 +643,79 @@ def test_registry_gives_what_it_names():
     assert operators.get("squared-hinge") == SquaredHinge()
     op = Huber(0.5)
     assert operators.get(op) is op
+
+
+# What operators declare --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ridge", "logistic", "poisson", "softmax"])
+def test_the_mean_response_is_what_the_gradient_compares_with_the_label(name):
+    """With a canonical link g(u) is the mean response minus the label (or its indicator), whatever u."""
+    op = operators.get(name)
+    rng = np.random.default_rng(0)
+    if name == "softmax":
+        op, labels = Softmax(classes=4.0), rng.integers(0, 4, 50).astype(float)
+        expected = np.eye(4)[labels.astype(int)]
+    else:
+        labels = {"ridge": rng.normal(size=50), "logistic": rng.choice([-1.0, 1.0], 50), "poisson": 3.0 * np.ones(50)}[
+            name
+        ]
+        expected = (labels > 0) if name == "logistic" else labels
+    U = 3.0 * rng.normal(size=(50, op.k))
+    G = np.empty_like(U)
+    kernel.forward_all(op, U, labels, G)
+    mean = op.mean(U)
+    assert np.allclose(G, (mean - expected).reshape(G.shape), atol=1e-14)
+    link = operators.link_of(op.link)
+    assert np.allclose(op.mean(np.asarray(link.score(mean)).reshape(U.shape)), mean, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", operators.names())
+def test_decisions(name):
+    scores, classes = np.array([[-1.0], [0.0], [2.0]]), np.array(["no", "yes"])
+    decided = operators.get(name).decide
+    expected = {
+        "ridge": [-1.0, 0.0, 2.0],
+        "huber": [-1.0, 0.0, 2.0],
+        "poisson": np.exp([-1.0, 0.0, 2.0]).tolist(),
+        "logistic": ["no", "no", "yes"],
+        "squared-hinge": ["no", "no", "yes"],
+        "auc": [-1.0, 0.0, 2.0],
+    }
+    if name == "softmax":
+        assert decided(np.array([[1.0, 2.0], [3.0, 0.0]]), classes).tolist() == ["yes", "no"]
+        return
+    assert decided(scores, classes).tolist() == expected[name]
+
+
+def test_only_auc_ranks_and_only_the_linear_ones_are_affine():
+    assert [name for name in operators.names() if operators.get(name).ranks] == ["auc"]
+    assert [name for name in operators.names() if operators.get(name).affine] == ["ridge", "auc"]
+    assert [name for name in operators.names() if not operators.get(name).has_curvature] == ["auc"]
+
+
+@pytest.mark.parametrize("op", [AUC(), SquaredHinge()], ids=repr)
+def test_scores_without_a_mean_response(op):
+    with pytest.raises(dsba.InputError, match=f"{type(op).__name__} has no mean response"):
+        op.mean(np.ones((2, 1)))
+
+
+def test_names_of_decisions_and_links_are_checked():
+    with pytest.raises(dsba.InputError, match="unknown decision 'signs'; did you mean 'sign'"):
+        operators.decide("signs", None, np.ones((1, 1)), None)
+    with pytest.raises(dsba.InputError, match="unknown link 'logti'; did you mean 'logit'"):
+        operators.link_of("logti")
+    with pytest.raises(dsba.InputError, match="the decision 'sign' needs the classes"):
+        Logistic().decide(np.ones((1, 1)))
+
+
+def test_an_operator_of_ones_own_that_ranks_is_measured_by_the_area_under_the_curve():
+    @dataclass(frozen=True)
+    class Ranking(Logistic):
+        decision: ClassVar[str] = "rank"
+
+    X, y = make_data("logistic")
+    problem = dsba.Problem.from_arrays(X, y, Ranking(), n_nodes=4, lam=0.1)
+    history = dsba.solve(problem, dsba.Topology.ring(4), max_passes=3).history
+    assert history["auc"][0] == 0.5
+    assert history["auc"][-1] > 0.8

@@ -14,7 +14,7 @@ from conftest import make_problem
 
 import dsba
 from dsba import sampling
-from dsba.algorithms.sparse_node import NodesState, advance_nodes
+from dsba.algorithms.forms import NodesForm
 from dsba.network import MessageSimulator, Simulator
 from dsba.network.routing import Routing
 from dsba.network.traffic import Traffic
@@ -133,7 +133,7 @@ def test_a_node_sees_its_own_data_only(form):
         values[part], y[own] = data[part], problem.y[own]
         poisoned.csr, poisoned.y = (indptr, indices, values), y
         nodes.append(algorithm.init(poisoned, MessageSimulator(topology), z0).nodes[n])
-    apart = advance_nodes(NodesState(nodes), MessageSimulator(topology), samples)
+    apart = NodesForm(nodes).advance(None, None, MessageSimulator(topology), samples)
     whole, _ = trajectory(algorithm, problem, MessageSimulator(topology), samples, z0)
     assert (whole[-1] == apart.Z).all()
 
@@ -358,16 +358,6 @@ def test_a_checkpoint_whose_nodes_do_not_fit(tmp_path, name, damage):
 # Refusals ------------------------------------------------------------------------------------------
 
 
-class Rows:
-    """A transport of rows that is no simulator."""
-
-    def __init__(self, topology):
-        self.inner = Simulator(topology)
-
-    def __getattr__(self, name):
-        return getattr(self.inner, name)
-
-
 def test_what_is_refused():
     problem, topology = make_problem("ridge"), dsba.Topology.ring(4)
     cases = [
@@ -377,7 +367,6 @@ def test_what_is_refused():
         ({"cache_bytes": 1.5}, "cache_bytes must be an integer"),
         ({"algorithm": "extra", "communication": "sparse"}, "extra sends dense rows"),
         ({"communication": "cached", "form": "step", "network": MessageSimulator(topology)}, "form 'step' sends whole"),
-        ({"communication": "sparse", "network": Rows(topology)}, "needs a network that carries messages"),
     ]
     for options, message in cases:
         with pytest.raises(dsba.InputError, match=message):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dsba
 from dsba.errors import InputError
 from dsba.topology import FAMILIES, Topology
 
@@ -70,7 +71,7 @@ def test_one_and_two_nodes(family, mixing):
     assert one.eigenvalues.tolist() == [1.0]
     assert one.eigenvectors.tolist() == [[1.0]]
     assert one.parents.tolist() == [[-1]]
-    assert [part.tolist() for part in one.mixing_rows] == [[0, 1], [0], [1.0]]
+    assert [part.tolist() for part in one.mixing.rows] == [[0, 1], [0], [1.0]]
     assert "N=1" in repr(one)
 
     two = Topology.family(family, 2, mixing=mixing)
@@ -220,7 +221,7 @@ def test_a_matrix_of_ones_own_is_copied_and_cleaned():
     topology = Topology.path(3, mixing=given_W)
     np.testing.assert_array_equal(topology.W, topology.W.T)
     assert topology.W[0, 2] == 0
-    assert topology.mixing == "custom"
+    assert topology.mixing.name == "custom"
     kept = topology.W.copy()
     given_W[:] = 7
     np.testing.assert_array_equal(topology.W, kept)
@@ -346,18 +347,60 @@ def test_gamma_of_a_ring_in_closed_form():
 @quick
 @given(topologies())
 def test_mixing_rows_are_the_rows_of_w_tilde(topology):
-    indptr, indices, weights = topology.mixing_rows
+    indptr, indices, weights = topology.mixing.rows
     assert (indptr.dtype, indices.dtype, weights.dtype) == (np.int64, np.int64, np.float64)
     for n, row in enumerate(topology.W_tilde):
         columns = indices[indptr[n] : indptr[n + 1]]
-        assert columns.tolist() == [m for m in range(len(row)) if m == n or row[m] != 0]
+        assert columns.tolist() == sorted([n, *topology.neighbors[n].tolist()])
         np.testing.assert_array_equal(weights[indptr[n] : indptr[n + 1]], row[columns])
 
 
-def test_mixing_rows_leave_out_edges_without_weight():
-    ring = Topology.ring(5)
-    for ours, theirs in zip(Topology.complete(5, mixing=ring.W).mixing_rows, ring.mixing_rows, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+def test_mixing_rows_keep_edges_without_weight():
+    """A neighbour of weight zero is still a neighbour: its row comes, and it counts in the graph's Laplacian."""
+    indptr, _, weights = Topology.complete(5, mixing=Topology.ring(5).W).mixing.rows
+    assert np.diff(indptr).tolist() == [5] * 5
+    assert (weights == 0).sum() == 10
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 5])
+@pytest.mark.parametrize("topology", [Topology.ring(9), Topology.path(6), Topology.star(5), Topology.complete(4)])
+def test_chebyshev_mixing(topology, rounds):
+    """The polynomial of formulas, its spectrum, and the same product by K rounds on the edges."""
+    fast = topology.chebyshev(rounds)
+    l1, l2 = topology.mixing.laplacian_range
+    lap = np.eye(topology.n_nodes) - topology.W
+    if l2 / l1 > 1 + 1e-9:
+        c2, c3 = (l2 + l1) / (l2 - l1), 2 / (l1 + l2)
+        a, x = [1.0, c2], [np.eye(len(lap)), c2 * (np.eye(len(lap)) - c3 * lap)]
+        for _ in range(rounds - 1):
+            a.append(2 * c2 * a[-1] - a[-2])
+            x.append(2 * c2 * (np.eye(len(lap)) - c3 * lap) @ x[-1] - x[-2])
+        np.testing.assert_allclose(fast.W, x[rounds] / a[rounds], atol=1e-12)
+        assert fast.gamma == pytest.approx((1 - 1 / a[rounds]) / 2, abs=1e-9)
+    assert fast.mixing.rounds == rounds
+    assert fast.graph == topology.graph
+    Z = np.random.default_rng(0).normal(size=(topology.n_nodes, 3))
+    net = dsba.Simulator(fast)
+    np.testing.assert_allclose(net.mix(Z), fast.W_tilde @ Z, atol=1e-12)
+    assert net.rounds == rounds
+    assert (net.doubles == rounds * 3 * fast.degrees).all()
+    assert fast.gamma >= topology.gamma - 1e-12
+    assert (fast == topology) == (rounds == 1 and np.array_equal(fast.W, topology.W))
+
+
+def test_chebyshev_of_chebyshev_is_refused():
+    with pytest.raises(dsba.InputError, match="Chebyshev mixing already"):
+        Topology.ring(5).chebyshev(2).chebyshev(3)
+
+
+@pytest.mark.parametrize("n_nodes", [1, 2, 7])
+def test_the_tree_spans_the_graph_and_is_shallow(n_nodes):
+    graph = Topology.path(n_nodes).graph
+    assert graph.tree.depth == n_nodes // 2
+    assert graph.tree.children.sum() == n_nodes - 1
+    for n, parent in enumerate(graph.tree.parents):
+        assert (parent == -1) == (n == graph.tree.root)
+        assert parent == -1 or parent in graph.neighbors[n]
 
 
 # -------------------------------------------------------------------- routes
@@ -421,7 +464,7 @@ def test_a_topology_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         topology.W = np.eye(4)
     arrays = ["W", "W_tilde", "degrees", "distances", "parents", "eigenvalues", "eigenvectors"]
-    held = [getattr(topology, name) for name in arrays] + [*topology.neighbors, *topology.mixing_rows]
+    held = [getattr(topology, name) for name in arrays] + [*topology.neighbors, *topology.mixing.rows]
     assert not any(array.flags.writeable for array in held)
 
 

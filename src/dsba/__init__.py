@@ -15,7 +15,7 @@ from dsba.network import MPINetwork, Simulator
 from dsba.operators import Operator, ScalarOperator
 from dsba.problem import Problem
 from dsba.recorder import History
-from dsba.reference import optimum
+from dsba.solvers.reference import optimum
 from dsba.topology import Topology
 
 if TYPE_CHECKING:

@@ -1,34 +1,34 @@
-"""Checkpoints: plain .npz files (no pickle), written atomically, read with suspicion."""
+"""Checkpoints: sealed files (:mod:`dsba.sealed`), written whole, readable by their owner alone, read with suspicion.
+
+The seal finds every change that happened by accident. Against a file that somebody forged, a state may give
+``require_sound()``: :func:`restored` calls it, and it raises :class:`CheckpointError` where a number in the state
+would send a kernel out of its arrays or keep it busy for ever.
+"""
 
 from __future__ import annotations
 
 import glob
-import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dsba import sealed
 from dsba.errors import CheckpointError, InputError, shortened
-from dsba.files import replacing
+from dsba.files import PRIVATE, replacing
 
-FORMAT = "dsba-checkpoint-1"
-HEADER = "header"
-
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = sealed.Arrays
+FORMAT = "dsba-checkpoint-2"
 
 
 def save(path: Path, run: Mapping[str, Any], arrays: Arrays) -> None:
     """Write under a temporary name, then rename: the file at ``path`` is always a whole one."""
-    header = json.dumps({"format": FORMAT, "run": run}).encode()
     try:
-        with replacing(path) as file:
-            np.savez(file, **{HEADER: np.frombuffer(header, np.uint8)}, **arrays)  # type: ignore[arg-type]
+        with replacing(path, PRIVATE) as file:
+            sealed.write(file, {"format": FORMAT, "run": run}, arrays)
     except OSError as error:
         raise InputError(f"cannot write the checkpoint {path}: {error.strerror or error}.") from error
 
@@ -56,10 +56,10 @@ def load(path: Path, run: Mapping[str, Any]) -> Arrays:
     """The arrays of a checkpoint that belongs to ``run``; refused with the reason otherwise."""
     try:
         found, arrays = _read(path)
-    except Exception as error:  # a damaged file may fail anywhere in three libraries
-        reason = "no checkpoint at all" if isinstance(error, KeyError) else str(error) or type(error).__name__
+    except (sealed.DamagedError, OSError, MemoryError) as error:
+        reason = shortened(error) or type(error).__name__
         raise CheckpointError(
-            f"{path} is not a whole dsba checkpoint ({shortened(reason)}); move it away to start anew."
+            f"{path} is not a whole dsba checkpoint ({reason}); move it away to start anew."
         ) from error
     for name, wanted in run.items():
         if found.get(name) != wanted:
@@ -69,19 +69,22 @@ def load(path: Path, run: Mapping[str, Any]) -> Arrays:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    if not zipfile.is_zipfile(path):
-        raise ValueError("it is no archive, or cut off")
-    with zipfile.ZipFile(path) as archive:
-        if damaged := archive.testzip():  # NumPy reads no further than an array's own header says
-            raise ValueError(f"its part {damaged} is damaged")
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    header = json.loads(arrays.pop(HEADER).tobytes())
-    if header["format"] != FORMAT:
-        raise ValueError(f"its format is {header['format']!r}, this version reads {FORMAT!r}")
-    if not isinstance(header["run"], dict):
-        raise ValueError("its header is damaged")
-    return header["run"], arrays
+    facts, arrays = sealed.read(path)
+    if facts.get("format") != FORMAT or not isinstance(facts.get("run"), dict):
+        raise sealed.DamagedError(f"it is another file than a {FORMAT}")
+    _require_order(arrays)
+    return facts["run"], arrays
+
+
+def _require_order(arrays: Arrays) -> None:
+    """Recorded iterations increase from 0, and none lies beyond the state's own iteration ``t``."""
+    t, recorded = arrays.get("state.t"), arrays.get("history.iteration")
+    if t is not None and (t.shape != () or t.dtype.kind != "i" or t < 0):
+        raise sealed.DamagedError("its iteration is no whole number")
+    if recorded is None or recorded.ndim != 1 or not recorded.size:
+        return  # the run says what is missing
+    if recorded[0] != 0 or not (np.diff(recorded) > 0).all() or (t is not None and recorded[-1] > t):
+        raise sealed.DamagedError("its history does not lead to its iteration")
 
 
 def state_arrays(state: Any) -> Arrays:
@@ -92,17 +95,22 @@ def state_arrays(state: Any) -> Arrays:
 
 
 def restored(state: Any, arrays: Arrays) -> Any:
-    """The freshly initialised ``state`` with the kept fields put in."""
-    if hasattr(state, "from_arrays"):
-        parts = {name.removeprefix("state."): a for name, a in arrays.items() if name.startswith("state.")}
-        return state.from_arrays(parts)
+    """The freshly initialised ``state`` with the kept fields put in, after its own check where it has one."""
+    parts = {name.removeprefix("state."): a for name, a in arrays.items() if name.startswith("state.")}
+    state = state.from_arrays(parts) if hasattr(state, "from_arrays") else replace(state, **_values(state, parts))
+    if hasattr(state, "require_sound"):
+        state.require_sound()
+    return state
+
+
+def _values(state: Any, parts: Arrays) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for f in _kept(state):
-        now, kept = getattr(state, f.name), arrays.get(f"state.{f.name}")
+        now, kept = getattr(state, f.name), parts.get(f.name)
         if kept is None or kept.shape != np.shape(now) or kept.dtype != np.asarray(now).dtype:
             raise CheckpointError(f"the checkpoint's state does not fit this run: field {f.name!r} differs.")
         values[f.name] = kept if isinstance(now, np.ndarray) else type(now)(kept)
-    return replace(state, **values)
+    return values
 
 
 def _kept(state: Any) -> list[Any]:

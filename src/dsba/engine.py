@@ -23,19 +23,17 @@ from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
-from dsba.group import require_agreement
-from dsba.network import Network, Simulator
+from dsba.network import COUNTERS, Counts, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
-from dsba.reference import Optimum, optimum
+from dsba.solvers.reference import Optimum, optimum
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
 Callback = Callable[[dict[str, float]], object]
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C and the clock may wait for a kernel
-COUNTERS = ("rounds", "doubles", "index_bytes", "bytes")  # of a network
 CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
 
 
@@ -149,7 +147,8 @@ def solve(
     checkpoint : a file; written at record points, and resumed from if it is there.
     callbacks : called with each record; a true return value stops the run.
     metrics : more columns for the history, each a function of the mean iterate.
-    network : how rows or messages move, a ``Simulator`` by default.
+    network : how rows or messages move; by default the group of processes that holds the problem, or a
+        ``Simulator`` where this process holds all of it.
     communication : for DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
         deltas to everybody, "cached" the same with every sample's indices and values only once. The
         iterates are the same. None leaves it to the algorithm, whose default is "dense".
@@ -207,15 +206,15 @@ class Run:
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
         self.first_passes = algorithm.passes(self.state, problem)
-        self.first_doubles, self.first_rounds = self._hottest(), net.rounds
+        self.first_doubles, self.first_rounds = self._hottest("doubles"), net.rounds
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
         self._warm_up()
-        good = None
+        good: Array | None = None
         with _interruptible() as interrupted, np.errstate(all="ignore"):
             while True:
-                Z = self._rows()
+                Z = self.algorithm.rows(self.state)
                 record = self._measure(Z)
                 verdict = self._verdict(record, limits)
                 asked = [callback(dict(record)) for callback in callbacks]
@@ -233,25 +232,16 @@ class Run:
                 self._write_checkpoint(now=True)
         return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
 
-    def _rows(self) -> Array:
-        """The iterates now, in an array that later iterations leave alone."""
-        Z = self.state.Z
-        return np.array(Z) if "Z" in vars(self.state) else Z  # a property makes a new one by itself
-
     def _measure(self, Z: Array) -> dict[str, float]:
-        net = self.net
-        doubles, index_bytes, total_bytes = self.group.largest(
-            np.array([net.doubles.max(), net.index_bytes.max(), net.bytes.max()])
-        )
         return {
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
             "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
             "seconds": self.seconds,
-            "rounds": net.rounds,
-            "doubles_max": float(doubles),
-            "index_bytes_max": float(index_bytes),
-            "bytes_max": float(total_bytes),
+            "rounds": self.net.rounds,
+            "doubles_max": self._hottest("doubles"),
+            "index_bytes_max": self._hottest("index_bytes"),
+            "bytes_max": self._hottest("bytes"),
             **self.recorder.measure(Z),
         }
 
@@ -278,7 +268,11 @@ class Run:
             per_step = max(1 / self._steps_per_pass, grown)
             target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
         for limit, spent, first in (
-            (limits.max_doubles, self._hottest() if limits.max_doubles is not None else 0.0, self.first_doubles),
+            (
+                limits.max_doubles,
+                self._hottest("doubles") if limits.max_doubles is not None else 0.0,
+                self.first_doubles,
+            ),
             (limits.max_rounds, self.net.rounds, self.first_rounds),
         ):
             if limit is None or not math.isfinite(limit):
@@ -291,9 +285,9 @@ class Run:
         while self.state.t < target and not stop:
             if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
                 break
-            samples = self._draw(min(self.chunk, target - self.state.t))
+            draws = self._draw(min(self.chunk, target - self.state.t))
             begun = time.perf_counter()
-            self.state = self.algorithm.advance(self.state, self.problem, self.net, samples)
+            self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
             # All processes take the slowest one's clock, so that all decide the same.
             news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
             spent, stop = self.group.largest(news).tolist()
@@ -303,17 +297,21 @@ class Run:
             elif spent > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
 
-    def _draw(self, count: int) -> npt.NDArray[np.int64]:
-        """The samples of the next iterations, one column per node held here."""
-        return sampling.draw(self.seed, self.problem.sizes, self.state.t, count, self.problem.nodes.start)
+    def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
+        """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
+        t, nodes = self.state.t, self.problem.nodes
+        samples = sampling.draw(self.seed, self.problem.sizes, t, count, nodes.start)
+        if not self.algorithm.coins:
+            return (samples,)
+        return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)
 
     def _anybody(self, answer: bool) -> bool:
         """Whether one of the processes says yes."""
         return bool(self.group.largest(np.array([float(answer)]))[0])
 
-    def _hottest(self) -> float:
-        """DOUBLEs received at the hottest node."""
-        return float(self.group.largest(np.array([self.net.doubles.max()]))[0])
+    def _hottest(self, counter: str) -> float:
+        """What the hottest node received."""
+        return float(self.group.largest(np.array([getattr(self.net, counter).max()]))[0])
 
     @property
     def _steps_per_pass(self) -> float:
@@ -326,17 +324,10 @@ class Run:
 
     def _warm_up(self) -> None:
         """Compile, or load compiled kernels, before the clock runs."""
-        samples = self._draw(1)
-        if type(self.algorithm).advance is not Algorithm.advance:
-            self.algorithm.advance(self.state, self.problem, self.net, samples[:0])
-            return
-        counters = {name: np.copy(getattr(self.net, name)) for name in COUNTERS}
-        self.algorithm.step(self.state, self.problem, self.net, samples[0])  # the result is dropped
-        self._set_counters(counters)
-
-    def _set_counters(self, counters: dict[str, npt.NDArray[Any]]) -> None:
-        for name, value in counters.items():
-            setattr(self.net, name, int(value) if name == "rounds" else value)
+        before = self.net.counts
+        with np.errstate(all="ignore"):
+            self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
+        self.net.counts = before
 
     def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
         history = History(self.history.to_dict())
@@ -387,15 +378,15 @@ class Run:
         """Go on from what a checkpoint kept."""
         self.state = checkpoint.restored(self.state, arrays)
         columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
-        counters = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
+        counts = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
         expected = set(self._measure(np.tile(self.z0, (len(self.problem.nodes), 1))))
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
-        if not whole or len(counters) < len(COUNTERS) or "seconds" not in arrays:
+        if not whole or len(counts) < len(COUNTERS) or "seconds" not in arrays:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
-        if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counters.items()):
+        if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
         self.history = History(columns)
-        self._set_counters(counters)
+        self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.seconds = float(arrays["seconds"])
 
     def _write_checkpoint(self, now: bool = False) -> None:
@@ -405,7 +396,7 @@ class Run:
         begun = time.monotonic()
         arrays = checkpoint.state_arrays(self.state)
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
-        arrays |= {f"net.{name}": np.asarray(getattr(self.net, name)) for name in COUNTERS}
+        arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
         arrays["seconds"] = np.asarray(self.seconds)
         path = self.path
         if self.group.size > 1:
@@ -443,14 +434,11 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
         raise InputError(f"solve takes a Problem and a Topology, got {got}.")
     if problem.n_nodes != topology.n_nodes:
         raise InputError(f"the problem has {problem.n_nodes} nodes, the topology {topology.n_nodes}.")
-    if network is None:
-        return Simulator(topology)
-    if network.topology != topology:
-        raise InputError(f"the network was made for {network.topology}, got {topology}.")
+    network = (network or problem.group).network(topology)
     if network.nodes != problem.nodes:
         owned, held = ([nodes.start, nodes.stop - 1] for nodes in (network.nodes, problem.nodes))
         raise InputError(f"the network owns the nodes {owned} here and the problem holds {held}: give it the shards.")
-    network.reset()
+    network.reset()  # what follows is the method's: the problem's own questions are not counted
     return network
 
 

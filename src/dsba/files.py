@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import IO
 
 PART = ".part-"  # how the temporary names begin
+PRIVATE = 0o600  # the mode of a file that holds somebody's data
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+USUAL = 0o666 & ~_umask()  # read once: asking changes the mask for a moment, and so for other threads
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replacing(path: Path, mode: int = USUAL) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file ``path`` when the block ends well, and vanish otherwise."""
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{PART}{path.name}-")
     try:
@@ -22,7 +32,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(part, 0o666 & ~_umask())  # mkstemp's own mode is for secrets
+        os.chmod(part, mode)  # mkstemp's own is PRIVATE
         os.replace(part, path)
     finally:
         Path(part).unlink(missing_ok=True)
@@ -34,7 +44,9 @@ def clear_torn(path: Path) -> None:
         torn.unlink(missing_ok=True)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def private_folder(path: Path) -> None:
+    """Create a folder that only its owner may enter, with those above it; one that is there stays as it is."""
+    if path.is_dir():
+        return
+    private_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)

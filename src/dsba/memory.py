@@ -1,9 +1,11 @@
-"""Memory for what is swept again and again."""
+"""Memory: how much there is, and pages for what is swept again and again."""
 
 from __future__ import annotations
 
 import mmap
+import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +13,24 @@ import numpy.typing as npt
 HUGE = 1 << 21  # bytes of a huge page
 
 
-def own_pages(shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Zeros that begin a page, and lie in huge ones if they fill one and the system has them.
+CONTAINER = Path("/sys/fs/cgroup/memory.max")  # of Linux: a number of bytes, or "max"
 
-    What malloc hands out a second time keeps its small pages, and begins anywhere in a cache line: sweeps over
+
+def available() -> int:
+    """The bytes that this process may hope for: the memory of the machine, or of its container if that is less."""
+    if not hasattr(os, "sysconf"):
+        return 1 << 62
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(whole, int(CONTAINER.read_text()))
+    except (OSError, ValueError):
+        return whole
+
+
+def own_pages(shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """An array of zeros aligned to a page. Uses huge pages when it is large enough and the system offers them.
+
+    Memory that malloc hands out a second time keeps its small pages and begins anywhere in a cache line. Sweeps over
     dense rows in such memory take up to a sixth longer.
     """
     size = 8 * int(np.prod(shape))

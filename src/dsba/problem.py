@@ -24,10 +24,11 @@ import scipy.sparse as sp
 
 from dsba import operators
 from dsba._version import __version__
-from dsba.errors import InputError, as_array, as_integer, as_number, shortened, unknown_name
-from dsba.group import Alone, Group, require_agreement
+from dsba.caching import computed_once
+from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.kernels import samples as kernel
 from dsba.memory import own_pages
+from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
 from dsba.parallel import CORES, run_pieces
 
@@ -62,7 +63,7 @@ class Problem:
     intercept : append a constant column, free of lambda like the extra coordinates; a number is its value
         (True is 1), which leaves the solution's predictions alone but not the conditioning.
     group : the processes that hold the problem together, each with the shards of its own nodes: a
-        :class:`dsba.MPINetwork`; None is this one alone.
+        :class:`dsba.MPINetwork` or another transport; None is this one alone.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Problem:
     ) -> None:
         tuples = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) for s in shards)
         if not tuples or any(len(s) not in (2, 3) for s in shards):
-            raise InputError(f"shards must be a list of pairs (X, y), got {shortened(shards)}.")
+            raise InputError(f"shards must be a list of pairs (X, y), got {_kinds(shards)}.")
         if len(shards) == 0:
             raise InputError("a problem needs at least one shard (X, y), got none.")
         blocks = [_as_csr(X, f"shard {n}") for n, (X, *_) in enumerate(shards)]
@@ -97,7 +98,7 @@ class Problem:
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
         samples = (X, np.concatenate(labels), np.concatenate(weights), sizes)
-        self._assemble(*samples, operator, lam, regularize, intercept, group or Alone())
+        self._assemble(*samples, operator, lam, regularize, intercept, (group or Alone()).aside())
 
     @classmethod
     def from_arrays(
@@ -183,7 +184,15 @@ class Problem:
         self.n_regular = self.dim if regularize == "all" else copies * self.n_features
         self.weight = self.sample_weight * np.repeat(self.n_nodes * sizes / self.n_samples, sizes)
         self.csr = (self.A.indptr.astype(np.int64), self.A.indices, self.A.data)
-        self.mean_nnz = float(self.group.gather(np.array([float(self.A.nnz)])).sum()) / self.n_samples
+        self.mean_nnz = float(self.total(np.diff(self.A.indptr[self.start * self.k]).astype(np.float64)))
+        self.mean_nnz /= self.n_samples
+
+    def ids(self, samples: Any) -> Any:
+        """The places, among all samples held here, of the samples that ``samples[n]`` names within each node n.
+
+        A table has one entry for each sample held here: ``table[problem.ids(samples)]`` are the ones of an iteration.
+        """
+        return self.start[:-1] + samples
 
     def _per_node(self, of_samples: Any, values: Array) -> Array:
         """``of_samples`` (np.sum, np.max, ...) of every node's samples, for all nodes of all processes."""
@@ -191,7 +200,7 @@ class Problem:
         return self.group.gather(np.array(own, dtype=np.float64))
 
     def _mean_weight(self, weights: Array) -> float:
-        total = float(self._per_node(np.sum, weights).sum())
+        total = float(self.total(self._sums(weights)))
         if not total > 0.0:
             raise InputError("all sample weights are zero: there is nothing to learn from.")
         return total / self.n_samples
@@ -201,7 +210,7 @@ class Problem:
         if self.classes is None:
             return component.fitted(self.y, self.sample_weight)
         values = np.array([-1.0, 1.0]) if component.labels == "binary" else np.arange(float(self.classes.size))
-        totals = [self._per_node(np.sum, self.sample_weight * (self.y == value)).sum() for value in values]
+        totals = [self.total(self._sums(self.sample_weight * (self.y == value))) for value in values]
         return component.fitted(values, np.array(totals))
 
     def __repr__(self) -> str:
@@ -223,23 +232,21 @@ class Problem:
         G = np.empty_like(U)
         kernel.forward_all(self.component, U, self.y, G)
         G *= self.sample_weight[:, None]
-        total = self.group.fold(np.zeros(self.dim), lambda out: kernel.add_blocks(self.csr, G, out))
-        return total / self.n_samples + self.lam_diag * z
+        own = np.zeros((len(self.nodes), self.dim))
+        self._sweep(kernel.add_block_rows, self.csr, self.start, G, own)
+        return self.group.sum(own) / self.n_samples + self.lam_diag * z
 
     def mean(self, Z: Array) -> Array:
         """The mean of all nodes' rows."""
         return self.total(Z) / self.n_nodes
 
     def total(self, rows: Array) -> Array:
-        """The sum of all nodes' rows (or numbers), in node order."""
+        """The exact sum over all nodes, given one row (or number) for each node held here."""
+        return self.group.sum(rows.reshape(len(rows), -1)).reshape(rows.shape[1:])
 
-        flat = rows.reshape(len(rows), -1)
-
-        def add(out: Array) -> None:
-            for row in flat:
-                out += row
-
-        return self.group.fold(np.zeros(flat.shape[1]), add).reshape(rows.shape[1:])
+    def _sums(self, of_samples: Array) -> Array:
+        """For each node held here, the sum over its samples."""
+        return np.add.reduceat(of_samples, self.start[:-1])
 
     @property
     def has_objective(self) -> bool:
@@ -251,7 +258,7 @@ class Problem:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
         own = np.empty(self.y.size)
         kernel.loss_all(self.component, self._images(z), self.y, self.sample_weight, own)
-        losses = self._per_node(np.sum, own).sum()
+        losses = float(self.total(self._sums(own)))
         return float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
 
     def scores(self, z: Array) -> Array:
@@ -316,7 +323,7 @@ class Problem:
         self._sweep(kernel.average_rows, self.csr, self.weight, self.start, table, out)
         return out
 
-    @cached_property
+    @computed_once
     def local_smoothness(self) -> Array:
         """Of every node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
 
@@ -336,7 +343,7 @@ class Problem:
     def forward(self, samples: Any, Z: Array) -> Array:
         """g(A_i z_n), i = samples[n] (N x k)."""
         out = np.empty((len(self.nodes), self.k))
-        kernel.forward_samples(self.component, self.csr, self.y, self.start[:-1] + samples, Z, out)
+        kernel.forward_samples(self.component, self.csr, self.y, self.ids(samples), Z, out)
         return out
 
     def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:
@@ -345,7 +352,7 @@ class Problem:
         The resolvent of t (B_i + Lambda) at v = (1 + t Lambda) z + d. Given as an increment, a
         fixed point stays one in floating point; r v with a rounded r would creep.
         """
-        ids = self.start[:-1] + samples
+        ids = self.ids(samples)
         r = 1.0 / (1.0 + t * self.lam_diag)
         new, out = Z + r * D, np.empty((len(self.nodes), self.k))
         kernel.backward_samples(self.component, self.csr, self.y, ids, t * self.weight[ids], r, new, out)
@@ -353,7 +360,7 @@ class Problem:
 
     def spread(self, samples: Any, coefficients: Array) -> Array:
         """Row n: c_n A_i' coefficients_n, i = samples[n]."""
-        ids = self.start[:-1] + samples
+        ids = self.ids(samples)
         out, ones = np.zeros((len(self.nodes), self.dim)), np.ones(self.dim)
         for n, i in enumerate(ids):
             kernel.add_block(*self.csr, i * self.k, coefficients[n], self.weight[i], ones, out[n])
@@ -365,7 +372,7 @@ class Problem:
         kernel.norms_all(self.csr, np.ones(self.dim) if r is None else r, out)
         return out
 
-    @cached_property
+    @computed_once
     def constants(self) -> Constants:
         s = self.squared_norms()
         L = self.weight * np.where(self.weight > 0, self.component.lipschitz_constants(s, self.y), 0.0)
@@ -378,7 +385,7 @@ class Problem:
             )
         if not largest_plan > 0:
             raise InputError("the data is all zero: there is nothing to learn from.")
-        mean_plan = float(self._per_node(np.sum, plan).sum()) / self.n_samples
+        mean_plan = float(self.total(self._sums(plan))) / self.n_samples
         mu = self.lam if self.lam > 0 else 1.0 / (10 * self.n_samples)
         return Constants(largest, largest_plan, mean_plan, mu, int(self.all_sizes.max()))
 
@@ -392,6 +399,13 @@ class Problem:
 
 
 # The door: everything that comes in is made CSR float64 and checked here ---------------------------
+
+
+def _kinds(shards: Any) -> str:
+    """What was given in place of shards, without a number of it."""
+    if not isinstance(shards, (list, tuple)):
+        return type(shards).__name__
+    return f"a {type(shards).__name__} of " + ", ".join(sorted({type(s).__name__ for s in shards}))
 
 
 def _as_csr(X: Any, where: str) -> sp.csr_array:
@@ -408,7 +422,7 @@ def _as_csr(X: Any, where: str) -> sp.csr_array:
     bad = np.flatnonzero(~np.isfinite(csr.data))
     if bad.size:
         row = int(np.searchsorted(csr.indptr, bad[0], side="right")) - 1
-        raise InputError(f"{where} must be finite, got {csr.data[bad[0]]} in row {row}, column {csr.indices[bad[0]]}.")
+        raise InputError(f"{where} must be finite, the number in row {row}, column {csr.indices[bad[0]]} is not.")
     return csr
 
 
@@ -428,8 +442,9 @@ def _as_weights(weights: Any, n_rows: int, where: str) -> Array:
         got = f"shape {weights.shape}, dtype {weights.dtype}"
         raise InputError(f"{where} needs one sample weight per row, got {got} for {n_rows} rows.")
     weights = weights.astype(np.float64)
-    if not (np.isfinite(weights).all() and weights.min(initial=0.0) >= 0.0):
-        raise InputError(f"the sample weights of {where} must be finite and >= 0, got {shortened(weights)}.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise InputError(f"the sample weights of {where} must be finite and >= 0, that of row {bad[0]} is not.")
     return weights
 
 
@@ -437,16 +452,15 @@ def _map_labels(y: npt.NDArray[Any], component: Operator, group: Group) -> tuple
     """Labels as float64: two-valued ones as -1, +1, classes as 0, 1, 2, ..., with the values remembered."""
     name = type(component).__name__
     if component.labels in ("binary", "multiclass"):
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise InputError(f"{name} needs finite labels, got {y[~np.isfinite(y)][0]}.")
+        if y.dtype.kind == "f":
+            _require_finite(y, name)
         classes = _all_classes(np.unique(_sortable(y)), group)
         numbers = np.searchsorted(classes, y)
         if component.labels == "multiclass" and classes.size >= 2:
             return numbers.astype(np.float64), classes
         if classes.size != 2:
             wanted = "exactly two values" if component.labels == "binary" else "at least two values"
-            shown = ", ".join(map(str, classes[:5])) + (", ..." if classes.size > 5 else "")
-            raise InputError(f"{name} needs labels of {wanted}, got {classes.size}: {shown}.")
+            raise InputError(f"{name} needs labels of {wanted}, got {classes.size}.")
         return np.where(numbers == 1, 1.0, -1.0), classes
     try:
         if y.dtype.kind not in "biufO":
@@ -454,11 +468,16 @@ def _map_labels(y: npt.NDArray[Any], component: Operator, group: Group) -> tuple
         labels = y.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{name} needs numbers as labels, got dtype {y.dtype}.") from None
-    if not np.isfinite(labels).all():
-        raise InputError(f"{name} needs finite labels, got {labels[~np.isfinite(labels)][0]}.")
+    _require_finite(labels, name)
     if component.labels == "count" and labels.min(initial=0.0) < 0:
-        raise InputError(f"{name} needs labels >= 0, got {labels.min()}.")
+        raise InputError(f"{name} needs labels >= 0, {int((labels < 0).sum())} of {labels.size} are below.")
     return labels, None
+
+
+def _require_finite(labels: npt.NDArray[Any], name: str) -> None:
+    bad = int((~np.isfinite(labels)).sum())
+    if bad:
+        raise InputError(f"{name} needs finite labels, {bad} of {labels.size} are not finite or are missing.")
 
 
 def _all_classes(own: npt.NDArray[Any], group: Group) -> npt.NDArray[Any]:

@@ -78,7 +78,7 @@ class Recorder:
     distance   root mean square over nodes of ||z_n - z*||, over ||z*||
     residual   ||operator(mean z)|| / ||operator(z0)||
     consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
-    auc        area under the ROC curve of the mean model on all data, for the AUC operator
+    auc        area under the ROC curve of the mean model on all data, for an operator that ranks
 
     and whatever ``metrics`` (name -> function of mean z) adds.
     """
@@ -93,7 +93,6 @@ class Recorder:
         self.initial_residual, at_zero = (float(np.linalg.norm(problem.pooled(z))) for z in (z0, zero))
         # A start near the solution has next to no residual; growing from there is no divergence.
         self.largest_residual = LARGEST * max(1.0, _ratio(at_zero, self.initial_residual))
-        self.ranks = type(problem.component).__name__ == "AUC"
         if reference is not None and problem.has_objective:
             self.f_star = problem.objective(reference)
             self.f_range = problem.objective(zero) - self.f_star
@@ -113,7 +112,7 @@ class Recorder:
             record["distance"] = _ratio(self._spread(Z, self.z_star), float(np.linalg.norm(self.z_star)))
             if problem.has_objective:
                 record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
-        if self.ranks:
+        if problem.component.ranks:
             gather = problem.group.gather
             record["auc"] = area_under_curve(gather(problem.y), gather(problem.scores(mean)))
         return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}

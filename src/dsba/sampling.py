@@ -1,4 +1,4 @@
-"""Which sample each node touches. Randomness is data: indices enter the kernels as an array."""
+"""Which sample each node touches, and random numbers that all share. Randomness is data: it enters as arrays."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 BLOCK = 1024
+COINS = 0xC0115  # tells the stream of common numbers from those of the nodes
 
 Indices = npt.NDArray[np.int64]
 
@@ -31,3 +32,16 @@ def draw(seed: int, sizes: npt.ArrayLike, first: int, count: int, first_node: in
             out[b * BLOCK : (b + 1) * BLOCK, n] = _block(seed, first_node + n, int(size), block)
     offset = first - blocks.start * BLOCK
     return np.ascontiguousarray(out[offset : offset + count])
+
+
+@lru_cache(maxsize=64)
+def _coin_block(seed: int, width: int, block: int) -> npt.NDArray[np.float64]:
+    return np.random.default_rng([seed, block, COINS]).random((BLOCK, width))
+
+
+def coins(seed: int, width: int, first: int, count: int) -> npt.NDArray[np.float64]:
+    """``width`` numbers in [0, 1) for each of the iterations first .. first+count-1, the same for all nodes."""
+    blocks = range(first // BLOCK, -(-(first + count) // BLOCK))
+    out = np.concatenate([_coin_block(seed, width, block) for block in blocks])
+    offset = first - blocks.start * BLOCK
+    return out[offset : offset + count]

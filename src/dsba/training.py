@@ -16,10 +16,10 @@ from dsba._version import __version__
 from dsba.data.dataset import csr
 from dsba.engine import Result, Status, solve
 from dsba.errors import InputError
-from dsba.group import require_agreement
 from dsba.kernels.samples import normalize_rows
 from dsba.model import Model
 from dsba.network import MPINetwork
+from dsba.network.contract import require_agreement
 from dsba.problem import Problem
 from dsba.topology import FAMILIES, Topology
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from dsba.algorithms.base import Algorithm, State
+from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.dgd import DGD
 from dsba.algorithms.dlm import DLM
@@ -65,5 +65,5 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 __all__ = [
     "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "MSDA", "REGISTRY", "SAGA", "SOLAM", "SSDA", "Algorithm",
-    "DualAveraging", "PExtra", "PointSAGA", "State", "get", "names",
+    "DualAveraging", "PExtra", "PointSAGA", "State", "WithCoins", "get", "names",
 ]  # fmt: skip

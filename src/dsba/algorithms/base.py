@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -44,7 +45,8 @@ def no_objective(problem: Problem) -> str | None:
 class Algorithm:
     """Base of the algorithms. A subclass gives ``name``, ``init``, ``step`` and step-size rules.
 
-    ``step`` is the definition; ``advance`` makes many steps at once and may be a fused kernel that
+    ``step`` is the definition. It is pure: it leaves the state it is given alone and returns a new one, which the
+    engine checks once, before the run. ``advance`` makes many steps at once and may be a fused kernel that
     reuses the arrays of the state it is given, as long as it returns what ``step`` would.
     """
 
@@ -53,6 +55,8 @@ class Algorithm:
     name: ClassVar[str] = ""
     linear: ClassVar[bool] = True
     """Whether it converges linearly; sublinear methods are tested for their rate instead."""
+    coins: ClassVar[int] = 0
+    """How many random numbers in [0, 1) all nodes share in an iteration (:class:`WithCoins`)."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
     """Multiples of the automatic step size worth trying in a comparison."""
 
@@ -61,7 +65,10 @@ class Algorithm:
         raise NotImplementedError
 
     def step(self, s: Any, problem: Problem, net: Network, samples: Indices) -> Any:
-        """One iteration; ``samples`` names one sample per node."""
+        """One iteration; ``samples[n]`` is a sample of node n, counted within the node.
+
+        ``problem.ids(samples)`` are their places in a table of all samples.
+        """
         raise NotImplementedError
 
     def advance(self, s: Any, problem: Problem, net: Network, samples: Indices) -> Any:
@@ -69,6 +76,20 @@ class Algorithm:
         for row in samples:
             s = self.step(s, problem, net, row)
         return s
+
+    def rows(self, s: Any) -> Array:
+        """The iterates, one row for each node held here, in an array that later iterations leave alone."""
+        return np.array(s.Z)
+
+    def warm_up(self, s: Any, problem: Problem, net: Network, *draws: Any) -> None:
+        """Compile what an iteration needs by making one from a copy of the state; ``step`` must leave that alone."""
+        twin = _twin(s)
+        self.advance(twin, problem, net, *draws)
+        if type(self).advance in (Algorithm.advance, WithCoins.advance) and (changed := next(_changes(s, twin), None)):
+            raise InputError(
+                f"the step of {self.name or type(self).__name__} changed the state it was given ({changed!r}): "
+                "it must leave that alone and return a new state."
+            )
 
     def samples_per_step(self, problem: Problem) -> int:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
@@ -115,3 +136,45 @@ class Algorithm:
         if not math.isfinite(alpha):
             raise InputError(f"step_size must be positive and finite, got {alpha}.")
         return replace(self, step_size=alpha)
+
+
+@dataclass(frozen=True)
+class WithCoins(Algorithm):
+    """Base of methods whose nodes share random numbers, drawn by the engine: ``step`` gets them as one more array."""
+
+    coins: ClassVar[int] = 1
+
+    def step(self, s: Any, problem: Problem, net: Network, samples: Indices, coins: Array | None = None) -> Any:
+        """One iteration; ``coins`` are the same numbers in [0, 1) at all nodes."""
+        raise NotImplementedError
+
+    def advance(self, s: Any, problem: Problem, net: Network, samples: Indices, coins: Array | None = None) -> Any:
+        """One iteration for each row of ``samples`` and of ``coins``."""
+        assert coins is not None
+        for row, common in zip(samples, coins, strict=True):
+            s = self.step(s, problem, net, row, common)
+        return s
+
+
+def _kept(state: Any) -> list[str]:
+    """The names of what an iteration may change."""
+    if is_dataclass(state):
+        return [f.name for f in fields(state) if not f.metadata.get("static")]
+    return list(vars(state))
+
+
+def _twin(state: Any) -> Any:
+    """A copy that shares nothing with the state but its static parts."""
+    twin = copy.copy(state)
+    for name in _kept(state):
+        object.__setattr__(twin, name, copy.deepcopy(getattr(state, name)))
+    return twin
+
+
+def _changes(state: Any, twin: Any) -> Iterator[str]:
+    """The names of what differs between the two."""
+    for name in _kept(state):
+        before, after = getattr(state, name), getattr(twin, name)
+        numbers = isinstance(before, np.ndarray) and before.dtype.kind in "fc"
+        if not np.array_equal(before, after, equal_nan=numbers):
+            yield name

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices, no_objective
-from dsba.algorithms.inner_solver import InnerSolver, not_strongly_convex
-from dsba.local import LocalSolver
+from dsba.algorithms.inner_solver import InnerSolver, InnerState, not_strongly_convex
 from dsba.network import Network
 from dsba.problem import Problem
+from dsba.solvers.local import LocalSolver
 from dsba.topology import Topology
 
 
 @dataclass
-class ADMMState:
+class ADMMState(InnerState):
     """Z, LZ = L_G Z, the multipliers phi (N x p), and the samples touched so far."""
 
-    Z: Array
     LZ: Array
     phi: Array
-    solver: LocalSolver = field(metadata={"static": True})
     t: int = 0
     touched: float = 0.0
 
@@ -46,13 +44,14 @@ class DADMM(InnerSolver):
     def init(self, problem: Problem, net: Network, z0: Array) -> ADMMState:
         Z = np.tile(z0, (len(problem.nodes), 1))
         solver = LocalSolver(problem, 2 * self.alpha * net.degrees)
-        return ADMMState(Z, np.zeros_like(Z), np.zeros_like(Z), solver, touched=solver.touched)
+        first, touched = solver.begin(Z)
+        return ADMMState(*first, solver, np.zeros_like(Z), np.zeros_like(Z), touched=solver.touched + touched)
 
     def step(self, s: ADMMState, problem: Problem, net: Network, samples: Indices) -> ADMMState:
         c, degrees = self.alpha, net.degrees[:, None]
-        Z, touched = s.solver.solve(c * (2 * degrees * s.Z - s.LZ) - s.phi, s.Z)
-        LZ = net.laplacian(Z)
-        return ADMMState(Z, LZ, s.phi + c * LZ, s.solver, s.t + 1, s.touched + touched)
+        solution, touched = s.solver.solve(c * (2 * degrees * s.Z - s.LZ) - s.phi, s.solution)
+        LZ = net.laplacian(solution.Z)
+        return ADMMState(*solution, s.solver, LZ, s.phi + c * LZ, s.t + 1, s.touched + touched)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": sqrt(mu L / (4 deg l)), deg the largest degree, l the least nonzero eigenvalue of L_G.

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
 from dsba.algorithms.base import Indices
 from dsba.algorithms.dsba import finite_lipschitz
-from dsba.algorithms.one_sample import OneSample, RowState
+from dsba.algorithms.forms import RowState
+from dsba.algorithms.one_sample import OneSample
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+
+State = TypeVar("State", bound=RowState)
 
 
 @dataclass(frozen=True)
@@ -28,16 +31,17 @@ class DSA(OneSample):
     name: ClassVar[str] = "dsa"
     backward: ClassVar[bool] = False
 
-    def step(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
+    def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
         alpha, lam = self.alpha, problem.lam_diag
-        ids = problem.start[:-1] + samples
+        ids = problem.ids(samples)
         g = problem.forward(samples, s.Z)
         delta = problem.spread(samples, g - s.phi[ids])
         mixed = net.mix(2 * s.Z - s.Z_prev)
         Z = mixed + alpha * (s.carry - delta) - alpha * lam * (s.Z - s.Z_prev)
         table = s.phi.copy()
         table[ids] = g
-        return RowState(Z, s.Z, table, (1 - 1 / problem.sizes)[:, None] * delta, s.t + 1)
+        carry = (1 - 1 / problem.sizes)[:, None] * delta
+        return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": SAGA's 1/(3 L), less where W~ has small eigenvalues; "paper": 1/(24 L), as for DSBA."""

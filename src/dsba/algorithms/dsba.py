@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
 from dsba.algorithms.base import Indices
-from dsba.algorithms.one_sample import OneSample, RowState
+from dsba.algorithms.forms import RowState
+from dsba.algorithms.one_sample import OneSample
 from dsba.errors import InputError
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+
+State = TypeVar("State", bound=RowState)
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,9 @@ class DSBA(OneSample):
     name: ClassVar[str] = "dsba"
     backward: ClassVar[bool] = True
 
-    def step(self, s: RowState, problem: Problem, net: Network, samples: Indices) -> RowState:
+    def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
         alpha = self.alpha
-        ids = problem.start[:-1] + samples
+        ids = problem.ids(samples)
         phi = s.phi[ids]
         # Psi + alpha phi_i less (1 + alpha lam) Z: the lam Z of the docstring cancels
         D = net.mix(2 * s.Z - s.Z_prev) - s.Z + alpha * (s.carry + problem.spread(samples, phi))
@@ -39,7 +42,8 @@ class DSBA(OneSample):
         delta = problem.spread(samples, g - phi)
         table = s.phi.copy()
         table[ids] = g
-        return RowState(Z, s.Z, table, (1 - 1 / problem.sizes)[:, None] * delta, s.t + 1)
+        carry = (1 - 1 / problem.sizes)[:, None] * delta
+        return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": Point-SAGA's step, capped by the graph; "proved" 1/L; "paper" 1/(24 L)."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.kernels.extra import extra_iterations, extra_mix
 from dsba.memory import own_pages
-from dsba.network import Network, Simulator
+from dsba.network import Network
 from dsba.parallel import even_cuts, run_pieces
 from dsba.problem import PARALLEL_FROM, Problem
 from dsba.topology import Topology
@@ -50,17 +50,18 @@ class EXTRA(Algorithm):
 
     def advance(self, s: ExtraState, problem: Problem, net: Network, samples: Indices) -> ExtraState:
         """The same in two fused sweeps, in place; in ``step``, temporaries cost more than the data at large d."""
-        if not isinstance(net, Simulator):
+        mixing = net.local_mixing()
+        if mixing is None or mixing.rounds > 1:
             return super().advance(s, problem, net, samples)
         Z, P, new, shrink = s.Z, s.P, s.spare, self.alpha * problem.lam_diag
         count = len(samples)
         if max(Z.size, problem.A.nnz) < PARALLEL_FROM:
-            extra_iterations(count, net.mixing_rows, self.alpha, shrink, problem.samples, Z, P, new)
+            extra_iterations(count, mixing.kernel_rows, self.alpha, shrink, problem.samples, Z, P, new)
             Z, new = (new, Z) if count % 2 else (Z, new)
         else:
             columns = even_cuts(problem.dim) if Z.size > PARALLEL_FROM else [0, problem.dim]
             for _ in samples:
-                run_pieces(extra_mix, columns, net.mixing_rows, shrink, Z, P, new)
+                run_pieces(extra_mix, columns, mixing.kernel_rows, shrink, Z, P, new)
                 problem.add_operator(Z, -self.alpha, new)
                 Z, new = new, Z
         net.tally(count, problem.dim)

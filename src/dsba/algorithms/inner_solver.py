@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.local import unsolvable
+from dsba.algorithms.base import Algorithm, Array
 from dsba.problem import Problem
+from dsba.solvers.local import LocalSolver, Solution
+from dsba.solvers.newton import unsolvable
+
+
+@dataclass
+class InnerState:
+    """The local solutions Z (N x p), and what the next solve needs of them (``Solution``)."""
+
+    Z: Array
+    values: Array
+    inner: Array
+    solver: LocalSolver = field(metadata={"static": True})
+
+    @property
+    def solution(self) -> Solution:
+        return Solution(self.Z, self.values, self.inner)
 
 
 @dataclass(frozen=True)
@@ -23,7 +38,8 @@ class InnerSolver(Algorithm):
         return float(s.t)
 
     def refusal(self, problem: Problem) -> str | None:
-        return unsolvable(problem)
+        reason = unsolvable(problem.component)
+        return f"it solves local problems, and {reason}." if reason else None
 
 
 def not_strongly_convex(problem: Problem) -> str | None:

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices
-from dsba.algorithms.inner_solver import InnerSolver
-from dsba.local import LocalSolver
+from dsba.algorithms.inner_solver import InnerSolver, InnerState
 from dsba.network import Network
 from dsba.problem import Problem
+from dsba.solvers.local import LocalSolver
 from dsba.topology import Topology
 
 
 @dataclass
-class PExtraState:
+class PExtraState(InnerState):
     """Z, Z_prev, V (N x p), and the samples touched so far."""
 
-    Z: Array
     Z_prev: Array
     V: Array
-    solver: LocalSolver = field(metadata={"static": True})
     t: int = 0
     touched: float = 0.0
 
@@ -46,12 +44,13 @@ class PExtra(InnerSolver):
     def init(self, problem: Problem, net: Network, z0: Array) -> PExtraState:
         Z = np.tile(z0, (len(problem.nodes), 1))
         solver = LocalSolver(problem, 1.0 / self.alpha)
-        return PExtraState(Z, Z, Z, solver, touched=solver.touched)
+        first, touched = solver.begin(Z)
+        return PExtraState(*first, solver, Z, Z, touched=solver.touched + touched)
 
     def step(self, s: PExtraState, problem: Problem, net: Network, samples: Indices) -> PExtraState:
         V = s.V + (net.mix(2 * s.Z - s.Z_prev) - s.Z)
-        Z, touched = s.solver.solve(V / self.alpha, s.Z)
-        return PExtraState(Z, s.Z, V, s.solver, s.t + 1, s.touched + touched)
+        solution, touched = s.solver.solve(V / self.alpha, s.solution)
+        return PExtraState(*solution, s.solver, s.Z, V, s.t + 1, s.touched + touched)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 2 sqrt(gamma / (mu L)).

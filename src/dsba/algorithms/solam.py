@@ -12,7 +12,6 @@ import numpy as np
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.algorithms.point_saga import several_nodes
 from dsba.network import Network
-from dsba.operators import AUC
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -72,6 +71,6 @@ class SOLAM(Algorithm):
         return {"auto": lambda: 3 / (problem.constants.L_plan + problem.lam)}
 
     def refusal(self, problem: Problem) -> str | None:
-        if not isinstance(problem.component, AUC):
-            return f"it maximises the AUC, and the problem is {type(problem.component).__name__}."
+        if not (problem.component.ranks and problem.component.extra == 3):  # a, b, theta
+            return f"it maximises the AUC over (w, a, b, theta), and the problem is {type(problem.component).__name__}."
         return several_nodes(problem)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dsba.errors import CheckpointError
 from dsba.kernels.modes import ModePlan, advance_own_row, column_positions, plan_effects, rows_from_modes, start_modes
 from dsba.kernels.replay import advance_replicas
-from dsba.network import MessageNetwork
+from dsba.network import Network
 from dsba.network.routing import Routing
 from dsba.network.wire import (
     Block,
@@ -112,7 +112,7 @@ class Replay:
             "rows": np.tile(z0, (3, topology.n_nodes, 1)),
             "carry": np.zeros((topology.n_nodes, z0.size)),
         }
-        mixing = tuple(np.array(part) for part in topology.mixing_rows)
+        mixing = topology.mixing.kernel_rows
         later = 1.0 - 1.0 / np.array(c.bounds.sizes)
         self.rules = (mixing, c.step, c.coef, c.coef_free, c.n_regular, later, np.array(topology.distances[n]))
 
@@ -161,9 +161,6 @@ class Lazy:
         out = np.empty((1, self.z0.size))
         rows_from_modes(self.plan, self.arrays["modes"], self.arrays["stamp"], t, out, self.n)
         return out[0]
-
-
-REPLICAS: dict[str, type[Replay] | type[Lazy]] = {"dense": Replay, "lazy": Lazy}
 
 
 class SparseNode:
@@ -361,32 +358,6 @@ def _products(block: Block, coefficients: Array) -> Array:
     return np.repeat(coefficients, block.lengths) * block.values
 
 
-@dataclass
-class NodesState:
-    """The nodes that this process owns, each an object of its own."""
-
-    nodes: list[SparseNode]
-    t: int = 0
-
-    @property
-    def Z(self) -> Array:
-        return np.stack([node.z for node in self.nodes])
-
-    def to_arrays(self) -> Arrays:
-        arrays = {f"{node.n}.{name}": array for node in self.nodes for name, array in node.to_arrays().items()}
-        return arrays | {"t": np.asarray(self.t)}
-
-    def from_arrays(self, arrays: Arrays) -> NodesState:
-        if "t" not in arrays or arrays["t"].shape != () or arrays["t"].dtype.kind != "i":
-            raise CheckpointError("the checkpoint's state does not fit this run: field 't' differs.")
-        self.t = int(arrays["t"])
-        for node in self.nodes:
-            prefix = f"{node.n}."
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            node.restore(own, self.t)
-        return self
-
-
 def shards(problem: Problem, norms: Array, phi: Array) -> list[Shard]:
     """What each node of this process holds, and nothing of the others."""
     indptr, indices, data = problem.csr
@@ -400,7 +371,7 @@ def shards(problem: Problem, norms: Array, phi: Array) -> list[Shard]:
     return out
 
 
-def hold_round(net: MessageNetwork, nodes: list[SparseNode]) -> None:
+def hold_round(net: Network, nodes: list[SparseNode]) -> None:
     """One round of messages; the network counts rounds and bytes, their receivers what is in them."""
     inboxes = net.exchange([node.outbox() for node in nodes])
     doubles, index_bytes = np.zeros((2, len(nodes)))
@@ -409,15 +380,3 @@ def hold_round(net: MessageNetwork, nodes: list[SparseNode]) -> None:
             received = node.receive(neighbour, frame)
             doubles[n], index_bytes[n] = doubles[n] + received[0], index_bytes[n] + received[1]
     net.count(0, doubles, index_bytes, 0)
-
-
-def advance_nodes(s: NodesState, net: MessageNetwork, samples: Indices) -> NodesState:
-    """One round and one iteration for each row of ``samples``, a column for each owned node."""
-    if not len(samples):
-        s.nodes[0].rehearse()
-    for row in samples.tolist():
-        hold_round(net, s.nodes)
-        for node, sample in zip(s.nodes, row, strict=True):
-            node.step(sample)
-        s.t += 1
-    return s

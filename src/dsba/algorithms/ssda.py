@@ -9,21 +9,19 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices, no_objective
-from dsba.algorithms.inner_solver import InnerSolver, not_strongly_convex
-from dsba.local import LocalSolver
+from dsba.algorithms.inner_solver import InnerSolver, InnerState, not_strongly_convex
 from dsba.network import Network
 from dsba.problem import Problem
+from dsba.solvers.local import LocalSolver
 from dsba.topology import Topology
 
 
 @dataclass
-class DualState:
+class DualState(InnerState):
     """Z (the theta of the formula), the dual points x, y (N x p), and the samples touched so far."""
 
-    Z: Array
     x: Array
     y: Array
-    solver: LocalSolver = field(metadata={"static": True})
     momentum: float = field(metadata={"static": True})
     t: int = 0
     touched: float = 0.0
@@ -51,14 +49,15 @@ class SSDA(InnerSolver):
         L = problem.local_smoothness.max() + problem.lam
         root = np.sqrt(self.alpha * self.spectrum(net.topology)[0] / L)
         solver, x = LocalSolver(problem, 0.0), np.zeros_like(Z)
-        return DualState(Z, x, x, solver, (1 - root) / (1 + root), touched=solver.touched)
+        first, touched = solver.begin(Z)
+        return DualState(*first, solver, x, x, (1 - root) / (1 + root), touched=solver.touched + touched)
 
     def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
         eta = self.alpha
-        Z, touched = s.solver.solve(s.x, s.Z)
-        y = s.x - eta * self.gossip(Z, net)
+        theta, touched = s.solver.solve(s.x, s.solution)
+        y = s.x - eta * self.gossip(theta.Z, net)
         x = y + s.momentum * (y - s.y)
-        return DualState(Z, x, y, s.solver, s.momentum, s.t + 1, s.touched + touched)
+        return DualState(*theta, s.solver, x, y, s.momentum, s.t + 1, s.touched + touched)
 
     def gossip(self, Z: Array, net: Network) -> Array:
         """Lap Z."""

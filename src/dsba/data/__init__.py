@@ -6,9 +6,19 @@ import os
 
 from dsba.data.dataset import Dataset, binarise
 from dsba.data.embedded import EMBEDDED, load_breast_cancer, make_text_like
-from dsba.data.libsvm import find_file, load_libsvm
+from dsba.data.libsvm import IndexRange, find_file, index_range, load_libsvm
 
-__all__ = ["EMBEDDED", "Dataset", "binarise", "load", "load_breast_cancer", "load_libsvm", "make_text_like"]
+__all__ = [
+    "EMBEDDED",
+    "Dataset",
+    "IndexRange",
+    "binarise",
+    "index_range",
+    "load",
+    "load_breast_cancer",
+    "load_libsvm",
+    "make_text_like",
+]
 
 
 def load(name_or_path: str | os.PathLike[str]) -> Dataset:

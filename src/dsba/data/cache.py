@@ -1,8 +1,8 @@
 """Parsed data sets on disk, so that a large text file is parsed once.
 
-An entry is an uncompressed .npz: plain arrays, each with the CRC of its bytes, never a pickle.
-It is named after the source's path and carries a stamp of the source's content; an entry which
-is stale, damaged or foreign counts as absent, and a folder which cannot be written as no cache.
+An entry is a sealed file, named after the source's path, that carries a digest of the source's bytes. An entry which is
+of other bytes, damaged or foreign counts as absent, and a folder which cannot be written as no cache. An entry may be
+read by those who may read its source, and the folder only by its owner.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from dsba import sealed
 from dsba.data.dataset import Dataset, csr
-from dsba.files import replacing
+from dsba.files import private_folder, replacing
 
-FORMAT_VERSION = 1
-HEAD_BYTES = 1 << 16
+FORMAT = "dsba-parsed-2"
 
 
 def folder() -> Path:
@@ -31,39 +32,48 @@ def folder() -> Path:
     return Path(user) / "dsba"
 
 
-def stamp(source: Path) -> npt.NDArray[np.int64]:
-    """Changes when the source does: format version, size, time, and a digest of its first bytes.
-
-    The digest catches a small file rewritten within one tick of the file system's clock.
-    """
-    status = source.stat()
+def digest(source: Path) -> str:
+    """Of all bytes of a file."""
     with source.open("rb") as stream:
-        digest = hashlib.blake2b(stream.read(HEAD_BYTES), digest_size=7).digest()
-    return np.array([FORMAT_VERSION, status.st_size, status.st_mtime_ns, int.from_bytes(digest, "big")])
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def same_file(before: os.stat_result, after: os.stat_result) -> bool:
+    """Nobody has written to the file or replaced it meanwhile."""
+    return all(getattr(before, name) == getattr(after, name) for name in ("st_ino", "st_size", "st_mtime_ns"))
 
 
 def _entry(source: Path) -> Path:
     key = hashlib.blake2b(os.fsencode(source.resolve()), digest_size=8).hexdigest()
-    return folder() / "parsed" / f"{source.name}-{key}.npz"
+    return folder() / "parsed" / f"{source.name}-{key}"
 
 
-def read(source: Path, wanted: npt.NDArray[np.int64]) -> Dataset | None:
-    """The cached data set of `source`, or None where there is no sound one with this stamp."""
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode) & 0o666
+
+
+def read(source: Path, wanted: str) -> Dataset | None:
+    """The cached data set of ``source``, or None where there is no sound one of these bytes."""
+    entry = _entry(source)
+    found = opened(entry, wanted)
+    if found is not None and _mode(entry) & ~_mode(source):  # fewer people than before may read the source
+        with contextlib.suppress(OSError):
+            entry.chmod(_mode(entry) & _mode(source))
+    return found
+
+
+def opened(entry: Path, wanted: str) -> Dataset | None:
+    """The data set in an entry, if it is a sound one of a source with the digest ``wanted``."""
     try:
-        with np.load(_entry(source), allow_pickle=False) as entry:
-            if not np.array_equal(entry["stamp"], wanted):
-                return None
-            return _checked(entry["data"], entry["indices"], entry["indptr"], entry["y"])
-    except Exception:  # damage surfaces as almost any type, and the text file is still there
+        facts, arrays = sealed.read(entry)
+        if facts != {"format": FORMAT, "source": wanted}:
+            return None
+        return _checked(*(arrays[name] for name in ("data", "indices", "indptr", "y")))
+    except (sealed.DamagedError, KeyError, OSError):
         return None
 
 
-def _checked(
-    data: npt.NDArray[np.float64],
-    indices: npt.NDArray[np.int64],
-    indptr: npt.NDArray[np.int64],
-    y: npt.NDArray[np.float64],
-) -> Dataset | None:
+def _checked(data: Any, indices: Any, indptr: Any, y: Any) -> Dataset | None:
     """The data set, if the arrays form a CSR matrix with one label a row."""
     sound = (
         data.dtype == y.dtype == np.float64
@@ -80,11 +90,12 @@ def _checked(
     return Dataset(csr(data, indices, indptr, int(indices.max(initial=-1)) + 1), y) if sound else None
 
 
-def write(source: Path, stamped: npt.NDArray[np.int64], dataset: Dataset) -> None:
-    """Keep `dataset` for the next `read`; readers see the old entry or the new one, never a part."""
+def write(source: Path, digest: str, dataset: Dataset) -> None:
+    """Keep ``dataset`` for the next ``read``; readers see the old entry or the new one, never a part."""
     X, y = dataset
     entry = _entry(source)
     with contextlib.suppress(OSError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(entry) as stream:
-            np.savez(stream, stamp=stamped, data=X.data, indices=X.indices, indptr=X.indptr, y=y)
+        private_folder(entry.parent)
+        with replacing(entry, _mode(source)) as stream:
+            arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": y}
+            sealed.write(stream, {"format": FORMAT, "source": digest}, arrays)

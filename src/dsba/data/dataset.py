@@ -31,8 +31,7 @@ def binarise(y: npt.NDArray[np.float64], positive: str | Iterable[float]) -> npt
     else:
         chosen = np.array(sorted(set(positive)), dtype=np.float64)
         if missing := sorted(set(chosen) - set(classes)):
-            shown = ", ".join(f"{c:g}" for c in classes[:8]) + (", ..." if classes.size > 8 else "")
-            raise InputError(f"positive names the class {missing[0]:g}, the data has {shown}.")
+            raise InputError(f"positive names the class {missing[0]:g}, which none of the data's {classes.size} is.")
     return np.where(np.isin(y, chosen), 1.0, -1.0)
 
 

@@ -27,10 +27,10 @@ from dsba.experiments.spec import Data, Stop
 from dsba.kernels.samples import normalize_rows
 from dsba.problem import Problem
 from dsba.recorder import Metric, area_under_curve
-from dsba.reference import CERTIFIED, optimum
 from dsba.report.folder import Folder
 from dsba.report.index import Facts, Outcome
 from dsba.report.results import require_sound
+from dsba.solvers.reference import CERTIFIED, optimum
 
 Array = npt.NDArray[np.float64]
 Watch = Callable[[dict[str, float]], object]  # sees every record; a true answer stops the run

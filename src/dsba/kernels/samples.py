@@ -53,6 +53,16 @@ def slope_all(op: Any, u: Any, y: Any, out: Any) -> None:
 
 
 @njit(cache=True)
+def envelope_all(op: Any, u: Any, t: float, y: Any, g: Any, slope: Any) -> None:
+    """g_i, slope_i <- g_t(u_i) = g(the u that solves u + t g(u) = u_i) and its derivative, for k = 1 and t > 0."""
+    for i in range(u.size):
+        near = op.resolvent(u[i], t, y[i])
+        g[i] = op.map(near, y[i])
+        slope[i] = op.slope(near, y[i])
+        slope[i] /= 1.0 + t * slope[i]
+
+
+@njit(cache=True)
 def gapless(indptr: Any, indices: Any, row: int) -> bool:
     """Whether a row has no gaps, so that it can be read as a dense one."""
     first, end = indptr[row], indptr[row + 1]
@@ -153,12 +163,13 @@ def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale:
             z[np.uint64(indices[e])] += x * data[e]
 
 
-@njit(cache=True)
-def add_blocks(A: Any, coef: Any, out: Any) -> None:
-    """out <- out + sum_i A_i' coef_i, sample after sample."""
+@njit(cache=True, nogil=True)
+def add_block_rows(lo: int, hi: int, A: Any, start: Any, coef: Any, out: Any) -> None:
+    """out_n <- out_n + sum_i A_i' coef_i over the samples of nodes lo..hi-1."""
     indptr, indices, data = A
-    for i in range(coef.shape[0]):
-        add_scaled(indptr, indices, data, i * coef.shape[1], coef[i], 1.0, out)
+    for n in range(lo, hi):
+        for i in range(start[n], start[n + 1]):
+            add_scaled(indptr, indices, data, i * coef.shape[1], coef[i], 1.0, out[n])
 
 
 @njit(cache=True)

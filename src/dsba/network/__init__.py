@@ -1,7 +1,19 @@
-"""How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one protocol."""
+"""How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one contract."""
 
-from dsba.network.base import MessageNetwork, Network, carries_messages
+from dsba.network.contract import COUNTERS, Counts, Group, Network, require_agreement
 from dsba.network.mpi import MPINetwork
-from dsba.network.simulator import MessageSimulator, Simulator
+from dsba.network.simulator import Alone, MessageSimulator, Simulator
+from dsba.network.transport import Transport
 
-__all__ = ["MPINetwork", "MessageNetwork", "MessageSimulator", "Network", "Simulator", "carries_messages"]
+__all__ = [
+    "COUNTERS",
+    "Alone",
+    "Counts",
+    "Group",
+    "MPINetwork",
+    "MessageSimulator",
+    "Network",
+    "Simulator",
+    "Transport",
+    "require_agreement",
+]

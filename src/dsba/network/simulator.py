@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from dsba.network.base import Array
-from dsba.network.rows import Rows
+from dsba import exact
+from dsba.mixing import Mixing
+from dsba.network.contract import Array
+from dsba.network.transport import Transport
 from dsba.topology import Topology
 
 
-class Simulator(Rows):
-    """Owns every row; counts what the nodes would have received."""
+class Simulator(Transport):
+    """Owns every row; counts what the nodes would have received.
+
+    A subclass may change how rows meet (``mix``, ``differences``, ``laplacian``): every method then goes through it.
+    """
 
     def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self.nodes = range(topology.n_nodes)
-        self.mixing_rows = tuple(np.array(part) for part in topology.mixing_rows)  # type: ignore[assignment]
-        self.reset()
-
-    def _meet(self, Z: Array) -> Array:
-        return Z
+        super().__init__(topology)
 
 
 class MessageSimulator(Simulator):
-    """The slow twin: every node is an object of its own, and their messages are really made and moved."""
+    """The slow twin: rows meet one round at a time, and messages are really made and moved."""
 
-    session = 0
+    def local_mixing(self) -> Mixing | None:
+        return None
 
-    def exchange(self, outboxes: list[dict[int, bytes]]) -> list[dict[int, bytes]]:
-        inboxes: list[dict[int, bytes]] = [{} for _ in self.nodes]
-        for sender, outbox in enumerate(outboxes):
-            for receiver, frame in outbox.items():
-                inboxes[receiver][sender] = frame
-        self.count(1, 0, 0, [sum(map(len, inbox.values())) for inbox in inboxes])
-        return inboxes
+
+class Alone:
+    """The group of one process that holds everything, and needs no graph to ask itself."""
+
+    rank = 0
+    size = 1
+
+    def share(self, value: Any) -> list[Any]:
+        return [value]
+
+    def gather(self, values: Array) -> Array:
+        return values
+
+    def largest(self, values: Array) -> Array:
+        return values
+
+    def sum(self, rows: Array) -> Array:
+        return exact.total(rows)
+
+    def aside(self) -> Alone:
+        return self
+
+    def network(self, topology: Topology) -> Simulator:
+        return Simulator(topology)

@@ -7,12 +7,13 @@ source, its cache and what its entries have cost in all, as of the last ``diamet
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from dsba.network.contract import Counts
 from dsba.network.wire import HEADER_BYTES, again_sizes, cached_bytes, encode_dense, first_sizes, vector_sizes
 from dsba.topology import Topology
 
@@ -20,15 +21,6 @@ Integers = npt.NDArray[np.int64]
 
 VECTOR, FIRST, AGAIN = range(3)
 UNLIMITED = np.iinfo(np.int64).max
-
-
-class Counts(NamedTuple):
-    """What moved: rounds, and per node float64 values, bytes of indices and all bytes received."""
-
-    rounds: int
-    doubles: Integers
-    index_bytes: Integers
-    bytes: Integers
 
 
 class Traffic:
@@ -91,7 +83,8 @@ class Traffic:
         return np.where(((age > 0) & (made > 0))[..., None], sent, 0).sum(axis=1)
 
     def _with_headers(self, rounds: int, doubles: Integers, index_bytes: Integers, entries: Integers) -> Counts:
-        return Counts(rounds, doubles, index_bytes, entries + rounds * HEADER_BYTES * self.topology.degrees)
+        received = (doubles, index_bytes, entries + rounds * HEADER_BYTES * self.topology.degrees)
+        return Counts(rounds, *(part.astype(np.float64) for part in received))
 
 
 @njit(cache=True)

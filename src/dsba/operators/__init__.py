@@ -5,10 +5,11 @@ from __future__ import annotations
 from dsba.errors import InputError, unknown_name
 from dsba.operators import compiled as compiled  # teaches Numba what an operator is
 from dsba.operators.auc import AUC
-from dsba.operators.base import Operator, ScalarOperator
+from dsba.operators.base import Operator, Saddle, ScalarOperator
 from dsba.operators.huber import Huber
 from dsba.operators.logistic import Logistic
 from dsba.operators.poisson import Poisson
+from dsba.operators.response import DECISIONS, LINKS, Link, decide, link_of
 from dsba.operators.ridge import Ridge
 from dsba.operators.scaled_huber import ScaledHuber
 from dsba.operators.softmax import Softmax
@@ -46,16 +47,22 @@ def get(operator: str | Operator) -> Operator:
 
 __all__ = [
     "AUC",
+    "DECISIONS",
+    "LINKS",
     "REGISTRY",
     "Huber",
+    "Link",
     "Logistic",
     "Operator",
     "Poisson",
     "Ridge",
+    "Saddle",
     "ScalarOperator",
     "ScaledHuber",
     "Softmax",
     "SquaredHinge",
+    "decide",
     "get",
+    "link_of",
     "names",
 ]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from dsba.errors import InputError
-from dsba.operators.base import Array, Operator
+from dsba.operators.base import Array, Operator, Saddle
 
 ROUNDS = 3  # of the resolvent's linear solve: one leaves 1e-6 of it at steps of 1e8, two 1e-10, three 1e-14
 
@@ -51,7 +51,7 @@ class AUC(Operator):
     extra: ClassVar[int] = 3
     cocoercive: ClassVar[bool] = False
     labels: ClassVar[str] = "binary"
-    ranks: ClassVar[bool] = True
+    decision: ClassVar[str] = "rank"
 
     def forward(self, u: Any, y: float, out: Any) -> None:
         sign, own, other = (1.0, 1, 2) if y > 0.0 else (-1.0, 2, 1)
@@ -111,18 +111,15 @@ class AUC(Operator):
                 column -= zero
         return np.where((y > 0)[:, None, None], J[0], J[1])
 
-    def saddle(self, A: sp.csr_array, y: Array, scale: Array) -> tuple[sp.csr_array, Array, Array, float]:
-        """The linear part, summed with ``scale``, as (B, weights, c, T) with rows x - e_a or x - e_b in B:
-
-        ( B' diag(weights) B   c )    on (w, a, b) and theta;
-        (        -c'           T )    B and c have a zero at theta.
-        """
+    def saddle(self, A: sp.csr_array, y: Array, scale: Array) -> Saddle:
+        """B has the rows x - e_a or x - e_b, c couples a, b and the scores with theta."""
         J = scale[:, None, None] * self.jacobians(y)
         own = np.where(y > 0, 1, 2)
         first = 4 * np.arange(y.size)
         coupling = J[:, :, 3].copy()
         coupling[:, 3] = 0.0
-        return sp.csr_array(A[first] - A[first + own]), J[:, 0, 0], A.T @ coupling.ravel(), float(J[:, 3, 3].sum())
+        B = sp.csr_array(A[first] - A[first + own])
+        return Saddle(B, J[:, 0, 0], A.T @ coupling.ravel(), float(J[:, 3, 3].sum()))
 
     def planning_slopes(self, y: Array) -> Array:
         positive, negative = np.linalg.norm(self.jacobians(np.array([1.0, -1.0])), ord=2, axis=(1, 2))

@@ -8,22 +8,45 @@ kernel needs of it happens in R^k: u = A_i z forward, and backward the u that so
 For k = 1 a loss is a :class:`ScalarOperator`: a frozen dataclass (its fields are floats) with
 ``map`` (g, the loss's derivative) and ``slope`` (g'), and usually ``value``. Methods are written in
 plain Python with ``math``; they are compiled when a kernel meets them.
+
+An operator also declares what others must know of it: what labels it takes, how scores become
+predictions, and which linear systems its Jacobian gives. Nobody asks for its class or its name.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dsba.errors import InputError
+from dsba.kernels import samples as kernel
+from dsba.operators import response
+
 Array = npt.NDArray[np.float64]
 
 MAX_NEWTON = 200
 LARGEST = 1.7e308
+
+DECISION_OF_LABELS = {"binary": "sign", "multiclass": "largest"}  # all other labels are numbers
+LINK_OF_LABELS = {"real": "identity", "count": "log"}
+
+
+class Saddle(NamedTuple):
+    """The summed Jacobian of an affine operator on (v, theta), theta being the last coordinate:
+
+    ( B' diag(weights) B   c )
+    (        -c'           T )       B and c have a zero at theta.
+    """
+
+    B: sp.csr_array
+    weights: Array
+    c: Array
+    T: float
 
 
 @dataclass(frozen=True)
@@ -43,8 +66,34 @@ class Operator:
     labels: ClassVar[str] = "real"
     """What a label may be: "real", "binary" (mapped to -1, +1), "multiclass" (to 0, 1, 2, ...) or "count"."""
 
-    ranks: ClassVar[bool] = False
-    """Whether its scores order samples (AUC), so that the area under the ROC curve is worth recording."""
+    # What becomes of scores ----------------------------------------------------------------------
+
+    @property
+    def decision(self) -> str:
+        """How scores become predictions, one of ``response.DECISIONS``; by default what the labels suggest."""
+        return DECISION_OF_LABELS.get(self.labels, "number")
+
+    @property
+    def link(self) -> str | None:
+        """The name of the link between scores and the mean response; None where scores have no such meaning."""
+        return LINK_OF_LABELS.get(self.labels)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether scores only order the samples, so that the area under the ROC curve measures them."""
+        return self.decision == "rank"
+
+    def mean(self, scores: Array) -> Array:
+        """The mean response for scores (Q x outputs): a number, a probability, or one per class."""
+        if self.link is None:
+            raise InputError(f"{type(self).__name__} has no mean response: its scores only decide.")
+        return response.link_of(self.link).mean(scores)
+
+    def decide(self, scores: Array, classes: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        """The predictions for scores (Q x outputs); ``classes`` are the labels that the problem remembers."""
+        return response.decide(self.decision, self.link, scores, classes)
+
+    # The map -------------------------------------------------------------------------------------
 
     def forward(self, u: Any, y: float, out: Any) -> None:
         """out <- g(u)."""
@@ -69,13 +118,45 @@ class Operator:
     def has_loss(self) -> bool:
         return type(self).loss is not Operator.loss
 
+    # Newton's iteration --------------------------------------------------------------------------
+
     def curvature(self, U: Array, V: Array, y: Array) -> Array:
-        """Sample by sample the Jacobian of g at u times v (Q x k): what the reference needs of a loss on R^k."""
+        """Sample by sample the Jacobian of g at u times v (Q x k).
+
+        The Jacobian is symmetric, as that of every gradient. With it the certified reference and the methods that
+        solve local problems (SSDA, MSDA, P-EXTRA, D-ADMM) take the operator.
+        """
         raise NotImplementedError
 
     @property
     def has_curvature(self) -> bool:
         return type(self).curvature is not Operator.curvature
+
+    @property
+    def affine(self) -> bool:
+        """Whether the Jacobian of g is the same everywhere, so that one linear system solves a problem."""
+        return self.has_saddle
+
+    def saddle(self, A: sp.csr_array, y: Array, scale: Array) -> Saddle:
+        """Of an affine g whose Jacobian is not symmetric: the Jacobian of sum_i scale_i A_i' g(A_i z)."""
+        raise NotImplementedError
+
+    @property
+    def has_saddle(self) -> bool:
+        return type(self).saddle is not Operator.saddle
+
+    def envelope(self, u: Array, t: float, y: Array) -> tuple[Array, Array]:
+        """Where k = 1, g_t(u) and its slope, g_t(u) = g(the v with v + t g(v) = u): the loss smoothed over a width t.
+
+        The reference approaches a loss with kinks through smoother ones.
+        """
+        raise NotImplementedError
+
+    @property
+    def has_envelope(self) -> bool:
+        return type(self).envelope is not Operator.envelope
+
+    # Data ----------------------------------------------------------------------------------------
 
     def fitted(self, y: Array, weight: Array) -> Operator:
         """The operator with whatever it must know of all labels and sample weights (AUC: the share of positives)."""
@@ -165,6 +246,24 @@ class ScalarOperator(Operator):
     @property
     def has_loss(self) -> bool:
         return type(self).value is not ScalarOperator.value
+
+    def curvature(self, U: Array, V: Array, y: Array) -> Array:
+        slopes = np.empty(y.size)
+        kernel.slope_all(self, U[:, 0], y, slopes)
+        return slopes[:, None] * V
+
+    @property
+    def has_curvature(self) -> bool:
+        return type(self).slope is not ScalarOperator.slope
+
+    @property
+    def affine(self) -> bool:
+        return self.lipschitz == self.monotonicity
+
+    def envelope(self, u: Array, t: float, y: Array) -> tuple[Array, Array]:
+        g, slope = np.empty_like(u), np.empty_like(u)
+        kernel.envelope_all(self, u, t, y, g, slope)
+        return g, slope
 
     def planning_slopes(self, y: Array) -> Array:
         return np.full(y.shape, self.lipschitz)

@@ -14,6 +14,7 @@ class Logistic(ScalarOperator):
     """log(1 + exp(-y u)), y in {-1, +1}."""
 
     labels: ClassVar[str] = "binary"
+    link: ClassVar[str] = "logit"
     lipschitz: ClassVar[float] = 0.25
 
     def value(self, u: float, y: float) -> float:

@@ -23,6 +23,7 @@ class Softmax(Operator):
 
     classes: float = math.nan
     labels: ClassVar[str] = "multiclass"
+    link: ClassVar[str] = "softmax"
 
     @property
     def k(self) -> int:  # type: ignore[override]

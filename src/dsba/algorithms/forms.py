@@ -1,0 +1,329 @@
+"""The forms of DSBA and DSA: the same iterates, held and advanced in four ways.
+
+    StepForm    the definition, NumPy on stacked rows
+    DenseForm   a fused kernel on stacked rows, O(p (edges + N)) work per iteration
+    LazyForm    a fused kernel in mode space, O(N^2 nnz) work per iteration
+    NodesForm   every node an object of its own that sees nothing but its messages
+
+A form is a state that can advance itself. All have one protocol: ``start`` makes it, ``advance`` makes iterations,
+``rows`` gives the iterates, ``warm_up`` compiles without changing anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from dsba.algorithms.base import Array, Indices
+from dsba.algorithms.sparse_node import (
+    Arrays,
+    Common,
+    Lazy,
+    Replay,
+    SparseNode,
+    hold_round,
+    shards,
+)
+from dsba.errors import CheckpointError
+from dsba.kernels.dense import advance_dense, finish_dense
+from dsba.kernels.modes import ModePlan, advance_modes, plan_effects, plan_modes, rows_from_modes, start_modes
+from dsba.mixing import Mixing
+from dsba.network import Network
+from dsba.network.routing import Routing
+from dsba.network.traffic import Traffic
+from dsba.network.wire import Bounds
+from dsba.problem import Problem
+
+if TYPE_CHECKING:
+    from dsba.algorithms.one_sample import OneSample
+
+
+class Start(NamedTuple):
+    """Where a run begins: the common z0, the table phi (Q x k), the carries (N x p)."""
+
+    z0: Array
+    phi: Array
+    carry: Array
+
+
+class Form(Protocol):
+    """What every form can do."""
+
+    t: int
+
+    @property
+    def Z(self) -> Array:
+        """The iterates, as of any state."""
+        ...
+
+    @classmethod
+    def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
+        """The form before the first iteration."""
+        ...
+
+    def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
+        """One iteration for each row of ``samples``; the arrays of the form may be reused."""
+        ...
+
+    def rows(self) -> Array:
+        """The iterates of the nodes here, in an array of their own."""
+        ...
+
+    def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
+        """Compile, or load compiled kernels; nothing changes."""
+        ...
+
+
+def _no_memory() -> Indices:
+    return np.zeros(0, np.int64)
+
+
+@dataclass
+class Counted:
+    """Counts deltas instead of rows where a simulation sends deltas: ``sent`` is the memory of ``traffic``."""
+
+    sent: Indices = field(default_factory=_no_memory, kw_only=True)
+    traffic: Traffic | None = field(default=None, metadata={"static": True}, kw_only=True)
+
+    @staticmethod
+    def ledger(method: OneSample, problem: Problem, net: Network) -> dict[str, Traffic | Indices]:
+        """The two fields for a run that begins."""
+        if method.communication == "dense":
+            return {}
+        traffic = Traffic(net.topology, problem.start, *problem.csr[:2], problem.k, method.cache_limit)
+        if method.table == "full":
+            net.count(*traffic.flood(problem.dim))
+        return {"traffic": traffic, "sent": traffic.memory()}
+
+    def count(self, net: Network, t: int, samples: Indices, width: int) -> None:
+        """What iterations t, t + 1, ... moved: rows, or the deltas that stand for them."""
+        if self.traffic is None:
+            net.tally(len(samples), width)
+        else:
+            net.count(*self.traffic.advance(self.sent, t, samples))
+
+
+@dataclass
+class RowState(Counted):
+    """Stacked rows: Z, Z_prev (N x p), the table phi (Q x k), carry (N x p)."""
+
+    Z: Array
+    Z_prev: Array
+    phi: Array
+    carry: Array
+    t: int = 0
+
+    def rows(self) -> Array:
+        return np.array(self.Z)
+
+
+@dataclass
+class StepForm(RowState):
+    """Advanced by the method's ``step``."""
+
+    @classmethod
+    def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
+        Z = np.tile(begin.z0, (len(problem.nodes), 1))
+        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), **cls.ledger(method, problem, net))  # type: ignore[arg-type]
+
+    def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
+        s = self
+        for row in samples:
+            s = method.step(s, problem, net, row)
+        if self.traffic is not None:  # only deltas are sent; the rows that the steps moved are not counted
+            net.tally(-len(samples), problem.dim)
+            self.count(net, self.t, samples, problem.dim)
+        return s
+
+    def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
+        method.step(self, problem, net, np.zeros(len(problem.nodes), np.int64))
+
+
+@dataclass
+class DenseForm(RowState):
+    """Advanced by a fused kernel where all rows are here, and else by one kernel call after each meeting of rows."""
+
+    norms: Array = field(metadata={"static": True}, kw_only=True)
+
+    @classmethod
+    def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
+        Z = np.tile(begin.z0, (len(problem.nodes), 1))
+        ledger = cls.ledger(method, problem, net)
+        norms = method.norms(problem)
+        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), norms=norms, **ledger)  # type: ignore[arg-type]
+
+    def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
+        mixing = net.local_mixing()
+        if mixing is None or mixing.rounds > 1:
+            return self._advance_meeting(method, problem, net, samples)
+        self._advance_fused(method, problem, mixing, samples)
+        self.count(net, self.t, samples, problem.dim)
+        return replace(self, t=self.t + len(samples))
+
+    def _advance_fused(self, method: OneSample, problem: Problem, mixing: Mixing, samples: Indices) -> None:
+        """All iterations in one call, in place."""
+        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
+        rules = (mixing.kernel_rows, *method.recursion(problem))
+        rows = (self.Z, self.Z_prev, self.phi, self.carry)
+        advance_dense(problem.component, method.backward, method.alpha, *data, *rules, *rows)
+
+    def _advance_meeting(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
+        """The same arithmetic where rows meet through the network, one kernel call per iteration."""
+        s = self
+        for row in samples:
+            new = net.mix(2 * s.Z - s.Z_prev)
+            s._land(method, problem, row, new)
+            s = replace(s, Z=new, Z_prev=s.Z, t=s.t + 1)
+        return s
+
+    def _land(self, method: OneSample, problem: Problem, samples: Indices, new: Array) -> None:
+        """One iteration from where the rows have met: ``new`` becomes Z+; table and carry change in place."""
+        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
+        rows = (self.Z, self.Z_prev, self.phi, self.carry, new)
+        finish_dense(problem.component, method.backward, method.alpha, *data, *method.recursion(problem), *rows)
+
+    def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
+        mixing = net.local_mixing()
+        if mixing is None or mixing.rounds > 1:
+            twin = replace(self, phi=self.phi.copy(), carry=self.carry.copy())
+            twin._land(method, problem, np.zeros(len(problem.nodes), np.int64), self.Z.copy())
+        else:
+            self._advance_fused(method, problem, mixing, np.zeros((0, len(problem.nodes)), np.int64))
+
+
+@dataclass
+class LazyForm(Counted):
+    """The same in mode space: ``modes`` (column, z or v, mode), each column as of ``stamp``."""
+
+    modes: Array
+    stamp: Indices
+    phi: Array
+    plan: ModePlan = field(metadata={"static": True})
+    effects: Array = field(metadata={"static": True})
+    norms: Array = field(metadata={"static": True})
+    t: int = 0
+
+    @classmethod
+    def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
+        plan = plan_of(method, problem, net)
+        spectrum = (net.topology.eigenvalues, net.topology.eigenvectors)
+        sizes, ages = problem.all_sizes, np.zeros(problem.n_nodes, np.int64)
+        effects = plan_effects(*spectrum, method.alpha, problem.lam, method.backward, sizes, ages)
+        modes = start_modes(plan, begin.z0, begin.carry, method.alpha)
+        state = (modes, np.zeros(problem.dim, np.int64), begin.phi, plan, effects, method.norms(problem))
+        return cls(*state, **cls.ledger(method, problem, net))  # type: ignore[arg-type]
+
+    def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
+        self._advance(method, problem, samples)
+        self.count(net, self.t, samples, problem.dim)
+        return replace(self, t=self.t + len(samples))
+
+    def _advance(self, method: OneSample, problem: Problem, samples: Indices) -> None:
+        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
+        copies = problem.k if self.plan.copied else None
+        state = (self.plan, self.effects, self.modes, self.stamp, self.phi, self.t, copies)
+        advance_modes(problem.component, method.backward, method.alpha, *data, *state)
+
+    @property
+    def Z(self) -> Array:
+        return self.rows()
+
+    def rows(self) -> Array:
+        """Reading the iterates leaves the columns where they are."""
+        out = np.empty((self.plan.basis.shape[0], self.modes.shape[0]))
+        rows_from_modes(self.plan, self.modes, self.stamp, self.t, out)
+        return out
+
+    def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
+        self._advance(method, problem, np.zeros((0, problem.n_nodes), np.int64))  # a copy may not fit into memory
+
+
+@dataclass
+class NodesForm:
+    """The nodes that this process owns, each an object of its own."""
+
+    nodes: list[SparseNode]
+    t: int = 0
+
+    @classmethod
+    def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
+        """A full table's carries are flooded before the first iteration."""
+        lazy = method.chosen_form(problem, net) == "lazy"
+        common = _common(method, problem, net, lazy)
+        flooded = bool(common.routing.setup)
+        nodes = []
+        owned = zip(net.nodes, begin.carry, shards(problem, method.norms(problem), begin.phi), strict=True)
+        for n, own, shard in owned:
+            known = np.broadcast_to(own, (problem.n_nodes, problem.dim))  # -lam z0, the same at all nodes
+            if flooded:  # its own row only
+                known = np.zeros(known.shape)
+                known[n] = own
+            replica = (Lazy if lazy else Replay)(common, n, shard, begin.z0)
+            nodes.append(SparseNode(n, common, shard, replica, known))
+        for _ in range(common.routing.setup):
+            hold_round(net, nodes)
+            for node in nodes:
+                node.settle()
+        return cls(nodes)
+
+    def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
+        for row in samples.tolist():
+            hold_round(net, self.nodes)
+            for node, sample in zip(self.nodes, row, strict=True):
+                node.step(sample)
+        return replace(self, t=self.t + len(samples))
+
+    @property
+    def Z(self) -> Array:
+        return self.rows()
+
+    def rows(self) -> Array:
+        return np.stack([node.z for node in self.nodes])
+
+    def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
+        self.nodes[0].rehearse()
+
+    def to_arrays(self) -> Arrays:
+        arrays = {f"{node.n}.{name}": array for node in self.nodes for name, array in node.to_arrays().items()}
+        return arrays | {"t": np.asarray(self.t)}
+
+    def from_arrays(self, arrays: Arrays) -> Self:
+        if "t" not in arrays or arrays["t"].shape != () or arrays["t"].dtype.kind != "i":
+            raise CheckpointError("the checkpoint's state does not fit this run: field 't' differs.")
+        t = int(arrays["t"])
+        for node in self.nodes:
+            prefix = f"{node.n}."
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            node.restore(own, t)
+        return replace(self, t=t)
+
+
+def plan_of(method: OneSample, problem: Problem, net: Network) -> ModePlan:
+    """The tables of the lazy form for this step size and topology."""
+    blocks = (problem.csr, problem.k, problem.dim, problem.n_regular)
+    spectrum = (net.topology.eigenvalues, net.topology.eigenvectors)
+    return plan_modes(*blocks, *spectrum, method.alpha * problem.lam, method.backward)
+
+
+def _common(method: OneSample, problem: Problem, net: Network, lazy: bool) -> Common:
+    """What all nodes know."""
+    topology = net.topology
+    step, coef, coef_free, n_regular = method.recursion(problem)
+    return Common(
+        topology=topology,
+        routing=Routing(topology, topology.diameter if method.table == "full" else 0),
+        bounds=Bounds(problem.n_nodes, problem.dim, problem.k, tuple(problem.all_sizes.tolist())),
+        component=problem.component,
+        backward=method.backward,
+        alpha=method.alpha,
+        lam=problem.lam,
+        n_regular=n_regular,
+        coef=coef,
+        coef_free=coef_free,
+        step=step,
+        plan=plan_of(method, problem, net) if lazy else None,
+        cache_bytes=method.cache_limit,
+        session=net.session,
+    )

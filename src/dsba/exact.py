@@ -1,0 +1,81 @@
+"""Exact sums: the one way to add over nodes.
+
+All agree on a power of two that fits the largest contribution. Every contribution becomes an integer multiple of it,
+in 128 bits; the integers are added, in any order and along any tree, and the total is rounded once. So every
+transport comes to the same bits, and a contribution keeps its 53 bits if it is not below 1e-21 of the largest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.kernels.exact import add_integers, add_numbers, to_numbers
+
+Array = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+
+BITS = 126  # of 128, one is the sign and one is to spare
+LEAST = -1074  # the exponent of the smallest positive float64
+
+
+class Integers(NamedTuple):
+    """Integers of 128 bits in two's complement, as halves."""
+
+    high: Words
+    low: Words
+
+    def plus(self, other: Integers) -> Integers:
+        """The sum modulo 2^128."""
+        high, low = self.high.copy(), self.low.copy()
+        add_integers(high, low, other.high, other.low)
+        return Integers(high, low)
+
+    def to_bytes(self) -> bytes:
+        """16 bytes a number, little-endian halves: all the high ones, then all the low ones."""
+        return np.concatenate(self).astype("<u8").tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Integers:
+        """What ``to_bytes`` gave."""
+        high, low = np.frombuffer(data, "<u8").astype(np.uint64).reshape(2, -1)
+        return cls(high, low)
+
+
+def largest(rows: Array) -> float:
+    """The largest magnitude in the rows; infinite if anything in them is not finite."""
+    if not rows.size:
+        return 0.0
+    top = float(np.abs(rows).max())
+    return top if math.isfinite(top) else math.inf
+
+
+def exponent(largest: float, count: int) -> int:
+    """The power of two for a sum of ``count`` contributions of magnitude at most ``largest`` > 0."""
+    return max(LEAST, math.frexp(largest)[1] + max(0, count - 1).bit_length() - BITS)
+
+
+def integers(rows: Array, exponent: int) -> Integers:
+    """The sum of the rows, in multiples of 2^exponent."""
+    total = Integers(*np.zeros((2, rows.shape[1]), np.uint64))
+    add_numbers(np.ascontiguousarray(rows, np.float64).view(np.uint64), exponent, *total)
+    return total
+
+
+def numbers(total: Integers, exponent: int) -> Array:
+    """The float64 nearest to each integer times 2^exponent."""
+    out = np.empty(total.low.size)
+    to_numbers(*total, exponent, out)
+    return out
+
+
+def total(rows: Array) -> Array:
+    """The sum of rows that are all here; NaN everywhere if anything is not finite."""
+    top = largest(rows)
+    if top == 0.0 or not math.isfinite(top):
+        return np.full(rows.shape[1], top and math.nan)
+    scale = exponent(top, len(rows))
+    return numbers(integers(rows, scale), scale)

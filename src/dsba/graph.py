@@ -1,0 +1,232 @@
+"""Graphs: who hears whom, and along which routes.
+
+A graph is connected and undirected; its nodes are 0..N-1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from operator import index
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dsba.errors import InputError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
+Edges: TypeAlias = tuple[tuple[int, int], ...]
+
+MAX_DRAWS = 1000
+
+
+class Tree(NamedTuple):
+    """A spanning tree along which sums go up to the root and answers come down."""
+
+    root: int
+    parents: IntArray  # -1 at the root
+    depth: int
+
+    @property
+    def children(self) -> IntArray:
+        """How many children each node has."""
+        return np.bincount(self.parents[self.parents >= 0], minlength=self.parents.size)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Graph:
+    """A connected undirected graph on the nodes 0..N-1; immutable.
+
+    Self-loops and repeated edges in the input are ignored.
+    """
+
+    n_nodes: int
+    edges: Edges  # sorted pairs (n, m), n < m
+
+    def __init__(self, n_nodes: int, edges: Iterable[Iterable[int]]) -> None:
+        n_nodes = count_of(n_nodes, "n_nodes")
+        clean = _clean_edges(edges, n_nodes)
+        _require_connected(n_nodes, clean)
+        object.__setattr__(self, "n_nodes", n_nodes)
+        object.__setattr__(self, "edges", clean)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.n_nodes} nodes, {len(self.edges)} edges)"
+
+    @cached_property
+    def adjacency(self) -> BoolArray:
+        """N x N, True on the edges."""
+        adjacency = np.zeros((self.n_nodes, self.n_nodes), dtype=bool)
+        n, m = _columns(self.edges)
+        adjacency[n, m] = adjacency[m, n] = True
+        adjacency.flags.writeable = False
+        return adjacency
+
+    @cached_property
+    def laplacian(self) -> FloatArray:
+        """N x N: degrees on the diagonal, -1 on the edges."""
+        return read_only(np.diag(self.adjacency.sum(axis=1)) - self.adjacency.astype(np.float64))
+
+    @cached_property
+    def neighbors(self) -> tuple[IntArray, ...]:
+        """For each node the increasing numbers of its neighbours, without itself."""
+        return tuple(read_only(np.flatnonzero(row).astype(np.int64)) for row in self.adjacency)
+
+    @cached_property
+    def degrees(self) -> IntArray:
+        """The number of neighbours of each node, without itself."""
+        return read_only(np.array([len(nearby) for nearby in self.neighbors], dtype=np.int64))
+
+    @cached_property
+    def distances(self) -> IntArray:
+        """N x N hop counts: distances[n, j] rounds bring a message from j to n."""
+        from scipy.sparse.csgraph import shortest_path
+
+        hops = shortest_path(_sparse_graph(self.n_nodes, self.edges), directed=False, unweighted=True)
+        return read_only(hops.astype(np.int64))
+
+    @cached_property
+    def diameter(self) -> int:
+        """The largest distance."""
+        return int(self.distances.max())
+
+    @cached_property
+    def parents(self) -> IntArray:
+        """N x N routes: parents[n, j] hands node n what comes from source j; -1 on the diagonal.
+
+        It is the neighbour of n of smallest number that is one hop nearer to j, so that every message
+        reaches every node exactly once, as early as it can.
+        """
+        parents = np.full((self.n_nodes, self.n_nodes), -1, dtype=np.int64)
+        if self.n_nodes > 1:
+            for n, nearby in enumerate(self.neighbors):
+                nearer = self.distances[nearby] == self.distances[n] - 1
+                parents[n] = nearby[np.argmax(nearer, axis=0)]
+            np.fill_diagonal(parents, -1)
+        return read_only(parents)
+
+    @cached_property
+    def connectivity(self) -> float:
+        """The least nonzero eigenvalue of the Laplacian; 1 for a single node, which has none."""
+        return float(np.linalg.eigvalsh(self.laplacian)[1]) if self.n_nodes > 1 else 1.0
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The shortest paths to a node in the middle, each along neighbours of smallest number."""
+        root = int(np.argmin(self.distances.max(axis=1)))
+        return Tree(root, self.parents[:, root], int(self.distances[root].max()))
+
+
+# -------------------------------------------------------------------- reading and drawing graphs
+
+
+def count_of(value: int, what: str) -> int:
+    try:
+        count = index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}.")
+    return count
+
+
+def int_pairs(edges: Iterable[Iterable[int]]) -> list[tuple[int, int]]:
+    pairs = []
+    for edge in edges:
+        try:
+            n, m = map(index, edge)
+        except (TypeError, ValueError):
+            raise InputError(f"an edge must be a pair of node numbers, got {edge!r}.") from None
+        pairs.append((n, m))
+    return pairs
+
+
+def _clean_edges(edges: Iterable[Iterable[int]], n_nodes: int) -> Edges:
+    """Sorted pairs n < m, each once, without self-loops."""
+    pairs = int_pairs(edges)
+    for pair in pairs:
+        if min(pair) < 0 or max(pair) >= n_nodes:
+            raise InputError(f"edge {pair} leaves the node numbers 0..{n_nodes - 1}.")
+    return tuple(sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}))
+
+
+def read_edges(path: Path) -> list[tuple[int, int]]:
+    try:
+        # A binary file must fail at its first line with the message below, not inside the decoder.
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise InputError(f"cannot read the edge list {path}: {error.strerror}.") from error
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
+            raise InputError(f"{path}, line {number}: wanted two node numbers, got {line.strip()[:80]!r}.")
+        pairs.append((int(words[0]), int(words[1])))
+    return pairs
+
+
+def draw_connected(n_nodes: int, p: float, seed: int) -> IntArray:
+    if not 0 <= p <= 1:
+        raise InputError(f"the edge probability p must be in [0, 1], got {p!r}.")
+    rng = np.random.default_rng(seed)
+    pairs = np.column_stack(np.triu_indices(n_nodes, k=1))
+    for _ in range(MAX_DRAWS):
+        edges = pairs[rng.random(len(pairs)) < p]
+        # n - 1 edges are the least a connected graph has: most hopeless draws end here, for nothing.
+        if len(edges) >= n_nodes - 1 and not _component_labels(n_nodes, edges).any():
+            return edges
+    raise InputError(
+        f"none of {MAX_DRAWS} random graphs with n_nodes = {n_nodes} and p = {p} was connected: "
+        f"p is too small for so many nodes; about ln(N)/N = {math.log(n_nodes) / n_nodes:.2g} is needed."
+    )
+
+
+# -------------------------------------------------------------------- connectivity
+
+
+def _sparse_graph(n_nodes: int, edges: Edges | IntArray) -> Any:
+    """The upper triangle of the adjacency matrix, which is what scipy calls an undirected graph."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(len(edges)), _columns(edges)), shape=(n_nodes, n_nodes))
+
+
+def _columns(edges: Edges | IntArray) -> tuple[IntArray, IntArray]:
+    n, m = np.asarray(edges, dtype=np.int64).reshape(-1, 2).T
+    return n, m
+
+
+def _component_labels(n_nodes: int, edges: Edges | IntArray) -> NDArray[np.int32]:
+    """For each node the number of its component, counted from 0."""
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(_sparse_graph(n_nodes, edges), directed=False)[1]
+
+
+def _require_connected(n_nodes: int, edges: Edges) -> None:
+    labels = _component_labels(n_nodes, edges)
+    count = int(labels.max()) + 1
+    if count > 1:
+        shown = [_shorten(np.flatnonzero(labels == k).tolist()) for k in range(min(count, 5))]
+        more = ", ..." if count > len(shown) else ""
+        raise InputError(f"the graph is not connected; its {count} components: {', '.join(shown)}{more}.")
+
+
+def _shorten(nodes: list[int]) -> str:
+    more = ", ..." if len(nodes) > 8 else ""
+    return "{" + ", ".join(map(str, nodes[:8])) + more + "}"
+
+
+def read_only(array: AnyArray) -> AnyArray:
+    """The array, which nobody may write to any more."""
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,149 @@
+"""The contract of a transport: everything that nodes and processes may ask of it.
+
+A transport moves rows and frames between neighbours of the graph, answers the questions that processes ask each
+other, and counts. An algorithm, a problem or the engine knows nothing else of it; nobody asks for its class.
+:class:`dsba.network.transport.Transport` implements all of this on top of two primitives, and one conformance suite
+holds every transport to it. Every transport gives the same bits: rows are summed in node order, sums over nodes
+are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import InputError
+
+if TYPE_CHECKING:
+    from dsba.mixing import Mixing
+    from dsba.topology import Topology
+
+Array = npt.NDArray[np.float64]
+Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
+
+
+class Counts(NamedTuple):
+    """What was moved: rounds, and per owned node numbers, bytes that are no numbers, and all bytes received."""
+
+    rounds: int
+    doubles: Array
+    index_bytes: Array
+    bytes: Array
+
+
+COUNTERS = Counts._fields
+
+
+class Group(Protocol):
+    """What the processes that hold a problem together tell each other, one after the other in node order.
+
+    Every process must ask the same questions in the same order.
+    """
+
+    rank: int
+    size: int
+
+    def share(self, value: Any) -> list[Any]:
+        """Every process's value (of JSON's types), in order."""
+        ...
+
+    def gather(self, values: Array) -> Array:
+        """The processes' arrays, flattened, one after the other."""
+        ...
+
+    def largest(self, values: Array) -> Array:
+        """The largest over the processes, number by number; nothing may be NaN."""
+        ...
+
+    def sum(self, rows: Array) -> Array:
+        """The exact sum over all nodes of one row each, given the rows of the nodes here; see :mod:`dsba.exact`.
+
+        NaN everywhere if anything in the rows is not finite.
+        """
+        ...
+
+    def aside(self) -> Group:
+        """The same processes, for questions that are no part of a method: these are not counted."""
+        ...
+
+    def network(self, topology: Topology) -> Network:
+        """The network on which these processes run a method; an error if it has another topology."""
+        ...
+
+
+class Network(Group, Protocol):
+    """A group whose processes own the nodes of a graph: rows, frames, questions, counters."""
+
+    topology: Topology
+    nodes: range  # the nodes this process owns
+    session: int  # marks the frames of one run
+
+    rounds: int
+    doubles: Array  # float64 numbers received, per owned node
+    index_bytes: Array  # bytes received that are not float64 numbers, headers aside
+    bytes: Array  # all bytes received
+
+    @property
+    def degrees(self) -> npt.NDArray[np.int64]:
+        """The owned nodes' numbers of neighbours."""
+        ...
+
+    # Rows: Z has one row for each owned node ----------------------------------------------------
+
+    def mix(self, Z: Array) -> Array:
+        """The owned rows of W~Z."""
+        ...
+
+    def differences(self, Z: Array) -> Array:
+        """The owned rows of (I - W~) Z, row n: sum over neighbours m of w_nm (z_n - z_m)."""
+        ...
+
+    def laplacian(self, Z: Array) -> Array:
+        """The owned rows of L_G Z, row n: sum over neighbours m of (z_n - z_m)."""
+        ...
+
+    def local_mixing(self) -> Mixing | None:
+        """The mixing, if all rows are here and meet exactly as it says; None if they must go through the network.
+
+        A fused kernel may use its arrays, and tells with ``tally`` what it would have moved.
+        """
+        ...
+
+    # Frames ---------------------------------------------------------------------------------------
+
+    def exchange(self, outboxes: Boxes) -> Boxes:
+        """One round: from each owned node a frame to every neighbour, to each one from every neighbour.
+
+        Counts the round and its bytes; what the bytes mean is for the receivers to count.
+        """
+        ...
+
+    # Counters -------------------------------------------------------------------------------------
+
+    counts: Counts  # all four counters at once; may be set
+
+    def reset(self) -> None:
+        """Set all counters to zero."""
+        ...
+
+    def tally(self, mixings: int, width: int) -> None:
+        """Count what so many mixings of rows of ``width`` numbers move."""
+        ...
+
+    def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
+        """Add to the counters, per owned node."""
+        ...
+
+
+def require_agreement(group: Group, facts: Mapping[str, Any]) -> None:
+    """An error at all processes if one of them was given anything else; it says who differs in what."""
+    everyone = group.share(dict(facts))
+    for rank, theirs in enumerate(everyone):
+        for name, wanted in everyone[0].items():
+            if theirs.get(name) != wanted:
+                raise InputError(
+                    f"rank {rank} differs from rank 0 in {name}: it has {theirs.get(name)!r}, rank 0 has {wanted!r}."
+                )

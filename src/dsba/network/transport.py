@@ -1,0 +1,266 @@
+"""What all transports share: the whole contract, made of two primitives.
+
+A transport between processes gives ``send`` and ``receive``: messages of bytes between neighbouring processes, whole
+and in order, with a deadline. Rows, frames and questions are made of these. A transport may carry rows or questions
+in a faster way of its own, as long as it gives the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba import exact
+from dsba.errors import InputError
+from dsba.exact import Integers
+from dsba.kernels.mixing import difference_rows, mix_rows
+from dsba.mixing import Mixing
+from dsba.network.contract import Array, Counts
+from dsba.network.placement import Placement
+from dsba.topology import Topology
+
+ROWS, FRAMES, QUESTIONS = 1, 2, 3  # what a message is for
+PARCEL = struct.Struct("<IQ")  # rank, bytes
+
+MEETINGS = ("mix", "differences", "laplacian", "_sum_neighbours", "meet")  # how rows come together
+
+
+class Transport:
+    """The contract (:class:`dsba.network.contract.Network`) for the process ``rank`` of ``size``."""
+
+    session = 0
+
+    def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
+        self.topology, self.rank, self.size = topology, rank, size
+        self.placement = Placement(topology, rank, size)
+        self.nodes = self.placement.nodes
+        self.reset()
+
+    def send(self, peer: int, message: bytes, purpose: int) -> None:
+        """Send a message to a neighbouring process; it does not wait for the receiver."""
+        raise NotImplementedError
+
+    def receive(self, peer: int, purpose: int) -> bytes:
+        """The next message of a neighbouring process; a NetworkError that names it if it stays silent."""
+        raise NotImplementedError
+
+    # Rows -----------------------------------------------------------------------------------------
+
+    @property
+    def degrees(self) -> npt.NDArray[np.int64]:
+        return self.topology.degrees[self.nodes.start : self.nodes.stop]
+
+    def mix(self, Z: Array) -> Array:
+        if self.topology.mixing.rounds > 1:
+            return Z - self.differences(Z)
+        return self._sum_neighbours(mix_rows, self.placement.mixing, Z)
+
+    def differences(self, Z: Array) -> Array:
+        def one_round(Y: Array) -> Array:
+            return self._sum_neighbours(difference_rows, self.placement.mixing, Y)
+
+        return self.topology.mixing.differences(one_round, Z)
+
+    def laplacian(self, Z: Array) -> Array:
+        indptr, places, weights = self.placement.mixing
+        return self._sum_neighbours(difference_rows, (indptr, places, np.ones_like(weights)), Z)
+
+    def local_mixing(self) -> Mixing | None:
+        """The mixing, unless rows are elsewhere or a subclass (or an attribute) changes how they meet."""
+        changed = any(getattr(type(self), name) is not getattr(Transport, name) for name in MEETINGS)
+        if self.size > 1 or changed or vars(self).keys() & set(MEETINGS):
+            return None
+        return self.topology.mixing
+
+    def _sum_neighbours(self, kernel: Any, weights: Any, Z: Array) -> Array:
+        """One round: every owned row meets its neighbours' rows, in node order."""
+        out = np.empty_like(Z)
+        kernel(weights, self.meet(Z), out)
+        received = Z.shape[1] * self.degrees
+        self.count(1, received, 0, 8 * received)
+        return out
+
+    def meet(self, Z: Array) -> Array:
+        """The owned rows, and after them those of neighbours elsewhere."""
+        if self.size == 1:
+            return Z
+        rows = np.empty((self.placement.n_rows, Z.shape[1]))
+        rows[: len(Z)] = Z
+        for peer, mine in self.placement.send_rows.items():
+            self.send(peer, np.ascontiguousarray(Z[mine], "<f8").tobytes(), ROWS)
+        for peer, theirs in self.placement.receive_rows.items():
+            rows[theirs] = np.frombuffer(self.receive(peer, ROWS), "<f8").reshape(-1, Z.shape[1])
+        return rows
+
+    # Frames ---------------------------------------------------------------------------------------
+
+    def exchange(self, outboxes: list[dict[int, bytes]]) -> list[dict[int, bytes]]:
+        inboxes: list[dict[int, bytes]] = [{} for _ in self.nodes]
+        parcels: dict[int, list[bytes]] = {peer: [] for peer in self.placement.peers}
+        for sender, outbox in zip(self.nodes, outboxes, strict=True):
+            for receiver, frame in sorted(outbox.items()):
+                if receiver in self.nodes:
+                    inboxes[receiver - self.nodes.start][sender] = frame
+                else:
+                    parcels[int(self.placement.owner[receiver])].append(frame)
+        for peer, frames in parcels.items():
+            self.send(peer, _bundle(frames), FRAMES)
+        for peer, links in self.placement.incoming.items():
+            for link, frame in zip(links, _unbundle(self.receive(peer, FRAMES), len(links)), strict=True):
+                sender, receiver = link
+                inboxes[receiver - self.nodes.start][sender] = frame
+        self.count(1, 0, 0, [sum(map(len, inbox.values())) for inbox in inboxes])
+        return inboxes
+
+    # Questions ------------------------------------------------------------------------------------
+
+    def aside(self) -> Aside:
+        return Aside(self)
+
+    def network(self, topology: Topology) -> Transport:
+        if topology != self.topology:
+            raise InputError(f"the network was made for {self.topology}, got {topology}.")
+        return self
+
+    def share(self, value: Any) -> list[Any]:
+        parts = self._collect(json.dumps(value).encode())
+        self._count_question(0, sum(map(len, parts)), numbers=False)
+        return [json.loads(part) for part in parts]
+
+    def gather(self, values: Array) -> Array:
+        parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())
+        self._count_question(0, sum(map(len, parts)))
+        return np.concatenate([np.frombuffer(part, "<f8") for part in parts]).astype(np.float64)
+
+    def largest(self, values: Array) -> Array:
+        def larger(a: bytes, b: bytes) -> bytes:
+            return np.maximum(np.frombuffer(a, "<f8"), np.frombuffer(b, "<f8")).tobytes()
+
+        answer = self._ask(np.ascontiguousarray(values, "<f8").tobytes(), larger)
+        self._count_question(8 * values.size, 8 * values.size)
+        return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
+
+    def sum(self, rows: Array) -> Array:
+        top = float(self.largest(np.array([exact.largest(rows)]))[0])
+        if top == 0.0 or not math.isfinite(top):
+            return np.full(rows.shape[1], top and math.nan)
+        scale = exact.exponent(top, self.topology.n_nodes)
+        total = self.add(exact.integers(rows, scale))
+        return exact.numbers(total, scale)
+
+    def add(self, own: Integers) -> Integers:
+        """The sum of all processes' integers, modulo 2^128."""
+
+        def plus(a: bytes, b: bytes) -> bytes:
+            return Integers.from_bytes(a).plus(Integers.from_bytes(b)).to_bytes()
+
+        answer = self._ask(own.to_bytes(), plus)
+        self._count_question(16 * own.low.size, 16 * own.low.size)
+        return Integers.from_bytes(answer)
+
+    def _collect(self, own: bytes) -> list[bytes]:
+        """What each process gave, in order."""
+        answer = self._ask(PARCEL.pack(self.rank, len(own)) + own, lambda a, b: a + b)
+        found: dict[int, bytes] = {}
+        while answer:
+            rank, length = PARCEL.unpack_from(answer)
+            found[rank] = answer[PARCEL.size : PARCEL.size + length]
+            answer = answer[PARCEL.size + length :]
+        return [found[rank] for rank in range(self.size)]
+
+    def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
+        """Merged up the tree of processes, and the answer handed down: all have the same."""
+        for child in self.placement.children:
+            own = merge(own, self.receive(child, QUESTIONS))
+        if self.placement.parent >= 0:
+            self.send(self.placement.parent, own, QUESTIONS)
+            own = self.receive(self.placement.parent, QUESTIONS)
+        for child in self.placement.children:
+            self.send(child, own, QUESTIONS)
+        return own
+
+    # Counters -------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        self.counts = Counts(0, *np.zeros((3, len(self.nodes))))
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self.rounds, self.doubles.copy(), self.index_bytes.copy(), self.bytes.copy())
+
+    @counts.setter
+    def counts(self, counts: Counts) -> None:
+        self.rounds = int(counts.rounds)
+        self.doubles, self.index_bytes, self.bytes = (np.array(part, np.float64) for part in counts[1:])
+
+    def tally(self, mixings: int, width: int) -> None:
+        rounds = mixings * self.topology.mixing.rounds
+        received = rounds * width * self.degrees
+        self.count(rounds, received, 0, 8 * received)
+
+    def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
+        self.rounds += rounds
+        self.doubles += np.asarray(doubles)
+        self.index_bytes += np.asarray(index_bytes)
+        self.bytes += np.asarray(bytes)
+
+    def _count_question(self, up: int, down: int, numbers: bool = True) -> None:
+        """What a question costs: up the graph's tree and down again, with so many bytes from a child and a parent.
+
+        An answer of all processes' values counts on its way down, where every node receives the whole of it.
+        """
+        tree = self.topology.graph.tree
+        own = slice(self.nodes.start, self.nodes.stop)
+        received = up * tree.children[own] + down * (tree.parents[own] >= 0)
+        self.count(2 * tree.depth, received / 8 if numbers else 0, 0 if numbers else received, received)
+
+
+class Aside:
+    """A transport's questions without its counters."""
+
+    def __init__(self, net: Transport) -> None:
+        self._net, self.rank, self.size = net, net.rank, net.size
+
+    def _ask(self, question: Callable[[Any], Any], value: Any) -> Any:
+        before = self._net.counts
+        answer = question(value)
+        self._net.counts = before
+        return answer
+
+    def share(self, value: Any) -> list[Any]:
+        return self._ask(self._net.share, value)
+
+    def gather(self, values: Array) -> Array:
+        return self._ask(self._net.gather, values)
+
+    def largest(self, values: Array) -> Array:
+        return self._ask(self._net.largest, values)
+
+    def sum(self, rows: Array) -> Array:
+        return self._ask(self._net.sum, rows)
+
+    def aside(self) -> Aside:
+        return self
+
+    def network(self, topology: Topology) -> Transport:
+        return self._net.network(topology)
+
+
+def _bundle(frames: list[bytes]) -> bytes:
+    """The frames of one message; a single one needs no table of lengths."""
+    if len(frames) == 1:
+        return frames[0]
+    return np.array([len(frame) for frame in frames], "<u4").tobytes() + b"".join(frames)
+
+
+def _unbundle(message: bytes, count: int) -> list[bytes]:
+    if count == 1:
+        return [message]
+    ends = np.cumsum(np.frombuffer(message, "<u4", count), dtype=np.int64) + 4 * count
+    return [message[a:b] for a, b in zip([4 * count, *ends[:-1].tolist()], ends.tolist(), strict=True)]

@@ -1,0 +1,60 @@
+"""How scores become answers: links to the mean response, and decisions.
+
+Both are plain names that an operator declares. A model on disk keeps the names, so it predicts without
+the operator's code. Scores have one row per sample and one column per output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.special
+
+from dsba.errors import InputError, unknown_name
+
+Array = npt.NDArray[np.float64]
+
+
+class Link(NamedTuple):
+    """A link between scores and the mean response: each is a function of the other."""
+
+    mean: Callable[[Array], Array]
+    """The mean response of scores (Q x outputs): Q numbers, or one column per class."""
+    score: Callable[[Array], Array]
+    """The score whose mean response is the given one."""
+
+
+LINKS: dict[str, Link] = {
+    "identity": Link(lambda scores: scores[:, 0], lambda mean: mean),
+    "log": Link(lambda scores: np.exp(scores[:, 0]), np.log),
+    "logit": Link(lambda scores: scipy.special.expit(scores[:, 0]), scipy.special.logit),
+    "softmax": Link(lambda scores: scipy.special.softmax(scores, axis=1), np.log),
+}
+"""The mean of a logit is the probability of the second class."""
+
+DECISIONS = ("number", "sign", "largest", "rank")
+"""number: the mean response. sign: the second class where the score is positive. largest: the class with
+the largest score. rank: the score itself, which only orders samples."""
+
+
+def link_of(name: str) -> Link:
+    """The link with this name."""
+    if name not in LINKS:
+        raise unknown_name("link", name, LINKS)
+    return LINKS[name]
+
+
+def decide(decision: str, link: str | None, scores: Array, classes: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    """The predictions for scores: numbers, members of ``classes``, or scores to rank by."""
+    if decision not in DECISIONS:
+        raise unknown_name("decision", decision, DECISIONS)
+    if decision == "rank":
+        return scores[:, 0]
+    if decision == "number":
+        return scores[:, 0] if link is None else link_of(link).mean(scores)
+    if classes is None:
+        raise InputError(f"the decision {decision!r} needs the classes, got none.")
+    return classes[np.argmax(scores, axis=1) if decision == "largest" else (scores[:, 0] > 0).astype(int)]

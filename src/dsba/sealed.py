@@ -1,0 +1,104 @@
+"""Sealed files: facts and arrays in one file, closed by a SHA-256 of every byte before it.
+
+::
+
+    magic, 8 bytes | length of the header, u64 | header, JSON | arrays, one after the other | SHA-256, 32 bytes
+
+All numbers are little-endian. The header is ``{"facts": {...}, "arrays": [[name, dtype, shape], ...]}``. A file of
+which any byte differs is refused. The digest is no signature: whoever can write the file can also seal it, so what a
+reader takes from it must still be checked by those who use it. Nothing in a sealed file runs when it is read, and
+reading takes about twice the memory of the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAGIC = b"dsba\x00\x01\r\n"
+DIGEST_BYTES = hashlib.sha256().digest_size
+START = len(MAGIC) + 8  # where the header begins
+PLAIN = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,5}")  # the dtypes that may be kept
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class DamagedError(ValueError):
+    """A sealed file is cut, changed, or none at all. The message says which, for a sentence of the caller's own."""
+
+
+def write(stream: IO[bytes], facts: Mapping[str, Any], arrays: Mapping[str, npt.ArrayLike]) -> None:
+    """Seal facts (of JSON's types) and arrays (of numbers, truth values or text)."""
+    kept = {name: _plain(name, array) for name, array in arrays.items()}
+    layout = [[name, array.dtype.str, list(array.shape)] for name, array in kept.items()]
+    header = json.dumps({"facts": facts, "arrays": layout}).encode()
+    digest = hashlib.sha256()
+    for part in (MAGIC, len(header).to_bytes(8, "little"), header, *(_bytes(array) for array in kept.values())):
+        digest.update(part)
+        stream.write(part)
+    stream.write(digest.digest())
+
+
+def read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """The facts and arrays of a whole sealed file; anything else raises :class:`DamagedError`."""
+    with path.open("rb") as stream:
+        if stream.read(len(MAGIC)) != MAGIC:
+            raise DamagedError("it is no sealed file")
+        stream.seek(0)
+        content = memoryview(stream.read())
+    body, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
+    if len(content) < START + DIGEST_BYTES or hashlib.sha256(body).digest() != digest:
+        raise DamagedError("it is damaged or cut off")
+    end = START + int.from_bytes(content[len(MAGIC) : START], "little")
+    try:
+        header = json.loads(bytes(body[START:end]))
+        facts, layout = header["facts"], header["arrays"]
+        arrays = _arrays(layout, body[end:])
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise DamagedError("its header does not describe its content") from error
+    if not isinstance(facts, dict):
+        raise DamagedError("its header does not describe its content")
+    return facts, arrays
+
+
+def _arrays(layout: list[Any], content: memoryview) -> Arrays:
+    arrays: Arrays = {}
+    at = 0
+    for name, dtype, shape in layout:
+        if not isinstance(name, str) or name in arrays or not PLAIN.fullmatch(dtype):
+            raise ValueError("no name or type of an array")
+        if len(shape) > 32 or any(type(length) is not int or length < 0 for length in shape):
+            raise ValueError("no shape")
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if size > len(content) - at:
+            raise ValueError("an array is longer than the file")
+        arrays[name] = (
+            np.frombuffer(content, dtype, math.prod(shape), at).reshape(shape).copy()
+            if size
+            else np.empty(shape, dtype)
+        )
+        at += size
+    if at != len(content):
+        raise ValueError("bytes that belong to no array")
+    return arrays
+
+
+def _plain(name: str, array: npt.ArrayLike) -> npt.NDArray[Any]:
+    array = np.asarray(array)
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if not PLAIN.fullmatch(array.dtype.str):
+        raise TypeError(f"array {name!r} has dtype {array.dtype}, which a sealed file does not keep")
+    return array
+
+
+def _bytes(array: npt.NDArray[Any]) -> memoryview | bytes:
+    """The array's bytes, without a copy where they lie in order."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b""

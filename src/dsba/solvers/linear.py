@@ -1,0 +1,213 @@
+"""Linear systems with samples in them.
+
+All systems have the form
+
+    (B' diag(weights) B + diag(ridge)) x = r,       weights >= 0,  ridge >= 0,
+
+with one sparse row of B a sample. They are factorised where one side of B is short and solved by conjugate gradients
+elsewhere. Two kinds are brought to this form or solved like it: a saddle (AUC), and blocks in place of the
+weights (an operator on R^k). Products with the samples are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+
+from dsba.operators import Saddle
+
+Array = npt.NDArray[np.float64]
+Solve = Callable[[Array, float], Array]  # (r, relative accuracy) -> x
+
+MAX_CG = 5000
+SHORT_COLUMNS = 1000  # a side of B short enough to factorise a matrix of that size
+SHORT_ROWS = 2500
+MAX_GRAM = 5e10  # multiplications, if B were dense, for which a Gram matrix is still cheap
+DENSE = 0.2  # the share of nonzeros from which a dense matrix is faster, and at most three times as large
+NEVER_FLAT = 1e-12  # the least ridge, relative to the largest diagonal entry: no system is singular
+SUBTRACTED = 1e-9  # the least ridge, relative to the same, for a form that subtracts numbers of size 1/ridge
+
+
+@dataclass
+class Tally:
+    """Products with samples so far."""
+
+    products: int = 0
+
+
+class Rows:
+    """A matrix B with counted products; kept dense where that is not much larger."""
+
+    def __init__(self, matrix: sp.csr_array, tally: Tally) -> None:
+        rows, columns = self.shape = matrix.shape
+        self.matrix: Any = matrix
+        if matrix.nnz == rows * columns and matrix.has_canonical_format:
+            self.matrix = matrix.data.reshape(rows, columns)
+        elif matrix.nnz > DENSE * rows * columns:
+            self.matrix = matrix.toarray()
+        self.transposed = self.matrix.T
+        self.tally = tally
+
+    def times(self, x: Array) -> Array:
+        """B x."""
+        self.tally.products += 1
+        return self.matrix @ x
+
+    def spread(self, y: Array) -> Array:
+        """B' y."""
+        self.tally.products += 1
+        return self.transposed @ y
+
+    def gram_of_rows(self, scale: Array) -> Array:
+        """B diag(scale) B', dense."""
+        self.tally.products += 2
+        return _dense(self.matrix @ sp.diags_array(scale) @ self.transposed)
+
+    def gram_of_columns(self, weights: Array) -> Array:
+        """B' diag(weights) B, dense."""
+        self.tally.products += 2
+        if isinstance(self.matrix, np.ndarray):
+            return self.transposed @ (weights[:, None] * self.matrix)
+        return _dense(self.transposed @ (sp.diags_array(weights) @ self.matrix))
+
+    def diagonal(self, weights: Array) -> Array:
+        """The diagonal of B' diag(weights) B."""
+        self.tally.products += 1
+        return sp.csr_array(self.matrix).power(2).T @ weights
+
+    @cached_property
+    def longest_column(self) -> float:
+        """The largest squared norm of a column."""
+        return float(self.diagonal(np.ones(self.shape[0])).max(initial=0.0))
+
+
+def system(B: Rows, weights: Array, ridge: Array) -> Solve:
+    """Solves (B' diag(weights) B + diag(ridge)) x = r in the cheapest of three ways."""
+    rows, columns = B.shape
+    try:
+        if rows * columns * min(rows, columns) <= MAX_GRAM:
+            if columns <= SHORT_COLUMNS:
+                return _by_columns(B, weights, ridge)
+            if rows <= SHORT_ROWS and subtractable(B, weights, ridge):
+                return _by_rows(B, weights, ridge)
+    except np.linalg.LinAlgError:  # not positive definite in floating point
+        pass
+    return _by_gradients(B, weights, ridge)
+
+
+def subtractable(B: Rows, weights: Array, ridge: Array) -> bool:
+    """Whether a solution by the short side of the rows keeps its digits."""
+    return float(ridge.min()) > SUBTRACTED * float(weights.max()) * B.longest_column
+
+
+def _by_columns(B: Rows, weights: Array, ridge: Array) -> Solve:
+    H = B.gram_of_columns(weights)
+    H[np.diag_indices_from(H)] += _raised(ridge, H.diagonal().max())
+    factor = scipy.linalg.cho_factor(H, overwrite_a=True)
+    return lambda r, accuracy: scipy.linalg.cho_solve(factor, r)
+
+
+def _by_rows(B: Rows, weights: Array, ridge: Array) -> Solve:
+    """x = D^-1 (r - B'R (I + R G R)^-1 R B D^-1 r),  G = B D^-1 B',  R = diag(weights)^1/2,  D = diag(ridge)."""
+    R = np.sqrt(weights)
+    solve = short_side(B.gram_of_rows(1.0 / ridge), R)
+    return lambda r, accuracy: (r - B.spread(R * solve(R * B.times(r / ridge)))) / ridge
+
+
+def short_side(G: Array, R: Array) -> Callable[[Array], Array]:
+    """Solves (I + R G R) x = r, R a diagonal."""
+    M = R[:, None] * G * R
+    M[np.diag_indices_from(M)] += 1.0
+    factor = scipy.linalg.cho_factor(M.T, overwrite_a=True)  # its own transpose, in LAPACK's order
+    return lambda r: scipy.linalg.cho_solve(factor, r)
+
+
+def _by_gradients(B: Rows, weights: Array, ridge: Array) -> Solve:
+    """The diagonal preconditions a tall B only. On the null space of a wide one the matrix is the ridge: a
+    single eigenvalue, which a preconditioner would spread (farm-ads: 303 iterations without, 832 with).
+    """
+    diagonal = B.diagonal(weights)
+    ridge = _raised(ridge, diagonal.max())
+    inverse = 1.0 / (diagonal + ridge) if B.shape[0] >= B.shape[1] else np.ones_like(ridge)
+    return _gradients(B, lambda v: weights * v, ridge, inverse)
+
+
+def block_system(B: Rows, blocks: Callable[[Array], Array], ridge: Array) -> Solve:
+    """Solves (B' M B + diag(ridge)) x = r by conjugate gradients, ``blocks`` the product with M >= 0.
+
+    No preconditioner: conjugate gradients from 0 then never move along what is flat, such as a shift of
+    the intercepts of all classes, and the solution is the one nearest to the start.
+    """
+    return _gradients(B, blocks, ridge, np.ones_like(ridge))
+
+
+def saddle_system(saddle: Saddle, tally: Tally, ridge: Array) -> Solve:
+    """Eliminates theta, and the saddle point is a least-squares problem in v.
+
+    With B, its weights, c and T as the operator gives them, J (v, theta) = r reads
+
+        (B' diag(weights) B + D) v + c theta = r_v,      -c'v + T theta = r_theta,
+
+    so (B' diag(weights) B + c c'/T + D) v = r_v - c r_theta / T: positive definite, c one row more.
+    theta keeps a row and column of its own that nothing else meets.
+    """
+    c, T = saddle.c, saddle.T + ridge[-1]
+    rows = Rows(sp.csr_array(sp.vstack([saddle.B, sp.csr_array(c[None, :])], format="csr")), tally)
+    solve_reduced = system(rows, np.append(saddle.weights, 1.0 / T), np.append(ridge[:-1], 1.0))
+
+    def solve(r: Array, accuracy: float) -> Array:
+        reduced = r - c * (r[-1] / T)
+        reduced[-1] = 0.0
+        x = solve_reduced(reduced, accuracy)
+        x[-1] = (r[-1] + c @ x) / T
+        return x
+
+    return solve
+
+
+def _gradients(B: Rows, blocks: Callable[[Array], Array], ridge: Array, inverse: Array) -> Solve:
+    def product(x: Array) -> Array:
+        return B.spread(blocks(B.times(x))) + ridge * x
+
+    return lambda r, accuracy: conjugate_gradients(product, inverse, r, accuracy)
+
+
+def conjugate_gradients(product: Callable[[Array], Array], inverse: Array, r: Array, accuracy: float) -> Array:
+    """x with product(x) = r to a relative residual of ``accuracy``, preconditioned by the diagonal ``inverse``.
+
+    ``product`` is a positive definite matrix. Cut short at MAX_CG, x is still a direction of descent.
+    """
+    enough = accuracy**2 * dot(r, r)
+    x, r, direction = np.zeros_like(r), r.copy(), inverse * r
+    energy = dot(r, direction)
+    for _ in range(MAX_CG):
+        if not dot(r, r) > enough:
+            break
+        image = product(direction)
+        length = energy / dot(direction, image)
+        x += length * direction
+        r -= length * image
+        conditioned = inverse * r
+        previous, energy = energy, dot(r, conditioned)
+        direction = conditioned + (energy / previous) * direction
+    return x
+
+
+def dot(x: Array, y: Array) -> float:
+    """x'y in one thread: a threaded BLAS waits for its threads longer than it computes."""
+    return float(np.einsum("i,i->", x, y))
+
+
+def _raised(ridge: Array, top: float) -> Array:
+    return np.maximum(ridge, NEVER_FLAT * top if top > 0.0 else 1.0)
+
+
+def _dense(M: Any) -> Array:
+    return M if isinstance(M, np.ndarray) else M.toarray()

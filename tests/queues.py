@@ -1,0 +1,49 @@
+"""A transport of queues between threads: the shortest there is, to show that the contract is complete."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+from dsba.network import Transport
+from dsba.network.waiting import silence
+
+
+class QueueNetwork(Transport):
+    """The nodes of one thread; every pair of threads has a queue in each direction."""
+
+    def __init__(self, topology, rank, size, queues, timeout=60.0):
+        super().__init__(topology, rank, size)
+        self.queues, self.timeout = queues, timeout
+
+    def send(self, peer, message, purpose):
+        self.queues[self.rank, peer].put((purpose, message))
+
+    def receive(self, peer, purpose):
+        try:
+            found, message = self.queues[peer, self.rank].get(timeout=self.timeout)
+        except queue.Empty:
+            raise silence(self.rank, [peer], self.timeout) from None
+        assert found == purpose
+        return message
+
+
+def together(topology, size, work, timeout=60.0):
+    """``work(network)`` in ``size`` threads at once: their answers in order, or the first error."""
+    queues = {(a, b): queue.Queue() for a in range(size) for b in range(size)}
+    answers, errors = [None] * size, []
+
+    def one(rank):
+        try:
+            answers[rank] = work(QueueNetwork(topology, rank, size, queues, timeout))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return answers
