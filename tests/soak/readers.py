@@ -335,7 +335,7 @@ READERS = {
         Reader("checkpoints", 100_000, checkpoint_corpus, read_checkpoint),
         Reader("forged-checkpoints", 5_000, checkpoint_corpus, go_on, forge=forge, waits_for=STATES),
         Reader("models", 100_000, model_corpus, read_model, waits_for=DIGESTS),
-        Reader("results", 50_000, results_corpus, read_results, waits_for=DIGESTS),
+        Reader("results", 50_000, results_corpus, read_results),
         Reader("frames", 200_000, frame_corpus, read_frame),
     ]
 }
