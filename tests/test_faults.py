@@ -150,13 +150,14 @@ def test_a_stopped_rank_ends_the_others_within_the_timeout(command, tmp_path):
 
 
 @needs_mpi
-def test_ctrl_c_keeps_the_model_and_resumes(command, tmp_path):
+@pytest.mark.parametrize("request_to_stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_stop_keeps_the_model_and_resumes(command, tmp_path, request_to_stop):
     code, text = run(*command("whole", passes=60))
     assert code == 0, text
     with started(*command("run", passes=60)) as process:
         wait_for_progress(process, tmp_path / "run", 0)
         pids = ranks_of(process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(request_to_stop)
         code, text = ended(process, pids)
     assert code != 0
     assert "interrupted: stopped on request" in text

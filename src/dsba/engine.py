@@ -5,11 +5,9 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -28,6 +26,7 @@ from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
 from dsba.solvers.reference import Optimum, optimum
+from dsba.stopping import interruptible
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
@@ -206,13 +205,13 @@ class Run:
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
         self.first_passes = algorithm.passes(self.state, problem)
-        self.first_doubles, self.first_rounds = self._hottest("doubles"), net.rounds
+        self.first_doubles, self.first_rounds = self._hottest("doubles")[0], net.rounds
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
         self._warm_up()
         good: Array | None = None
-        with _interruptible() as interrupted, np.errstate(all="ignore"):
+        with interruptible() as interrupted, np.errstate(all="ignore"):
             while True:
                 Z = self.algorithm.rows(self.state)
                 record = self._measure(Z)
@@ -233,15 +232,16 @@ class Run:
         return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
 
     def _measure(self, Z: Array) -> dict[str, float]:
+        doubles, index_bytes, total_bytes = self._hottest("doubles", "index_bytes", "bytes")
         return {
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
             "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
             "seconds": self.seconds,
             "rounds": self.net.rounds,
-            "doubles_max": self._hottest("doubles"),
-            "index_bytes_max": self._hottest("index_bytes"),
-            "bytes_max": self._hottest("bytes"),
+            "doubles_max": doubles,
+            "index_bytes_max": index_bytes,
+            "bytes_max": total_bytes,
             **self.recorder.measure(Z),
         }
 
@@ -268,12 +268,8 @@ class Run:
             per_step = max(1 / self._steps_per_pass, grown)
             target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
         for limit, spent, first in (
-            (
-                limits.max_doubles,
-                self._hottest("doubles") if limits.max_doubles is not None else 0.0,
-                self.first_doubles,
-            ),
-            (limits.max_rounds, self.net.rounds, self.first_rounds),
+            (limits.max_doubles, self._hottest("doubles")[0], self.first_doubles),
+            (limits.max_rounds, float(self.net.rounds), self.first_rounds),
         ):
             if limit is None or not math.isfinite(limit):
                 continue
@@ -290,11 +286,11 @@ class Run:
             self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
             # All processes take the slowest one's clock, so that all decide the same.
             news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
-            spent, stop = self.group.largest(news).tolist()
-            self.seconds += spent
-            if spent < CHUNK_SECONDS / 2:
+            took, stop = self.group.largest(news).tolist()
+            self.seconds += took
+            if took < CHUNK_SECONDS / 2:
                 self.chunk *= 2
-            elif spent > CHUNK_SECONDS:
+            elif took > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
 
     def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
@@ -309,9 +305,9 @@ class Run:
         """Whether one of the processes says yes."""
         return bool(self.group.largest(np.array([float(answer)]))[0])
 
-    def _hottest(self, counter: str) -> float:
-        """What the hottest node received."""
-        return float(self.group.largest(np.array([getattr(self.net, counter).max()]))[0])
+    def _hottest(self, *counters: str) -> list[float]:
+        """What the hottest node received, by counter."""
+        return self.group.largest(np.array([getattr(self.net, name).max() for name in counters])).tolist()
 
     @property
     def _steps_per_pass(self) -> float:
@@ -405,26 +401,6 @@ class Run:
         checkpoint.save(path, self._identity, arrays)
         ended = time.monotonic()
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
-
-
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event and the run stops cleanly; a second one is the usual KeyboardInterrupt."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    previous = signal.getsignal(signal.SIGINT)
-
-    def once(signum: int, frame: Any) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, once)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def _network(problem: Problem, topology: Topology, network: Network | None) -> Network:

@@ -236,6 +236,11 @@ class LazyForm(Counted):
         rows_from_modes(self.plan, self.modes, self.stamp, self.t, out)
         return out
 
+    def require_sound(self) -> None:
+        """No column may be ahead of the run: a kernel would wait for a gap below zero for ever."""
+        if not (self.stamp.min() >= 0 and self.stamp.max() <= self.t):
+            raise CheckpointError(f"the checkpoint's stamps are not between 0 and its iteration {self.t}.")
+
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         self._advance(method, problem, np.zeros((0, problem.n_nodes), np.int64))  # a copy may not fit into memory
 
@@ -298,6 +303,13 @@ class NodesForm:
             own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             node.restore(own, t)
         return replace(self, t=t)
+
+    def require_sound(self) -> None:
+        """As in the lazy form, for what every node rebuilds."""
+        for node in self.nodes:
+            stamp = node.replica.arrays.get("stamp", np.zeros(1, np.int64))
+            if not (stamp.min() >= 0 and stamp.max() <= self.t):
+                raise CheckpointError(f"the checkpoint's stamps of node {node.n} are not between 0 and {self.t}.")
 
 
 def plan_of(method: OneSample, problem: Problem, net: Network) -> ModePlan:

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from dsba.errors import InputError
+from dsba.stopping import ending_like_ctrl_c
 
 if TYPE_CHECKING:
     from dsba.experiments import Experiment, Results
@@ -229,9 +230,10 @@ def _run(plan: Plan, out: Path, workers: int | None, force: Sequence[str] | None
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Ctrl-C: everything is on disk, so say how to go on."""
+    """Ctrl-C, SIGTERM or SIGHUP: everything is on disk, so say how to go on."""
     try:
-        yield
+        with ending_like_ctrl_c():
+            yield
     except KeyboardInterrupt:
         typer.echo("\nStopped. Finished runs are kept; the same command goes on from here.", err=True)
         raise typer.Exit(130) from None
