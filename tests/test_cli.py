@@ -29,7 +29,7 @@ def test_data_info_tells_the_file(tmp_path):
     (tmp_path / "tiny").write_text("1 1:2 3:1\n-1 2:0.5\n1\n")
     shown = run("data", "info", str(tmp_path / "tiny"))
     assert shown.returncode == 0, shown.stderr
-    for words in ("3 x 3", "3 (1.0 a row)", "-1 (1), 1 (2)", "sha256"):
+    for words in ("3 x 3", "3 (1.0 a row)", "-1 (1), 1 (2)", "1 to 3; read as counted from 1", "sha256"):
         assert words in shown.stdout
     assert "news20.binary" in run("data", "list").stdout
 

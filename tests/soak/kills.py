@@ -52,7 +52,7 @@ def _ranks(folder: Path) -> tuple[Any, ...]:
 
 
 def _model(out: Path) -> Any:
-    from dsba.model import Model
+    from dsba.fitting.model import Model
 
     model = Model.load(out)
     return [part.tobytes() for part in (model.weights, model.intercepts, model.Z)]

@@ -37,7 +37,7 @@ from dsba.experiments import Results
 from dsba.experiments import run as run_experiment
 from dsba.experiments.example import EXAMPLE
 from dsba.experiments.spec import read as read_experiment
-from dsba.model import Model
+from dsba.fitting.model import Model
 from dsba.network import MessageSimulator
 from dsba.network.wire import Header, unpack
 
@@ -246,7 +246,7 @@ def forge(data: bytes, rng: random.Random) -> bytes:
 
 def model_corpus() -> list[Input]:
     y = make_data("logistic")[1]
-    facts = {"labels": "binary", "operator": "logistic", "normalize": False}
+    facts = {"operator": "logistic", "decision": "sign", "link": "logit", "normalize": False}
     model = Model(np.ones((1, 12)), np.zeros(1), np.ones((4, 12)), np.unique(y), facts)
     with tempfile.TemporaryDirectory() as scratch:
         model.save(Path(scratch))
@@ -313,7 +313,6 @@ def read_frame(folder: Path) -> str:
 
 
 SIZES = "a bound on the nodes of a graph, before memory is spent"
-DIGESTS = "one digest over all of it"
 STATES = "states that check their own numbers (`require_sound`)"
 READERS = {
     reader.name: reader
@@ -334,8 +333,8 @@ READERS = {
         ),
         Reader("checkpoints", 100_000, checkpoint_corpus, read_checkpoint),
         Reader("forged-checkpoints", 5_000, checkpoint_corpus, go_on, forge=forge, waits_for=STATES),
-        Reader("models", 100_000, model_corpus, read_model, waits_for=DIGESTS),
-        Reader("results", 50_000, results_corpus, read_results, waits_for=DIGESTS),
+        Reader("models", 100_000, model_corpus, read_model),
+        Reader("results", 50_000, results_corpus, read_results),
         Reader("frames", 200_000, frame_corpus, read_frame),
     ]
 }
