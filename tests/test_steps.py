@@ -103,7 +103,6 @@ class ExactDiffusionSAGA(Algorithm):
         return {"auto": lambda: 1 / (3 * (problem.constants.L_plan + problem.lam))}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["logistic", "softmax"])
 def test_a_method_with_a_table_reaches_the_optimum(operator, unequal):
     problem = make_problem(operator, split=unequal)
