@@ -207,7 +207,7 @@ def test_more_ranks_than_nodes(tmp_path):
     files = make_sites(tmp_path)[:2]
     code, text = mpiexec(3, *TRAIN, *files, "--graph", "path", "--out", tmp_path / "run")
     assert code == 2
-    assert "3 ranks for 2 nodes" in text
+    assert "3 processes for 2 nodes" in text
 
 
 # What needs no ranks ---------------------------------------------------------------------------------
