@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test quick bench docs lint clean
+.PHONY: demo quick test full soak bench docs lint clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dsba needs Python 3.11 or later, this is " + sys.version)'
@@ -19,12 +19,19 @@ lint: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-test: lint  ## ruff, mypy, the whole test suite
+quick: .venv/.installed  ## at most a minute: tests that neither compile nor start processes
+	$(BIN)/python -m pytest -n 2 --quick
+
+test: lint  ## the gate, at most ten minutes: linters, and every stress test at 1 % of its scale
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
 
-quick: .venv/.installed  ## the fast subset
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+full: lint  ## at most 75 minutes: all combinations of parameters, and the wheel
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=30 -m ""
+
+soak: .venv/.installed  ## about two hours, resumable: a million mutated inputs, hundreds of kills
+	$(BIN)/python -m tests.soak
 
 bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the real data sets
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,7 @@
-"""Shared small problems. Compiled kernels are kept in .cache, keyed by the sources they come from."""
+"""Shared small problems. Compiled kernels are kept in .cache, keyed by the sources they come from.
+
+The tiers of the suite are kept in `tests/tiers.py`.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,7 @@ import pytest  # noqa: E402
 import dsba  # noqa: E402
 
 OPERATORS = dsba.operators.names()
-# Left out of `make quick`: many solves, many kernels to compile, or other processes.
-SLOW_FILES = {
-    "test_bits.py", "test_experiments.py", "test_notebook.py", "test_page.py",
-    "test_baselines.py", "test_checkpoint.py", "test_complexity.py", "test_convergence.py", "test_docs.py",
-    "test_estimators.py", "test_examples.py", "test_faults.py", "test_forms.py", "test_guarantee.py", "test_hosts.py",
-    "test_local.py", "test_mpi.py", "test_one_node.py", "test_operators.py", "test_own.py", "test_reference.py",
-    "test_sparse.py", "test_user_operator.py",
-}  # fmt: skip
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.name in SLOW_FILES:
-            item.add_marker(pytest.mark.slow)
+pytest_plugins = ["tiers", "pytester"]
 
 
 def make_data(operator: str, rows: int = 60, columns: int = 12, density: float = 0.5, seed: int = 0):

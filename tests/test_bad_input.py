@@ -148,7 +148,6 @@ def test_rows_of_any_scale_are_normalised(scale):
     assert np.allclose(rows, problem(X).A.toarray(), rtol=1e-12, atol=0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["ridge", "logistic", "auc"])
 def test_empty_rows_are_harmless(operator):
     """All-zero rows, stored or not, and a node that has nothing else: solved to the optimum."""
@@ -642,7 +641,6 @@ def test_class_variables_are_no_options(option):
 # Nothing of the caller's is touched ----------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["ridge", "auc"])
 @pytest.mark.parametrize("single", [False, True])
 def test_the_callers_arrays_stay_as_they_are(operator, single):

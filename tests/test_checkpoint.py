@@ -154,7 +154,6 @@ dsba.solve(make_problem("ridge"), dsba.Topology.ring(4), max_passes=400, record_
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("form", ["dense", "lazy"])
 def test_killed_three_times(ridge, tmp_path, form):
     """kill -9 at a random moment after the first checkpoint; what is on disk is whole, and the run goes on."""

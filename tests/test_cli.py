@@ -6,7 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import dsba
+from dsba import cli
 
 
 def run(*args, **options):
@@ -26,7 +29,7 @@ def test_data_info_tells_the_file(tmp_path):
     (tmp_path / "tiny").write_text("1 1:2 3:1\n-1 2:0.5\n1\n")
     shown = run("data", "info", str(tmp_path / "tiny"))
     assert shown.returncode == 0, shown.stderr
-    for words in ("3 x 3", "3 (1.0 a row)", "-1 (1), 1 (2)", "sha256"):
+    for words in ("3 x 3", "3 (1.0 a row)", "-1 (1), 1 (2)", "1 to 3; read as counted from 1", "sha256"):
         assert words in shown.stdout
     assert "news20.binary" in run("data", "list").stdout
 
@@ -36,6 +39,29 @@ def test_data_info_compares_with_the_registered_file(tmp_path):
     (tmp_path / "mushrooms").write_text("1 1:2\n")
     shown = run("data", "info", "mushrooms", env={**os.environ, "DSBA_DATA": str(tmp_path)})
     assert "8,124 x 112: THE SHAPE DIFFERS, THE CHECKSUM DIFFERS" in shown.stdout
+
+
+def test_too_little_memory_is_a_sentence(monkeypatch, capsys):
+    def too_large():
+        raise MemoryError
+
+    monkeypatch.setattr(cli, "app", too_large)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "Error: this takes more memory than there is here.\n"
+
+
+def test_a_terminal_without_unicode(tmp_path):
+    (tmp_path / "λ.svm").write_text("1 1:2 3:1\n-1 2:0.5\n")
+    terminal = os.environ | {"PYTHONIOENCODING": "latin-1"}
+    shown = run("data", "info", str(tmp_path / "λ.svm"), env=terminal)
+    assert shown.returncode == 0, shown.stderr
+    assert r"\u03bb.svm" in shown.stdout
+    shown = run("data", "info", str(tmp_path / "missing-λ"), env=terminal)
+    assert shown.returncode == 2
+    assert r"missing-\u03bb" in shown.stderr
+    assert "Traceback" not in shown.stderr
 
 
 def test_import_does_not_load_what_it_does_not_need():

@@ -21,11 +21,12 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.errors import InputError
-from dsba.experiments import Experiment, Results, jobs, paper, plan, run, runner
+from dsba.experiments import Experiment, Results, jobs, paper, plan, run, runner, tuning
 from dsba.experiments.example import EXAMPLE
-from dsba.experiments.folder import Folder
-from dsba.experiments.results import costs, median_curve
+from dsba.experiments.sources import Sources
 from dsba.experiments.spec import read
+from dsba.report.curves import costs, median_curve
+from dsba.report.folder import Folder
 
 SMALL = {
     "title": "small",
@@ -104,7 +105,7 @@ def test_identifiers_depend_on_what_is_computed_only():
     assert {r.id for r in one.runs} < {r.id for r in more.runs}
     longer = plan.make(spec(stop={"max_passes": 13}))
     assert not {r.id for r in one.runs} & {r.id for r in longer.runs}
-    assert {t.id for t in one.tunings} == {t.id for t in longer.tunings}  # the search has its own budget
+    assert not {t.id for t in one.tunings} & {t.id for t in longer.tunings}  # a search is verified at the run's budget
 
 
 def test_every_combination_has_its_own_identifier():
@@ -138,7 +139,8 @@ def test_the_paper_is_the_paper():
     assert [p.operator for p in experiment.problem] == ["ridge", "logistic", "auc"]
     assert all(p.lam is None for p in experiment.problem)  # 1/(10 Q)
     assert all(m.tuned for m in experiment.method)
-    on_auc = {r.method.algorithm for r in plan.make(experiment).runs if r.case.pooled.problem.operator == "auc"}
+    made = plan.make(experiment, Sources())  # the data is not here
+    on_auc = {r.method.algorithm for r in made.runs if r.case.pooled.problem.operator == "auc"}
     assert on_auc == {"dsba", "dsa", "extra"}
 
 
@@ -180,10 +182,10 @@ def test_the_test_set_beside_the_data_is_used(tmp_path, monkeypatch):
     changes["method"] = [{"algorithm": "dsba", "step_size": "auto"}]
     results = run(spec(**changes), tmp_path / "out", workers=1)
     case = results.cases[0]
-    assert results.facts(case)["test_set"] == "set.t"
-    z = results.folder.read_array(results.folder.optimum(case.pooled.id), "z")
+    assert results.facts(case).test_set == "set.t"
+    z = results.folder.read_optimum(case.reference)
     scores = (X[50:] / np.linalg.norm(X[50:], axis=1, keepdims=True)) @ z[:12]
-    assert results.facts(case)["test_auc"] == pytest.approx(roc_auc_score(y[50:], scores), abs=1e-12)
+    assert results.facts(case).test_auc == pytest.approx(roc_auc_score(y[50:], scores), abs=1e-12)
     assert "test_auc" in results.histories[results.runs[0].id]
 
 
@@ -191,53 +193,69 @@ def test_the_test_set_beside_the_data_is_used(tmp_path, monkeypatch):
 
 
 def test_budgets_double_and_end_with_the_whole():
-    assert jobs.budgets(4, 16) == [8, 16]
-    assert jobs.budgets(12, 16) == [4, 4, 8, 16]
-    assert jobs.budgets(1, 16) == [16]
+    assert tuning.budgets(4, 16) == [8, 16]
+    assert tuning.budgets(12, 16) == [4, 4, 8, 16]
+    assert tuning.budgets(1, 16) == [16]
+
+
+def the_search(results):
+    return results.folder.read_search(results.index.searches[0].id)
 
 
 def test_the_search_finds_the_best(small):
     """Every candidate run to the end by hand, those beyond the grid too: none beats the chosen one."""
-    table = small.folder.read_json(small.folder.tuning(small.plan.tunings[0].id))
-    case = small.cases[0]
+    table = the_search(small)
+    case = plan.make(spec()).cases[0]
     problem, topology = jobs.build(case, 0), case.network.topology
     z_star = dsba.optimum(problem).z
     finals = {}
-    tried = [candidate["parameters"]["step_size"] for candidate in table["candidates"]]
+    tried = [candidate.parameters["step_size"] for candidate in table.candidates]
     assert {candidate.alpha for candidate in dsba.DSBA().grid(problem, topology)} <= set(tried)
     for alpha in tried:
-        result = dsba.solve(problem, topology, "dsba", alpha, max_passes=6, reference=z_star)
+        result = dsba.solve(problem, topology, "dsba", alpha, max_passes=12, reference=z_star)
         finals[alpha] = math.inf if result.status == "diverged" else result.history["gap"][-1]
-    assert table["step_size"] == min(finals, key=finals.get)
-    assert [c["chosen"] for c in table["candidates"]].count(True) == 1
-    assert table["at_edge"] == (table["step_size"] in (min(tried), max(tried)))
+    assert table.parameters["step_size"] == min(finals, key=finals.get)
+    assert [c.chosen for c in table.candidates].count(True) == 1
+    assert table.at_edge == (["step_size"] if table.parameters["step_size"] in (min(tried), max(tried)) else [])
+
+
+def test_the_best_has_neighbours_within_a_factor(small):
+    table = the_search(small)
+    best = table.parameters["step_size"]
+    tried = sorted(candidate.parameters["step_size"] for candidate in table.candidates)
+    k = tried.index(best)
+    assert tried[k + 1] / best <= 1.501
+    assert best / tried[k - 1] <= 1.501
 
 
 def test_the_search_goes_on_beyond_the_grid(tmp_path, monkeypatch):
     """A grid far too small in its step sizes: the search leaves it, and says where it had to stop."""
     monkeypatch.setattr(dsba.DSBA, "factors", (1e-3, 2e-3))
     results = run(spec(), tmp_path, workers=1, tune_only=True)
-    table = results.folder.read_json(results.folder.tuning(results.plan.tunings[0].id))
-    factors = [candidate["factor"] for candidate in table["candidates"]]
-    assert np.allclose(factors, [1e-3 * 2**k for k in range(2 + jobs.BEYOND)])
-    assert table["at_edge"]
-    assert table["factor"] == max(factors)
+    table = the_search(results)
+    factors = [candidate.factor for candidate in table.candidates]
+    assert np.allclose(factors[: 2 + tuning.BEYOND], [1e-3 * 2**k for k in range(2 + tuning.BEYOND)])
+    assert table.at_edge == ["step_size"]
+    assert table.factor == max(factors)
+    assert any("step_size is at the edge" in sentence for sentence in results.warnings())
+    chosen = next(row for row in csv.DictReader((tmp_path / "tuning.csv").open()) if row["chosen"] == "True")
+    assert "step_size is at the edge" in chosen["warning"]
 
 
 def test_what_was_chosen_is_what_runs(tmp_path):
     """DLM tunes two numbers, and its automatic c follows the step size: both must reach the run."""
     results = run(spec(method=[{"algorithm": "dlm"}]), tmp_path, workers=1)
-    table = results.folder.read_json(results.folder.tuning(results.plan.tunings[0].id))
-    assert all(set(c["parameters"]) == {"step_size", "c"} for c in table["candidates"])
-    ran = results.outcomes[results.runs[0].id]["algorithm"]
-    assert all(f"{name}={value!r}" in ran for name, value in table["parameters"].items())
+    table = the_search(results)
+    assert all(set(c.parameters) == {"step_size", "c"} for c in table.candidates)
+    ran = results.outcomes[results.runs[0].id].algorithm
+    assert all(f"{name}={value!r}" in ran for name, value in table.parameters.items())
 
 
 def test_tune_only_writes_the_table_and_makes_no_run(tmp_path):
     results = run(spec(), tmp_path, workers=1, tune_only=True)
     assert results.runs == []
     rows = list(csv.DictReader((tmp_path / "tuning.csv").open()))
-    assert len(rows) == 4
+    assert len(rows) == len(the_search(results).candidates)
     assert {row["method"] for row in rows} == {"DSBA"}
 
 
@@ -245,9 +263,9 @@ def test_tune_only_writes_the_table_and_makes_no_run(tmp_path):
 
 
 def test_a_run_is_what_solve_gives(small):
-    of_extra = next(r for r in small.runs if r.method.algorithm == "extra")
+    of_extra = next(r for r in plan.make(spec()).runs if r.method.algorithm == "extra")
     problem, topology = jobs.build(of_extra.case, 0), of_extra.case.network.topology
-    z_star = small.folder.read_array(small.folder.optimum(of_extra.case.pooled.id), "z")
+    z_star = small.folder.read_optimum(of_extra.case.pooled.id)
     straight = dsba.solve(problem, topology, "extra", max_passes=12, reference=z_star).history
     kept = small.histories[of_extra.id]
     for column in straight:
@@ -275,7 +293,7 @@ def test_frame_and_plot(small):
 
 def test_the_folder_is_complete_and_reports_are_rebuilt_from_it(small):
     root = small.folder.root
-    kept = ["experiment.toml", "environment.json"]
+    kept = ["experiment.toml", "environment.json", "results.json"]
     wanted = [*kept, "summary.csv", "tuning.csv", "report.html", "figures/ridge.png", "figures/ridge.pdf"]
     before = {}
     for name in wanted:
@@ -286,6 +304,9 @@ def test_the_folder_is_complete_and_reports_are_rebuilt_from_it(small):
     Results.load(root).report()
     assert {name: (root / name).read_bytes() for name in wanted} == before
     assert json.loads(before["environment.json"])["versions"]["dsba"] == dsba.__version__
+    machine = json.loads(before["environment.json"])["machine"]
+    assert machine["CPU"]
+    assert machine["cores"] == os.cpu_count()
     with pytest.raises(InputError, match="no results folder"):
         Results.load(root / "runs")
 
@@ -307,13 +328,14 @@ def test_several_seeds_give_a_median_and_a_band(tmp_path):
     assert len(np.unique(gaps[:, -1])) == 3
 
 
-def test_a_seed_that_stops_early_keeps_its_value():
+def test_a_curve_ends_where_the_first_seed_stops():
+    """A seed that has stopped must not go on as a flat line in the median."""
     short = dsba.History({"passes": [0, 1], "gap": [1.0, 1e-9]})
     long = dsba.History({"passes": [0, 1, 2], "gap": [1.0, 1e-3, 1e-5]})
     curve = median_curve([short, long, long])
-    assert curve.mid["gap"].tolist() == [1.0, 1e-3, 1e-5]
-    assert curve.low["gap"].tolist() == [1.0, 1e-9, 1e-9]
-    assert curve.mid["passes"].tolist() == [0, 1, 2]
+    assert curve.mid["gap"].tolist() == [1.0, 1e-3]
+    assert curve.low["gap"].tolist() == [1.0, 1e-9]
+    assert curve.mid["passes"].tolist() == [0, 1]
 
 
 # Again, interrupted, killed ----------------------------------------------------------------------
@@ -326,6 +348,8 @@ def without_seconds(root):
         name, text = str(path.relative_to(root)), path.read_bytes()
         if path.suffix == ".jsonl":
             found[name] = [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in text.splitlines()]
+        elif path.suffix == ".json":
+            found[name] = {k: v for k, v in json.loads(text).items() if k not in ("history", "sha256")}
         elif name == "summary.csv":
             found[name] = [{k: v for k, v in row.items() if "seconds" not in k} for row in csv.DictReader(path.open())]
         else:
@@ -435,9 +459,7 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
 
 
 def test_two_commands_do_not_share_a_folder(tmp_path):
-    folder = Folder(tmp_path)
-    folder.prepare()
-    with folder.locked(), pytest.raises(InputError, match="another dsba is at work"):
+    with Folder(tmp_path).owned(), pytest.raises(InputError, match="another dsba is at work"):
         run(spec(), tmp_path, workers=1)
 
 
@@ -452,7 +474,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path, m
     def full(handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    made = plan.make(spec())
+    made = runner.check(spec())
     run(spec(), tmp_path, workers=1, tune_only=True)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match=r"cannot write .*No space left on device"):
@@ -508,6 +530,7 @@ COMMANDS = {
     "data to fetch": (["reproduce", "--data", "sector.scale"], "`dsba data fetch sector.scale` gets it"),
     "unknown problem": (["reproduce", "--problem", "rigde"], "unknown operator 'rigde'; did you mean 'ridge'?"),
     "unwritable folder": (["reproduce", "--out", "bad.toml/results"], "cannot write bad.toml/results"),
+    "unknown method to force": (["reproduce", "--force", "DSBO"], "unknown method 'DSBO'"),
     "no results": (["report", "."], "is no results folder"),
 }
 

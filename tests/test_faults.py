@@ -22,7 +22,7 @@ from dsba.algorithms.sparse_node import hold_round
 from dsba.network import MessageSimulator
 from dsba.network.wire import CRC_BYTES, HEADER_BYTES, Header, WireError, encode_again, encode_dense, pack
 
-RANKS, KILLS = 3, 10
+RANKS = 3
 SLOW_TRAIN = (sys.executable, Path(__file__).parent / "slow_train.py", "train")
 OPTIONS = ("--graph", "ring", "--communication", "cached", "--lam", "1e-6", "--tol", "0", "--max-passes")
 PASSES = 200
@@ -106,12 +106,13 @@ def choose_victim(kill, folder, rng):
 
 
 @needs_mpi
-def test_killed_at_ten_moments_and_resumed(command, tmp_path):
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.full)])
+def test_ranks_killed_at_any_moment_and_resumed(command, tmp_path, kills):
     """One run killed again and again ends with the bits of the one that was left alone."""
     code, text = run(*command("whole"))
     assert code == 0, text
     rng, reached, folder = np.random.default_rng(4), -1, tmp_path / "killed"
-    for kill in range(KILLS):
+    for kill in range(kills):
         with started(*command("killed")) as process:
             wait_for_progress(process, folder, reached)
             pids = ranks_of(process)
@@ -149,13 +150,14 @@ def test_a_stopped_rank_ends_the_others_within_the_timeout(command, tmp_path):
 
 
 @needs_mpi
-def test_ctrl_c_keeps_the_model_and_resumes(command, tmp_path):
+@pytest.mark.parametrize("request_to_stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_stop_keeps_the_model_and_resumes(command, tmp_path, request_to_stop):
     code, text = run(*command("whole", passes=60))
     assert code == 0, text
     with started(*command("run", passes=60)) as process:
         wait_for_progress(process, tmp_path / "run", 0)
         pids = ranks_of(process)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(request_to_stop)
         code, text = ended(process, pids)
     assert code != 0
     assert "interrupted: stopped on request" in text

@@ -17,7 +17,8 @@ from dsba.errors import InputError
 
 ROWS = b"".join(b"%d 1:%d 3:0.5\n" % (1 - 2 * (i % 2), i + 1) for i in range(400))
 FILE = bz2.compress(ROWS)
-ENTRY = registry.Entry("binary/small.bz2", "Small", 400, 3)
+UNPINNED = registry.Entry("binary/small.bz2", "Small", 400, 3)
+ENTRY = replace(UNPINNED, checksum=f"sha256:{hashlib.sha256(FILE).hexdigest()}")
 
 
 class Server:
@@ -34,15 +35,26 @@ class Server:
                 if fault == "missing":
                     self.send_error(404)
                     return
+                if fault.startswith(("http:", "https:", "file:")):
+                    self.send_response(302)
+                    self.send_header("Location", fault)
+                    self.end_headers()
+                    return
                 body = FILE if fault != "damaged" else FILE[:200] + bytes(100) + FILE[300:]
                 start = 0
                 if outer.ranges and (wanted := self.headers.get("Range")):
                     start = int(wanted.removeprefix("bytes=").rstrip("-"))
                     self.send_response(206)
+                    if fault == "elsewhere":
+                        start //= 2
+                    self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
                 else:
                     self.send_response(200)
                 body = body[start:]
-                self.send_header("Content-Length", str(len(body)))
+                lengths = {"no length": None, "odd length": "many", "huge": str(1 << 40)}
+                length = lengths.get(fault, str(len(body)))
+                if length is not None:
+                    self.send_header("Content-Length", length)
                 self.end_headers()
                 self.wfile.write(body[: len(body) // 2] if fault == "cut" else body)
 
@@ -157,6 +169,78 @@ def test_unreachable_says_so_in_one_sentence(server):
     server.http.server_close()
     with pytest.raises(InputError, match="cannot fetch small: http://127"):
         fetch()
+
+
+def test_a_range_that_begins_elsewhere_is_not_appended(server):
+    server.faults = ["cut", "elsewhere"]
+    assert fetch().read_bytes() == FILE
+
+
+@pytest.mark.parametrize("mirror", ["file:///etc", "ftp://127.0.0.1", "/etc", "http://", "http://[", "nonsense"])
+def test_a_mirror_that_is_no_web_address(server, mirror):
+    server.faults = ["missing"]
+    with pytest.raises(InputError, match="a mirror must be an http or https address") as error:
+        fetch(mirrors=[mirror])
+    assert mirror.rstrip("/") in str(error.value)
+
+
+@pytest.mark.parametrize("fault", ["odd length", "huge"])
+def test_a_length_that_cannot_be(server, fault):
+    server.faults = [fault] * 3
+    with pytest.raises(InputError, match=r"Content-Length is no number|larger than 1073741824 bytes"):
+        fetch()
+    assert not path_of(server).exists()
+
+
+def test_a_download_without_end_is_cut_off(server, monkeypatch):
+    """No length is said, so only counting helps; nothing of it stays."""
+    monkeypatch.setattr(fetching, "LARGEST", 100)
+    server.faults = ["no length"]
+    with pytest.raises(InputError, match="larger than 100 bytes"):
+        fetch()
+    assert list(path_of(server).parent.iterdir()) == []
+    assert len(server.requests) == 1
+
+
+def test_without_a_checksum_only_https_will_do(server, monkeypatch):
+    """Not by the way of a redirection either."""
+    monkeypatch.setitem(registry.REGISTRY, "small", UNPINNED)
+    with pytest.raises(InputError, match="over https only"):
+        fetch()
+    assert server.requests == []
+    monkeypatch.setattr(fetching, "_require_safe", only_the_last_step(fetching._require_safe))
+    server.faults = [server.address + "/else"]
+    with pytest.raises(InputError, match="over https only"):
+        fetch()
+
+
+def only_the_last_step(real):
+    """As if the first address were an https one."""
+    asked = []
+
+    def check(address, entry):
+        asked.append(address)
+        if len(asked) > 1:
+            real(address, entry)
+
+    return check
+
+
+def test_a_redirection_to_a_file_is_refused(server):
+    server.faults = ["file:///etc/passwd"] * 3
+    with pytest.raises(InputError, match="cannot fetch small"):
+        fetch()
+
+
+def test_a_link_in_the_way_is_not_followed(server, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    folder = path_of(server).parent
+    folder.mkdir(parents=True)
+    (folder / f".part-{ENTRY.file}").symlink_to(victim)
+    assert fetch().read_bytes() == FILE
+    assert victim.read_bytes() == b"mine"
+    assert not path_of(server).is_symlink()
 
 
 def test_an_unknown_name_suggests_a_near_one(server):

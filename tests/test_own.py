@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -91,27 +92,55 @@ def test_an_own_algorithm_in_the_estimator():
     assert np.allclose(ours.fit(X, y).coef_, theirs.coef_, atol=1e-6)
 
 
-def test_in_the_comparison_command(tmp_path):
-    spec = f"""
+SPEC = """
 [stop]
 max_passes = 6
 [[data]]
 name = "breast-cancer"
 [[problem]]
-operator = "{LOSS}"
+operator = "{loss}"
 lam = 0.1
 [[method]]
 algorithm = "dsba"
 step_size = "auto"
 [[method]]
-algorithm = "{ALGORITHM}"
+algorithm = "{algorithm}"
 step_size = "auto"
 label = "mine"
 """
-    (tmp_path / "mine.toml").write_text(spec)
-    run(sys.executable, "-m", "dsba", "compare", "mine.toml", "--out", "out", cwd=tmp_path)
-    frame = dsba.experiments.Results.load(tmp_path / "out").to_frame()
-    assert {"mine", "DSBA"} <= set(frame["method"])
+
+
+def test_in_the_comparison_command(tmp_path):
+    """Paths are relative to the TOML file; the folder is shown without the plugins, and runs from its own copies."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("own_loss.py", "own_algorithm.py"):
+        shutil.copy(EXAMPLES / name, home)
+    (home / "mine.toml").write_text(
+        SPEC.format(loss="own_loss.py:LogCosh", algorithm="own_algorithm.py:GradientTracking")
+    )
+    command = (sys.executable, "-m", "dsba", "compare", "home/mine.toml", "--out", "out", "--workers", 1)
+    refused = subprocess.run([*map(str, command)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert refused.returncode == 2
+    assert "say --plugin home/own_loss.py" in refused.stderr
+    assert not (tmp_path / "out").exists()
+    run(*command, "--plugin", "home/own_loss.py", "--plugin", "home/own_algorithm.py", cwd=tmp_path)
+
+    (tmp_path / "out").rename(tmp_path / "moved")
+    shutil.rmtree(home)  # as on another machine
+    shown = run(sys.executable, "-m", "dsba", "report", "moved", cwd=tmp_path)
+    assert "LogCosh" in shown
+    results = dsba.experiments.Results.load(tmp_path / "moved")
+    assert {"mine", "DSBA"} == set(results.to_frame()["method"])
+    kept = [name.rpartition(":")[0] for name in results.index.plugins]
+    texts = {(tmp_path / "moved" / name).read_bytes() for name in kept}
+    assert texts == {(EXAMPLES / name).read_bytes() for name in ("own_loss.py", "own_algorithm.py")}
+
+    plugins = [argument for name in kept for argument in ("--plugin", f"moved/{name}")]
+    again = run(
+        sys.executable, "-m", "dsba", "compare", "moved/experiment.toml", "--out", "moved", *plugins, cwd=tmp_path
+    )
+    assert "done" not in again  # the same sources, so nothing is repeated
 
 
 @pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec beside this Python")

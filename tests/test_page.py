@@ -79,7 +79,8 @@ def chart(browser):
     return browser.execute_script(
         "const c = document.getElementById('chart'); const named = c.data.filter((t) => t.name);"
         "return {names: named.map((t) => t.name), visible: named.map((t) => t.visible), x: c.layout.xaxis.title.text,"
-        " y: c.layout.yaxis.title?.text, drawn: c.querySelectorAll('.scatterlayer .trace path.js-line').length,"
+        " y: c.layout.yaxis.title?.text, title: c.layout.title.text,"
+        " drawn: c.querySelectorAll('.scatterlayer .trace path.js-line').length,"
         " points: named[0].x.length, last: named[0].x.at(-1)}"
     )
 
@@ -90,8 +91,10 @@ def test_the_page_works_offline_in_a_browser(results, browser):
     first = chart(browser)
     assert first["names"] == ["DSBA", "DSA"]
     assert first["drawn"] >= 2
-    assert first["points"] == 11
+    assert first["points"] == 15  # a pass apart, and four before the first
     assert "passes" in first["x"]
+    assert "breast cancer" in first["title"]
+    assert "ring, N = 5" in first["title"]
     assert browser.title == EXPERIMENT["title"]
 
     press(browser, "doubles_max")
@@ -99,13 +102,13 @@ def test_the_page_works_offline_in_a_browser(results, browser):
     assert chart(browser)["last"] == pytest.approx(results.histories[results.runs[0].id]["doubles_max"][-1], rel=1e-5)
     press(browser, "consensus")
     assert "consensus" in chart(browser)["y"]
+    assert browser.execute_script("return document.querySelectorAll('#results td.win').length") >= 2
     press(browser, "auc")  # the problem; then the metric of the same name
     browser.execute_script("document.querySelector(\"#pick-axes button[data-key='auc']\").click()")
     assert "AUC" in chart(browser)["y"]
 
     rows = browser.execute_script("return [...document.querySelectorAll('#results tbody tr')].map((r) => r.innerText)")
     assert len(rows) == 2
-    assert browser.execute_script("return document.querySelectorAll('#results td.win').length") >= 2
     assert browser.execute_script("return document.querySelectorAll('#network circle').length") == 5
     assert "γ" in browser.find_element("id", "network-note").text
     assert "dsba.experiments.run" in browser.find_element("id", "command").text
@@ -149,10 +152,10 @@ def test_dark_mode_is_dark(results, browser):
 
 def test_curves_grow_while_runs_go_on(results, browser, tmp_path):
     """The live page takes up records as they come, from its own server only."""
-    plan = check(EXPERIMENT)
+    index = check(EXPERIMENT).index()
     run(EXPERIMENT, tmp_path, workers=1, tune_only=True)  # references are there, no run is finished
-    job = plan.runs[0]
-    with Live(tmp_path, plan) as live:
+    job = index.runs[0]
+    with Live(tmp_path, index) as live:
         open_page(browser, live.address)
         records = results.histories[job.id].to_dict()
         for k in range(3):
@@ -168,11 +171,14 @@ def test_curves_grow_while_runs_go_on(results, browser, tmp_path):
 
 
 def test_the_live_server_answers_its_own_paths_only(results):
-    with Live(results.folder.root, results.plan) as live:
+    with Live(results.folder.root, results.index) as live:
         content = json.load(urllib.request.urlopen(live.address + "report.json", timeout=10))
         assert content["finished"] == content["planned"] == 8
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(live.address + "../experiment.toml", timeout=10)
+        foreign = urllib.request.Request(live.address, headers={"Host": "attacker.example"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(foreign, timeout=10)
 
 
 def test_names_cannot_break_the_page(results):

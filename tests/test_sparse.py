@@ -13,7 +13,7 @@ import pytest
 from conftest import make_problem
 
 import dsba
-from dsba import sampling
+from dsba import sampling, sealed
 from dsba.algorithms.forms import NodesForm
 from dsba.network import MessageSimulator, Simulator
 from dsba.network.routing import Routing
@@ -347,10 +347,10 @@ def test_a_checkpoint_whose_nodes_do_not_fit(tmp_path, name, damage):
     topology, problem, path = dsba.Topology.path(4), make_problem("ridge"), tmp_path / "run.npz"
     options = {"form": "dense", "communication": "cached", "checkpoint": path}
     dsba.solve(problem, topology, max_passes=2, network=MessageSimulator(topology), **options)
-    with np.load(path) as file:
-        arrays = dict(file)
+    facts, arrays = sealed.read(path)
     arrays[f"state.{name}"] = damage(arrays[f"state.{name}"])
-    np.savez(path, **arrays)
+    with path.open("wb") as stream:
+        sealed.write(stream, facts, arrays)
     with pytest.raises(dsba.CheckpointError):
         dsba.solve(problem, topology, max_passes=4, network=MessageSimulator(topology), **options)
 

@@ -132,7 +132,6 @@ def test_an_operator_on_r1_needs_no_map():
     assert (plain.operator(Z) == ridge.operator(Z)).all()
 
 
-@pytest.mark.slow
 def test_every_form_reaches_the_certified_optimum(users_loss):
     """And both fused kernels ran in nopython mode, compiled for the user's type."""
     problem = make_problem(users_loss.Smooth(weight=1.5))
@@ -158,7 +157,6 @@ def test_a_field_is_data_not_code(users_loss):
         make_problem(users_loss.Smooth(weight="much")).pooled(z)
 
 
-@pytest.mark.slow
 def test_kernels_are_cached_between_processes_and_never_stale(folder):
     first = run(folder, "script.py")
     assert first["misses"] > 0
@@ -228,7 +226,6 @@ print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pool
 )
 
 
-@pytest.mark.slow
 def test_a_class_without_a_file(folder):
     """At a prompt or in a notebook: found again by the next process, and compiled anew when changed."""
     for sharp in (1.0, 1.0, 0.5):
@@ -236,7 +233,6 @@ def test_a_class_without_a_file(folder):
         assert run(folder, "-c", source) == pytest.approx([-1 / np.hypot(1, sharp)])
 
 
-@pytest.mark.slow
 def test_a_class_without_a_file_and_a_global(folder):
     for sharp in (1.0, 0.5):
         source = AT_A_PROMPT.replace("SHARP = 1.0", f"SHARP = {sharp}")
@@ -252,7 +248,6 @@ print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pool
 """
 
 
-@pytest.mark.slow
 def test_a_class_whose_module_cannot_be_imported(folder):
     """The first process compiles, the second one finds the kernel and must be able to use it."""
     (folder / "unimportable.py").write_text(UNIMPORTABLE)
@@ -260,7 +255,6 @@ def test_a_class_whose_module_cannot_be_imported(folder):
         assert run(folder, "unimportable.py") == pytest.approx([-1 / np.hypot(1, 1)])
 
 
-@pytest.mark.slow
 def test_the_example_runs():
     """As a program: its operator lives in __main__."""
     done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=120)

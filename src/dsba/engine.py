@@ -5,11 +5,9 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -28,6 +26,7 @@ from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
 from dsba.solvers.reference import Optimum, optimum
+from dsba.stopping import interruptible
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
@@ -78,13 +77,14 @@ class Limits:
     max_passes: float | None = None
     max_seconds: float | None = None
     max_doubles: float | None = None
+    max_rounds: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None:
                 as_number(name, value, at_least=0.0)
-        if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles)):
-            raise InputError("a run needs a budget: give max_passes, max_seconds or max_doubles.")
+        if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles, self.max_rounds)):
+            raise InputError("a run needs a budget: give max_passes, max_seconds, max_doubles or max_rounds.")
 
     def tolerance_met(self, record: dict[str, float]) -> str | None:
         for name, limit in (("residual", self.tol), ("gap", self.gap_tol)):
@@ -97,6 +97,7 @@ class Limits:
             ("passes", self.max_passes),
             ("seconds", self.max_seconds),
             ("doubles_max", self.max_doubles),
+            ("rounds", self.max_rounds),
         )
         for name, limit in budgets:
             if limit is not None and record[name] >= limit:
@@ -118,7 +119,9 @@ def solve(
     gap_tol: float | None = None,
     max_seconds: float | None = None,
     max_doubles: float | None = None,
+    max_rounds: float | None = None,
     record_every: float = 1.0,
+    record_first: float | None = None,
     checkpoint: str | PathLike[str] | None = None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -133,12 +136,13 @@ def solve(
     ----------
     algorithm : a registered name (options such as ``table="full"`` as further keywords) or an object.
     step_size : a number or a rule's name; "auto" leaves an algorithm object's own.
-    max_passes, max_seconds, max_doubles : budgets: passes over the data, seconds of the algorithm
-        alone (evaluation excluded), DOUBLEs received at the hottest node.
+    max_passes, max_seconds, max_doubles, max_rounds : budgets: passes over the data, seconds of the algorithm
+        alone (evaluation excluded), DOUBLEs received at the hottest node, communication rounds.
     tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap.
     reference : z*, or True to compute it; without it gap and distance are absent.
     z0 : the common start, zero by default.
     record_every : passes between two record points.
+    record_first : passes before the first record point; the distance then doubles up to ``record_every``.
     checkpoint : a file; written at record points, and resumed from if it is there.
     callbacks : called with each record; a true return value stops the run.
     metrics : more columns for the history, each a function of the mean iterate.
@@ -148,12 +152,13 @@ def solve(
         deltas to everybody, "cached" the same with every sample's indices and values only once. The
         iterates are the same. None leaves it to the algorithm, whose default is "dense".
     """
-    limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles)
+    limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
     net = _network(problem, topology, network)
     algorithm = _chosen(algorithm, options, step_size, communication)
     record_every = as_number("record_every", record_every, above=0.0)
     if not math.isfinite(record_every):
         raise InputError(f"record_every must be finite, got {record_every}.")
+    early = _early_records(record_first, record_every)
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
@@ -162,12 +167,12 @@ def solve(
     group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
-    facts = _facts(topology, algorithm, seed, record_every, start, z_star)
+    facts = _facts(topology, algorithm, seed, (record_every, early), start, z_star)
     require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
-        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every)
+        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every, early)
     if path is not None:
         run.attach(path)
     with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
@@ -186,7 +191,9 @@ class Run:
         seed: int,
         recorder: Recorder,
         record_every: float,
+        early: int = 0,
     ) -> None:
+        self.early = early  # record points before the first regular one
         self.problem, self.net, self.algorithm, self.seed = problem, net, algorithm, seed
         self.recorder, self.record_every = recorder, record_every
         self.group = problem.group
@@ -198,13 +205,13 @@ class Run:
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
         self.first_passes = algorithm.passes(self.state, problem)
-        self.first_doubles = self._hottest("doubles")
+        self.first_doubles, self.first_rounds = self._hottest("doubles")[0], net.rounds
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
         self._warm_up()
         good: Array | None = None
-        with _interruptible() as interrupted, np.errstate(all="ignore"):
+        with interruptible() as interrupted, np.errstate(all="ignore"):
             while True:
                 Z = self.algorithm.rows(self.state)
                 record = self._measure(Z)
@@ -225,15 +232,16 @@ class Run:
         return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
 
     def _measure(self, Z: Array) -> dict[str, float]:
+        doubles, index_bytes, total_bytes = self._hottest("doubles", "index_bytes", "bytes")
         return {
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
             "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
             "seconds": self.seconds,
             "rounds": self.net.rounds,
-            "doubles_max": self._hottest("doubles"),
-            "index_bytes_max": self._hottest("index_bytes"),
-            "bytes_max": self._hottest("bytes"),
+            "doubles_max": doubles,
+            "index_bytes_max": index_bytes,
+            "bytes_max": total_bytes,
             **self.recorder.measure(Z),
         }
 
@@ -259,10 +267,14 @@ class Run:
             grown = (spent - self.first_passes) / max(1, self.state.t)  # an inner solver needs more than nominal
             per_step = max(1 / self._steps_per_pass, grown)
             target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
-        if limits.max_doubles is not None and math.isfinite(limits.max_doubles):
-            spent = self._hottest("doubles")
-            per_step = (spent - self.first_doubles) / max(1, self.state.t)
-            left = (limits.max_doubles - spent) / per_step if per_step else 1
+        for limit, spent, first in (
+            (limits.max_doubles, self._hottest("doubles")[0], self.first_doubles),
+            (limits.max_rounds, float(self.net.rounds), self.first_rounds),
+        ):
+            if limit is None or not math.isfinite(limit):
+                continue
+            per_step = (spent - first) / max(1, self.state.t)
+            left = (limit - spent) / per_step if per_step else 1
             # One step first, then at most twice as many as so far: deltas take a while to reach everybody.
             target = min(target, self.state.t + max(1, min(self.state.t, math.ceil(left - 1e-9))))
         stop = False
@@ -274,11 +286,11 @@ class Run:
             self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
             # All processes take the slowest one's clock, so that all decide the same.
             news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
-            spent, stop = self.group.largest(news).tolist()
-            self.seconds += spent
-            if spent < CHUNK_SECONDS / 2:
+            took, stop = self.group.largest(news).tolist()
+            self.seconds += took
+            if took < CHUNK_SECONDS / 2:
                 self.chunk *= 2
-            elif spent > CHUNK_SECONDS:
+            elif took > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
 
     def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
@@ -293,9 +305,9 @@ class Run:
         """Whether one of the processes says yes."""
         return bool(self.group.largest(np.array([float(answer)]))[0])
 
-    def _hottest(self, counter: str) -> float:
-        """What the hottest node received."""
-        return float(self.group.largest(np.array([getattr(self.net, counter).max()]))[0])
+    def _hottest(self, *counters: str) -> list[float]:
+        """What the hottest node received, by counter."""
+        return self.group.largest(np.array([getattr(self.net, name).max() for name in counters])).tolist()
 
     @property
     def _steps_per_pass(self) -> float:
@@ -303,7 +315,8 @@ class Run:
 
     def _record_point(self, k: int) -> int:
         """The iteration of the k-th record."""
-        return max(k, math.ceil(k * self.record_every * self._steps_per_pass - 1e-9))
+        place = k - self.early if k > self.early else 2.0 ** (k - 1 - self.early) if k else 0
+        return max(k, math.ceil(place * self.record_every * self._steps_per_pass - 1e-9))
 
     def _warm_up(self) -> None:
         """Compile, or load compiled kernels, before the clock runs."""
@@ -324,7 +337,9 @@ class Run:
     @property
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint to be this run's."""
-        facts = _facts(self.net.topology, self.algorithm, self.seed, self.record_every, self.z0, self.recorder.z_star)
+        facts = _facts(
+            self.net.topology, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
+        )
         nodes = self.problem.nodes
         return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **facts}
 
@@ -388,26 +403,6 @@ class Run:
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
 
 
-@contextmanager
-def _interruptible() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event and the run stops cleanly; a second one is the usual KeyboardInterrupt."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-    previous = signal.getsignal(signal.SIGINT)
-
-    def once(signum: int, frame: Any) -> None:
-        event.set()
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, once)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, previous)
-
-
 def _network(problem: Problem, topology: Topology, network: Network | None) -> Network:
     """The network of a run, checked against problem and topology, its counters at zero."""
     if not isinstance(problem, Problem) or not isinstance(topology, Topology):
@@ -424,18 +419,26 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
 
 
 def _facts(
-    topology: Topology, algorithm: Algorithm, seed: int, record_every: float, z0: Array, z_star: Array | None
+    topology: Topology, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
 ) -> dict[str, Any]:
     """What makes a run this one and no other: the same at all processes, and before and after a stop."""
     return {
         "program": f"dsba {__version__}",
         "topology": f"{topology!r}, {topology.digest()}",
         "seed": seed,
-        "record_every": record_every,
+        "record_every": records[0],
+        **({"early": records[1]} if records[1] else {}),
         "z0": _fingerprint(z0),
         "reference": _fingerprint(z_star),
         "algorithm": repr(algorithm),  # last: its step size follows from what is above
     }
+
+
+def _early_records(first: float | None, every: float) -> int:
+    """How many record points halve the distance to the first regular one, down to ``first``."""
+    if first is None:
+        return 0
+    return max(0, math.ceil(math.log2(every / as_number("record_first", first, above=0.0)) - 1e-9))
 
 
 def _fingerprint(point: Array | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +14,24 @@ import numpy.typing as npt
 
 class InputError(ValueError):
     """Something the caller gave is not usable. The message is one sentence for a person."""
+
+
+class FitError(InputError):
+    """The data does not determine the coefficients. ``columns`` are the columns in question.
+
+    They are counted as the coordinates of z are: the columns of the data, the intercept, then what the operator adds.
+    ``sentence`` has {columns} where the message names them.
+    """
+
+    def __init__(self, sentence: str, columns: Iterable[int], names: Sequence[str] = ()) -> None:
+        self.sentence, self.columns = sentence, tuple(int(c) for c in columns)
+        known = [names[c] if c < len(names) else f"column {c}" for c in self.columns]
+        shown = known if len(known) <= 10 else [*known[:9], f"{len(known) - 9} more"]
+        super().__init__(sentence.format(columns=" and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))))
+
+    def named(self, names: Sequence[str]) -> FitError:
+        """The same error with the columns' names in its sentence."""
+        return FitError(self.sentence, self.columns, names)
 
 
 class CheckpointError(InputError):

@@ -27,6 +27,7 @@ from dsba._version import __version__
 from dsba.caching import computed_once
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.kernels import samples as kernel
+from dsba.kernels.hessians import add_diagonals, add_hessians
 from dsba.memory import own_pages
 from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
@@ -36,6 +37,7 @@ Array = npt.NDArray[np.float64]
 SPLITS = ("random", "label")
 PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
+LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with
 
 
 @dataclass(frozen=True)
@@ -228,13 +230,19 @@ class Problem:
 
     def pooled(self, z: Array) -> Array:
         """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution."""
-        U = self._images(z)
+        return self.group.sum(self._summed(self._images(z))) / self.n_samples + self.lam_diag * z
+
+    def _summed(self, U: Array) -> Array:
+        """Row n: the sum of B_i over the node's samples, given their images."""
         G = np.empty_like(U)
         kernel.forward_all(self.component, U, self.y, G)
-        G *= self.sample_weight[:, None]
-        own = np.zeros((len(self.nodes), self.dim))
-        self._sweep(kernel.add_block_rows, self.csr, self.start, G, own)
-        return self.group.sum(own) / self.n_samples + self.lam_diag * z
+        return self._spread_rows(self.sample_weight[:, None] * G)
+
+    def _spread_rows(self, table: Array) -> Array:
+        """Row n: the sum of A_i' table_i over the node's samples."""
+        out = np.zeros((len(self.nodes), self.dim))
+        self._sweep(kernel.add_block_rows, self.csr, self.start, table, out)
+        return out
 
     def mean(self, Z: Array) -> Array:
         """The mean of all nodes' rows."""
@@ -256,10 +264,14 @@ class Problem:
         """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates."""
         if not self.has_objective:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
-        own = np.empty(self.y.size)
-        kernel.loss_all(self.component, self._images(z), self.y, self.sample_weight, own)
-        losses = float(self.total(self._sums(own)))
+        losses = float(self.total(self._losses(self._images(z))))
         return float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
+
+    def _losses(self, U: Array) -> Array:
+        """For each node held here, the sum of its samples' losses, given their images."""
+        own = np.empty(self.y.size)
+        kernel.loss_all(self.component, U, self.y, self.sample_weight, own)
+        return self._sums(own)
 
     def scores(self, z: Array) -> Array:
         """x'w for every sample."""
@@ -295,6 +307,58 @@ class Problem:
         out = self.lam_diag * Z
         self.add_operator(Z, 1.0, out)
         return out
+
+    def derivatives(self, z: Array, hessian: bool = True) -> Array:
+        """Row n, for an exact sum over the nodes: loss, sum of B_i and its Jacobian over the node's samples, at z.
+
+        The Jacobian is the upper triangle of a symmetric matrix, row by row; without ``hessian``, its diagonal alone.
+        A saddle has one column more (``Saddle``: the matrix with T in the corner, then c). No objective: a loss of 0.
+        """
+        U = self._images(z)
+        losses = self._losses(U) if self.has_objective else np.zeros(len(self.nodes))
+        parts = [losses[:, None], self._summed(U)]
+        if self.component.has_saddle:
+            return np.hstack([*parts, *self._saddles()])
+        blocks = self._blocks(U)
+        if hessian:
+            out = np.zeros((len(self.nodes), self.dim * (self.dim + 1) // 2))
+            self._sweep(add_hessians, self.csr, self.start, blocks, self.dim, out)
+        else:
+            out = np.zeros((len(self.nodes), self.dim))
+            weights = np.ascontiguousarray(np.diagonal(blocks, axis1=1, axis2=2))
+            self._sweep(add_diagonals, self.csr, self.start, weights, out)
+        return np.hstack([*parts, out])
+
+    def products(self, z: Array, v: Array) -> Array:
+        """Row n: the sum over the node's samples of the Jacobians of B_i at z, times v."""
+        along = self.component.curvature(self._images(z), self._images(v), self.y)
+        return self._spread_rows(self.sample_weight[:, None] * along)
+
+    def _blocks(self, U: Array) -> Array:
+        """The Jacobian of g for every sample, weighted (Q x k x k).
+
+        Where a loss of one score is straight (Huber's far ends), a trace of its slope is put in, so that
+        a Hessian is singular only where the data is.
+        """
+        columns = [self.component.curvature(U, np.tile(unit, (self.y.size, 1)), self.y) for unit in np.eye(self.k)]
+        blocks = np.stack(columns, axis=2)
+        if self.k == 1:
+            least = LEAST_SLOPE * self.component.planning_slopes(self.y)[:, None, None]
+            blocks = np.where(blocks == 0.0, least, blocks)
+        return self.sample_weight[:, None, None] * blocks
+
+    def _saddles(self) -> tuple[Array, Array]:
+        """Row n: the matrix of the node's ``Saddle``, as a triangle with T in the corner, and its c."""
+        matrices, couplings = np.zeros((len(self.nodes), self.dim * (self.dim + 1) // 2)), []
+        for n, (first, last) in enumerate(zip(self.start[:-1], self.start[1:], strict=True)):
+            rows = self.A[first * self.k : last * self.k]
+            B, weights, c, T = self.component.saddle(rows, self.y[first:last], self.sample_weight[first:last])
+            csr = (B.indptr.astype(np.int64), B.indices, B.data)
+            ends = np.array([0, last - first])
+            add_hessians(0, 1, csr, ends, weights[:, None, None], self.dim, matrices[n : n + 1])
+            matrices[n, -1] += T
+            couplings.append(c)
+        return matrices, np.stack(couplings)
 
     def add_operator(self, Z: Array, factor: float, out: Array) -> None:
         """out <- out + factor times the local operators at Z, without Lambda."""

@@ -14,6 +14,7 @@ from dsba.algorithms.dsba import DSBA
 from dsba.algorithms.dual_averaging import DualAveraging
 from dsba.algorithms.extra import EXTRA
 from dsba.algorithms.msda import MSDA
+from dsba.algorithms.newton import Newton
 from dsba.algorithms.p_extra import PExtra
 from dsba.algorithms.point_saga import PointSAGA
 from dsba.algorithms.saga import SAGA
@@ -25,6 +26,7 @@ from dsba.plugins import load_class
 REGISTRY: dict[str, type[Algorithm]] = {
     "dsba": DSBA,
     "dsa": DSA,
+    "newton": Newton,
     "extra": EXTRA,
     "dlm": DLM,
     "ssda": SSDA,
@@ -65,5 +67,5 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 __all__ = [
     "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "MSDA", "REGISTRY", "SAGA", "SOLAM", "SSDA", "Algorithm",
-    "DualAveraging", "PExtra", "PointSAGA", "State", "WithCoins", "get", "names",
+    "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins", "get", "names",
 ]  # fmt: skip

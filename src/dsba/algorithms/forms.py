@@ -29,6 +29,7 @@ from dsba.algorithms.sparse_node import (
 from dsba.errors import CheckpointError
 from dsba.kernels.dense import advance_dense, finish_dense
 from dsba.kernels.modes import ModePlan, advance_modes, plan_effects, plan_modes, rows_from_modes, start_modes
+from dsba.mixing import Mixing
 from dsba.network import Network
 from dsba.network.routing import Routing
 from dsba.network.traffic import Traffic
@@ -157,29 +158,39 @@ class DenseForm(RowState):
         mixing = net.local_mixing()
         if mixing is None or mixing.rounds > 1:
             return self._advance_meeting(method, problem, net, samples)
-        rows = (self.Z, self.Z_prev, self.phi, self.carry)
-        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
-        recursion = method.recursion(problem)
-        advance_dense(
-            problem.component, method.backward, method.alpha, *data, mixing.kernel_rows, *recursion, *rows
-        )  # fmt: skip
+        self._advance_fused(method, problem, mixing, samples)
         self.count(net, self.t, samples, problem.dim)
         return replace(self, t=self.t + len(samples))
 
+    def _advance_fused(self, method: OneSample, problem: Problem, mixing: Mixing, samples: Indices) -> None:
+        """All iterations in one call, in place."""
+        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
+        rules = (mixing.kernel_rows, *method.recursion(problem))
+        rows = (self.Z, self.Z_prev, self.phi, self.carry)
+        advance_dense(problem.component, method.backward, method.alpha, *data, *rules, *rows)
+
     def _advance_meeting(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         """The same arithmetic where rows meet through the network, one kernel call per iteration."""
-        s, recursion = self, method.recursion(problem)
+        s = self
         for row in samples:
             new = net.mix(2 * s.Z - s.Z_prev)
-            data = (problem.csr, problem.y, s.norms, problem.weight, problem.start, row)
-            rows = (s.Z, s.Z_prev, s.phi, s.carry, new)
-            finish_dense(problem.component, method.backward, method.alpha, *data, *recursion, *rows)
+            s._land(method, problem, row, new)
             s = replace(s, Z=new, Z_prev=s.Z, t=s.t + 1)
         return s
 
+    def _land(self, method: OneSample, problem: Problem, samples: Indices, new: Array) -> None:
+        """One iteration from where the rows have met: ``new`` becomes Z+; table and carry change in place."""
+        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
+        rows = (self.Z, self.Z_prev, self.phi, self.carry, new)
+        finish_dense(problem.component, method.backward, method.alpha, *data, *method.recursion(problem), *rows)
+
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
-        twin = replace(self, **{name: getattr(self, name).copy() for name in ("Z", "Z_prev", "phi", "carry", "sent")})
-        twin.advance(method, problem, net, np.zeros((1, len(problem.nodes)), np.int64))
+        mixing = net.local_mixing()
+        if mixing is None or mixing.rounds > 1:
+            twin = replace(self, phi=self.phi.copy(), carry=self.carry.copy())
+            twin._land(method, problem, np.zeros(len(problem.nodes), np.int64), self.Z.copy())
+        else:
+            self._advance_fused(method, problem, mixing, np.zeros((0, len(problem.nodes)), np.int64))
 
 
 @dataclass
@@ -224,6 +235,11 @@ class LazyForm(Counted):
         out = np.empty((self.plan.basis.shape[0], self.modes.shape[0]))
         rows_from_modes(self.plan, self.modes, self.stamp, self.t, out)
         return out
+
+    def require_sound(self) -> None:
+        """No column may be ahead of the run: a kernel would wait for a gap below zero for ever."""
+        if not (self.stamp.min() >= 0 and self.stamp.max() <= self.t):
+            raise CheckpointError(f"the checkpoint's stamps are not between 0 and its iteration {self.t}.")
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         self._advance(method, problem, np.zeros((0, problem.n_nodes), np.int64))  # a copy may not fit into memory
@@ -287,6 +303,13 @@ class NodesForm:
             own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             node.restore(own, t)
         return replace(self, t=t)
+
+    def require_sound(self) -> None:
+        """As in the lazy form, for what every node rebuilds."""
+        for node in self.nodes:
+            stamp = node.replica.arrays.get("stamp", np.zeros(1, np.int64))
+            if not (stamp.min() >= 0 and stamp.max() <= self.t):
+                raise CheckpointError(f"the checkpoint's stamps of node {node.n} are not between 0 and {self.t}.")
 
 
 def plan_of(method: OneSample, problem: Problem, net: Network) -> ModePlan:

@@ -5,6 +5,7 @@ The commands are plain functions, a file for each family; they import what they 
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
@@ -44,11 +45,19 @@ data.register(app)
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no λ shows its number instead
     try:
         app()
     except (InputError, NetworkError) as error:
-        typer.echo(f"Error: {error}", err=True)
-        sys.exit(2)
+        sys.exit(_said(str(error)))
     except OSError as error:
-        typer.echo(f"Error: {error.filename or ''}: {error.strerror or error}", err=True)
-        sys.exit(2)
+        sys.exit(_said(f"{error.filename or ''}: {error.strerror or error}"))
+    except MemoryError:
+        sys.exit(_said("this takes more memory than there is here."))
+
+
+def _said(sentence: str) -> int:
+    typer.echo(f"Error: {sentence}", err=True)
+    return 2

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from dsba.data import IndexRange
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: what is known, what is here, what is in a file.")
 
@@ -73,6 +76,7 @@ def info(file: Annotated[str, typer.Argument(help="A LIBSVM file, or a name.")])
         "labels": labels + (f", ... {values.size} in all" if values.size > 20 else ""),
     }
     if path is not None:
+        lines["indices"] = _indices(data.index_range(path))
         lines["checksum"] = checksum(path)
     if known := registry.REGISTRY.get(file):
         same = X.shape == (known.rows, known.columns)
@@ -83,6 +87,12 @@ def info(file: Annotated[str, typer.Argument(help="A LIBSVM file, or a name.")])
         lines["registered as"] = f"{known.title}, {known.rows:,} x {known.columns:,}: {', '.join(findings)}"
     for key, value in lines.items():
         typer.echo(f"{key:15s} {value}")
+
+
+def _indices(seen: IndexRange) -> str:
+    if seen.smallest is None:
+        return "none"
+    return f"{seen.smallest:,} to {seen.largest:,}; read as counted from {0 if seen.smallest == 0 else 1}"
 
 
 def _fetch(name: str, mirrors: list[str]) -> Path:

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from dsba.errors import InputError
+from dsba.stopping import ending_like_ctrl_c
 
 if TYPE_CHECKING:
     from dsba.experiments import Experiment, Results
+    from dsba.experiments.plan import Plan
 
 Out = Annotated[Path, typer.Option(help="The results folder; what is finished there is not repeated.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
-Force = Annotated[bool, typer.Option("--force", help="Start anew, forget what is finished.")]
+Force = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--force", metavar="[METHOD]",
+        help="Start anew: all, or only the method with this label; repeat for several methods.",
+    ),
+]  # fmt: skip
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", help="A file (or module) of your own that the experiment may run; repeat for several."),
+]
 Live = Annotated[bool, typer.Option("--live", help="Serve the page on localhost while runs go on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for --live; 0 takes a free one.")]
 DataNames = Annotated[
@@ -32,12 +45,32 @@ TunePasses = Annotated[float | None, typer.Option(help="Passes of the last round
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seeds; with several, medians and bands are shown.")]
 
 
+CURRENCIES = {"passes": "passes", "doubles_max": "DOUBLEs", "seconds": "seconds"}  # of the table of winners
+ALL = "all"  # what --force without a method means
+
+
+class Forcing(TyperCommand):
+    """A command whose --force may stand alone or name a method."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        full = []
+        for place, argument in enumerate(args):
+            following = args[place + 1] if place + 1 < len(args) else "-"
+            alone = following.startswith("-") or following.endswith(".toml")
+            full += [argument, ALL] if argument == "--force" and alone else [argument]
+        return super().parse_args(ctx, full)
+
+
 def register(app: typer.Typer) -> None:
     """Add these commands."""
     example = "Examples:  `dsba reproduce`,  `dsba reproduce --data news20.binary --data a9a --gap-tol 1e-6 --out text`"
-    app.command(epilog=example)(reproduce)
-    app.command(epilog="Examples:  `dsba compare --example > mine.toml`,  `dsba compare mine.toml --live`")(compare)
-    app.command(epilog="Examples:  `dsba tune mine.toml`,  `dsba tune --data breast-cancer --problem ridge`")(tune)
+    app.command(epilog=example, cls=Forcing)(reproduce)
+    app.command(
+        epilog="Examples:  `dsba compare --example > mine.toml`,  `dsba compare mine.toml --live`", cls=Forcing
+    )(compare)
+    app.command(
+        epilog="Examples:  `dsba tune mine.toml`,  `dsba tune --data breast-cancer --problem ridge`", cls=Forcing
+    )(tune)
     app.command(epilog="Example:  `dsba report results`")(report)
 
 
@@ -50,20 +83,21 @@ def reproduce(
     tune_passes: TunePasses = None,
     seed: Seeds = None,
     workers: Workers = None,
-    force: Force = False,
+    force: Force = None,
     live: Live = False,
     port: Port = 0,
 ) -> None:
     """The paper's numerical experiments: three problems, every method tuned, figures and a page."""
     experiment = _paper(data, problem, max_passes, gap_tol, tune_passes, seed)
-    _run(experiment, out, workers, force, live, port)
+    _run(_planned(experiment), out, workers, force, live, port)
 
 
 def compare(
     file: Annotated[Path | None, typer.Argument(help="The experiment, a TOML file.")] = None,
     out: Out = Path("results"),
     workers: Workers = None,
-    force: Force = False,
+    force: Force = None,
+    plugin: Plugins = None,
     live: Live = False,
     port: Port = 0,
     example: Annotated[
@@ -78,7 +112,7 @@ def compare(
         return
     if file is None:
         raise InputError("compare needs an experiment file; `dsba compare --example` prints one.")
-    _run(file, out, workers, force, live, port)
+    _run(_planned(_read(file, plugin)), out, workers, force, live, port)
 
 
 def tune(
@@ -90,19 +124,22 @@ def tune(
     max_passes: Passes = 60,
     tune_passes: TunePasses = None,
     workers: Workers = None,
-    force: Force = False,
+    force: Force = None,
+    plugin: Plugins = None,
 ) -> None:
     """The step-size search by itself: successive halving over each method's grid, its table saved."""
     from dsba.experiments import run
-    from dsba.experiments.spec import read
 
-    experiment = read(file) if file else _paper(data, problem, max_passes, None, tune_passes, None)
+    experiment = _read(file, plugin) if file else _paper(data, problem, max_passes, None, tune_passes, None)
     if method:
         chosen = _chosen_methods(experiment, _split(method))
         experiment = experiment.model_copy(update={"method": chosen})
     with _stoppable():
-        results = run(experiment, out, workers=workers, force=force, progress=True, tune_only=True, command=_command())
+        results = run(
+            experiment, out, workers=workers, force=_forced(force), progress=True, tune_only=True, command=_command()
+        )
     _print_tuning(results)
+    _print_warnings(results)
     typer.echo(f"Table: {(out / 'tuning.csv').resolve()}")
 
 
@@ -113,6 +150,7 @@ def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) ->
     results = Results.load(folder)
     results.report()
     _print_winners(results)
+    _print_warnings(results)
     typer.echo(f"Page: {results.page.resolve()}")
 
 
@@ -136,32 +174,66 @@ def _paper(
     )
 
 
-def _run(experiment: Experiment | Path, out: Path, workers: int | None, force: bool, live: bool, port: int) -> None:
-    from dsba.experiments import run
+def _read(file: Path, allowed: Sequence[str] | None) -> Experiment:
+    """The experiment in a file; code that it names is run only if it was named on the command line or confirmed."""
+    from dsba.experiments.spec import read
+    from dsba.plugins import code_of
+
+    known = {_place(name) for name in allowed or ()}
+
+    def allow(names: list[str]) -> None:
+        for code in dict.fromkeys(map(code_of, names)):
+            if _place(code) not in known and not _confirmed(file, code):
+                raise InputError(f"{file} names code that dsba would run: say --plugin {code} if you trust it.")
+
+    return read(file, allow)
+
+
+def _place(code: str) -> str:
+    return str(Path(code).resolve()) if code.endswith(".py") else code
+
+
+def _confirmed(file: Path, code: str) -> bool:
+    return sys.stdin.isatty() and typer.confirm(f"{file} names code in {code}. Run it?")
+
+
+def _planned(experiment: Experiment) -> Plan:
     from dsba.experiments.runner import check
 
     plan = check(experiment)
     for sentence in plan.left_out:
         typer.echo(sentence)
-    options: dict[str, Any] = {"workers": workers, "force": force, "progress": True, "command": _command()}
+    return plan
+
+
+def _forced(methods: Sequence[str] | None) -> bool | list[str]:
+    return True if methods and ALL in methods else list(methods or ())
+
+
+def _run(plan: Plan, out: Path, workers: int | None, force: Sequence[str] | None, live: bool, port: int) -> None:
+    from dsba.experiments import run
+
+    options: dict[str, Any] = {"workers": workers, "force": _forced(force), "progress": True, "command": _command()}
     with _stoppable():
         if live:
             from dsba.report.live import Live as Server
 
-            with Server(out, plan, port) as server:
+            with Server(out, plan.index(), port) as server:
                 typer.echo(f"Live: {server.address}")
-                results = run(plan.experiment, out, on_record=server.record, **options)
+                results = run(plan, out, on_record=server.record, **options)
         else:
-            results = run(plan.experiment, out, **options)
+            results = run(plan, out, **options)
     _print_winners(results)
+    _print_warnings(results)
     typer.echo(f"Page: {results.page.resolve()}")
 
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Ctrl-C: everything is on disk, so say how to go on."""
+    """Ctrl-C, SIGTERM or SIGHUP: everything is on disk, so say how to go on."""
     try:
-        yield
+        with ending_like_ctrl_c():
+            yield
     except KeyboardInterrupt:
         typer.echo("\nStopped. Finished runs are kept; the same command goes on from here.", err=True)
         raise typer.Exit(130) from None
@@ -188,12 +260,13 @@ def _chosen_methods(experiment: Experiment, titles: Sequence[str]) -> tuple[Any,
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # labels are people's own words: no markup in them
     console = Console()
     console.width = max(console.width, 100)  # a log file is not 80 columns wide
     console.print(table)
@@ -206,16 +279,30 @@ def _print_winners(results: Results) -> None:
     for w in winners:
         case = [w[key] for key in keys]
         if w["tolerance"] is None:
-            rows.append([*case, f"{w['metric']} {w['final']:.0e}", f"{w['nearest']} is nearest", "", ""])
+            rows.append([*case, f"{w['metric']} {w['final']:.0e}", f"undecided: {w['nearest']} is nearest", "", ""])
         else:
-            costs = [w["passes"], w["doubles_max"], w["seconds"]]
+            costs = [w[cost] for cost in CURRENCIES]
             rows.append([*case, f"{w['metric']} {w['tolerance']:.0e}", *costs])
-    _table("Winners", [*keys, "to reach", "passes", "DOUBLEs", "seconds"], rows)
+    _table("Winners", [*keys, "to reach", *CURRENCIES.values()], rows)
+    for w in winners:
+        for cost, name in CURRENCIES.items() if w["tolerance"] is not None else ():
+            if stopped := w["stopped"][cost]:
+                leads = f"{w['leading'][cost]} leads, {', '.join(stopped)} ran out of budget"
+                typer.echo(f"Undecided in {name}: {leads} ({', '.join(str(w[key]) for key in keys)}).")
+
+
+def _print_warnings(results: Results) -> None:
+    for sentence in results.warnings():
+        typer.echo(f"Warning: {sentence}")
+
+
+def _reached(candidate: Mapping[str, Any]) -> str:
+    return "diverged" if candidate["value"] is None else f"{candidate['metric']} {candidate['value']:.1e}"
 
 
 def _print_tuning(results: Results) -> None:
     rows = [
-        [t["data"], t["problem"], t["method"], t["parameters"], f"{t['factor']:.3g}", f"{t['metric']} {t['value']:.1e}"]
+        [t["data"], t["problem"], t["method"], t["parameters"], f"{t['factor']:.3g}", _reached(t)]
         for t in results.tuning()
         if t["chosen"]
     ]

@@ -55,12 +55,19 @@ def _mode(path: Path) -> int:
 def read(source: Path, wanted: str) -> Dataset | None:
     """The cached data set of ``source``, or None where there is no sound one of these bytes."""
     entry = _entry(source)
+    found = opened(entry, wanted)
+    if found is not None and _mode(entry) & ~_mode(source):  # fewer people than before may read the source
+        with contextlib.suppress(OSError):
+            entry.chmod(_mode(entry) & _mode(source))
+    return found
+
+
+def opened(entry: Path, wanted: str) -> Dataset | None:
+    """The data set in an entry, if it is a sound one of a source with the digest ``wanted``."""
     try:
         facts, arrays = sealed.read(entry)
         if facts != {"format": FORMAT, "source": wanted}:
             return None
-        if _mode(entry) & ~_mode(source):  # the source may be read by fewer people than before
-            entry.chmod(_mode(entry) & _mode(source))
         return _checked(*(arrays[name] for name in ("data", "indices", "indptr", "y")))
     except (sealed.DamagedError, KeyError, OSError):
         return None

@@ -8,22 +8,27 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import re
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from dsba.data import cache, registry
 from dsba.data.libsvm import find_file, load_libsvm
 from dsba.data.registry import LIBSVM, Entry
 from dsba.errors import InputError, shortened
-from dsba.files import PART
+from dsba.files import PART, USUAL, private_folder
 
 TIMEOUT = 30.0  # seconds without a byte
 ATTEMPTS = 3  # at each address
 PAUSE = 1.0  # seconds before another attempt, doubled each time
 CHUNK = 1 << 16
+LARGEST = 1 << 30  # bytes of a download; the largest registered file has a quarter of that
+LONGEST = 3600.0  # seconds for one attempt, however steadily the bytes drip
 
 Progress = Callable[[int, int | None], object]  # (bytes here, bytes in all)
 
@@ -40,31 +45,61 @@ def fetch(name: str, mirrors: Sequence[str] = (), *, pause: float = PAUSE, progr
         pass
     folder = cache.folder() / "data"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
     target, part = folder / entry.file, folder / (PART + entry.file)
     failures = []
     for base in [*mirrors, *os.environ.get("DSBA_MIRROR", "").split(), LIBSVM]:
         address = base.rstrip("/") + "/" + entry.path
-        for attempt in range(ATTEMPTS):
-            time.sleep(pause * (2**attempt - 1))
-            try:
-                _download(address, part, progress)
-                _require_whole(part, entry)
-                os.replace(part, target)
-                return target
-            except (OSError, http.client.HTTPException, InputError) as error:
-                reason = error.reason if isinstance(error, urllib.error.URLError) else error
-                failure = f"{address}: {shortened(reason, 100)}"
-                if isinstance(error, urllib.error.HTTPError) and error.code in (403, 404, 410):
-                    break  # it will not be there in a second, either
-        failures.append(failure)
+        failure = _tried(address, part, entry, pause, progress)
+        if failure is None:
+            os.replace(part, target)
+            return target
+        failures.append(f"{shortened(address)}: {failure}")
     raise InputError(f"cannot fetch {name}: {'; '.join(failures)}.")
 
 
-def _download(address: str, part: Path, progress: Progress | None) -> None:
+def _tried(address: str, part: Path, entry: Entry, pause: float, progress: Progress | None) -> str | None:
+    """Why the file could not be had from ``address`` in a few attempts, or None: it is ``part``, and whole."""
+    failure = None
+    for attempt in range(ATTEMPTS):
+        time.sleep(pause * (2**attempt - 1))
+        try:
+            _require_safe(address, entry)
+            _download(address, part, entry, progress)
+            _require_whole(part, entry)
+            return None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = error.reason if isinstance(error, urllib.error.URLError) else error
+            failure = shortened(reason, 100) or type(reason).__name__
+            if isinstance(error, _UselessError) or (
+                isinstance(error, urllib.error.HTTPError) and error.code in (403, 404, 410)
+            ):
+                break  # another attempt would end the same
+    return failure
+
+
+class _UselessError(InputError):
+    """An address that will not do, however often it is tried."""
+
+
+def _require_safe(address: str, entry: Entry) -> None:
+    """Web addresses only; without a checksum to compare with, only those that nobody on the way can change."""
+    try:
+        parts = urllib.parse.urlsplit(address)
+    except ValueError:
+        parts = urllib.parse.urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _UselessError("a mirror must be an http or https address")
+    if parts.scheme == "http" and entry.checksum is None:
+        raise _UselessError("no checksum of this file is known, so it is fetched over https only")
+
+
+def _download(address: str, part: Path, entry: Entry, progress: Progress | None) -> None:
     """Add to ``part`` what is missing of the file at ``address``."""
+    if part.is_symlink() or not part.is_file():
+        part.unlink(missing_ok=True)  # a link that somebody laid here must not lead the bytes elsewhere
     here = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={here}-"} if here else {})
     try:
@@ -74,16 +109,45 @@ def _download(address: str, part: Path, progress: Progress | None) -> None:
             return
         raise
     with answer:
-        if here and answer.status != 206:  # the server sends all of it again
-            here = 0
-        length = answer.headers.get("Content-Length")
-        total = here + int(length) if length else None
-        with part.open("ab" if here else "wb") as stream:
+        _require_safe(answer.url, entry)  # where redirections led
+        if here and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {here}-"):
+            here = 0  # the server sends all of it again
+        total = _total(answer, here)
+        _receive(answer, part, here, total, progress)
+
+
+def _total(answer: Any, here: int) -> int | None:
+    """How long the file will be, if the server says so; too long a one is refused before a byte is kept."""
+    length = answer.headers.get("Content-Length")
+    if length is None:
+        return None
+    if not re.fullmatch("[0-9]{1,18}", length.strip()):
+        raise InputError("the server's Content-Length is no number")
+    _require_bearable(total := here + int(length))
+    return total
+
+
+def _require_bearable(size: int) -> None:
+    if size > LARGEST:
+        raise _UselessError(f"the file is larger than {LARGEST} bytes, and no registered one is")
+
+
+def _receive(answer: Any, part: Path, here: int, total: int | None, progress: Progress | None) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | (os.O_APPEND if here else os.O_TRUNC)
+    deadline = time.monotonic() + LONGEST
+    try:
+        with os.fdopen(os.open(part, flags, USUAL), "ab" if here else "wb") as stream:
             while chunk := answer.read(CHUNK):
-                stream.write(chunk)
                 here += len(chunk)
+                _require_bearable(here)
+                stream.write(chunk)
                 if progress:
                     progress(here, total)
+                if time.monotonic() > deadline:
+                    raise InputError(f"the file was not here after {LONGEST:g} seconds")
+    except _UselessError:
+        part.unlink(missing_ok=True)
+        raise
     if total is not None and here < total:
         raise InputError(f"the connection ended after {here} of {total} bytes")
 

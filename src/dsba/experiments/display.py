@@ -17,10 +17,12 @@ class Display(Bar):
         if wanted:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            self.bar = Progress(*columns, TextColumn("{task.fields[figures]}", style="dim"))
+            # titles are people's own words: no markup in them
+            columns = (
+                TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            )  # fmt: skip
+            self.bar = Progress(*columns, TextColumn("{task.fields[figures]}", style="dim", markup=False))
             self.all = self.bar.add_task(experiment.title, total=jobs, figures="")
-            self.limit = experiment.stop.max_passes
 
     def begin(self, done: int) -> None:
         """So many jobs were finished earlier."""
@@ -34,7 +36,7 @@ class Display(Bar):
     def record(self, id: str, record: dict[str, float]) -> None:
         if id in self.tasks:
             metric = "gap" if "gap" in record else "distance"
-            figures = f"{record['passes']:.0f} of {self.limit:g} passes, {metric} {record[metric]:.0e}"
+            figures = f"{record['passes']:.0f} passes, {metric} {record[metric]:.0e}"
             self.bar.update(self.tasks[id], figures=figures)
 
     def finished(self, job: Job) -> None:
@@ -42,4 +44,4 @@ class Display(Bar):
             self.bar.remove_task(self.tasks.pop(job.id))
             self.bar.update(self.all, advance=1)
             if not self.bar.console.is_terminal:
-                self.bar.console.print(f"{job.title}: done")
+                self.bar.console.print(f"{job.title}: done", markup=False, highlight=False)

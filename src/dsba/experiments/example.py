@@ -14,11 +14,13 @@ axes = ["passes", "doubles_max"]  # of the figures; also nominal_passes, rounds,
 max_passes = 30                # [60]
 gap_tol = 1e-8                 # [none] relative gap, where there is an objective
 # tol = 1e-8                   # [none] relative residual, everywhere
-# max_seconds, max_doubles     # [none] further budgets
+# max_seconds, max_doubles, max_rounds  # [none] further budgets
 record_every = 1               # [1] passes between two records
+record_first = 0.0625          # [0.0625] passes before the first record; the distance then doubles
 
 [tune]                         # for methods with step_size = "tune"
-passes = 20                    # [max_passes] of the last round of successive halving
+passes = 20                    # [max_passes] of the search; the best is verified at the budget of the run
+# seeds = [0, 1, 2]            # [the first seed] to judge by
 
 [[data]]
 name = "breast-cancer"         # embedded; or a name in $DSBA_DATA or fetched (`dsba data list`); or a LIBSVM file
@@ -45,6 +47,7 @@ n_nodes = 10
 [[method]]
 algorithm = "dsba"             # see `dsba.algorithms.names()`
 step_size = "tune"             # ["tune"], "auto" or another rule's name, or a number
+# max_passes = 60              # [that of stop] a budget of its own; also max_seconds, max_doubles, max_rounds
 # communication = "sparse"     # ["dense"]; the same iterates, sent as sparse differences (dsba and dsa)
 
 [[method]]

@@ -1,7 +1,8 @@
 """From an experiment to its jobs: references, step-size searches and runs, each with a stable identifier.
 
-An identifier is made of what the job computes and of nothing else. So a finished job is known again after
-methods, data or seeds were added around it, and is not mistaken for one with other settings.
+An identifier is made of the content that the job computes from, and of nothing else: the bytes of the data, the
+sources of plugins, the settings. So a finished job is known again after methods, data or seeds were added around it,
+and is not mistaken for one with other data, other code or other settings.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from dsba import operators
-from dsba._version import __version__
-from dsba.experiments.spec import Data, Experiment, Method, Network, Problems, Stop, Tune, refusal
+from dsba.experiments.sources import Sources, test_set
+from dsba.experiments.spec import BUDGETS, Data, Experiment, Method, Network, Problems, Stop, Tune, refusal
+from dsba.report import index, titles
 
 
 @dataclass(frozen=True)
@@ -26,17 +28,22 @@ class Pooled:
 
     data: Data
     problem: Problems
+    digest: str = ""  # of the data
+    code: str = ""  # of the operator's sources
+    test: str | None = None  # the name of the test set, for operators that rank
+    test_digest: str = ""
 
     @property
     def id(self) -> str:
-        content = [self.data.content() | {"label": ""}, self.problem.content()]
-        return _identifier([Path(self.data.name).name, self.problem.operator], content)
+        problem = self.problem.content() | {"operator": [titles.class_name(self.problem.operator), self.code]}
+        content = [self.digest, self.data.binarisation, self.test_digest, problem]
+        return _identifier([Path(self.data.name).name, titles.class_name(self.problem.operator)], content)
 
     @property
     def data_title(self) -> str:
         """The data set's name, and that it was made one of two classes."""
         changed = self.data.binarisation and operators.get(self.problem.operator).labels != "multiclass"
-        return self.data.title + (" (binarised)" if changed and not self.data.label else "")
+        return titles.data_title(self.data.name, self.data.label, bool(changed))
 
     @property
     def title(self) -> str:
@@ -55,39 +62,49 @@ class Case:
 
     @property
     def id(self) -> str:
-        network = self.network.content() | {"topology": self.network.topology.digest()}
-        words = [self.pooled.id, self.network.topology.name, self.split]
-        return _identifier(words, [network])
+        topology = self.network.topology
+        file = Path(self.network.edges).stem if self.network.edges else None
+        content = self.network.content() | {"edges": file, "topology": topology.digest()}
+        return _identifier([self.pooled.id, topology.name, self.split], [content])
 
-    @property
-    def title(self) -> str:
-        return f"{self.pooled.title}; {self.network.title}; split {self.split}"
+    def shown(self) -> index.Case:
+        return index.Case(
+            id=self.id,
+            data=self.pooled.data_title,
+            problem=self.pooled.problem.title,
+            operator=titles.class_name(self.pooled.problem.operator),
+            network=self.network.title,
+            nodes=self.network.topology.n_nodes,
+            split=self.split,
+            reference=self.pooled.id,
+        )
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """The search for a method's step size on a case, with the experiment's first seed."""
+    """The search for a method's step size on a case."""
 
     case: Case
     method: Method
     tune: Tune
     stop: Stop
-    seed: int
+    seeds: tuple[int, ...]
+    code: str = ""  # of the algorithm's sources
 
     @property
     def id(self) -> str:
-        settings = [self.passes, self.seed, self.stop.gap_tol, self.stop.tol, self.stop.record_every]
-        words = [self.case.pooled.id, "tune", self.method.algorithm]
-        return _identifier(words, [self.case.id, _method(self.method.same_iterates()), settings])
+        stop = self.stop.content() | {"max_seconds": None}
+        words = [self.case.pooled.id, "tune", titles.class_name(self.method.algorithm)]
+        return _identifier(words, [self.case.id, _method(self.method, self.code), self.passes, self.seeds, stop])
 
     @property
     def title(self) -> str:
-        return f"step size of {self.method.same_iterates().title}: {self.case.pooled.title}"
+        return f"step size of {self.method.title}: {self.case.pooled.title}"
 
     @property
     def passes(self) -> float:
         """The budget of the last round."""
-        return self.tune.passes or self.stop.max_passes
+        return min(self.tune.passes or self.stop.max_passes, self.stop.max_passes)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -103,12 +120,13 @@ class Run:
     seed: int
     stop: Stop
     tuning: Tuning | None
+    code: str = ""  # of the algorithm's sources
 
     @property
     def id(self) -> str:
         step = self.tuning.id if self.tuning else self.method.step_size
         words = [self.case.pooled.id, self.method.title, f"s{self.seed}"]
-        return _identifier(words, [self.case.id, _method(self.method), step, self.stop.content()])
+        return _identifier(words, [self.case.id, _method(self.method, self.code), step, self.stop.content()])
 
     @property
     def title(self) -> str:
@@ -127,6 +145,7 @@ class Plan:
     """All jobs in the order to start them: neighbours share data, and what is needed comes first."""
 
     experiment: Experiment
+    sources: Sources
     cases: list[Case]
     runs: list[Run]
     left_out: list[str]  # why a method does not appear on a problem, a sentence each
@@ -139,22 +158,53 @@ class Plan:
     def tunings(self) -> list[Tuning]:
         return [job for job in self.jobs if isinstance(job, Tuning)]
 
-    def of(self, case: Case) -> list[Run]:
-        return [run for run in self.runs if run.case is case]
+    def index(self) -> index.Index:
+        """What the report must know of the plan."""
+        e = self.experiment
+        named = {case.network.title: index.Network.of(case.network.topology) for case in self.cases}
+        return index.Index(
+            title=e.title, config=e.to_toml(self.kept_plugins), seeds=list(e.seeds), axes=list(e.axes),
+            metrics=list(e.metrics), max_passes=max(run.stop.max_passes for run in self.runs), left_out=self.left_out,
+            data=dict(self.sources.data), plugins={self.kept_plugins[n]: d for n, d in self.sources.code.items()},
+            networks=dict(named), cases=[case.shown() for case in self.cases],
+            methods=[index.Method(title=m.title, iterates=_iterates(m)) for m in e.method],
+            runs=[index.Run(id=r.id, case=r.case.id, method=r.method.title, seed=r.seed) for r in self.runs],
+            searches=[index.Planned(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
+        )  # fmt: skip
+
+    @property
+    def kept_plugins(self) -> dict[str, str]:
+        """Where the results folder keeps the sources of each plugin: names relative to the folder's TOML file."""
+        kept = {}
+        for name, digest in self.sources.code.items():
+            where, _, cls = name.rpartition(":")
+            kept[name] = f"plugins/{digest[:16]}/{Path(where).name}:{cls}" if where.endswith(".py") else name
+        return kept
 
 
-def make(experiment: Experiment) -> Plan:
+def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     """Every combination; methods that do not apply to a problem are left out, with the reason."""
-    e = experiment
-    cases = [Case(Pooled(d, p), n, s) for d, p, n, s in product(e.data, e.problem, e.network, e.splits)]
+    e, known = experiment, Sources.of(experiment) if sources is None else sources
+    pooled = [_pooled(d, p, known) for d, p in product(e.data, e.problem)]
+    cases = [Case(p, n, s) for p, n, s in product(pooled, e.network, e.splits)]
     runs, left_out = [], []
     for case, method in product(cases, e.method):
         if reason := refusal(method, case.pooled.problem, case.network.topology.n_nodes):
             left_out.append(f"{method.title} is left out for {case.pooled.problem.operator}: {reason}")
             continue
-        tuning = Tuning(case, method, e.tune, e.stop, e.seeds[0]) if method.tuned else None
-        runs += [Run(case, method, seed, e.stop, tuning) for seed in e.seeds]
-    return Plan(e, cases, runs, list(dict.fromkeys(left_out)))
+        stop, code = e.stop.model_copy(update=method.budgets), known.code.get(method.algorithm, "")
+        tuning = None
+        if method.tuned:
+            searched = method if stop.max_doubles else method.same_iterates()  # a budget of DOUBLEs is of what is sent
+            tuning = Tuning(case, searched, e.tune, stop, e.tune.seeds or e.seeds[:1], code)
+        runs += [Run(case, method, seed, stop, tuning, code) for seed in e.seeds]
+    return Plan(e, known, cases, runs, list(dict.fromkeys(left_out)))
+
+
+def _pooled(data: Data, problem: Problems, known: Sources) -> Pooled:
+    test = test_set(data) if operators.get(problem.operator).ranks else None
+    digests = known.data.get(data.name, ""), known.code.get(problem.operator, "")
+    return Pooled(data, problem, *digests, test, known.data.get(test, "") if test else "")
 
 
 def _with_needs(run: Run) -> Iterator[Job]:
@@ -164,13 +214,19 @@ def _with_needs(run: Run) -> Iterator[Job]:
     yield run
 
 
-def _method(method: Method) -> dict[str, Any]:
-    return method.content() | {"label": ""}
+def _method(method: Method, code: str) -> dict[str, Any]:
+    """The method's settings without its label, the path of its file, and its budgets, which are the run's."""
+    content = {key: value for key, value in method.content().items() if key not in BUDGETS}
+    return content | {"label": "", "algorithm": [titles.class_name(method.algorithm), code]}
+
+
+def _iterates(method: Method) -> str:
+    return json.dumps(method.same_iterates().content(), sort_keys=True)
 
 
 def _identifier(words: list[str], content: Any) -> str:
-    """Readable words, and a fingerprint of them, the content and the version that makes it unique."""
-    readable = "-".join(re.sub(r"-[0-9a-f]{8}$", "", word) for word in words)  # fingerprints in words: once is enough
-    text = json.dumps([__version__, words, content], sort_keys=True)
-    fingerprint = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-    return f"{re.sub(r'[^a-z0-9.]+', '-', readable.lower())}-{fingerprint}"
+    """Readable words, and a fingerprint of them and the content that makes it unique."""
+    readable = "-".join(re.sub(r"-[0-9a-f]{16}$", "", word) for word in words)  # fingerprints in words: once is enough
+    text = json.dumps([words, content], sort_keys=True)
+    fingerprint = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return f"{re.sub(r'[^a-z0-9.]+', '-', readable.lower())[:120]}-{fingerprint}"

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import platform
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -20,14 +19,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dsba._version import __version__
-from dsba.errors import InputError
-from dsba.experiments import jobs, plan
+from dsba import plugins
+from dsba.errors import InputError, unknown_name
+from dsba.experiments import environment, jobs, plan
 from dsba.experiments.display import Display
-from dsba.experiments.folder import Folder
 from dsba.experiments.plan import Job, Plan, Pooled
-from dsba.experiments.results import Results
+from dsba.experiments.sources import Sources, locate
 from dsba.experiments.spec import Experiment, read
+from dsba.report.folder import Folder
+from dsba.report.results import Results
 
 Report = Callable[[str, dict[str, float]], None]  # (job id, record), for every record of every job
 
@@ -37,11 +37,11 @@ ONE_THREAD = ("DSBA_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NU
 
 
 def run(
-    experiment: str | Path | Mapping[str, Any] | Experiment,
+    experiment: str | Path | Mapping[str, Any] | Experiment | Plan,
     out: str | PathLike[str] = "results",
     *,
     workers: int | None = None,
-    force: bool = False,
+    force: bool | Sequence[str] = False,
     progress: bool = False,
     report: bool = True,
     tune_only: bool = False,
@@ -52,25 +52,27 @@ def run(
 
     Parameters
     ----------
-    experiment : the path of a TOML file, a dictionary of the same form, or an ``Experiment``.
-    out : the results folder; finished runs found there are not repeated, unfinished ones go on.
+    experiment : the path of a TOML file, a dictionary of the same form, or an ``Experiment``. Code that it
+        names ("mine.py:Class") is run.
+    out : the results folder; finished runs found there are not repeated, unfinished ones go on. It must be
+        new, empty, or a results folder.
     workers : processes, as many as there are cores by default; 1 stays in this process. With more, a
         script needs the usual ``if __name__ == "__main__":`` around its call.
-    force : start anew.
+    force : start anew; a list of methods' labels starts these anew.
     report : write figures, summary and page at the end.
     tune_only : search step sizes and stop there.
     """
-    todo = check(experiment)
-    folder = Folder(out)
-    folder.prepare(force)
-    with folder.locked():
-        folder.write_text(folder.root / "experiment.toml", todo.experiment.to_toml())
-        folder.write_json(folder.root / "environment.json", {"command": command, "versions": versions()})
+    todo = experiment if isinstance(experiment, Plan) else check(experiment)
+    forced, folder = _forced(todo, force), Folder(out)
+    with folder.owned():
+        _prepare(folder, todo, forced)
+        place = Path(experiment).parent if isinstance(experiment, str | Path) else Path()
+        folder.write_sealed(folder.environment, environment.describe(command, place))
         wanted = [*_references(todo), *todo.tunings] if tune_only else todo.jobs
         with Display(progress, todo.experiment, len(wanted)) as display:
             _perform_all(wanted, folder, workers or os.cpu_count() or 1, display, on_record)
         folder.drop_checkpoints()
-        results = Results(folder, todo)
+        results = Results(folder, todo.index())
         if tune_only:
             results.write_tuning()
         elif report:
@@ -82,22 +84,56 @@ def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
     """The plan of an experiment whose data is there and whose methods are known, or an error."""
     spec = read(experiment)
     for data in spec.data:
-        jobs.locate(data)
-    todo = plan.make(spec)
+        locate(data)
+    todo = plan.make(spec, Sources.of(spec))
     if not todo.runs:
         raise InputError(f"nothing to run: {' '.join(todo.left_out)}")
     return todo
 
 
-def versions() -> dict[str, str]:
-    """What a result depends on besides its configuration."""
-    import numba
-    import numpy
-    import scipy
+def _prepare(folder: Folder, todo: Plan, forced: Sequence[Job]) -> None:
+    """Make the folder ready and describe the plan in it."""
+    folder.prepare()
+    planned = [p for job in todo.jobs for p in (*jobs.files(job, folder), *_notes(folder, job))]
+    own = (folder.index, folder.config, folder.environment, folder.page)
+    tables = (folder.root / "summary.csv", folder.root / "tuning.csv")
+    folder.clear_torn([*planned, *own, *tables])
+    for job in forced:
+        folder.remove([*reversed(jobs.files(job, folder)), *_notes(folder, job)])
+        folder.remove((folder.root / "checkpoints").glob(f"{job.id}-*.npz"))
+    _keep_plugins(folder, todo)
+    folder.write(folder.config, todo.experiment.to_toml(todo.kept_plugins).encode())
+    folder.write_sealed(folder.index, todo.index())
 
-    modules = {"numpy": numpy, "scipy": scipy, "numba": numba}
-    found = {name: str(module.__version__) for name, module in modules.items()}
-    return {"dsba": __version__, "python": platform.python_version(), **found, "machine": platform.machine()}
+
+def _notes(folder: Folder, job: Job) -> list[Path]:
+    """What an unfinished job keeps: the checkpoint of a run, the notes of a search."""
+    file = folder.checkpoint(job.id)
+    return [file, file.with_suffix(".json")]
+
+
+def _forced(todo: Plan, force: bool | Sequence[str]) -> list[Job]:
+    """The jobs to repeat: all, or the runs and searches of some methods."""
+    if isinstance(force, bool):
+        return todo.jobs if force else []
+    labels = {method.title.lower(): method.title for method in todo.experiment.method}
+    for name in force:
+        if name.lower() not in labels:
+            raise unknown_name("method", name, labels.values())
+    chosen = {labels[name.lower()] for name in force}
+    runs = [run for run in todo.runs if run.method.title in chosen]
+    return [*runs, *{run.tuning.id: run.tuning for run in runs if run.tuning}.values()]
+
+
+def _keep_plugins(folder: Folder, todo: Plan) -> None:
+    """The sources of one's own code, as they are run."""
+    for name, kept in todo.kept_plugins.items():
+        if not plugins.code_of(kept).endswith(".py"):
+            continue
+        place = (folder.root / plugins.code_of(kept)).parent
+        for path, text in plugins.sources(name).items():
+            folder.inside(place / path).parent.mkdir(parents=True, exist_ok=True)
+            folder.write(place / path, text)
 
 
 def _references(todo: Plan) -> list[Job]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -16,16 +16,16 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from dsba import algorithms, operators
+from dsba import algorithms, operators, plugins
 from dsba.algorithms import Algorithm
 from dsba.data import registry
 from dsba.errors import InputError, shortened, unknown_name
 from dsba.problem import Problem
+from dsba.report import titles
+from dsba.report.index import AXES, METRICS
 from dsba.topology import FAMILIES, Topology
 
-METRICS = ("gap", "distance", "consensus", "residual", "auc", "test_auc")
-AXES = ("passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds")
-COMMUNICATION = {"dense": "", "sparse": "-s", "cached": "-c"}  # and what they add to a method's label
+BUDGETS = ("max_passes", "max_seconds", "max_doubles", "max_rounds")
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -53,7 +53,7 @@ class Data(Part):
 
     @property
     def title(self) -> str:
-        return self.label or registry.title(self.name)
+        return titles.data_title(self.name, self.label)
 
     @property
     def binarisation(self) -> Literal["half"] | tuple[float, ...] | None:
@@ -77,9 +77,7 @@ class Problems(Part):
 
     @property
     def title(self) -> str:
-        extras = [f"λ = {self.lam:g}"] if self.lam else []
-        extras += ["λ on all coordinates"] if self.regularize == "all" else []
-        return ", ".join([self.operator, *extras])
+        return titles.problem_title(self.operator, self.lam, self.regularize)
 
 
 class Network(Part):
@@ -114,15 +112,14 @@ class Network(Part):
 
     @property
     def title(self) -> str:
-        name = Path(self.edges).stem if self.edges else self.graph
-        probability = f" (p = {self.p:g})" if name == "random" else ""
-        return f"{name}{probability}, N = {self.topology.n_nodes}, {self.mixing}"
+        graph = Path(self.edges).stem if self.edges else self.graph
+        return titles.network_title(graph, self.p, self.topology.n_nodes, self.mixing)
 
 
 class Method(Part):
     """An algorithm, how it communicates, its step size; further keys are the algorithm's options.
 
-    ``step_size`` is "tune", a rule's name such as "auto", or a number.
+    ``step_size`` is "tune", a rule's name such as "auto", or a number. A budget replaces the one of [stop].
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -131,6 +128,10 @@ class Method(Part):
     label: str = ""
     step_size: Positive | str = "tune"
     communication: Literal["dense", "sparse", "cached"] = "dense"
+    max_passes: Positive | None = None
+    max_seconds: Positive | None = None
+    max_doubles: Positive | None = None
+    max_rounds: Positive | None = None
 
     @field_validator("algorithm")
     @classmethod
@@ -145,7 +146,12 @@ class Method(Part):
 
     @property
     def title(self) -> str:
-        return self.label or self.algorithm.upper() + COMMUNICATION[self.communication]
+        return titles.method_title(self.algorithm, self.communication, self.label)
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """The method's own budgets."""
+        return {name: value for name in BUDGETS if (value := getattr(self, name)) is not None}
 
     @property
     def options(self) -> dict[str, Any]:
@@ -173,13 +179,16 @@ class Stop(Part):
     tol: Positive | None = None
     max_seconds: Positive | None = None
     max_doubles: Positive | None = None
+    max_rounds: Positive | None = None
     record_every: Positive = 1.0
+    record_first: Positive | None = 0.0625  # stochastic methods have moved far before their first pass
 
 
 class Tune(Part):
     """Successive halving: all of a method's grid for a few passes, the better half for twice as many, ..."""
 
     passes: Positive | None = None  # of the last round, between the last two candidates; max_passes by default
+    seeds: tuple[Seed, ...] = ()  # the seeds to judge by; the experiment's first one by default
 
 
 class Experiment(Part):
@@ -212,6 +221,7 @@ class Experiment(Part):
             "methods": [m.title for m in self.method],
             "data sets": [d.title for d in self.data],
             "seeds": list(self.seeds),
+            "seeds of [tune]": list(self.tune.seeds),
         }
         for kind, labels in named.items():
             repeated = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
@@ -219,9 +229,14 @@ class Experiment(Part):
                 raise ValueError(f"two {kind} are called {repeated!r}: give each its own label")
         return self
 
-    def to_toml(self) -> str:
-        """The experiment as a file that ``dsba compare`` reads."""
-        content = self.content()
+    @property
+    def plugins(self) -> list[str]:
+        """The names that stand for code outside of dsba."""
+        return plugins_in(self.content())
+
+    def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
+        """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
+        content = _renamed(self.content(), plugins or {})
         plain = {k: v for k, v in content.items() if not isinstance(v, dict) and not _is_tables(v)}
         lines = _assignments(plain)
         for key, value in content.items():
@@ -247,10 +262,46 @@ def refusal(method: Method, problem: Problems, n_nodes: int) -> str | None:
     return reason
 
 
+# Plugins -----------------------------------------------------------------------------------------
+
+CODE = {"problem": "operator", "method": "algorithm"}  # tables, and the key that may name code
+
+
+def plugins_in(content: Mapping[str, Any]) -> list[str]:
+    """The names in an experiment that stand for code outside of dsba, before any of it is loaded."""
+    found: list[str] = []
+    for table, key in CODE.items():
+        entries: Any = content.get(table, ())
+        for entry in entries if isinstance(entries, list | tuple) else ():
+            name = entry.get(key) if isinstance(entry, Mapping) else None
+            found += [name] if isinstance(name, str) and plugins.is_plugin(name) else []
+    return list(dict.fromkeys(found))
+
+
+def _renamed(content: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The content with other names for plugins."""
+    changed = dict(content)
+    for table, key in CODE.items():
+        if isinstance(entries := content.get(table), list | tuple):
+            changed[table] = [
+                {**e, key: names.get(e[key], e[key])} if isinstance(e, Mapping) and isinstance(e.get(key), str) else e
+                for e in entries
+            ]
+    return changed
+
+
+def _beside(name: str, folder: Path) -> str:
+    """The plugin's name with the path of its file, which is relative to the folder of the TOML file."""
+    where, _, cls = name.rpartition(":")
+    return f"{folder / where}:{cls}" if where.endswith(".py") else name
+
+
 # Reading -----------------------------------------------------------------------------------------
 
+Allow = Callable[[list[str]], None]  # sees the plugins that an experiment names, and raises if one must not be loaded
 
-def read(source: str | Path | Mapping[str, Any] | Experiment) -> Experiment:
+
+def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | None = None) -> Experiment:
     """An experiment from a TOML file, a dictionary of the same form, or as it is."""
     if isinstance(source, Experiment):
         return source
@@ -264,8 +315,11 @@ def read(source: str | Path | Mapping[str, Any] | Experiment) -> Experiment:
         raise InputError(f"cannot read the experiment {path}: {reason}.") from error
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}.") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not TOML: {shortened(error)}.") from error
+    content = _renamed(content, {name: _beside(name, path.parent) for name in plugins_in(content)})
+    if allow is not None:
+        allow(plugins_in(content))
     lines = line_numbers(text)
     return _validated(content, str(path), lambda place: _line_of(place, lines))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dsba.kernels.cache import njit
 from dsba.kernels.mixing import COLUMNS, mix_block, mix_row
 from dsba.kernels.samples import dot_block, resolve
 

@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from dsba.kernels.cache import njit
 
 ONE = np.uint64(1)
 MANTISSA = np.uint64((1 << 52) - 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dsba.kernels.cache import njit
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import add_operator_rows
 

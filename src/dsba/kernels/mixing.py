@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from dsba.kernels.cache import njit
 
 COLUMNS = 512  # a block of columns that stays in cache while all nodes meet
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dsba.kernels.cache import njit
 from dsba.kernels.dense import sample_delta
 from dsba.kernels.lanes import move_modes, padded, prefetch, read_modes
 

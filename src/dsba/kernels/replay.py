@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dsba.kernels.cache import njit
 from dsba.kernels.dense import add_delta, column_blocks, free_row, sample_delta
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import dot_block

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dsba.kernels.cache import njit
 from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
 
 AHEAD = 32  # nonzeros

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from dsba.kernels.cache import njit
 from dsba.network.contract import Counts
 from dsba.network.wire import HEADER_BYTES, again_sizes, cached_bytes, encode_dense, first_sizes, vector_sizes
 from dsba.topology import Topology

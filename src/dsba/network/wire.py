@@ -33,9 +33,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from dsba.errors import InputError
+from dsba.kernels.cache import njit
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

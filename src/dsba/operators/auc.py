@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
 from dsba.errors import InputError
+from dsba.kernels.cache import njit
 from dsba.operators.base import Array, Operator, Saddle
 
 ROUNDS = 3  # of the resolvent's linear solve: one leaves 1e-6 of it at steps of 1e8, two 1e-10, three 1e-14

@@ -16,7 +16,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from numba.core import cgutils, types
@@ -33,6 +32,7 @@ from numba.extending import (
     unbox,
 )
 
+from dsba.kernels.cache import sources_digest
 from dsba.operators.base import Operator
 
 _classes: dict[str, type[Operator]] = {}
@@ -79,17 +79,9 @@ def _class_facts(cls: type) -> list[Any]:
 
 
 @cache
-def _kernel_sources() -> bytes:
-    """The package's own kernels: editing one of them must not leave stale machine code elsewhere."""
-    package = Path(__file__).parent.parent
-    files = sorted([*package.glob("kernels/*.py"), *package.glob("operators/*.py")])
-    return b"".join(hashlib.sha256(f.read_bytes()).digest() for f in files)
-
-
-@cache
 def operator_type(cls: type[Operator]) -> OperatorType:
     """The Numba type of an operator class."""
-    digest = hashlib.sha256(_kernel_sources())
+    digest = hashlib.sha256(sources_digest())
     for base in cls.__mro__[:-1]:
         digest.update(repr(_class_facts(base)).encode())
     name = f"{cls.__module__}.{cls.__qualname__}<{digest.hexdigest()[:16]}>"

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from dsba.kernels.cache import njit
 from dsba.operators.base import MAX_NEWTON, Array, Operator
 
 

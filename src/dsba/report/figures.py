@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from dsba.recorder import History
+from dsba.report.curves import Curve
 
 AXES = {
     "passes": "effective passes over the data",
@@ -31,18 +33,15 @@ LINEAR = ("auc", "test_auc")  # metrics on a linear axis, larger is better
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "P", "v", "X", "*")
 DASHES: Sequence[Any] = ("-", (0, (5, 2)), (0, (5, 1, 1, 1)), (0, (1, 1)))
+LOOKS = 56  # combinations of the three: the least common multiple of their numbers
+# Methods that have looks of their own, the paper's first; others take what is free.
+KNOWN = (
+    "DSBA", "DSBA-s", "DSA", "DSA-s", "EXTRA", "SSDA", "DLM", "DSBA-c", "DSA-c", "MSDA", "P-EXTRA", "D-ADMM", "DGD",
+    "DUAL-AVERAGING", "POINT-SAGA", "SAGA", "SOLAM",
+)  # fmt: skip
 FLOOR = 1e-15  # below this a relative error is rounding
 CEILING = 10.0  # above this a curve has left the picture
 WIDE = 30.0  # curves which end this many times apart need a logarithmic axis
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A method's history; the median of several seeds, with a band from the least to the largest."""
-
-    mid: History
-    low: History | None = None
-    high: History | None = None
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,42 @@ class Panel:
     levels: Mapping[str, float] = field(default_factory=dict)
 
 
-def style(index: int) -> dict[str, Any]:
-    """How the curve of the index-th method looks, in every figure of an experiment."""
-    color, marker = COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)]
-    return {"color": color, "marker": marker, "linestyle": DASHES[index % len(DASHES)]}
+@dataclass(frozen=True)
+class Look:
+    """How a method's curves look, in every figure."""
+
+    number: int
+
+    @property
+    def color(self) -> str:
+        return COLORS[self.number % len(COLORS)]
+
+    @property
+    def marker(self) -> str:
+        return MARKERS[self.number % len(MARKERS)]
+
+    @property
+    def dash(self) -> int:
+        return self.number % len(DASHES)
+
+
+def looks(labels: Sequence[str]) -> dict[str, Look]:
+    """By label. A look belongs to the method's name: the order of the list and other methods do not change it.
+
+    A name that is not known starts from a checksum of itself and takes the next look whose colour is free.
+    """
+    found = {label: Look(KNOWN.index(label)) for label in labels if label in KNOWN}
+    for label in sorted(set(labels) - set(found)):
+        start = crc32(label.encode())
+        free = [Look((start + k) % LOOKS) for k in range(LOOKS)]
+        free = [look for look in free if look not in found.values()] or free
+        colors = {look.color for look in found.values()}
+        found[label] = next((look for look in free if look.color not in colors), free[0])
+    return {label: found[label] for label in labels}
 
 
 def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "") -> Any:
-    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of their styles."""
+    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -75,25 +102,29 @@ def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: s
             return rendered(self, "png")
 
     columns = max(len(row) for row in rows)
-    figure = Picture(figsize=(max(3.7 * columns, 5.6), 2.9 * len(rows) + 0.9), layout="constrained")
+    figure = Picture(figsize=(max(3.9 * columns, 5.6), 3.1 * len(rows) + 0.9), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(rows), columns, squeeze=False)
-    styles = {label: style(i) for i, label in enumerate(labels)}
+    chosen, handles = looks(labels), dict[str, Any]()
     for axes_row, row in zip(grid, rows, strict=True):
         for axes, panel in zip(axes_row, row, strict=False):
-            _draw(axes, panel, styles)
+            handles |= _draw(axes, panel, chosen)
         for axes in axes_row[len(row) :]:
             axes.set_visible(False)
         axes_row[0].set_ylabel(AXES[row[0].metric], fontsize="small")
-    found = {h.get_label(): h for axes in grid.flat for h in axes.get_lines() if not h.get_label().startswith("_")}
-    handles = dict(sorted(found.items(), key=lambda item: labels.index(item[0]) if item[0] in labels else len(labels)))
+    order = [label for label in labels if label in handles] + [name for name in handles if name not in labels]
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 2 * columns + 2),
-        frameon=False, fontsize="small",
+        [handles[name] for name in order], [plain(name) for name in order], loc="outside lower center",
+        ncols=min(len(order), 2 * columns + 2), frameon=False, fontsize="small",
     )  # fmt: skip
     if title:
-        figure.suptitle(title, fontsize="medium")
+        figure.suptitle(plain(title), fontsize="medium")
     return figure
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib shows as it is: a dollar sign begins no formula."""
+    return text.replace("$", r"\$")
 
 
 def rendered(figure: Any, kind: str) -> bytes:
@@ -104,12 +135,26 @@ def rendered(figure: Any, kind: str) -> bytes:
     return stream.getvalue()
 
 
-def _draw(axes: Any, panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None:
+def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look]) -> dict[str, Any]:
+    """The panel's lines by label, for the legend."""
+    wide = _is_wide(panel)
+    handles = {label: _draw_curve(axes, panel, curve, chosen[label], wide) for label, curve in panel.curves.items()}
+    _scale(axes, panel, wide)
+    for label, position in panel.marks.items():
+        handles[label] = axes.axvline(position, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)))
+    for label, level in panel.levels.items():
+        handles[label] = axes.axhline(level, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
+    axes.set_title(plain(panel.title), fontsize="small")
+    axes.set_xlabel(AXES[panel.x], fontsize="small")
+    axes.tick_params(labelsize="small")
+    axes.grid(True, which="major", color="0.9", linewidth=0.7)
+    axes.spines[["top", "right"]].set_visible(False)
+    return handles
+
+
+def _scale(axes: Any, panel: Panel, wide: bool) -> None:
     from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    wide = _is_wide(panel)
-    for label, curve in panel.curves.items():
-        _draw_curve(axes, panel, label, curve, styles[label], wide)
     if panel.metric in LINEAR:
         axes.set_ylim(*_range_after_start(panel))
     else:
@@ -126,26 +171,19 @@ def _draw(axes: Any, panel: Panel, styles: Mapping[str, dict[str, Any]]) -> None
         axes.xaxis.set_major_locator(MaxNLocator(5))
     if panel.x not in ("passes", "nominal_passes"):
         axes.xaxis.set_major_formatter(EngFormatter("s" if panel.x == "seconds" else "", sep="\N{THIN SPACE}"))
-    for label, position in panel.marks.items():
-        axes.axvline(position, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)), label=label)
-    for label, level in panel.levels.items():
-        axes.axhline(level, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)), label=label)
-    axes.set_title(panel.title, fontsize="medium")
-    axes.set_xlabel(AXES[panel.x], fontsize="small")
-    axes.tick_params(labelsize="small")
-    axes.grid(True, which="major", color="0.9", linewidth=0.7)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_curve(axes: Any, panel: Panel, label: str, curve: Curve, look: dict[str, Any], wide: bool) -> None:
+def _draw_curve(axes: Any, panel: Panel, curve: Curve, look: Look, wide: bool) -> Any:
     x, y = curve.mid[panel.x], _shown(curve.mid, panel.metric)
     if wide:  # zero has no place on a logarithmic axis
         x = np.where(x > 0, x, np.nan)
     every = (0, max(1, len(y) // 8))
-    axes.plot(x, y, label=label, markevery=every, markersize=4, linewidth=1.5, **look)
+    style: dict[str, Any] = {"color": look.color, "marker": look.marker, "linestyle": DASHES[look.dash]}
+    (line,) = axes.plot(x, y, markevery=every, markersize=4, linewidth=1.5, **style)
     if curve.low is not None and curve.high is not None:
         low, high = _shown(curve.low, panel.metric), _shown(curve.high, panel.metric)
-        axes.fill_between(x, low, high, color=look["color"], alpha=0.18, linewidth=0)
+        axes.fill_between(x, low, high, color=look.color, alpha=0.18, linewidth=0)
+    return line
 
 
 def _shown(history: History, metric: str) -> Any:

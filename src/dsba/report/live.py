@@ -10,18 +10,18 @@ from types import TracebackType
 from typing import Self
 
 from dsba.errors import InputError
-from dsba.experiments.folder import Folder
-from dsba.experiments.plan import Plan
-from dsba.experiments.results import Results
 from dsba.recorder import History
+from dsba.report.folder import Folder
+from dsba.report.index import Index
 from dsba.report.page import as_json, contents, page
+from dsba.report.results import Results
 
 
 class Live:
     """A server for one experiment under way; ``record`` feeds it."""
 
-    def __init__(self, out: Path, plan: Plan, port: int = 0) -> None:
-        self.folder, self.plan = Folder(out), plan
+    def __init__(self, out: Path, index: Index, port: int = 0) -> None:
+        self.folder, self.index = Folder(out), index
         self.partial: dict[str, History] = {}
         self.lock = threading.Lock()
         live = self
@@ -30,8 +30,10 @@ class Live:
             timeout = 10
 
             def do_GET(self) -> None:
-                answer = live.answer(self.path.partition("?")[0])
-                self.send_response(HTTPStatus.NOT_FOUND if answer is None else HTTPStatus.OK)
+                own = self.headers.get("Host") in live.hosts
+                answer = live.answer(self.path.partition("?")[0]) if own else None
+                refused = HTTPStatus.NOT_FOUND if own else HTTPStatus.FORBIDDEN
+                self.send_response(refused if answer is None else HTTPStatus.OK)
                 kind, body = answer or ("text/plain", b"not here")
                 self.send_header("Content-Type", f"{kind}; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))
@@ -50,6 +52,12 @@ class Live:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server.server_address[1]}/"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names under which the page may be asked for: a foreign site that points its name here is refused."""
+        port = self.server.server_address[1]
+        return tuple(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -72,7 +80,7 @@ class Live:
             return None
         with self.lock:
             partial = {id: History(history.to_dict()) for id, history in self.partial.items()}
-        results = Results(self.folder, self.plan, partial)
+        results = Results(self.folder, self.index, partial)
         if path == "/report.json":
             return "application/json", as_json(contents(results, live=True)).encode()
         return "text/html", page(results, live=True).encode()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dsba.recorder import History
-from dsba.report.figures import AXES, style
+from dsba.report.curves import COSTS, TOLERANCES, Entrant, median_curve, verdict
+from dsba.report.figures import AXES, Look, looks
+from dsba.report.index import Candidate, Case, Network, written
 
 if TYPE_CHECKING:
-    from dsba.experiments.plan import Case
-    from dsba.experiments.results import Results
-    from dsba.experiments.spec import Network
+    from dsba.report.results import Results
 
 SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond",
@@ -52,115 +52,137 @@ def as_json(content: dict[str, Any]) -> str:
 
 def contents(results: Results, live: bool = False) -> dict[str, Any]:
     """All that the page shows."""
-    experiment, environment = results.plan.experiment, results.environment
-    runs = len(results.plan.runs)
+    index, environment = results.index, results.environment
     return {
-        "title": experiment.title,
+        "title": index.title,
         "lead": _lead(results),
-        "command": environment["command"],
-        "versions": environment["versions"],
-        "config": experiment.to_toml(),
-        "left_out": results.plan.left_out,
+        "warnings": results.warnings(),
+        "command": environment.command,
+        "made": _made(results),
+        "config": index.config,
+        "left_out": index.left_out,
         "live": live,
-        "finished": runs - results.unfinished,
-        "planned": runs,
-        "seeds": len(experiment.seeds),
+        "finished": len(index.runs) - results.unfinished,
+        "planned": len(index.runs),
+        "seeds": len(index.seeds),
         "axes": AXES,
-        "styles": {label: _style(i) for i, label in enumerate(results.labels)},
-        "networks": {network.title: _network(network) for network in experiment.network},
+        "tolerances": TOLERANCES,
+        "styles": {label: _style(look) for label, look in looks(results.labels).items()},
+        "networks": {title: network and _network(network) for title, network in index.networks.items()},
         "cases": [_case(results, case) for case in results.cases],
     }
 
 
 def _lead(results: Results) -> str:
-    e = results.plan.experiment
-    counts = ((len(e.method), "method"), (len(e.problem), "problem"), (len(e.data), "data set"), (len(e.seeds), "seed"))
-    parts = [f"{count} {word}{'s' if count != 1 else ''}" for count, word in counts]
-    return f"{', '.join(parts)}; up to {e.stop.max_passes:g} passes over the data."
+    index = results.index
+    problems, data = {case.problem for case in index.cases}, {case.data for case in index.cases}
+    counts = ((index.methods, "method"), (problems, "problem"), (data, "data set"), (index.seeds, "seed"))
+    parts = [f"{len(things)} {word}{'s' if len(things) != 1 else ''}" for things, word in counts]
+    return f"{', '.join(parts)}; up to {index.max_passes:g} passes over the data."
 
 
-def _style(index: int) -> dict[str, str]:
-    look = style(index)
-    return {"color": look["color"], "symbol": SYMBOLS[look["marker"]], "dash": DASHES[index % len(DASHES)]}
+def _made(results: Results) -> list[str]:
+    """Versions, machine, commit, and the digests of data and plugins."""
+    environment, index = results.environment, results.index
+    used = {outcome.versions.get("dsba") for outcome in results.outcomes.values()} - {None}
+    others = sorted(str(version) for version in used - {environment.versions.get("dsba")})
+    lines = [" · ".join(f"{name} {value}" for name, value in environment.versions.items())]
+    lines += [f"Some runs were made by dsba {', '.join(others)}."] if others else []
+    lines += [" · ".join(f"{name}: {value}" for name, value in environment.machine.items())]
+    lines += [f"Commit {environment.commit}"] if environment.commit else []
+    lines += [f"{name}: SHA-256 {digest}" for name, digest in (index.data | index.plugins).items()]
+    return [line for line in lines if line]
+
+
+def _style(look: Look) -> dict[str, str]:
+    return {"color": look.color, "symbol": SYMBOLS[look.marker], "dash": DASHES[look.dash]}
 
 
 def _network(network: Network) -> dict[str, Any]:
     import networkx as nx
 
-    topology = network.topology
-    graph = topology.to_networkx()
-    layout = nx.circular_layout(graph) if topology.name in ("ring", "complete") else nx.kamada_kawai_layout(graph)
-    points = np.array([layout[n] for n in range(topology.n_nodes)])
+    graph = nx.Graph(network.edges)
+    graph.add_nodes_from(range(network.nodes))
+    layout = nx.circular_layout(sorted(graph)) if network.on_circle else nx.kamada_kawai_layout(graph)
+    points = np.array([layout[n] for n in range(network.nodes)])
     span = np.maximum(np.ptp(points, axis=0), 1e-9)
     points = (points - points.min(axis=0)) / span
     return {
-        "nodes": topology.n_nodes,
-        "edges": [list(edge) for edge in topology.edges],
+        "nodes": network.nodes,
+        "edges": network.edges,
         "positions": [[_rounded(x), _rounded(y)] for x, y in points],
-        "eigenvalues": [_rounded(v) for v in topology.eigenvalues],
-        "gamma": _rounded(topology.gamma),
-        "diameter": topology.diameter,
+        "eigenvalues": [_rounded(v) for v in network.eigenvalues],
+        "gamma": _rounded(network.gamma),
+        "diameter": network.diameter,
     }
 
 
 def _case(results: Results, case: Case) -> dict[str, Any]:
-    from dsba.experiments.results import ship_all
+    from dsba.report.results import ship_all
 
-    facts, pooled = results.facts(case), case.pooled
-    outcomes = {run.method.title: results.outcomes[run.id] for run in results.runs if run.case is case}
-    first = next((o for o in outcomes.values() if "node_rows" in o), {})
+    facts, entrants = results.facts(case), results.entrants(case)
+    outcomes = [results.outcomes[run.id] for runs in results.runs_of(case).values() for run in runs]
+    first = next((outcome for outcome in outcomes if outcome.node_rows), None)
     shown = {
-        "data set": pooled.data_title,
-        "rows × columns": f"{facts['rows']:,} × {facts['columns']:,}",
-        "nonzeros per row": facts["nonzeros"] / facts["rows"],
-        "labels": facts["binarisation"],
-        "test set": facts["test_set"],
-        "λ": facts["lam"],
+        "data set": case.data,
+        "rows × columns": f"{facts.rows:,} × {facts.columns:,}",
+        "nonzeros per row": facts.nonzeros / max(1, facts.rows),
+        "labels": facts.binarisation,
+        "test set": facts.test_set,
+        "λ": facts.lam,
         "split": case.split,
-        "reference": f"relative residual {facts['residual']:.1e}",
+        "reference": f"relative residual {facts.residual:.1e}",
     }
     return {
-        "data": pooled.data_title,
-        "problem": pooled.problem.title,
-        "network": case.network.title,
-        "split": case.split,
-        "metric": facts["metric"],
-        "certified": facts["certified"],
-        "residual": facts["residual"],
+        **case.titles,
+        "metric": facts.metric,
+        "certified": facts.certified,
+        "residual": facts.residual,
         "ship_all": ship_all(facts, case),
-        "levels": {name: facts[name] for name in ("auc", "test_auc") if name in facts},
+        "levels": facts.levels,
         "facts": {key: value for key, value in shown.items() if value is not None},
-        "node_rows": first.get("node_rows"),
-        "node_positives": first.get("node_positives"),
-        "curves": [
-            {
-                "method": method,
-                "status": outcomes[method]["status"],
-                "message": outcomes[method]["message"],
-                "mid": _columns(curve.mid),
-                "low": curve.low and _columns(curve.low),
-                "high": curve.high and _columns(curve.high),
-            }
-            for method, curve in results.curves(case).items()
-        ],
+        "node_rows": first and first.node_rows,
+        "node_positives": first and first.node_positives,
+        "curves": [_curve(results, case, title, entrant) for title, entrant in entrants.items()],
+        "verdicts": [_verdicts(entrants, facts.metric, tol) for tol in TOLERANCES],
         "tuning": _tuning(results, case),
     }
 
 
+def _curve(results: Results, case: Case, title: str, entrant: Entrant) -> dict[str, Any]:
+    curve, metric = median_curve(entrant.histories), results.metric(case)
+    messages = [results.outcomes[run.id].message for run in results.runs_of(case)[title]]
+    return {
+        "method": title,
+        "status": entrant.status,
+        "message": " / ".join(dict.fromkeys(messages)),
+        "costs": [{cost: _exact(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
+        "mid": _columns(curve.mid),
+        "low": curve.low and _columns(curve.low),
+        "high": curve.high and _columns(curve.high),
+    }
+
+
+def _verdicts(entrants: dict[str, Entrant], metric: str, tol: float) -> dict[str, dict[str, list[str]]]:
+    found = {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
+    return {cost: {"first": v.first, "stopped": v.stopped} for cost, v in found.items()}
+
+
 def _tuning(results: Results, case: Case) -> list[dict[str, Any]]:
     rows = []
-    for table in results.tuning_tables(case):
-        tried = [f"{_variant(c)} → {_short(c[table['metric']])}" for c in table["candidates"]]
-        parameters = ", ".join(f"{key} = {value:.4g}" for key, value in table["parameters"].items())
-        rows.append({k: table[k] for k in ("method", "factor", "at_edge")} | {
+    for search in results.searches(case):
+        tried = [f"{_variant(c)} → {_short(c.value)}" for c in search.candidates]
+        parameters = ", ".join(f"{key} = {written(value, 4)}" for key, value in search.parameters.items())
+        rows.append({
+            "method": search.method, "factor": search.factor, "warnings": search.warnings,
             "parameters": parameters.replace("step_size", "step"), "candidates": ";  ".join(tried),
         })  # fmt: skip
     return rows
 
 
-def _variant(candidate: dict[str, Any]) -> str:
-    others = [f"{key} = {value:.2g}" for key, value in candidate["parameters"].items() if key != "step_size"]
-    return " ".join([_short(candidate["factor"]), *(f"({other})" for other in others)])
+def _variant(candidate: Candidate) -> str:
+    others = [f"{key} = {written(value, 2)}" for key, value in candidate.parameters.items() if key != "step_size"]
+    return " ".join([_short(candidate.factor), *(f"({other})" for other in others)])
 
 
 def _short(value: float | None) -> str:
@@ -169,6 +191,10 @@ def _short(value: float | None) -> str:
 
 def _columns(history: History) -> dict[str, list[float | None]]:
     return {name: [_rounded(v) for v in history[name]] for name in history if name not in ("iteration", "objective")}
+
+
+def _exact(value: float | None) -> float | None:
+    return None if value is None else _rounded(value)
 
 
 def _rounded(value: float) -> float | None:

@@ -1,7 +1,6 @@
 "use strict";
 (() => {
   let data = JSON.parse(document.getElementById("data").textContent);
-  const TOLERANCES = [1e-1, 1e-2, 1e-3, 1e-6, 1e-10];
   const COSTS = ["passes", "rounds", "doubles_max", "bytes_max", "seconds"];
   const SHORT = {
     passes: "passes", nominal_passes: "nominal passes", rounds: "rounds", doubles_max: "DOUBLEs", bytes_max: "bytes",
@@ -26,6 +25,7 @@
   };
   const fill = (id, ...children) => $(id).replaceChildren(...children);
   const color = (look) => (dark.matches && look.color === "#000000" ? "#f2f2f2" : look.color);
+  const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;"); // the library reads markup in names
   const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   function number(value, digits = 3) {
@@ -74,7 +74,7 @@
     fill("pick-axes",
       group("horizontal", axes(X), chosen.x, (key) => { chosen.x = key; }),
       group("vertical", axes(Y), chosen.y, (key) => { chosen.y = key; }));
-    const reached = TOLERANCES.map((tol) => [tol, tol.toExponential(0)]);
+    const reached = data.tolerances.map((tol, k) => [k, tol.toExponential(0)]);
     fill("pick-tolerance", group(`relative ${it.metric}`, reached, chosen.tolerance, (key) => { chosen.tolerance = key; }));
   }
 
@@ -100,7 +100,7 @@
         all.push({ ...band, y: shown(curve.high[chosen.y]), fill: "tonexty", fillcolor: line + "33" });
       }
       all.push({
-        x, y: shown(curve.mid[chosen.y]), type: "scatter", mode: "lines+markers", name: curve.method,
+        x, y: shown(curve.mid[chosen.y]), type: "scatter", mode: "lines+markers", name: plain(curve.method), meta: curve.method,
         legendgroup: curve.method, visible: off,
         line: { color: line, width: 2, dash: look.dash }, marker: { color: line, symbol: look.symbol, size: 7, maxdisplayed: 10 },
         hovertemplate: `%{y:.3~g} at %{x:.4~s}`,
@@ -134,7 +134,8 @@
     const narrow = window.innerWidth < 760;
     return {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink("--ink"), size: 13 },
-      margin: { l: narrow ? 50 : 64, r: 12, t: 10, b: 48 }, hovermode: "closest", shapes: marks, annotations: notes,
+      title: { text: plain(`${it.problem} · ${it.data} · ${it.network} · split ${it.split}`), font: { size: narrow ? 11 : 13 }, x: 0.01, xanchor: "left", y: 0.985, yanchor: "top" },
+      margin: { l: narrow ? 50 : 64, r: 12, t: 34, b: 48 }, hovermode: "closest", shapes: marks, annotations: notes,
       dragmode: "zoom", modebar: { bgcolor: "rgba(0,0,0,0)", color: text, activecolor: ink("--accent") },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", itemclick: "toggle" },
       xaxis: { ...axis, title: { text: data.axes[chosen.x], font: { size: 13 } }, type: wide ? "log" : "linear",
@@ -165,22 +166,18 @@
     const chart = $("chart");
     chart.removeAllListeners("plotly_legendclick");
     chart.on("plotly_legendclick", (event) => {
-      const name = event.data[event.curveNumber].name;
+      const name = event.data[event.curveNumber].meta;
       if (hidden.has(name)) hidden.delete(name); else hidden.add(name);
       render();
       return false;
     });
-    const seeds = data.seeds > 1 ? `Lines are medians of ${data.seeds} seeds, bands go from the least to the largest. ` : "";
+    const seeds = data.seeds > 1 ? `Lines are medians of ${data.seeds} seeds, bands go from the least to the largest; curves end where the first seed stops. ` : "";
     $("chart-note").textContent = seeds + "Drag to zoom, double-click to zoom out, click a name to hide its curve."
       + (it.certified ? "" : ` The reference is not certified: its relative residual is ${number(it.residual)}.`);
   }
 
   // Tables -------------------------------------------------------------------------------------
 
-  const costOf = (curve, metric, column) => {
-    const k = (curve.mid[metric] || []).findIndex((v) => v !== null && v <= chosen.tolerance);
-    return k < 0 ? null : curve.mid[column][k];
-  };
   const last = (values) => (values ? values[values.length - 1] : null);
 
   function table(id, heads, rows) {
@@ -198,20 +195,19 @@
   function renderTable(it) {
     const finals = [it.metric, "auc", "test_auc"].filter((m) => it.curves.some((c) => m in c.mid));
     const columns = [
-      ...COSTS.map((cost) => ({ name: SHORT[cost], of: (c) => costOf(c, it.metric, cost), sign: 1 })),
-      ...finals.map((m) => ({ name: `final ${SHORT[m]}`, of: (c) => last(c.mid[m]), sign: LINEAR.includes(m) ? -1 : 1,
-        digits: LINEAR.includes(m) ? 5 : 3 })),
+      ...COSTS.map((cost) => ({ name: SHORT[cost], of: (c) => c.costs[chosen.tolerance][cost],
+        verdict: it.verdicts[chosen.tolerance][cost] })),
+      ...finals.map((m) => ({ name: `final ${SHORT[m]}`, of: (c) => last(c.mid[m]), digits: LINEAR.includes(m) ? 5 : 3 })),
     ];
-    const best = columns.map((column) => {
-      const values = it.curves.map(column.of).filter((v) => v !== null);
-      return values.length ? Math.min(...values.map((v) => column.sign * v)) * column.sign : null;
-    });
     const heads = [{ name: "method" }, ...columns, { name: "ended", text: true }];
     const rows = it.curves.map((curve) => [
       { value: curve.method, swatch: color(data.styles[curve.method]) },
-      ...columns.map((column, i) => {
-        const value = column.of(curve);
-        return { value: number(value, column.digits), win: value !== null && value === best[i] };
+      ...columns.map((column) => {
+        const cell = { value: number(column.of(curve), column.digits) };
+        const { first, stopped } = column.verdict ?? { first: [], stopped: [] };
+        if (stopped.includes(curve.method)) return { value: "undecided", title: "its budget ended before it had spent as much as the first" };
+        if (!first.includes(curve.method)) return cell;
+        return stopped.length ? { ...cell, title: `leads; undecided: ${stopped.join(", ")}` } : { ...cell, win: true };
       }),
       { value: curve.status, title: curve.message },
     ]);
@@ -220,22 +216,28 @@
 
   function renderTuning(it) {
     const rows = it.tuning.map((t) => [
-      { value: t.method }, { value: t.parameters }, { value: number(t.factor) + (t.at_edge ? " *" : "") },
-      { value: t.candidates, wrap: true },
+      { value: t.method }, { value: t.parameters }, { value: number(t.factor) },
+      { value: t.warnings.join(" "), wrap: true }, { value: t.candidates, wrap: true },
     ]);
     const heads = [{ name: "method" }, { name: "chosen", text: true }, { name: "times auto" },
-      { name: `tried: factor → ${it.metric}`, text: true }];
+      { name: "warnings", text: true }, { name: `tried: factor → ${it.metric}`, text: true }];
     table("tuning", heads, rows);
     $("tuning-note").textContent = it.tuning.length
-      ? "Successive halving: the whole grid for a few passes, the better half for twice as many, and so on. "
-        + (it.tuning.some((t) => t.at_edge) ? "* the best is at the edge of the grid." : "")
+      ? "Successive halving: the whole grid for a few passes, the better half for twice as many, and so on; then "
+        + "values around the best until its neighbours are within a factor of 1.5."
       : "No step size was tuned here; the table of results says which ones were used.";
   }
 
   // Network and data ---------------------------------------------------------------------------
 
   function renderNetwork(it) {
-    const net = data.networks[it.network], size = 320, pad = 22, at = ([x, y]) => [pad + x * (size - 2 * pad), pad + y * (size - 2 * pad)];
+    const net = data.networks[it.network];
+    if (!net) {
+      fill("network"); fill("spectrum");
+      $("network-note").textContent = `${it.network}: the folder does not say how its nodes are linked.`;
+      return;
+    }
+    const size = 320, pad = 22, at = ([x, y]) => [pad + x * (size - 2 * pad), pad + y * (size - 2 * pad)];
     const svg = el("svg:svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `Graph of ${net.nodes} nodes` });
     for (const [n, m] of net.edges) {
       const [x1, y1] = at(net.positions[n]), [x2, y2] = at(net.positions[m]);
@@ -293,7 +295,9 @@
     $("title").textContent = data.title;
     $("lead").textContent = data.lead;
     fill("command", "Command: ", el("code", {}, data.command || "dsba.experiments.run(...)"));
-    $("versions").textContent = Object.entries(data.versions).map(([k, v]) => `${k} ${v}`).join(" · ");
+    fill("versions", ...data.made.map((line) => el("li", {}, line)));
+    fill("warnings", ...data.warnings.map((sentence) => el("li", {}, sentence)));
+    $("warnings").hidden = !data.warnings.length;
     fill("left-out", ...data.left_out.map((sentence) => el("li", {}, sentence)));
     $("config").textContent = data.config;
     $("live").hidden = !data.live;
@@ -309,7 +313,8 @@
     if (!chosen.y || !has(chosen.y)) chosen.y = it.metric;
     if (!has(chosen.x)) chosen.x = "passes";
     if (chosen.tolerance === null) {
-      chosen.tolerance = [...TOLERANCES].reverse().find((tol) => it.curves.some((c) => c.mid[it.metric].some((v) => v !== null && v <= tol))) ?? 1e-1;
+      const reached = (k) => it.curves.some((c) => c.costs[k].passes !== null);
+      chosen.tolerance = [...data.tolerances.keys()].reverse().find(reached) ?? 0;
     }
     renderChoices(it);
     renderChart(it);

@@ -1,0 +1,278 @@
+"""Newton's method by exact sums: what a server does for generalised linear models, without the server."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+from dsba import exact
+from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.errors import FitError
+from dsba.network import Network
+from dsba.operators import Operator
+from dsba.problem import Problem
+from dsba.solvers.newton import unsolvable
+from dsba.topology import Topology
+
+TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
+RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
+LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
+LAST_ERRORS = 1e-12  # so is one this short in standard errors (of a likelihood, lambda = 0)
+NEAR_ERRORS = 1e-8  # and one this short that is hardly shorter than the step before: what is left is rounding
+DEPENDENT = 1e-12  # the share of a column that the columns before it do not explain, below which it depends on them
+CLIPPED = 1e-14  # the least eigenvalue of a system, relative to the largest
+ROUNDING = 1e-12  # a residual this small, relative to the one at the start, may be all rounding
+
+GO, LAST, DEFICIENT, SEPARATED = range(4)  # what the root says of a step
+HEAD = 3  # numbers before the direction in the root's message
+
+DEPENDENT_SENTENCE = (
+    "the data does not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, "
+    "or zero; leave one out, or set lam > 0."
+)
+SEPARATED_SENTENCE = (
+    "the labels are separated perfectly by {columns}, and the coefficients there grow without end; leave out what "
+    "separates, or set lam > 0."
+)
+INFINITE_SENTENCE = "the sums over the samples are not finite because of too large values in {columns}; rescale them."
+
+
+@dataclass
+class NewtonState:
+    """Z, the same row for every node, and what is known there."""
+
+    Z: Array
+    total: Array  # ``problem.derivatives`` at z, summed over all nodes
+    scale: Array  # of each coordinate: the root of the Hessian's diagonal at the start
+    first: float  # the largest entry of the scaled gradient at the start
+    size: float = math.inf  # of the last Newton step, scaled
+    errors: float = math.inf  # the length of the last Newton step in standard errors
+    straight: int = 0  # steps one after the other of which each was at least half as long as the one before
+    done: bool = False
+    evaluations: int = 1
+    t: int = 0
+
+
+class Direction(NamedTuple):
+    """What the root tells all others: its verdict, the step's length in standard errors and scaled, and the step."""
+
+    verdict: int
+    errors: float
+    size: float
+    d: Array
+
+
+@dataclass(frozen=True)
+class Newton(Algorithm):
+    """z+ = z - t H^-1 F(z),   F(z) = (1/Q) sum_i B_i(z) + Lambda z,   H its Jacobian: the same z at all nodes.
+
+    Losses, F and H at a trial point are one exact sum over the nodes. The node at the root of the graph's tree
+    solves the system and sends the step down, as an exact sum in which it is the only one that is not zero. So nodes
+    on unequal processors hold the same bits. t is the first of alpha (1, 1/2, 1/8, 1/64, ...) at which the objective
+    (AUC: the residual) does not rise by more than rounding, which every node checks by itself.
+
+    Nodes send totals only. With lambda = 0 the method finds out whether the data determines the
+    coefficients: columns that depend on each other, and labels that are separated, are a ``FitError``.
+    """
+
+    name: ClassVar[str] = "newton"
+    factors: ClassVar[tuple[float, ...]] = (1.0,)
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
+        total = net.sum(problem.derivatives(z0))
+        if not np.isfinite(total).all():
+            raise _not_finite(problem, net, z0)
+        H, F = _system(problem, total, z0)
+        scale = _roots(H.diagonal())
+        return NewtonState(np.tile(z0, (len(problem.nodes), 1)), total, scale, _largest(F / scale))
+
+    def step(self, s: NewtonState, problem: Problem, net: Network, samples: Indices) -> NewtonState:
+        if s.done:  # further steps would be rounding
+            return replace(s, t=s.t + 1, evaluations=s.evaluations + 1)
+        step = self._sent(s, problem, net)
+        straight = s.straight + 1 if step.size > 0.5 * s.size else 0
+        s = replace(s, t=s.t + 1, size=step.size, errors=step.errors, straight=straight)
+        length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
+        for trial in range(TRIALS):
+            z = s.Z[0] + length * step.d
+            total = net.sum(problem.derivatives(z))
+            s = replace(s, evaluations=s.evaluations + 1)
+            if _merit(problem, total, z, s) <= before + RISE * abs(before):
+                return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
+            length *= 0.5 ** (trial + 1)
+        return replace(s, done=True)
+
+    def _sent(self, s: NewtonState, problem: Problem, net: Network) -> Direction:
+        """The step as the root computed it, or its error; the same bits at all nodes."""
+        message = np.zeros((len(net.nodes), HEAD + problem.dim))
+        root = net.topology.graph.tree.root
+        if root in net.nodes:
+            found = _direction(s, problem)
+            message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
+        verdict, errors, size, *d = net.sum(message)
+        step = Direction(int(verdict), float(errors), float(size), np.array(d))
+        if step.verdict in (DEFICIENT, SEPARATED):
+            sentence = DEPENDENT_SENTENCE if step.verdict == DEFICIENT else SEPARATED_SENTENCE
+            raise _fit_error(problem, sentence, np.flatnonzero(step.d))
+        return step
+
+    def passes(self, s: NewtonState, problem: Problem) -> float:
+        """Evaluations so far, the one at the start included."""
+        return float(s.evaluations)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": 1, Newton's own length, which is halved where it is too long."""
+        return {"auto": lambda: 1.0}
+
+    def refusal(self, problem: Problem) -> str | None:
+        component = problem.component
+        if reason := unsolvable(component):
+            return f"{reason}, and Newton's system is made of it."
+        if not (problem.has_objective or component.affine):
+            return f"it shortens steps by the objective, and {type(component).__name__} has none."
+        return None
+
+
+# The system at a point ----------------------------------------------------------------------------
+
+
+def _system(problem: Problem, total: Array, z: Array) -> tuple[Array, Array]:
+    """H (of a saddle: its symmetric part) and F, of the mean over all samples, with Lambda."""
+    p = problem.dim
+    upper = np.zeros((p, p))
+    upper[np.triu_indices(p)] = total[1 + p : 1 + p + p * (p + 1) // 2] / problem.n_samples
+    H = upper + np.triu(upper, 1).T
+    H[np.diag_indices(p)] += problem.lam_diag
+    return H, _residual(problem, total, z)
+
+
+def _residual(problem: Problem, total: Array, z: Array) -> Array:
+    """F."""
+    return total[1 : 1 + problem.dim] / problem.n_samples + problem.lam_diag * z
+
+
+def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
+    """What a step must not raise: the objective, or the residual where there is none; NaN if a sum is not finite.
+
+    Every node judges for itself, and by exact sums all come to the same.
+    """
+    if problem.has_objective:
+        penalty = exact.total((problem.lam_diag * z * z)[:, None])[0]
+        return float(total[0] / problem.n_samples + 0.5 * penalty)
+    residual = _residual(problem, total, z) / s.scale
+    return max(_largest(residual), ROUNDING * s.first) if np.isfinite(residual).all() else math.nan
+
+
+# At the root --------------------------------------------------------------------------------------
+
+
+def _direction(s: NewtonState, problem: Problem) -> Direction:
+    """The Newton step at z with a verdict, or the columns in question (1 where a coordinate is one of them)."""
+    z = s.Z[0]
+    H, F = _system(problem, s.total, z)
+    if problem.component.has_saddle:
+        d, flat = _saddle_step(H, F, s.total[-problem.dim :] / problem.n_samples)
+    else:
+        d, flat = _solved(H + _held_shifts(problem, H), -F)
+    if flat is not None and s.t == 0 and problem.lam == 0.0:
+        return Direction(DEFICIENT, 0.0, 0.0, flat)
+    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(float(F @ d)))
+    if s.straight >= 3 and (moving := _moving(s, problem, F, d)).any():
+        return Direction(SEPARATED, 0.0, 0.0, moving)
+    short = size <= LAST_STEP * _largest(s.scale * z) or errors <= LAST_ERRORS
+    stalled = errors <= NEAR_ERRORS and errors > 0.5 * s.errors
+    return Direction(LAST if short or stalled else GO, errors, size, d)
+
+
+def _solved(H: Array, r: Array) -> tuple[Array, Array | None]:
+    """x with H x = r, and the coordinates that depend on each other (1 where one does), or None."""
+    roots = _roots(H.diagonal())
+    scaled = H / roots[:, None] / roots
+    try:
+        factor = scipy.linalg.cho_factor(scaled)
+        if float(factor[0].diagonal().min()) ** 2 > DEPENDENT:
+            return scipy.linalg.cho_solve(factor, r / roots) / roots, None
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(scaled)
+    null = vectors[:, values <= max(DEPENDENT, float(values[0])) * values[-1]]
+    flat = (np.linalg.norm(null, axis=1) > 1e-3).astype(np.float64)
+    values = np.maximum(values, CLIPPED * max(values[-1], 1.0))
+    return vectors @ ((vectors.T @ (r / roots)) / values) / roots, flat
+
+
+def _saddle_step(H: Array, F: Array, c: Array) -> tuple[Array, Array | None]:
+    """Theta is eliminated, as in ``solvers.linear.saddle_system``."""
+    T, r = H[-1, -1], -F
+    reduced, rhs = H + np.outer(c, c / T), r - c * (r[-1] / T)
+    rhs[-1] = 0.0
+    d, flat = _solved(reduced, rhs)
+    d[-1] = (r[-1] + c @ d) / T
+    return d, flat
+
+
+def _held_shifts(problem: Problem, H: Array) -> Array | float:
+    """A term that holds a common shift of a column's copies where nothing else does, and changes nothing else.
+
+    Softmax does not feel such a shift: its Hessian is singular along it, and F has no part there.
+    """
+    copies = problem.component.copies
+    if not _ignores_shifts(problem.component):
+        return 0.0
+    held = np.zeros_like(H)
+    for first in range(0, problem.dim - problem.component.extra, copies):
+        block = slice(first, first + copies)
+        if problem.lam_diag[first] == 0.0:
+            held[block, block] = H.diagonal()[block].mean() / copies
+    return held
+
+
+def _ignores_shifts(component: Operator) -> bool:
+    """Whether g stays the same where all scores of a sample grow by the same number."""
+    if not component.k == component.copies > 1:
+        return False
+    shift = np.ones((1, component.k))
+    return not component.curvature(0 * shift, shift, np.zeros(1)).any()
+
+
+def _moving(s: NewtonState, problem: Problem, F: Array, d: Array) -> Array:
+    """1 for each coefficient that grows on and on while the gradient vanishes: the labels are separated."""
+    moves = s.scale * np.abs(d)
+    if problem.component.affine or _largest(F / s.scale) > 1e-8 * s.first or moves.max() < 1e-4:
+        return np.zeros_like(d)
+    return ((moves > 0.1 * moves.max()) & (np.abs(d) > 0.02 * np.abs(s.Z[0]))).astype(np.float64)
+
+
+# Small parts --------------------------------------------------------------------------------------
+
+
+def _roots(diagonal: Array) -> Array:
+    """Square roots, with 1 for what is not positive."""
+    return np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+
+
+def _largest(values: Array) -> float:
+    return float(np.abs(values).max())
+
+
+def _fit_error(problem: Problem, sentence: str, coordinates: npt.NDArray[np.intp]) -> FitError:
+    """The error about these coordinates of z, by the columns they belong to."""
+    component, columns = problem.component, problem.n_features + bool(problem.intercept)
+    own = coordinates[coordinates < component.copies * columns] // component.copies
+    extra = coordinates[coordinates >= component.copies * columns] - (component.copies - 1) * columns
+    names = [f"column {c}" for c in range(problem.n_features)] + ["the intercept"] * bool(problem.intercept)
+    return FitError(sentence, np.unique(np.concatenate([own, extra])), names)
+
+
+def _not_finite(problem: Problem, net: Network, z: Array) -> FitError:
+    """Names the columns of the largest scores or squares."""
+    reach = np.zeros(problem.dim)
+    np.maximum.at(reach, problem.A.indices, np.abs(problem.A.data))
+    reach = net.largest(reach * np.maximum(1.0, np.abs(z)))
+    return _fit_error(problem, INFINITE_SENTENCE, np.flatnonzero(reach >= 1e-3 * reach.max()))

@@ -1,0 +1,51 @@
+"""Hessians of nodes, sample by sample: the same bits whatever BLAS and however many threads a machine has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from dsba.kernels.samples import gapless
+
+
+@njit(cache=True, nogil=True)
+def add_hessians(lo: int, hi: int, A: Any, start: Any, blocks: Any, dim: int, out: Any) -> None:
+    """out_n <- out_n + sum_i A_i' blocks_i A_i over the samples of nodes lo..hi-1: the upper triangle, row by row."""
+    indptr, indices, data = A
+    k = blocks.shape[1]
+    for n in range(lo, hi):
+        for i in range(start[n], start[n + 1]):
+            for c in range(k):
+                for other in range(k):
+                    if blocks[i, c, other] != 0.0:
+                        add_products(indptr, indices, data, i * k + c, i * k + other, blocks[i, c, other], dim, out[n])
+
+
+@njit(cache=True, nogil=True)
+def add_products(indptr: Any, indices: Any, data: Any, a: int, b: int, scale: float, dim: int, out: Any) -> None:
+    """out <- out + scale times the products of row a with row b that lie in the upper triangle."""
+    dense = a == b and gapless(indptr, indices, a)
+    for e in range(indptr[a], indptr[a + 1]):
+        row = indices[e]
+        base, factor = row * dim - row * (row + 1) // 2, scale * data[e]
+        if dense:
+            first = base + row - e
+            for f in range(e, indptr[a + 1]):
+                out[first + f] += factor * data[f]
+        else:
+            for f in range(indptr[b], indptr[b + 1]):
+                if indices[f] >= row:
+                    out[base + indices[f]] += factor * data[f]
+
+
+@njit(cache=True, nogil=True)
+def add_diagonals(lo: int, hi: int, A: Any, start: Any, weights: Any, out: Any) -> None:
+    """out_n <- out_n + the diagonal of sum_i A_i' diag(weights_i) A_i over the samples of nodes lo..hi-1."""
+    indptr, indices, data = A
+    k = weights.shape[1]
+    for n in range(lo, hi):
+        for i in range(start[n], start[n + 1]):
+            for c in range(k):
+                for e in range(indptr[i * k + c], indptr[i * k + c + 1]):
+                    out[n, indices[e]] += weights[i, c] * data[e] * data[e]

@@ -1,0 +1,33 @@
+"""How data, problems, networks and methods are called in figures, tables and pages."""
+
+from __future__ import annotations
+
+from dsba.data import registry
+
+COMMUNICATION = {"dense": "", "sparse": "-s", "cached": "-c"}  # what it adds to a method's title
+
+
+def class_name(name: str) -> str:
+    """The class of "folder/file.py:Class" or "module:Class"; a registered name as it is."""
+    return name.rpartition(":")[2]
+
+
+def data_title(name: str, label: str = "", binarised: bool = False) -> str:
+    """The label, or the registry's title; it says when classes were joined to two."""
+    return label or registry.title(name) + (" (binarised)" if binarised else "")
+
+
+def problem_title(operator: str, lam: float | None, regularize: str) -> str:
+    extras = [f"λ = {lam:g}"] if lam else []
+    extras += ["λ on all coordinates"] if regularize == "all" else []
+    return ", ".join([class_name(operator), *extras])
+
+
+def network_title(graph: str, p: float, n_nodes: int, mixing: str) -> str:
+    probability = f" (p = {p:g})" if graph == "random" else ""
+    return f"{graph}{probability}, N = {n_nodes}, {mixing}"
+
+
+def method_title(algorithm: str, communication: str, label: str = "") -> str:
+    name = class_name(algorithm) if ":" in algorithm else algorithm.upper()
+    return label or name + COMMUNICATION[communication]

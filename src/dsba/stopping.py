@@ -1,0 +1,52 @@
+"""Requests to stop: Ctrl-C, and the signals by which systems end a process (SIGTERM, SIGHUP)."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+Handler = Callable[[int, Any], None]
+
+POLITE = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+
+
+@contextmanager
+def interruptible() -> Iterator[threading.Event]:
+    """The first request sets the event, so that a run stops cleanly; a second one does what it usually does."""
+    event = threading.Event()
+
+    def once(signum: int, frame: Any) -> None:
+        event.set()
+        signal.signal(signum, previous[signum])
+
+    with _handled([signal.SIGINT, *POLITE], once) as previous:
+        yield event
+
+
+@contextmanager
+def ending_like_ctrl_c() -> Iterator[None]:
+    """Within the block, SIGTERM and SIGHUP raise KeyboardInterrupt."""
+
+    def interrupt(signum: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    with _handled(POLITE, interrupt):
+        yield
+
+
+@contextmanager
+def _handled(signals: list[signal.Signals], handler: Handler) -> Iterator[dict[int, Any]]:
+    """The handler for these signals; those that are ignored, as under nohup, stay so. Gives the handlers before."""
+    previous: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # no other thread may handle signals
+        previous = {s: signal.getsignal(s) for s in signals if signal.getsignal(s) is not signal.SIG_IGN}
+    for number in previous:
+        signal.signal(number, handler)
+    try:
+        yield previous
+    finally:
+        for number, before in previous.items():
+            signal.signal(number, before)

@@ -1,0 +1,641 @@
+"""Results folders: what is shown belongs to the present content, files of others are safe, damage is one sentence."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import hashlib
+import json
+import os
+import pty
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROOT, make_data
+from test_experiments import SMALL, write_libsvm
+from typer.testing import CliRunner
+
+import dsba
+from dsba import plugins
+from dsba.cli import app
+from dsba.errors import InputError
+from dsba.experiments import Results, jobs, run, runner
+from dsba.experiments.spec import read
+from dsba.report.curves import Entrant, verdict
+from dsba.report.figures import Panel, draw_panels, looks, rendered
+from dsba.report.folder import MARKER, Folder
+from dsba.report.page import as_json, contents
+from dsba.report.results import require_sound
+
+OLD = Path(__file__).parent / "results-0.1.0"
+AUTO = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "dgd", "step_size": "auto"}]
+TINY = SMALL | {"stop": {"max_passes": 3}, "method": AUTO}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished folder with every kind of file."""
+    root = tmp_path_factory.mktemp("finished") / "out"
+    methods = [{"algorithm": "extra"}, {"algorithm": "dsba", "step_size": "auto"}]
+    run(TINY | {"method": methods, "seeds": [0, 1]}, root, workers=1)
+    return root
+
+
+def command(*args, cwd, **options):
+    line = [sys.executable, "-m", "dsba", *map(str, args)]
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+# Layers ------------------------------------------------------------------------------------------
+
+
+def test_the_report_knows_no_experiment():
+    """report/ imports neither experiments nor anything that runs code of others, solves, or builds problems."""
+    forbidden = ("dsba.experiments", "dsba.plugins", "dsba.operators", "dsba.algorithms", "dsba.problem", "dsba.engine")
+    for path in (ROOT / "src" / "dsba" / "report").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [f"{node.module}.{a.name}" for a in node.names] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.startswith(forbidden)], path.name
+
+
+# Folders of 0.1.0 --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["registered", "plugin"])
+def test_a_folder_of_the_first_version_still_opens(name, tmp_path):
+    """The same rows as its own summary; the plugin and the file of edges that its TOML names are not here."""
+    shutil.copytree(OLD / name, tmp_path / "old")
+    before = list(csv.DictReader((OLD / name / "summary.csv").open(encoding="utf-8")))
+    done = command("report", tmp_path / "old", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    after = list(csv.DictReader((tmp_path / "old" / "summary.csv").open(encoding="utf-8")))
+    assert len(before) == len(after)
+    for old, new in zip(before, after, strict=True):
+        changed = {key for key in old if old[key] != new[key]}
+        assert changed <= ({"problem"} if name == "plugin" else set())  # shown by its class, without its file
+    results = Results.load(tmp_path / "old")
+    assert len(results.to_frame()) == sum(len(h) for h in results.histories.values())
+    assert (results.index.networks[results.cases[0].network] is None) == (name == "plugin")
+
+
+def test_a_folder_of_the_first_version_takes_no_new_results(tmp_path):
+    shutil.copytree(OLD / "registered", tmp_path / "old")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match=r"was written by dsba 0\.1\.0"):
+        run(TINY, tmp_path / "old", workers=1)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# Content -----------------------------------------------------------------------------------------
+
+LOSS = """
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+import dsba
+from scale import SCALE
+
+@dataclass(frozen=True)
+class Mine(dsba.ScalarOperator):
+    lipschitz: ClassVar[float] = 4.0
+    def value(self, u: float, y: float) -> float:
+        return 0.5 * SCALE * (u - y) ** 2
+    def map(self, u: float, y: float) -> float:
+        return SCALE * (u - y)
+    def slope(self, u: float, y: float) -> float:
+        return SCALE
+"""
+PLUGIN = """
+[stop]
+max_passes = 3
+[[data]]
+name = "breast-cancer"
+[[problem]]
+operator = "mine.py:Mine"
+lam = 0.01
+[[network]]
+graph = "ring"
+n_nodes = 3
+[[method]]
+algorithm = "extra"
+step_size = "auto"
+"""
+
+
+@pytest.mark.parametrize("edited", ["mine.py", "scale.py"])
+def test_an_edited_plugin_is_run_again(edited, tmp_path):
+    """Also when only a module that it imports beside it has changed."""
+    (tmp_path / "mine.py").write_text(LOSS)
+    (tmp_path / "scale.py").write_text("SCALE = 1.0\n")
+    (tmp_path / "mine.toml").write_text(PLUGIN)
+    arguments = ("compare", "mine.toml", "--out", "out", "--workers", 1, "--plugin", "mine.py")
+    first = command(*arguments, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    before = Results.load(tmp_path / "out")
+    again = command(*arguments, cwd=tmp_path)
+    assert ": done" not in again.stdout
+    change = {"mine.py": LOSS.replace("SCALE * (u - y)\n", "SCALE * (u - y) * 1.0\n"), "scale.py": "SCALE = 2.0\n"}
+    (tmp_path / edited).write_text(change[edited])
+    third = command(*arguments, cwd=tmp_path)
+    assert third.stdout.count(": done") == 2, third.stdout + third.stderr
+    after = Results.load(tmp_path / "out")
+    assert not {r.id for r in before.index.runs} & {r.id for r in after.runs}
+    assert len(after.runs) == 1
+
+
+def test_changed_data_gives_new_runs_and_no_old_one_is_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("DSBA_CACHE", str(tmp_path / "cache"))
+    file, out = tmp_path / "set", tmp_path / "out"
+    X, y = make_data("logistic")
+    write_libsvm(file, X, y)
+    old = run(TINY | {"data": [{"name": str(file)}]}, out, workers=1)
+    write_libsvm(file, 2 * X[:40] + 1, -y[:40])
+    new = run(TINY | {"data": [{"name": str(file)}]}, out, workers=1)
+    assert not {r.id for r in old.runs} & {r.id for r in new.runs}
+    assert {r.id for r in Results.load(out).runs} == {r.id for r in new.runs}
+    assert new.facts(new.cases[0]).rows == 40
+    assert new.index.data != old.index.data
+    assert all((h["gap"] >= -1e-9).all() for h in new.histories.values())
+
+
+def test_data_that_changes_while_it_is_compared_is_found_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("DSBA_CACHE", str(tmp_path / "cache"))
+    X, y = make_data("logistic")
+    write_libsvm(tmp_path / "set", X, y)
+    plan = runner.check(TINY | {"data": [{"name": str(tmp_path / "set")}]})
+    write_libsvm(tmp_path / "set", X[:40], y[:40])
+    with pytest.raises(InputError, match="has changed since the comparison began"):
+        run(plan, tmp_path / "out", workers=1)
+
+
+def test_a_gap_below_zero_is_an_error():
+    require_sound(dsba.History({"gap": [1.0, -1e-12, float("nan")]}), "EXTRA")
+    with pytest.raises(InputError, match=r"EXTRA has a gap of -0\.55, below zero"):
+        require_sound(dsba.History({"gap": [1.0, -0.55, float("nan")]}), "EXTRA")
+
+
+def test_identifiers_do_not_contain_the_version(monkeypatch):
+    before = {r.id for r in runner.check(TINY).runs}
+    monkeypatch.setattr("dsba._version.__version__", "9.9")
+    monkeypatch.setattr("dsba.experiments.environment.__version__", "9.9")
+    assert {r.id for r in runner.check(TINY).runs} == before
+
+
+def test_force_repeats_one_method(tmp_path):
+    (tmp_path / "mine.toml").write_text(read(TINY).to_toml())
+    arguments = ("compare", "mine.toml", "--out", "out", "--workers", 1)
+    assert command(*arguments, cwd=tmp_path).stdout.count(": done") == 3
+    one = command(*arguments, "--force", "extra", cwd=tmp_path)
+    assert one.stdout.count(": done") == 1, one.stdout + one.stderr
+    assert "EXTRA" in one.stdout.partition(": done")[0]
+    every = command("compare", "--force", "mine.toml", "--out", "out", "--workers", 1, cwd=tmp_path)
+    assert every.stdout.count(": done") == 3, every.stdout + every.stderr
+
+
+# Winners and budgets -----------------------------------------------------------------------------
+
+
+def history(gaps, passes):
+    names = ("passes", "rounds", "doubles_max", "bytes_max", "seconds")
+    return dsba.History({"gap": gaps, **dict.fromkeys(names, passes)})
+
+
+def test_a_method_that_was_stopped_early_is_undecided_and_not_beaten():
+    far = Entrant([history([1.0, 1e-4], [0, 10])], ["budget"])
+    early = Entrant([history([1.0, 1e-2], [0, 5])], ["budget"])
+    late = Entrant([history([1.0, 1e-2], [0, 10])], ["budget"])
+    wild = Entrant([history([1.0, 1e9], [0, 5])], ["diverged"])
+    assert verdict({"far": far, "early": early}, "gap", 1e-3, "passes").winner == "undecided"
+    assert verdict({"far": far, "early": early}, "gap", 1e-3, "passes").stopped == ["early"]
+    assert verdict({"far": far, "late": late, "wild": wild}, "gap", 1e-3, "passes").winner == "far"
+    assert verdict({"early": early, "late": late}, "gap", 1e-3, "passes").first == []
+
+
+def test_the_cost_of_several_seeds_is_their_median():
+    """Seeds that stop at the tolerance after different passes: the median curve ends with the first, the costs not."""
+    seeds = [history([1.0, 1e-9], [0, 5]), history([1.0, 1e-2, 1e-9], [0, 5, 7]), history([1.0, 1e-2], [0, 5])]
+    assert Entrant(seeds, ["converged", "converged", "budget"]).cost("gap", 1e-8, "passes") == 7
+    assert Entrant(seeds, ["converged", "converged", "budget"]).status == "2 converged, 1 budget"
+
+
+def test_methods_have_budgets_of_their_own(tmp_path):
+    methods = [
+        {"algorithm": "extra", "step_size": "auto", "max_passes": 6},
+        {"algorithm": "extra", "step_size": "auto", "label": "rounds", "max_rounds": 2},
+        {"algorithm": "extra", "step_size": "auto", "label": "doubles", "max_doubles": 100},
+        {"algorithm": "dgd", "step_size": "auto"},
+    ]
+    results = run(TINY | {"method": methods}, tmp_path, workers=1)
+    ends = {r.method: results.histories[r.id].last() for r in results.runs}
+    assert ends["EXTRA"]["passes"] == 6
+    assert ends["rounds"]["rounds"] == 2
+    assert 100 <= ends["doubles"]["doubles_max"] < 160  # a round is 60
+    assert ends["DGD"]["passes"] == 3
+    assert "2 rounds" in results.outcomes[results.runs[1].id].message
+
+
+def test_the_command_says_undecided(tmp_path):
+    """EXTRA reaches the tolerance; DGD is stopped after a pass."""
+    methods = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "dgd", "step_size": "auto", "max_passes": 1}]
+    results = run(SMALL | {"stop": {"max_passes": 60}, "method": methods}, tmp_path, workers=1)
+    row = results.winners()[0]
+    assert row["tolerance"] is not None
+    assert row["passes"] == "undecided"
+    assert row["leading"]["passes"] == "EXTRA"
+    shown = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert "Undecided in passes: EXTRA leads, DGD ran out of budget (breast cancer" in shown.output
+
+
+# Step sizes --------------------------------------------------------------------------------------
+
+
+def test_a_step_size_that_ends_worse_than_it_was_is_caught(tmp_path, monkeypatch):
+    """The search has a shorter budget than the run. The best step there becomes worse later and is not taken."""
+    monkeypatch.setattr(dsba.algorithms.EXTRA, "factors", (0.5, 1.0))
+    real = jobs.solve
+
+    def falling(problem, topology, algorithm, **options):
+        result = real(problem, topology, algorithm, **options)
+        auto = dsba.algorithms.EXTRA().resolved(problem, topology).alpha
+        if algorithm.alpha >= 0.99 * auto and options["max_passes"] > 6:
+            rows = result.history.to_dict()
+            rows["gap"][-1] = 0.083
+            result = dsba.Result(**{**vars(result), "history": dsba.History(rows)})
+        return result
+
+    monkeypatch.setattr(jobs, "solve", falling)
+    changes = {"stop": {"max_passes": 12}, "tune": {"passes": 6}, "method": [{"algorithm": "extra"}]}
+    results = run(SMALL | changes, tmp_path, workers=1, tune_only=True)
+    table = results.folder.read_search(results.index.searches[0].id)
+    assert table.factor < 0.99
+    chosen = next(c for c in table.candidates if c.chosen)
+    assert chosen.passes == 12
+    (warning,) = [w for w in results.warnings() if "was the best after 6 passes and not after 12" in w]
+    assert warning.startswith("EXTRA: step_size = ")
+    rows = list(csv.DictReader((tmp_path / "tuning.csv").open()))
+    assert "not after 12" in next(row["warning"] for row in rows if row["chosen"] == "True")
+
+
+def test_every_tuned_number_is_extended(tmp_path, monkeypatch):
+    """DLM's c: a grid far too small in it is left, and the edge is told."""
+    monkeypatch.setattr(dsba.algorithms.DLM, "penalty_factors", (1e-4, 2e-4))
+    results = run(SMALL | {"method": [{"algorithm": "dlm"}]}, tmp_path, workers=1, tune_only=True)
+    table = results.folder.read_search(results.index.searches[0].id)
+    tried = sorted({c.parameters["c"] for c in table.candidates})
+    assert tried[-1] / tried[0] > 8
+    assert ("c" in table.at_edge) == (table.parameters["c"] in (tried[0], tried[-1]))
+
+
+def test_a_search_may_have_several_seeds(tmp_path):
+    tune = {"seeds": [0, 1, 2]}
+    results = run(SMALL | {"tune": tune, "method": [{"algorithm": "dsba"}]}, tmp_path, workers=1, tune_only=True)
+    table = results.folder.read_search(results.index.searches[0].id)
+    chosen = next(c for c in table.candidates if c.chosen)
+    case = runner.check(SMALL).cases[0]
+    finals = []
+    for seed in (0, 1, 2):
+        problem = jobs.build(case, seed)
+        z = dsba.optimum(problem).z
+        step = chosen.parameters["step_size"]
+        solved = dsba.solve(problem, case.network.topology, "dsba", step, max_passes=12, seed=seed, reference=z)
+        finals.append(solved.history["gap"][-1])
+    assert chosen.value == pytest.approx(np.median(finals), rel=1e-6)
+
+
+def test_a_run_that_falls_back_is_told(finished):
+    results = Results.load(finished)
+    id = results.runs[0].id
+    fallen = results.histories[id].to_dict()
+    fallen["gap"][-1] = 0.9
+    results.histories[id] = dsba.History(fallen)
+    assert any("ended far above the best gap it had reached" in sentence for sentence in results.warnings())
+
+
+# Figures -----------------------------------------------------------------------------------------
+
+
+def test_a_look_belongs_to_the_method_and_not_to_its_place():
+    one, other = looks(["DSBA", "mine", "EXTRA"]), looks(["EXTRA", "DSBA", "mine"])
+    assert one == other
+    assert looks(["EXTRA"])["EXTRA"] == one["EXTRA"]
+    many = ["DSBA", "DSA", "EXTRA", "a", "b", "c", "d"]
+    assert len({look.color for look in looks(many).values()}) == len(many)
+
+
+def test_every_panel_says_data_and_network(finished):
+    results = Results.load(finished)
+    for figure in (results.plot(), *(f for _, f in results.figures())):
+        for axes in figure.axes:
+            assert "breast cancer" in axes.get_title()
+            assert "ring, N = 4" in axes.get_title()
+
+
+def test_there_are_points_before_the_first_pass(finished):
+    results = Results.load(finished)
+    passes = {run.method: results.histories[run.id]["passes"] for run in results.runs}
+    assert ((passes["DSBA"] > 0) & (passes["DSBA"] < 1)).sum() == 4
+    assert passes["EXTRA"].tolist() == [0, 1, 2, 3]
+
+
+def test_labels_are_shown_as_they_are(finished):
+    """Dollar signs are no formula, and a leading underscore hides nothing."""
+    curve = next(iter(Results.load(finished).curves(Results.load(finished).cases[0]).values()))
+    labels = ["$5 and $\\foo$", "_hidden"]
+    figure = draw_panels([[Panel("50$ $x", "passes", "gap", dict.fromkeys(labels, curve))]], labels, "a $ b $")
+    assert rendered(figure, "png")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [r"\$5 and \$\foo\$", "_hidden"]
+
+
+# Files of others ---------------------------------------------------------------------------------
+
+
+def tree(root):
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_folder_of_somebody_else_is_refused_untouched(force, tmp_path):
+    for name in ("checkpoints/mine.npz", "runs/mine.json", "figures/a.png", ".part-x-1", "notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    before = tree(tmp_path)
+    with pytest.raises(InputError, match="is not empty and not a results folder of dsba"):
+        run(TINY, tmp_path, workers=1, force=force)
+    assert tree(tmp_path) == before
+
+
+def test_only_planned_files_are_removed(tmp_path):
+    results = run(TINY, tmp_path, workers=1)
+    own = [f"runs/{results.runs[0].id}.json", "report.html"]
+    torn = [f"runs/.part-{results.runs[0].id}.json-abc", ".part-report.html-x1"]
+    foreign = ["checkpoints/mine.npz", "runs/mine.json", "figures/a.png", "notes.txt", ".part-mine-1", "runs/.part-b-2"]
+    for name in (*torn, *foreign):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    run(TINY, tmp_path, workers=1, force=True)
+    assert all((tmp_path / name).read_text() == "mine" for name in foreign)
+    assert not any((tmp_path / name).exists() for name in torn)
+    assert all((tmp_path / name).exists() for name in own)
+
+
+def test_the_lock_comes_before_anything_is_touched(tmp_path):
+    run(TINY, tmp_path, workers=1)
+    before = tree(tmp_path)
+    with Folder(tmp_path).owned(), pytest.raises(InputError, match="another dsba is at work"):
+        run(TINY | {"title": "other"}, tmp_path, workers=1, force=True)
+    assert tree(tmp_path) == before
+    assert (tmp_path / MARKER).is_file()
+
+
+@pytest.mark.parametrize("name", ["figures", "report.html", "runs", "summary.csv"])
+def test_links_out_of_the_folder_are_refused(name, finished, tmp_path):
+    out, outside = tmp_path / "out", tmp_path / "outside"
+    shutil.copytree(finished, out)
+    shutil.move(out / name, outside)
+    (out / name).symlink_to(outside)
+    before = tree(outside) if outside.is_dir() else outside.read_bytes()
+    with pytest.raises(InputError, match="leads out of"):
+        Results.load(out).report()
+    assert (tree(outside) if outside.is_dir() else outside.read_bytes()) == before
+
+
+EVIL = """
+from pathlib import Path
+Path("ran").touch()
+"""
+
+
+def test_a_folder_of_somebody_else_runs_nothing(finished, tmp_path):
+    """Neither code that its TOML names, nor a file of edges, is opened by a report."""
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    (tmp_path / "evil.py").write_text(EVIL)
+    (out / "evil.py").write_text(EVIL)
+    text = (out / "experiment.toml").read_text()
+    text = text.replace('operator = "ridge"', 'operator = "evil.py:X"').replace(
+        'graph = "ring"', 'edges = "/etc/passwd"'
+    )
+    (out / "experiment.toml").write_text(text)
+    done = command("report", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert "root" not in (out / "results.json").read_text()
+    shutil.copy(out / "experiment.toml", tmp_path / "theirs.toml")
+    refused = command("compare", "theirs.toml", "--out", "new", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "say --plugin evil.py if you trust it" in refused.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_may_be_confirmed_at_a_terminal(tmp_path):
+    (tmp_path / "evil.py").write_text(EVIL)
+    (tmp_path / "mine.toml").write_text(PLUGIN.replace("mine.py:Mine", "evil.py:X"))
+    ran = {}
+    for answer in (b"n\n", b"y\n"):
+        parent, child = pty.openpty()
+        os.write(parent, answer)
+        line = [sys.executable, "-m", "dsba", "compare", "mine.toml"]
+        subprocess.run(line, cwd=tmp_path, stdin=child, capture_output=True, timeout=120, check=False)
+        os.close(parent)
+        os.close(child)
+        ran[answer] = (tmp_path / "ran").exists()
+    assert ran == {b"n\n": False, b"y\n": True}
+
+
+def test_an_error_inside_a_run_is_not_called_damage(tmp_path, monkeypatch):
+    def failing(*args, **options):
+        raise ValueError("a mistake of the method's own")
+
+    monkeypatch.setattr(jobs, "solve", failing)
+    with pytest.raises(ValueError, match="own") as caught:
+        run(TINY, tmp_path, workers=1)
+    assert not isinstance(caught.value, InputError)
+
+
+def test_any_terminal_works(finished, tmp_path):
+    environment = {**os.environ, "LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = command("report", finished, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "Winners" in done.stdout
+
+
+def test_markup_in_labels_is_text(tmp_path):
+    methods = [{"algorithm": "extra", "step_size": "auto", "label": "[bold]mine[/nope]"}]
+    (tmp_path / "mine.toml").write_text(read(TINY | {"method": methods, "title": "[red]title[/x]"}).to_toml())
+    done = command("compare", "mine.toml", "--workers", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "[bold]mine[/nope]: ridge" in done.stdout
+    assert "[bold]mine[/nope] is" in " ".join(done.stdout.replace("│", " ").split())
+
+
+def test_a_plugin_takes_no_other_module_s_place(tmp_path):
+    (tmp_path / "json.py").write_text(LOSS.replace("from scale import SCALE", "SCALE = 1.0"))
+    assert type(dsba.operators.get(f"{tmp_path / 'json.py'}:Mine")).__name__ == "Mine"
+    assert sys.modules["json"] is json
+    assert sys.path[0] != str(tmp_path)
+
+
+def test_the_sources_of_a_plugin_are_what_it_imports_beside_it(tmp_path):
+    (tmp_path / "mine.py").write_text("import json\nimport beside\nfrom package import part\n")
+    (tmp_path / "beside.py").write_text("import deeper")
+    (tmp_path / "package").mkdir()
+    for name in ("deeper.py", "json.py", "other.py", "package/__init__.py", "package/part.py"):
+        (tmp_path / name).write_text("")
+    found = plugins.sources(f"{tmp_path / 'mine.py'}:X")
+    assert set(found) == {"mine.py", "beside.py", "deeper.py", "package/__init__.py", "package/part.py"}
+
+
+# Damage ------------------------------------------------------------------------------------------
+
+
+def mutated(raw, rng):
+    """A flipped bit, a cut, a doubled stretch, a lost stretch, a changed digit, or some random bytes."""
+    data, k = bytearray(raw), rng.randrange(len(raw))
+    kind = rng.randrange(6)
+    if kind == 0:
+        data[k] ^= 1 << rng.randrange(8)
+    elif kind == 1:
+        del data[k:]
+    elif kind == 2:
+        data[k:k] = data[k : k + rng.randrange(1, 40)]
+    elif kind == 3:
+        del data[k : k + rng.randrange(1, 40)]
+    elif kind == 4:
+        digits = [i for i, byte in enumerate(data) if 48 <= byte <= 57] or [k]
+        data[rng.choice(digits)] = rng.randrange(48, 58)
+    else:
+        data[k : k + 8] = rng.randbytes(8)
+    return bytes(data)
+
+
+def one_sentence(error):
+    assert "\n" not in str(error)
+    return True
+
+
+def shown(root):
+    """Every number and title that a report shows."""
+    results = Results.load(root)
+    cases = {case.id: results.facts(case).model_dump() for case in results.cases}
+    curves = {id: h.to_dict() for id, h in results.histories.items()}
+    curves = {id: {k: [repr(x) for x in v.tolist()] for k, v in h.items()} for id, h in curves.items()}
+    tables = repr((results.summary(), results.winners(), results.tuning(), results.warnings()))
+    return results.index.model_dump(), results.environment.model_dump(), cases, curves, tables
+
+
+KINDS = ("results.json", "environment.json", "experiment.toml", "runs/*.jsonl", "runs/*.json", "tuning/*.json",
+         "optima/*.json", "optima/*.npz")  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_one_sentence_and_never_another_number(kind, finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out, ignore=shutil.ignore_patterns("figures", "report.html"))
+    wanted, rng = shown(out), random.Random(f"damage {kind}")
+    files = sorted(out.glob(kind))
+    solution = Folder(out).read_optimum(next(out.glob("optima/*.npz")).stem)
+    refused = 0
+    for _ in range(60):
+        path = rng.choice(files)
+        raw = path.read_bytes()
+        path.write_bytes(mutated(raw, rng))
+        try:
+            assert shown(out) == wanted
+            if kind == "optima/*.npz":
+                assert np.array_equal(Folder(out).read_optimum(path.stem), solution)
+        except InputError as error:
+            refused += one_sentence(error)
+        path.write_bytes(raw)
+    assert refused > 40 or kind == "experiment.toml"  # the report shows the index's own copy
+
+
+def test_a_damaged_experiment_is_refused_or_read(finished, tmp_path):
+    rng, raw = random.Random(0), (finished / "experiment.toml").read_bytes()
+    for _ in range(200):
+        (tmp_path / "mine.toml").write_bytes(mutated(raw, rng))
+        try:
+            read(tmp_path / "mine.toml", allow=lambda names: None)
+        except InputError as error:
+            one_sentence(error)
+
+
+@pytest.mark.parametrize("kind", ["experiment.toml", "environment.json", "runs/*.jsonl", "runs/*.json",
+                                  "tuning/*.json", "optima/*.json"])  # fmt: skip
+def test_damage_in_a_folder_of_the_first_version_is_one_sentence(kind, tmp_path):
+    """It has no digests: a changed digit cannot be found out, everything else is refused or read."""
+    out, rng = tmp_path / "out", random.Random(f"old {kind}")
+    shutil.copytree(OLD / "registered", out)
+    files = sorted(out.glob(kind))
+    for _ in range(40):
+        path = rng.choice(files)
+        raw = path.read_bytes()
+        path.write_bytes(mutated(raw, rng))
+        try:
+            shown(out)
+        except InputError as error:
+            one_sentence(error)
+        path.write_bytes(raw)
+
+
+def test_files_do_not_change_places(finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    one, other = sorted(out.glob("runs/*.json"))[:2]
+    shutil.copy(one, other)
+    with pytest.raises(InputError, match="belongs to"):
+        shown(out)
+
+
+WILD = (None, -1, 0, 1e308, "x", "", [], {}, True, 10**30, [[0, 99]], "../../x", "\ud800", "$a$ $\\foo$", 5e-324, -5.5)
+
+
+def places(value, path=()):
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize("kind", ["results.json", "environment.json", "runs/*.json", "tuning/*.json", "optima/*.json"])
+def test_a_forged_file_is_one_sentence_or_shown(kind, finished, tmp_path):
+    """Somebody else's file with wild values and a right digest: never a traceback."""
+    out, rng = tmp_path / "out", random.Random(f"forged {kind}")
+    shutil.copytree(finished, out, ignore=shutil.ignore_patterns("figures", "report.html"))
+    for _ in range(60):
+        path = rng.choice(sorted(out.glob(kind)))
+        raw = path.read_bytes()
+        content = json.loads(raw)
+        del content["sha256"]
+        *parents, last = rng.choice(list(places(content)))
+        table = content
+        for key in parents:
+            table = table[key]
+        table[last] = rng.choice(WILD)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        content["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        path.write_text(json.dumps(content))
+        try:
+            shown(out)
+            as_json(contents(Results.load(out))).encode()
+        except InputError as error:
+            one_sentence(error)
+        path.write_bytes(raw)
+
+
+def test_a_history_without_a_column_is_refused(finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    results = Results.load(out)
+    outcome = results.outcomes[results.runs[0].id]
+    changed = results.histories[outcome.id].to_dict()
+    del changed["passes"]
+    digest = results.folder.write_history(outcome.id, dsba.History(changed))
+    results.folder.write_sealed(results.folder.outcome(outcome.id), outcome.model_copy(update={"history": digest}))
+    with pytest.raises(InputError, match="lacks one of the columns"):
+        shown(out)
