@@ -150,6 +150,19 @@ class CoinCounter(WithCoins):
         return {"auto": lambda: 1.0}
 
 
+class CoinSpender(CoinCounter):
+    """A step with coins in the caller's own array."""
+
+    def step(self, s, problem, net, samples, coins=None):
+        s.Z += coins[0]
+        return DGDState(s.Z, s.t + 1)
+
+
+def test_a_step_with_coins_that_changes_its_state_is_refused():
+    with pytest.raises(dsba.InputError, match=r"the step of coin-counter changed the state it was given \('Z'\)"):
+        dsba.solve(make_problem("ridge"), TOPOLOGY, CoinSpender(), max_passes=5)
+
+
 def dealt(problem, passes=40, **options):
     return dsba.solve(problem, TOPOLOGY, CoinCounter(), max_passes=passes, seed=3, **options).Z
 
