@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import queues
+import scipy.sparse as sp
 import statsmodels.api as sm
 from conftest import make_problem
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dsba
+from dsba.algorithms.choice import choose
 from dsba.errors import FitError
 
 SPLITS = {
@@ -195,3 +197,57 @@ def test_an_operator_without_a_loss_is_refused():
     X, y = table("ridge")
     with pytest.raises(dsba.InputError, match=r"newton does not apply.*it shortens steps by the objective, and Sloped"):
         newton(dsba.Problem(shards(X, y, [240]), Sloped()), graph("path", 1))
+
+
+# The choice of "auto" -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_nodes", [1, 2, 5])
+@pytest.mark.parametrize("operator", dsba.operators.names())
+def test_a_table_is_for_newton(operator, n_nodes):
+    problem = make_problem(operator, n_nodes)
+    choice = choose(problem, graph("ring", n_nodes))
+    assert choice.name == "newton"
+    assert not choice.options
+    assert "newton was chosen" in choice.reason
+    assert "seconds for newton and" in choice.reason
+    assert choice.reason.count(". ") == 0
+
+
+def test_wide_sparse_data_is_for_dsba():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((200, 50_000), density=1e-3, rng=rng, format="csr")
+    problem = dsba.Problem.from_arrays(X, rng.choice([-1, 1], 200), n_nodes=5)
+    choice = choose(problem, dsba.Topology.ring(5))
+    assert (choice.name, dict(choice.options)) == ("dsba", {})  # dense: it shows no rows
+    assert "newton is for at most 1,000 coefficients" in choice.reason
+
+
+def test_the_choice_follows_latency_and_bandwidth():
+    """As many columns as rows: a Hessian over a thin line costs more than many rounds at no latency."""
+    rng = np.random.default_rng(0)
+    problem = dsba.Problem.from_arrays(rng.normal(size=(400, 400)), rng.choice([-1, 1], 400), n_nodes=4)
+    ring = dsba.Topology.ring(4)
+    assert choose(problem, ring).name == "newton"
+    far = choose(problem, ring, latency=0.0, bandwidth=1e6)
+    assert far.name == "dsba"
+    assert far.seconds["newton"] > far.seconds["dsba"] > choose(problem, ring, latency=0.0).seconds["dsba"]
+
+
+def test_an_operator_that_newton_refuses_is_for_dsba():
+    class Bare(dsba.operators.ScalarOperator):
+        lipschitz = 1.0
+
+        def map(self, u, y):
+            return u - y
+
+    X, y = table("ridge")
+    choice = choose(dsba.Problem(shards(X, y, [240]), Bare()), graph("path", 1))
+    assert choice.name == "dsba"
+    assert "newton does not apply: Bare gives no curvature" in choice.reason
+
+
+@pytest.mark.parametrize("bad", [{"latency": -1.0}, {"bandwidth": 0.0}, {"bandwidth": "fast"}])
+def test_a_network_that_cannot_be(bad):
+    with pytest.raises(dsba.InputError, match=f"{next(iter(bad))} must be a number"):
+        choose(make_problem(), dsba.Topology.ring(4), **bad)

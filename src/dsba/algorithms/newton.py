@@ -20,6 +20,7 @@ from dsba.problem import Problem
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
 
+MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
 TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
 RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
 LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
