@@ -122,6 +122,52 @@ def test_softmax_and_ridge_with_a_penalty_are_scikit_learns():
     np.testing.assert_allclose([*weights[0], intercepts[0]], [*ridge.coef_, ridge.intercept_], rtol=1e-11)
 
 
+# Conjugate gradients ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", ["huber", "squared-hinge", "softmax", "ridge", "logistic", "poisson"])
+def test_conjugate_gradients_come_to_the_same(operator, unequal, monkeypatch):
+    monkeypatch.setattr("dsba.algorithms.newton.MOST_COLUMNS", 5)
+    problem = make_problem(operator, 4, lam=0.1, split=unequal, intercept=True)
+    result = newton(problem, dsba.Topology.path(4), max_passes=1000, reference=True)
+    assert result.history["distance"][-1] < 1e-10
+    assert result.passes > result.history["iteration"][-1] + 1  # the products of conjugate gradients are counted
+    assert (result.Z[0] == result.Z).all()
+
+
+def test_more_columns_than_a_hessian_is_summed_for():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300, 1500), density=0.02, rng=rng, format="csr")
+    problem = dsba.Problem.from_arrays(X, rng.choice([-1, 1], 300), n_nodes=3)
+    topology = dsba.Topology.path(3)
+    result = newton(problem, topology, max_passes=5000, tol=1e-11, reference=True)
+    assert result.history["distance"][-1] < 1e-9
+    assert result.history["doubles_max"][-1] < 1500**2  # no Hessian went over a line
+    ends = problem.start
+
+    def work(net):
+        own = [(problem.A[ends[n] : ends[n + 1]], problem.y[ends[n] : ends[n + 1]]) for n in net.nodes]
+        return newton(dsba.Problem(own, group=net), topology, max_passes=5000, tol=1e-11).Z
+
+    assert (np.concatenate(queues.together(topology, 3, work)) == result.Z).all()
+
+
+def test_conjugate_gradients_find_separation(monkeypatch):
+    monkeypatch.setattr("dsba.algorithms.newton.MOST_COLUMNS", 2)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.arange(200) % 5 == 0])
+    y = np.where(X[:, 2] == 1.0, 0, rng.integers(0, 2, 200))
+    problem = dsba.Problem(shards(X, y, [80, 120]), "logistic", lam=0.0, intercept=True)
+    with pytest.raises(FitError, match="separated perfectly by column 2, and"):
+        newton(problem, graph("path", 2), max_passes=1000)
+
+
+def test_a_wide_saddle_is_refused(monkeypatch):
+    monkeypatch.setattr("dsba.algorithms.newton.MOST_COLUMNS", 5)
+    with pytest.raises(dsba.InputError, match="newton does not apply to this problem: AUC with more than 5 coeff"):
+        newton(make_problem("auc", 4), dsba.Topology.ring(4))
+
+
 # What the data does not determine -----------------------------------------------------------------
 
 
