@@ -18,6 +18,7 @@ from dsba.network import Network
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
+from dsba.solvers.local import BLAS
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
 
@@ -190,7 +191,8 @@ def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
     message = np.zeros((len(net.nodes), HEAD + problem.dim))
     root = net.topology.graph.tree.root
     if root in net.nodes:
-        found = _direction(s, problem)
+        with BLAS.limit(limits=1):  # the bits of a factorisation may depend on the number of threads
+            found = _direction(s, problem)
         message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
     verdict, errors, size, *d = net.sum(message)
     return Direction(int(verdict), float(errors), float(size), np.array(d))
@@ -236,10 +238,17 @@ def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
     """The step d with a verdict."""
     if s.straight >= 3 and (moving := _moving(s, problem, F, d)).any():
         return Direction(SEPARATED, 0.0, 0.0, moving)
-    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(_dot(F, d)))
+    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(_dot(F, d))) / _deviation(s, problem)
     short = size <= LAST_STEP * _largest(s.scale * s.Z[0]) or errors <= LAST_ERRORS
     stalled = errors <= NEAR_ERRORS and errors > 0.5 * s.errors
     return Direction(LAST if short or stalled else GO, errors, size, d)
+
+
+def _deviation(s: NewtonState, problem: Problem) -> float:
+    """What standard errors are multiples of: the residuals' standard deviation where labels have a unit, else 1."""
+    if problem.component.labels != "real" or not problem.has_objective:
+        return 1.0
+    return max(math.sqrt(2.0 * abs(_merit(problem, s.total, s.Z[0], s))), ROUNDING * s.first) or 1.0
 
 
 def _solved(H: Array, r: Array) -> tuple[Array, Array | None]:
