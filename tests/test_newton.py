@@ -126,6 +126,17 @@ def test_every_operator_with_weights_and_unequal_nodes(operator, unequal):
     assert result.history["distance"][-1] < 1e-11
 
 
+@pytest.mark.parametrize("lam", [0.0, 1e-3])
+def test_huber_with_labels_a_thousand_times_its_delta(lam):
+    """At the start every loss is straight, and the solution depends on the few samples whose loss is not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = 1000.0 * (X @ rng.normal(size=5) + rng.standard_t(1, size=200))
+    problem = dsba.Problem(shards(X, y, [80, 120]), "huber", lam=lam, intercept=True)
+    result = newton(problem, dsba.Topology.path(2), max_passes=300, tol=1e-10, reference=True)
+    assert result.history["distance"][-1] < 1e-8
+
+
 def test_softmax_and_ridge_with_a_penalty_are_scikit_learns():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 5)) * [1.0, 2.0, 0.5, 1.0, 3.0]

@@ -94,7 +94,7 @@ class Newton(Algorithm):
     factors: ClassVar[tuple[float, ...]] = (1.0,)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
-        total = _summed(problem, net, z0)
+        total = _summed(problem, net, z0, chords=True)
         if not np.isfinite(total).all():
             raise _not_finite(problem, net, z0)
         diagonal = _system(problem, total).diagonal() if _small(problem) else _diagonal(problem, total)
@@ -113,7 +113,7 @@ class Newton(Algorithm):
         length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
         for trial in range(TRIALS):
             z = s.Z[0] + length * step.d
-            total = _summed(problem, net, z)
+            total = _summed(problem, net, z, chords=trial > 0)
             s = replace(s, evaluations=s.evaluations + 1)
             if _merit(problem, total, z, s) <= before + RISE * abs(before):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
@@ -147,9 +147,9 @@ def _small(problem: Problem) -> bool:
     return problem.dim <= MOST_COLUMNS
 
 
-def _summed(problem: Problem, net: Network, z: Array) -> Array:
-    """``problem.derivatives`` of all nodes."""
-    return net.sum(problem.derivatives(z, hessian=_small(problem)))
+def _summed(problem: Problem, net: Network, z: Array, chords: bool) -> Array:
+    """``problem.derivatives`` of all nodes; ``chords`` at the start and where Newton's own step went too far."""
+    return net.sum(problem.derivatives(z, _small(problem), chords))
 
 
 def _system(problem: Problem, total: Array) -> Array:
