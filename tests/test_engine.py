@@ -668,3 +668,29 @@ def test_metrics_of_ones_own_become_columns(tmp_path):
     result = dsba.solve(problem, topology, max_passes=6, **options)
     assert len(result.history["size"]) == 7
     assert result.history["size"][-1] == np.abs(result.z).max()
+
+
+@pytest.mark.parametrize("request_to_stop", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_request_to_stop_ends_with_a_checkpoint(ridge, tmp_path, request_to_stop):
+    """Also where the system ends a process; resuming gives the run left alone, bit by bit."""
+    before = signal.getsignal(request_to_stop)
+
+    def at_pass_three(record):
+        if record["passes"] == 3:
+            signal.raise_signal(request_to_stop)
+
+    file = tmp_path / "run"
+    stopped = dsba.solve(ridge, RING, max_passes=8, checkpoint=file, callbacks=[at_pass_three])
+    assert (stopped.status, stopped.passes) == ("interrupted", 3)
+    assert signal.getsignal(request_to_stop) is before
+    resumed = dsba.solve(ridge, RING, max_passes=8, checkpoint=file)
+    assert (resumed.Z == dsba.solve(ridge, RING, max_passes=8).Z).all()
+
+
+def test_a_signal_that_is_ignored_stays_ignored(ridge):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    try:
+        result = dsba.solve(ridge, RING, max_passes=2, callbacks=[lambda record: signal.raise_signal(signal.SIGHUP)])
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert result.status == "budget"

@@ -529,7 +529,7 @@ COMMANDS = {
     "missing data": (["reproduce", "--data", "no-such-set"], "no file 'no-such-set'"),
     "data to fetch": (["reproduce", "--data", "sector.scale"], "`dsba data fetch sector.scale` gets it"),
     "unknown problem": (["reproduce", "--problem", "rigde"], "unknown operator 'rigde'; did you mean 'ridge'?"),
-    "unwritable folder": (["reproduce", "--out", "bad.toml/results"], "cannot write bad.toml/results"),
+    "unwritable folder": (["reproduce", "--out", "bad.toml/results"], "cannot write into bad.toml/results"),
     "unknown method to force": (["reproduce", "--force", "DSBO"], "unknown method 'DSBO'"),
     "no results": (["report", "."], "is no results folder"),
 }

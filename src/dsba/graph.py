@@ -179,7 +179,7 @@ def read_edges(path: Path) -> list[tuple[int, int]]:
         words = line.split("#", 1)[0].split()
         if not words:
             continue
-        if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
+        if len(words) != 2 or not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
             raise InputError(f"{path}, line {number}: wanted two node numbers.")
         pairs.append((int(words[0]), int(words[1])))
     return pairs
