@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dsba import algorithms, operators
-from dsba.engine import Result, solve
+from dsba._version import __version__
+from dsba.engine import Result, Status, solve
 from dsba.errors import as_integer, as_number
 from dsba.fitting.rows import Array, Rows, Size, evened, measured, normalized, sums
 from dsba.fitting.settings import Settings
@@ -32,6 +34,8 @@ class Fit:
     result: Result
     n_rows: int
     """The rows of all processes, each counted once."""
+    rounds_before: int = 0
+    """The rounds that a network had counted when the method started, and that it counts no more."""
 
     @property
     def mean(self) -> Coefficients:
@@ -42,6 +46,11 @@ class Fit:
     def nodes(self) -> Coefficients:
         """The models of this process's nodes, with a first axis for the node."""
         return self.problem.unpack(self.result.Z)
+
+    @property
+    def gathered(self) -> Array:
+        """The iterates of all processes' nodes."""
+        return self.problem.group.gather(self.result.Z).reshape(self.problem.n_nodes, self.problem.dim)
 
 
 def fit(
@@ -79,12 +88,35 @@ def fit(
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
         tol *= _residual(problem, cold) / max(_residual(problem, start), 1e-300)
+    rounds = network.rounds if network else 0
     result = solve(
         problem, topology, algorithm, settings.step_size, settings.max_passes, tol, settings.seed, z0=start,
         communication=settings.communication, network=network, checkpoint=checkpoint, progress=progress,
         callbacks=list(callbacks),
     )  # fmt: skip
-    return Fit(problem, result, size.rows)
+    return Fit(problem, result, size.rows, rounds)
+
+
+def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
+    """How a model came about, for its file."""
+    problem, result = done.problem, done.result
+    return {
+        **settings.facts(),
+        "labels": problem.component.labels,
+        "decision": problem.component.decision,
+        "link": problem.component.link,
+        "lam": problem.lam,
+        "step_size": result.step_size,
+        "status": str(result.status),
+        "message": result.message,
+        "converged": result.status is Status.CONVERGED,
+        "nodes": problem.n_nodes,
+        "samples": done.n_rows,
+        "features": problem.n_features,
+        "processes": problem.group.size,
+        "figures": result.history.last(),
+        "versions": {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
+    }
 
 
 def _agree(group: Group, settings: Settings) -> None:

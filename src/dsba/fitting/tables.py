@@ -1,0 +1,209 @@
+"""One model with standard errors from tables at several sites: ``dsba.fit``, and ``dsba train`` on CSV or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba import operators
+from dsba.errors import FitError, InputError, as_number, unknown_name
+from dsba.fitting.design import INTERCEPT, Design, Designs, as_sites, design_tables
+from dsba.fitting.fit import Fit, run_facts
+from dsba.fitting.fit import fit as fit_rows
+from dsba.fitting.formula import parse
+from dsba.fitting.guards import Guards
+from dsba.fitting.inference import COVARIANCES, Inference, Sample, infer
+from dsba.fitting.model import Model
+from dsba.fitting.results import Results
+from dsba.fitting.rows import as_rows
+from dsba.fitting.scaling import Scaling, pooled_scaling
+from dsba.fitting.schema import Site, Wishes
+from dsba.fitting.settings import Settings
+from dsba.network import Network, Simulator
+from dsba.operators import Operator
+from dsba.topology import Topology
+
+Array = npt.NDArray[np.float64]
+
+TOL = 1e-12  # of the residual: coefficients to less than a millionth of their standard errors
+MAX_PASSES = 100.0
+PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
+NO_LIKELIHOOD = "The loss is not a likelihood, so that it gives no standard errors."
+
+
+def fit(
+    table: Any,
+    formula: str,
+    operator: str | Operator = "logistic",
+    *,
+    sites: str | None = None,
+    lam: float = 0.0,
+    missing: str = "error",
+    cov: str = "classical",
+    weights: str | None = None,
+    offset: str | None = None,
+    graph: Any = "random",
+    algorithm: str = "auto",
+) -> Results:
+    """Fit a model to a table whose rows are at several sites; only sums leave a site.
+
+    Parameters
+    ----------
+    table : a pandas frame, or a list or dict of frames, one for each site.
+    formula : such as "outcome ~ age + C(sex) + log(crp)".
+    operator : "logistic", "poisson", "linear", ...
+    sites : the column of a single frame that names the site of each row.
+    lam : the penalty on the coefficients of columns that are scaled to standard deviation 1.
+    missing : "error", "drop", "mean" or "indicator".
+    cov : "classical", "HC0", "HC1" or "site" (clustered by site).
+    weights, offset : columns; an offset is added to the scores (Poisson and linear models).
+    graph : who talks to whom, whatever ``Topology.of`` takes.
+    algorithm : "auto" is "newton".
+    """
+    held = as_sites(table, sites)
+    component = operators.get(operator)
+    wishes = Wishes(parse(formula), component.labels, missing, weights=weights, offset=offset)
+    settings = table_settings(operator, lam, graph, algorithm)
+    network = Simulator(Topology.of(graph, len(held), seed=settings.seed, mixing=settings.mixing))
+    return fit_sites(held, wishes, settings, network, cov=cov)
+
+
+def load(folder: str | Path) -> Results:
+    """A fit that ``Results.save`` or ``dsba train`` wrote."""
+    return Results.load(folder)
+
+
+def table_settings(operator: str | Operator, lam: float, graph: Any, algorithm: str, **others: Any) -> Settings:
+    """Settings for tables: they are small and dense, so Newton's method by exact sums is the one to take."""
+    lam = as_number("lam", lam, at_least=0.0)
+    name = "newton" if algorithm == "auto" else algorithm
+    return Settings(operator, lam, graph=graph, algorithm=name, **{"tol": TOL, "max_passes": MAX_PASSES, **others})
+
+
+def fit_sites(
+    sites: Sequence[Site],
+    wishes: Wishes,
+    settings: Settings,
+    network: Network,
+    *,
+    cov: str = "classical",
+    guards: Guards | None = None,
+    **options: Any,
+) -> Results:
+    """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
+
+    ``options`` are those of ``dsba.fitting.fit``.
+    """
+    if cov not in COVARIANCES:
+        raise unknown_name("cov", cov, COVARIANCES)
+    component, guards = operators.get(settings.operator), guards or Guards()
+    _require_usable(component, wishes)
+    network.reset()
+    designs = design_tables(sites, wishes, network, guards)
+    columns = _scaled(designs, network)
+    settings = replace(settings, intercept=columns.scaling.intercept is not None)
+    done = _fitted(columns, component, settings, network, options)
+    coefficients = columns.assembled(done)
+    inference, why = None, None
+    if settings.lam or component.family is None:
+        why = PENALTY if settings.lam else NO_LIKELIHOOD
+    else:
+        inference = infer(columns.samples, coefficients, component.family, cov, network)
+    known = _Known(cov, guards, inference, why, done.rounds_before + network.rounds)
+    return _results(done, settings, designs, columns, coefficients, known)
+
+
+def _require_usable(component: Operator, wishes: Wishes) -> None:
+    name = type(component).__name__
+    if component.labels == "multiclass" or component.extra or component.ranks:
+        raise InputError(f"a table's model has one coefficient for each column, and {name} has others.")
+    shifts = component.family is not None and component.link in ("identity", "log")
+    if (wishes.offset or wishes.exposure) and not shifts:
+        raise InputError(f"offsets and exposures are for Poisson and linear models, not for {name}.")
+
+
+class Columns(NamedTuple):
+    """The sites' rows in scaled columns, the intercept's among them."""
+
+    names: tuple[str, ...]
+    scaling: Scaling
+    samples: tuple[Sample, ...]
+
+    @property
+    def others(self) -> list[int]:
+        """All columns but the intercept's."""
+        return [j for j in range(len(self.names)) if j != self.scaling.intercept]
+
+    def assembled(self, done: Fit) -> Array:
+        """The coefficients of the scaled columns in the order of the names."""
+        weights, intercepts = done.mean
+        coefficients = np.zeros(len(self.names))
+        coefficients[self.others] = weights[0]
+        if self.scaling.intercept is not None:
+            coefficients[self.scaling.intercept] = intercepts[0]
+        return coefficients
+
+
+def _scaled(designs: Designs, network: Network) -> Columns:
+    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
+    scaling = pooled_scaling([design.X for design in designs.designs], intercept, network)
+    return Columns(designs.names, scaling, tuple(_sample(design, scaling) for design in designs.designs))
+
+
+def _sample(design: Design, scaling: Scaling) -> Sample:
+    y = np.asarray(design.y, dtype=np.float64)
+    return Sample(scaling.scaled(design.X), y, design.weight, design.offset)
+
+
+def _fitted(
+    columns: Columns, component: Operator, settings: Settings, network: Network, options: dict[str, Any]
+) -> Fit:
+    """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u)."""
+    X = np.concatenate([sample.X[:, columns.others] for sample in columns.samples])
+    y, weight, offset = (np.concatenate([sample[k] for sample in columns.samples]) for k in (1, 2, 3))
+    if component.link == "log":
+        weight, y = weight * np.exp(offset), y * np.exp(-offset)
+    elif component.link == "identity":
+        y = y - offset
+    nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
+    try:
+        return fit_rows(as_rows(X, y, weight, nodes), settings, network=network, **options)
+    except FitError as error:
+        raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
+
+
+class _Known(NamedTuple):
+    cov: str
+    guards: Guards
+    inference: Inference | None
+    why_none: str | None
+    rounds: int
+
+
+def _results(
+    done: Fit, settings: Settings, designs: Designs, columns: Columns, coefficients: Array, known: _Known
+) -> Results:
+    inference = None
+    if known.inference is not None:
+        inference = {name: value for name, value in vars(known.inference).items() if name != "rows"}
+        inference["covariance"] = columns.scaling.unscaled_covariance(known.inference.covariance).tolist()
+    table = {
+        "names": list(columns.names),
+        "schema_": designs.schema.facts(),
+        "cov": known.cov,
+        "rounds": known.rounds,
+        "told": list(designs.told),
+        "guards": asdict(known.guards),
+        "inference": inference,
+        "why_none": known.why_none,
+    }
+    params = columns.scaling.unscaled(coefficients)
+    constant = [params[columns.scaling.intercept] if columns.scaling.intercept is not None else 0.0]
+    classes = None if designs.schema.classes is None else np.array(designs.schema.classes)
+    facts = {**run_facts(done, settings), "table": table}
+    return Results(Model(params[columns.others][None, :], np.array(constant), done.gathered, classes, facts))
