@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import dsba
 
@@ -44,7 +43,6 @@ def kept(folder):
     return {str(path): path.stat().st_mtime_ns for path in (folder / "cache").rglob("*.nb?")}
 
 
-@pytest.mark.slow
 def test_an_edited_kernel_never_runs_in_its_old_form(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "dsba", ignore=shutil.ignore_patterns("__pycache__"))
     source = tmp_path / "dsba" / "kernels" / "mixing.py"

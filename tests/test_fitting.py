@@ -14,8 +14,6 @@ from mpi import TRAIN, mpiexec, needs_mpi, run
 import dsba
 from dsba.fitting import Settings, train
 
-pytestmark = pytest.mark.slow
-
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 
 

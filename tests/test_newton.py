@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import queues
+import scipy.sparse as sp
 import statsmodels.api as sm
 from conftest import make_problem
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dsba
+from dsba.algorithms.choice import choose
 from dsba.errors import FitError
 
 SPLITS = {
@@ -120,6 +122,52 @@ def test_softmax_and_ridge_with_a_penalty_are_scikit_learns():
     np.testing.assert_allclose([*weights[0], intercepts[0]], [*ridge.coef_, ridge.intercept_], rtol=1e-11)
 
 
+# Conjugate gradients ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", ["huber", "squared-hinge", "softmax", "ridge", "logistic", "poisson"])
+def test_conjugate_gradients_come_to_the_same(operator, unequal, monkeypatch):
+    monkeypatch.setattr("dsba.algorithms.newton.MOST_COLUMNS", 5)
+    problem = make_problem(operator, 4, lam=0.1, split=unequal, intercept=True)
+    result = newton(problem, dsba.Topology.path(4), max_passes=1000, reference=True)
+    assert result.history["distance"][-1] < 1e-10
+    assert result.passes > result.history["iteration"][-1] + 1  # the products of conjugate gradients are counted
+    assert (result.Z[0] == result.Z).all()
+
+
+def test_more_columns_than_a_hessian_is_summed_for():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300, 1500), density=0.02, rng=rng, format="csr")
+    problem = dsba.Problem.from_arrays(X, rng.choice([-1, 1], 300), n_nodes=3)
+    topology = dsba.Topology.path(3)
+    result = newton(problem, topology, max_passes=5000, tol=1e-11, reference=True)
+    assert result.history["distance"][-1] < 1e-9
+    assert result.history["doubles_max"][-1] < 1500**2  # no Hessian went over a line
+    ends = problem.start
+
+    def work(net):
+        own = [(problem.A[ends[n] : ends[n + 1]], problem.y[ends[n] : ends[n + 1]]) for n in net.nodes]
+        return newton(dsba.Problem(own, group=net), topology, max_passes=5000, tol=1e-11).Z
+
+    assert (np.concatenate(queues.together(topology, 3, work)) == result.Z).all()
+
+
+def test_conjugate_gradients_find_separation(monkeypatch):
+    monkeypatch.setattr("dsba.algorithms.newton.MOST_COLUMNS", 2)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(200, 2)), np.arange(200) % 5 == 0])
+    y = np.where(X[:, 2] == 1.0, 0, rng.integers(0, 2, 200))
+    problem = dsba.Problem(shards(X, y, [80, 120]), "logistic", lam=0.0, intercept=True)
+    with pytest.raises(FitError, match="separated perfectly by column 2, and"):
+        newton(problem, graph("path", 2), max_passes=1000)
+
+
+def test_a_wide_saddle_is_refused(monkeypatch):
+    monkeypatch.setattr("dsba.algorithms.newton.MOST_COLUMNS", 5)
+    with pytest.raises(dsba.InputError, match="newton does not apply to this problem: AUC with more than 5 coeff"):
+        newton(make_problem("auc", 4), dsba.Topology.ring(4))
+
+
 # What the data does not determine -----------------------------------------------------------------
 
 
@@ -195,3 +243,57 @@ def test_an_operator_without_a_loss_is_refused():
     X, y = table("ridge")
     with pytest.raises(dsba.InputError, match=r"newton does not apply.*it shortens steps by the objective, and Sloped"):
         newton(dsba.Problem(shards(X, y, [240]), Sloped()), graph("path", 1))
+
+
+# The choice of "auto" -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_nodes", [1, 2, 5])
+@pytest.mark.parametrize("operator", dsba.operators.names())
+def test_a_table_is_for_newton(operator, n_nodes):
+    problem = make_problem(operator, n_nodes)
+    choice = choose(problem, graph("ring", n_nodes))
+    assert choice.name == "newton"
+    assert not choice.options
+    assert "newton was chosen" in choice.reason
+    assert "seconds for newton and" in choice.reason
+    assert choice.reason.count(". ") == 0
+
+
+def test_wide_sparse_data_is_for_dsba():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((200, 50_000), density=1e-3, rng=rng, format="csr")
+    problem = dsba.Problem.from_arrays(X, rng.choice([-1, 1], 200), n_nodes=5)
+    choice = choose(problem, dsba.Topology.ring(5))
+    assert (choice.name, dict(choice.options)) == ("dsba", {})  # dense: it shows no rows
+    assert "newton is for at most 1,000 coefficients" in choice.reason
+
+
+def test_the_choice_follows_latency_and_bandwidth():
+    """As many columns as rows: a Hessian over a thin line costs more than many rounds at no latency."""
+    rng = np.random.default_rng(0)
+    problem = dsba.Problem.from_arrays(rng.normal(size=(400, 400)), rng.choice([-1, 1], 400), n_nodes=4)
+    ring = dsba.Topology.ring(4)
+    assert choose(problem, ring).name == "newton"
+    far = choose(problem, ring, latency=0.0, bandwidth=1e6)
+    assert far.name == "dsba"
+    assert far.seconds["newton"] > far.seconds["dsba"] > choose(problem, ring, latency=0.0).seconds["dsba"]
+
+
+def test_an_operator_that_newton_refuses_is_for_dsba():
+    class Bare(dsba.operators.ScalarOperator):
+        lipschitz = 1.0
+
+        def map(self, u, y):
+            return u - y
+
+    X, y = table("ridge")
+    choice = choose(dsba.Problem(shards(X, y, [240]), Bare()), graph("path", 1))
+    assert choice.name == "dsba"
+    assert "newton does not apply: Bare gives no curvature" in choice.reason
+
+
+@pytest.mark.parametrize("bad", [{"latency": -1.0}, {"bandwidth": 0.0}, {"bandwidth": "fast"}])
+def test_a_network_that_cannot_be(bad):
+    with pytest.raises(dsba.InputError, match=f"{next(iter(bad))} must be a number"):
+        choose(make_problem(), dsba.Topology.ring(4), **bad)

@@ -181,6 +181,11 @@ def test_the_live_server_answers_its_own_paths_only(results):
             urllib.request.urlopen(foreign, timeout=10)
 
 
+def test_the_live_page_waits_for_its_files(tmp_path):
+    with Live(tmp_path, check(EXPERIMENT).index()) as live, pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(live.address, timeout=10)
+
+
 def test_names_cannot_break_the_page(results):
     text = page(results)
     assert html.escape(EXPERIMENT["title"]) in text

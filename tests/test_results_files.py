@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, make_data
+from conftest import ROOT, make_data, make_problem
 from test_experiments import SMALL, write_libsvm
 from typer.testing import CliRunner
 
@@ -80,6 +80,8 @@ def test_a_folder_of_the_first_version_still_opens(name, tmp_path):
         changed = {key for key in old if old[key] != new[key]}
         assert changed <= ({"problem"} if name == "plugin" else set())  # shown by its class, without its file
     results = Results.load(tmp_path / "old")
+    searched = (OLD / name / "tuning.csv").read_text(encoding="utf-8").splitlines()[1:]
+    assert len(results.tuning()) == len([row for row in searched if row])
     assert len(results.to_frame()) == sum(len(h) for h in results.histories.values())
     assert (results.index.networks[results.cases[0].network] is None) == (name == "plugin")
 
@@ -187,6 +189,20 @@ def test_identifiers_do_not_contain_the_version(monkeypatch):
     assert {r.id for r in runner.check(TINY).runs} == before
 
 
+def test_the_commit_of_the_experiment_is_recorded(tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    if shutil.which("git") is None:
+        pytest.skip("there is no git on this machine")
+    (tmp_path / "mine.toml").write_text(read(TINY).to_toml())
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "mine.toml"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    results = run(tmp_path / "mine.toml", tmp_path / "out", workers=1)
+    assert results.environment.commit == head
+    assert head in as_json(contents(results))
+
+
 def test_force_repeats_one_method(tmp_path):
     (tmp_path / "mine.toml").write_text(read(TINY).to_toml())
     arguments = ("compare", "mine.toml", "--out", "out", "--workers", 1)
@@ -238,6 +254,18 @@ def test_methods_have_budgets_of_their_own(tmp_path):
     assert 100 <= ends["doubles"]["doubles_max"] < 160  # a round is 60
     assert ends["DGD"]["passes"] == 3
     assert "2 rounds" in results.outcomes[results.runs[1].id].message
+
+
+def test_records_come_early_and_rounds_end_a_run():
+    """The engine's two new keywords, with the counts worked out by hand: 60 rows at 4 nodes, 15 steps a pass."""
+    problem, topology = make_problem(), dsba.Topology.ring(4)
+    result = dsba.solve(problem, topology, "dsba", max_passes=2, record_first=0.25)
+    assert result.history["iteration"].tolist() == [0, 4, 8, 15, 30]  # a quarter, half, one, two passes; rounded up
+    whole = dsba.solve(problem, topology, "dsba", max_passes=2)
+    assert np.array_equal(whole.Z, result.Z)
+    counted = dsba.solve(problem, topology, "dsba", max_passes=None, max_rounds=7)
+    assert counted.history["rounds"][-1] == 7
+    assert counted.status == "budget"
 
 
 def test_the_command_says_undecided(tmp_path):

@@ -103,7 +103,6 @@ class ExactDiffusionSAGA(Algorithm):
         return {"auto": lambda: 1 / (3 * (problem.constants.L_plan + problem.lam))}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("operator", ["logistic", "softmax"])
 def test_a_method_with_a_table_reaches_the_optimum(operator, unequal):
     problem = make_problem(operator, split=unequal)
@@ -149,6 +148,19 @@ class CoinCounter(WithCoins):
 
     def step_sizes(self, problem, topology):
         return {"auto": lambda: 1.0}
+
+
+class CoinSpender(CoinCounter):
+    """A step with coins in the caller's own array."""
+
+    def step(self, s, problem, net, samples, coins=None):
+        s.Z += coins[0]
+        return DGDState(s.Z, s.t + 1)
+
+
+def test_a_step_with_coins_that_changes_its_state_is_refused():
+    with pytest.raises(dsba.InputError, match=r"the step of coin-counter changed the state it was given \('Z'\)"):
+        dsba.solve(make_problem("ridge"), TOPOLOGY, CoinSpender(), max_passes=5)
 
 
 def dealt(problem, passes=40, **options):

@@ -25,6 +25,8 @@ AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
 Edges: TypeAlias = tuple[tuple[int, int], ...]
 
 MAX_DRAWS = 1000
+MAX_NODES = 10_000  # a mixing matrix and its eigenvectors are N x N: some gigabytes at this size
+MAX_BYTES = 1 << 28  # of an edge list
 
 
 class Tree(NamedTuple):
@@ -51,7 +53,7 @@ class Graph:
     edges: Edges  # sorted pairs (n, m), n < m
 
     def __init__(self, n_nodes: int, edges: Iterable[Iterable[int]]) -> None:
-        n_nodes = count_of(n_nodes, "n_nodes")
+        n_nodes = bounded(count_of(n_nodes, "n_nodes"))
         clean = _clean_edges(edges, n_nodes)
         _require_connected(n_nodes, clean)
         object.__setattr__(self, "n_nodes", n_nodes)
@@ -148,6 +150,13 @@ def int_pairs(edges: Iterable[Iterable[int]]) -> list[tuple[int, int]]:
     return pairs
 
 
+def bounded(n_nodes: int) -> int:
+    """The number of nodes, if matrices of that size fit into memory."""
+    if n_nodes > MAX_NODES:
+        raise InputError(f"a graph may have at most {MAX_NODES} nodes, as its mixing matrix is N x N; got {n_nodes}.")
+    return n_nodes
+
+
 def _clean_edges(edges: Iterable[Iterable[int]], n_nodes: int) -> Edges:
     """Sorted pairs n < m, each once, without self-loops."""
     pairs = int_pairs(edges)
@@ -159,6 +168,8 @@ def _clean_edges(edges: Iterable[Iterable[int]], n_nodes: int) -> Edges:
 
 def read_edges(path: Path) -> list[tuple[int, int]]:
     try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"the edge list {path} has more than {MAX_BYTES} bytes.")
         # A binary file must fail at its first line with the message below, not inside the decoder.
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
@@ -169,7 +180,7 @@ def read_edges(path: Path) -> list[tuple[int, int]]:
         if not words:
             continue
         if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
-            raise InputError(f"{path}, line {number}: wanted two node numbers, got {line.strip()[:80]!r}.")
+            raise InputError(f"{path}, line {number}: wanted two node numbers.")
         pairs.append((int(words[0]), int(words[1])))
     return pairs
 
@@ -178,7 +189,7 @@ def draw_connected(n_nodes: int, p: float, seed: int) -> IntArray:
     if not 0 <= p <= 1:
         raise InputError(f"the edge probability p must be in [0, 1], got {p!r}.")
     rng = np.random.default_rng(seed)
-    pairs = np.column_stack(np.triu_indices(n_nodes, k=1))
+    pairs = np.column_stack(np.triu_indices(bounded(n_nodes), k=1))
     for _ in range(MAX_DRAWS):
         edges = pairs[rng.random(len(pairs)) < p]
         # n - 1 edges are the least a connected graph has: most hopeless draws end here, for nothing.

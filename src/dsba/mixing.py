@@ -140,11 +140,13 @@ class ChebyshevMixing(Mixing):
 
     base: Mixing | None = None
 
-    @classmethod
-    def of(cls, base: Mixing, rounds: int) -> ChebyshevMixing:
+    @staticmethod
+    def of(base: Mixing, rounds: int) -> Mixing:
+        """One round is a plain mixing again: I - 2/(l1 + l2) (I - W) is zero outside the edges, as W is."""
         eye = np.eye(base.graph.n_nodes)
         W = eye - chebyshev(lambda X: (eye - base.W) @ X, eye, rounds, *base.laplacian_range)
-        return cls(base.graph, read_only((W + W.T) / 2), f"{base.name} x {rounds}", rounds, base)
+        W, name = read_only((W + W.T) / 2), f"{base.name} x {rounds}"
+        return ChebyshevMixing(base.graph, W, name, rounds, base) if rounds > 1 else Mixing(base.graph, W, name)
 
     @property
     def rows(self) -> tuple[IntArray, IntArray, FloatArray]:

@@ -13,7 +13,7 @@ A sample weight multiplies its B_i; weights are scaled to a mean of 1 over all s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -329,10 +329,10 @@ class Problem:
             self._sweep(add_diagonals, self.csr, self.start, weights, out)
         return np.hstack([*parts, out])
 
-    def products(self, z: Array, v: Array) -> Array:
-        """Row n: the sum over the node's samples of the Jacobians of B_i at z, times v."""
-        along = self.component.curvature(self._images(z), self._images(v), self.y)
-        return self._spread_rows(self.sample_weight[:, None] * along)
+    def products(self, z: Array) -> Callable[[Array], Array]:
+        """A function of v. Row n: the sum over the node's samples of the Jacobians of B_i at z, times v."""
+        U, weight = self._images(z), self.sample_weight[:, None]
+        return lambda v: self._spread_rows(weight * self.component.curvature(U, self._images(v), self.y))
 
     def _blocks(self, U: Array) -> Array:
         """The Jacobian of g for every sample, weighted (Q x k x k).

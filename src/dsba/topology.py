@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dsba.errors import InputError, unknown_name
-from dsba.graph import Edges, FloatArray, Graph, IntArray, count_of, draw_connected, int_pairs, read_edges
+from dsba.graph import Edges, FloatArray, Graph, IntArray, bounded, count_of, draw_connected, int_pairs, read_edges
 from dsba.mixing import Mixing, Weights
 
 if TYPE_CHECKING:
@@ -90,25 +90,26 @@ class Topology:
     @classmethod
     def path(cls, n_nodes: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
         """Node n beside n+1: the largest diameter N nodes can have."""
-        edges = ((n, n + 1) for n in range(count_of(n_nodes, "n_nodes") - 1))
+        edges = ((n, n + 1) for n in range(bounded(count_of(n_nodes, "n_nodes")) - 1))
         return cls(n_nodes, edges, mixing=mixing, tau=tau, name="path")
 
     @classmethod
     def star(cls, n_nodes: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
         """Node 0 in the centre, beside all others."""
-        edges = ((0, n) for n in range(1, count_of(n_nodes, "n_nodes")))
+        edges = ((0, n) for n in range(1, bounded(count_of(n_nodes, "n_nodes"))))
         return cls(n_nodes, edges, mixing=mixing, tau=tau, name="star")
 
     @classmethod
     def complete(cls, n_nodes: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
         """Every node beside every other; the default W averages in one round."""
-        edges = combinations(range(count_of(n_nodes, "n_nodes")), 2)
+        edges = combinations(range(bounded(count_of(n_nodes, "n_nodes"))), 2)
         return cls(n_nodes, edges, mixing=mixing, tau=tau, name="complete")
 
     @classmethod
     def grid(cls, rows: int, cols: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
         """A rows x cols lattice, numbered row by row."""
         rows, cols = count_of(rows, "rows"), count_of(cols, "cols")
+        bounded(rows * cols)
         across = [(r * cols + c, r * cols + c + 1) for r in range(rows) for c in range(cols - 1)]
         down = [(n, n + cols) for n in range((rows - 1) * cols)]
         return cls(rows * cols, across + down, mixing=mixing, tau=tau, name="grid")

@@ -312,8 +312,6 @@ def read_frame(folder: Path) -> str:
     return digest([entry.raw for entry in unpack((folder / "file").read_bytes(), header, due, node.common.bounds)])
 
 
-SIZES = "a bound on the nodes of a graph, before memory is spent"
-STATES = "states that check their own numbers (`require_sound`)"
 READERS = {
     reader.name: reader
     for reader in [
@@ -322,17 +320,16 @@ READERS = {
         Reader("libsvm-gz", 50_000, _packed(gzip.compress), read_libsvm, plain_libsvm),
         Reader("libsvm-bz2", 50_000, _packed(bz2.compress), read_libsvm, plain_libsvm),
         Reader("parsed", 60_000, parsed_corpus, read_parsed),
-        Reader("edges", 150_000, edge_corpus, read_edges, plain_edges, waits_for=SIZES),
+        Reader("edges", 150_000, edge_corpus, read_edges, plain_edges),
         Reader(
             "experiments",
             100_000,
             lambda: [{"file": EXAMPLE.encode()}],
             read_toml,
             lambda folder: True,
-            waits_for=SIZES,
         ),
         Reader("checkpoints", 100_000, checkpoint_corpus, read_checkpoint),
-        Reader("forged-checkpoints", 5_000, checkpoint_corpus, go_on, forge=forge, waits_for=STATES),
+        Reader("forged-checkpoints", 5_000, checkpoint_corpus, go_on, forge=forge),
         Reader("models", 100_000, model_corpus, read_model),
         Reader("results", 50_000, results_corpus, read_results),
         Reader("frames", 200_000, frame_corpus, read_frame),

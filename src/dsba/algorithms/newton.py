@@ -17,9 +17,11 @@ from dsba.errors import FitError
 from dsba.network import Network
 from dsba.operators import Operator
 from dsba.problem import Problem
+from dsba.solvers.linear import conjugate_gradients
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
 
+MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
 TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
 RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
 LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
@@ -27,6 +29,8 @@ LAST_ERRORS = 1e-12  # so is one this short in standard errors (of a likelihood,
 NEAR_ERRORS = 1e-8  # and one this short that is hardly shorter than the step before: what is left is rounding
 DEPENDENT = 1e-12  # the share of a column that the columns before it do not explain, below which it depends on them
 CLIPPED = 1e-14  # the least eigenvalue of a system, relative to the largest
+CG_ROUGH = 0.1  # the relative residual of conjugate gradients far from the solution
+CG_AFFINE = 1e-10  # and where one system is the whole problem
 ROUNDING = 1e-12  # a residual this small, relative to the one at the start, may be all rounding
 
 GO, LAST, DEFICIENT, SEPARATED = range(4)  # what the root says of a step
@@ -40,6 +44,7 @@ SEPARATED_SENTENCE = (
     "the labels are separated perfectly by {columns}, and the coefficients there grow without end; leave out what "
     "separates, or set lam > 0."
 )
+SENTENCES = {DEFICIENT: DEPENDENT_SENTENCE, SEPARATED: SEPARATED_SENTENCE}
 INFINITE_SENTENCE = "the sums over the samples are not finite because of too large values in {columns}; rescale them."
 
 
@@ -60,12 +65,13 @@ class NewtonState:
 
 
 class Direction(NamedTuple):
-    """What the root tells all others: its verdict, the step's length in standard errors and scaled, and the step."""
+    """A verdict, the step's length in standard errors and scaled, the step, and products with the data it took."""
 
     verdict: int
     errors: float
     size: float
     d: Array
+    products: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class Newton(Algorithm):
     on unequal processors hold the same bits. t is the first of alpha (1, 1/2, 1/8, 1/64, ...) at which the objective
     (AUC: the residual) does not rise by more than rounding, which every node checks by itself.
 
+    Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
+
     Nodes send totals only. With lambda = 0 the method finds out whether the data determines the
     coefficients: columns that depend on each other, and labels that are separated, are a ``FitError``.
     """
@@ -85,45 +93,34 @@ class Newton(Algorithm):
     factors: ClassVar[tuple[float, ...]] = (1.0,)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
-        total = net.sum(problem.derivatives(z0))
+        total = _summed(problem, net, z0)
         if not np.isfinite(total).all():
             raise _not_finite(problem, net, z0)
-        H, F = _system(problem, total, z0)
-        scale = _roots(H.diagonal())
-        return NewtonState(np.tile(z0, (len(problem.nodes), 1)), total, scale, _largest(F / scale))
+        diagonal = _system(problem, total).diagonal() if _small(problem) else _diagonal(problem, total)
+        scale = _roots(diagonal)
+        first = _largest(_residual(problem, total, z0) / scale)
+        return NewtonState(np.tile(z0, (len(problem.nodes), 1)), total, scale, first)
 
     def step(self, s: NewtonState, problem: Problem, net: Network, samples: Indices) -> NewtonState:
         if s.done:  # further steps would be rounding
             return replace(s, t=s.t + 1, evaluations=s.evaluations + 1)
-        step = self._sent(s, problem, net)
-        straight = s.straight + 1 if step.size > 0.5 * s.size else 0
-        s = replace(s, t=s.t + 1, size=step.size, errors=step.errors, straight=straight)
+        step = (_from_root if _small(problem) else _by_gradients)(s, problem, net)
+        if step.verdict in SENTENCES:
+            raise _fit_error(problem, SENTENCES[step.verdict], np.flatnonzero(step.d))
+        straight, evaluations = s.straight + 1 if step.size > 0.5 * s.size else 0, s.evaluations + step.products
+        s = replace(s, t=s.t + 1, size=step.size, errors=step.errors, straight=straight, evaluations=evaluations)
         length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
         for trial in range(TRIALS):
             z = s.Z[0] + length * step.d
-            total = net.sum(problem.derivatives(z))
+            total = _summed(problem, net, z)
             s = replace(s, evaluations=s.evaluations + 1)
             if _merit(problem, total, z, s) <= before + RISE * abs(before):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
             length *= 0.5 ** (trial + 1)
         return replace(s, done=True)
 
-    def _sent(self, s: NewtonState, problem: Problem, net: Network) -> Direction:
-        """The step as the root computed it, or its error; the same bits at all nodes."""
-        message = np.zeros((len(net.nodes), HEAD + problem.dim))
-        root = net.topology.graph.tree.root
-        if root in net.nodes:
-            found = _direction(s, problem)
-            message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
-        verdict, errors, size, *d = net.sum(message)
-        step = Direction(int(verdict), float(errors), float(size), np.array(d))
-        if step.verdict in (DEFICIENT, SEPARATED):
-            sentence = DEPENDENT_SENTENCE if step.verdict == DEFICIENT else SEPARATED_SENTENCE
-            raise _fit_error(problem, sentence, np.flatnonzero(step.d))
-        return step
-
     def passes(self, s: NewtonState, problem: Problem) -> float:
-        """Evaluations so far, the one at the start included."""
+        """Evaluations and products with the Hessian so far, the evaluation at the start included."""
         return float(s.evaluations)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
@@ -136,20 +133,37 @@ class Newton(Algorithm):
             return f"{reason}, and Newton's system is made of it."
         if not (problem.has_objective or component.affine):
             return f"it shortens steps by the objective, and {type(component).__name__} has none."
+        if component.has_saddle and not _small(problem):
+            return f"{type(component).__name__} with more than {MOST_COLUMNS} coefficients has no symmetric system."
         return None
 
 
 # The system at a point ----------------------------------------------------------------------------
 
 
-def _system(problem: Problem, total: Array, z: Array) -> tuple[Array, Array]:
-    """H (of a saddle: its symmetric part) and F, of the mean over all samples, with Lambda."""
+def _small(problem: Problem) -> bool:
+    """Whether Hessians are summed."""
+    return problem.dim <= MOST_COLUMNS
+
+
+def _summed(problem: Problem, net: Network, z: Array) -> Array:
+    """``problem.derivatives`` of all nodes."""
+    return net.sum(problem.derivatives(z, hessian=_small(problem)))
+
+
+def _system(problem: Problem, total: Array) -> Array:
+    """H (of a saddle: its symmetric part), of the mean over all samples, with Lambda."""
     p = problem.dim
     upper = np.zeros((p, p))
     upper[np.triu_indices(p)] = total[1 + p : 1 + p + p * (p + 1) // 2] / problem.n_samples
     H = upper + np.triu(upper, 1).T
     H[np.diag_indices(p)] += problem.lam_diag
-    return H, _residual(problem, total, z)
+    return H
+
+
+def _diagonal(problem: Problem, total: Array) -> Array:
+    """The diagonal of H, where only that was summed."""
+    return total[1 + problem.dim :] / problem.n_samples + problem.lam_diag
 
 
 def _residual(problem: Problem, total: Array, z: Array) -> Array:
@@ -163,29 +177,67 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
     Every node judges for itself, and by exact sums all come to the same.
     """
     if problem.has_objective:
-        penalty = exact.total((problem.lam_diag * z * z)[:, None])[0]
-        return float(total[0] / problem.n_samples + 0.5 * penalty)
+        return float(total[0] / problem.n_samples + 0.5 * _dot(problem.lam_diag * z, z))
     residual = _residual(problem, total, z) / s.scale
     return max(_largest(residual), ROUNDING * s.first) if np.isfinite(residual).all() else math.nan
 
 
-# At the root --------------------------------------------------------------------------------------
+# The step -----------------------------------------------------------------------------------------
+
+
+def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
+    """The step as the root computed it: the same bits at all nodes."""
+    message = np.zeros((len(net.nodes), HEAD + problem.dim))
+    root = net.topology.graph.tree.root
+    if root in net.nodes:
+        found = _direction(s, problem)
+        message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
+    verdict, errors, size, *d = net.sum(message)
+    return Direction(int(verdict), float(errors), float(size), np.array(d))
+
+
+def _by_gradients(s: NewtonState, problem: Problem, net: Network) -> Direction:
+    """Conjugate gradients at every node, with one exact sum of p numbers a step.
+
+    Inner products are exact sums as well, so that all nodes come to the same bits without being told.
+    As in ``solvers.linear``, the diagonal preconditions tall data only, and no softmax: without it the step has no
+    part along the shifts that softmax does not feel.
+    """
+    z, products = s.Z[0], 0
+    F, local = _residual(problem, s.total, z), problem.products(z)
+    diagonal = _diagonal(problem, s.total)
+    hold = _held_shifts(problem, diagonal)
+
+    def product(v: Array) -> Array:
+        nonlocal products
+        products += 1
+        return net.sum(local(v)) / problem.n_samples + problem.lam_diag * v + hold(v)
+
+    tall = problem.n_samples >= problem.dim and not _ignores_shifts(problem.component)
+    inverse = 1.0 / _roots(diagonal) ** 2 if tall else np.ones(problem.dim)
+    accuracy = CG_AFFINE if problem.component.affine else min(CG_ROUGH, _largest(F / s.scale) / s.first)
+    d = -conjugate_gradients(product, inverse, F, accuracy, _dot)
+    return _judged(s, problem, F, d)._replace(products=products)
 
 
 def _direction(s: NewtonState, problem: Problem) -> Direction:
-    """The Newton step at z with a verdict, or the columns in question (1 where a coordinate is one of them)."""
-    z = s.Z[0]
-    H, F = _system(problem, s.total, z)
+    """The step from a factorised system, or the columns in question (1 where a coordinate is one of them)."""
+    H, F = _system(problem, s.total), _residual(problem, s.total, s.Z[0])
     if problem.component.has_saddle:
         d, flat = _saddle_step(H, F, s.total[-problem.dim :] / problem.n_samples)
     else:
-        d, flat = _solved(H + _held_shifts(problem, H), -F)
+        d, flat = _solved(H + _held_shifts(problem, H.diagonal())(np.eye(problem.dim)), -F)
     if flat is not None and s.t == 0 and problem.lam == 0.0:
         return Direction(DEFICIENT, 0.0, 0.0, flat)
-    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(float(F @ d)))
+    return _judged(s, problem, F, d)
+
+
+def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
+    """The step d with a verdict."""
     if s.straight >= 3 and (moving := _moving(s, problem, F, d)).any():
         return Direction(SEPARATED, 0.0, 0.0, moving)
-    short = size <= LAST_STEP * _largest(s.scale * z) or errors <= LAST_ERRORS
+    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(_dot(F, d)))
+    short = size <= LAST_STEP * _largest(s.scale * s.Z[0]) or errors <= LAST_ERRORS
     stalled = errors <= NEAR_ERRORS and errors > 0.5 * s.errors
     return Direction(LAST if short or stalled else GO, errors, size, d)
 
@@ -217,25 +269,29 @@ def _saddle_step(H: Array, F: Array, c: Array) -> tuple[Array, Array | None]:
     return d, flat
 
 
-def _held_shifts(problem: Problem, H: Array) -> Array | float:
-    """A term that holds a common shift of a column's copies where nothing else does, and changes nothing else.
+def _held_shifts(problem: Problem, diagonal: Array) -> Callable[[Array], Array]:
+    """A matrix, as a function of vectors, that holds a common shift of a column's copies where nothing else does.
 
-    Softmax does not feel such a shift: its Hessian is singular along it, and F has no part there.
+    Softmax does not feel such a shift: its Hessian is singular along it, and F has no part there but rounding. The
+    matrix is zero across such shifts, so that it changes nothing else.
     """
     copies = problem.component.copies
     if not _ignores_shifts(problem.component):
-        return 0.0
-    held = np.zeros_like(H)
-    for first in range(0, problem.dim - problem.component.extra, copies):
-        block = slice(first, first + copies)
-        if problem.lam_diag[first] == 0.0:
-            held[block, block] = H.diagonal()[block].mean() / copies
-    return held
+        return lambda v: 0.0 * v
+    free = problem.lam_diag.reshape(-1, copies) == 0.0
+    weights = (free * diagonal.reshape(-1, copies)).mean(axis=1)
+
+    def hold(v: Array) -> Array:
+        columns = v.reshape(*v.shape[:-1], -1, copies)
+        shifts = weights / copies * sum(columns[..., c] for c in range(copies))
+        return np.repeat(shifts, copies, axis=-1)
+
+    return hold
 
 
 def _ignores_shifts(component: Operator) -> bool:
     """Whether g stays the same where all scores of a sample grow by the same number."""
-    if not component.k == component.copies > 1:
+    if component.extra or not component.k == component.copies > 1:
         return False
     shift = np.ones((1, component.k))
     return not component.curvature(0 * shift, shift, np.zeros(1)).any()
@@ -255,6 +311,11 @@ def _moving(s: NewtonState, problem: Problem, F: Array, d: Array) -> Array:
 def _roots(diagonal: Array) -> Array:
     """Square roots, with 1 for what is not positive."""
     return np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+
+
+def _dot(x: Array, y: Array) -> float:
+    """x'y as an exact sum: the same bits on every processor."""
+    return float(exact.total((x * y)[:, None])[0])
 
 
 def _largest(values: Array) -> float:

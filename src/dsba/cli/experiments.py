@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,7 +113,8 @@ def compare(
         return
     if file is None:
         raise InputError("compare needs an experiment file; `dsba compare --example` prints one.")
-    _run(_planned(_read(file, plugin)), out, workers, force, live, port)
+    plan = replace(_planned(_read(file, plugin)), place=file.parent)
+    _run(plan, out, workers, force, live, port)
 
 
 def tune(

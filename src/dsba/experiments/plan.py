@@ -149,6 +149,7 @@ class Plan:
     cases: list[Case]
     runs: list[Run]
     left_out: list[str]  # why a method does not appear on a problem, a sentence each
+    place: Path = Path()  # the folder of the experiment's file
 
     @property
     def jobs(self) -> list[Job]:
@@ -190,7 +191,9 @@ def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     runs, left_out = [], []
     for case, method in product(cases, e.method):
         if reason := refusal(method, case.pooled.problem, case.network.topology.n_nodes):
-            left_out.append(f"{method.title} is left out for {case.pooled.problem.operator}: {reason}")
+            left_out.append(
+                f"{method.title} is left out for {titles.class_name(case.pooled.problem.operator)}: {reason}"
+            )
             continue
         stop, code = e.stop.model_copy(update=method.budgets), known.code.get(method.algorithm, "")
         tuning = None

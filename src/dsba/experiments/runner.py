@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,7 @@ def run(
     forced, folder = _forced(todo, force), Folder(out)
     with folder.owned():
         _prepare(folder, todo, forced)
-        place = Path(experiment).parent if isinstance(experiment, str | Path) else Path()
-        folder.write_sealed(folder.environment, environment.describe(command, place))
+        folder.write_sealed(folder.environment, environment.describe(command, todo.place))
         wanted = [*_references(todo), *todo.tunings] if tune_only else todo.jobs
         with Display(progress, todo.experiment, len(wanted)) as display:
             _perform_all(wanted, folder, workers or os.cpu_count() or 1, display, on_record)
@@ -88,7 +88,7 @@ def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
     todo = plan.make(spec, Sources.of(spec))
     if not todo.runs:
         raise InputError(f"nothing to run: {' '.join(todo.left_out)}")
-    return todo
+    return replace(todo, place=Path(experiment).parent) if isinstance(experiment, str | Path) else todo
 
 
 def _prepare(folder: Folder, todo: Plan, forced: Sequence[Job]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from dsba.kernels.cache import njit
 from dsba.kernels.samples import gapless
 
 

@@ -30,11 +30,8 @@ class Live:
             timeout = 10
 
             def do_GET(self) -> None:
-                own = self.headers.get("Host") in live.hosts
-                answer = live.answer(self.path.partition("?")[0]) if own else None
-                refused = HTTPStatus.NOT_FOUND if own else HTTPStatus.FORBIDDEN
-                self.send_response(refused if answer is None else HTTPStatus.OK)
-                kind, body = answer or ("text/plain", b"not here")
+                status, kind, body = live.respond(self.headers.get("Host"), self.path.partition("?")[0])
+                self.send_response(status)
                 self.send_header("Content-Type", f"{kind}; charset=utf-8")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -73,6 +70,16 @@ class Live:
         """A record of a job under way; those of step-size searches are not shown."""
         with self.lock:
             self.partial.setdefault(id, History()).append(record)
+
+    def respond(self, host: str | None, path: str) -> tuple[HTTPStatus, str, bytes]:
+        """Status, content type and body for a request."""
+        if host not in self.hosts:
+            return HTTPStatus.FORBIDDEN, "text/plain", b"not for you"
+        try:
+            answer = self.answer(path)
+        except InputError as error:  # files that the command has not yet written
+            return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error} Reload in a moment.".encode()
+        return (HTTPStatus.OK, *answer) if answer else (HTTPStatus.NOT_FOUND, "text/plain", b"not here")
 
     def answer(self, path: str) -> tuple[str, bytes] | None:
         """Content type and body for a path, or None."""

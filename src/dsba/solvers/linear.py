@@ -179,10 +179,22 @@ def _gradients(B: Rows, blocks: Callable[[Array], Array], ridge: Array, inverse:
     return lambda r, accuracy: conjugate_gradients(product, inverse, r, accuracy)
 
 
-def conjugate_gradients(product: Callable[[Array], Array], inverse: Array, r: Array, accuracy: float) -> Array:
+def dot(x: Array, y: Array) -> float:
+    """x'y in one thread: a threaded BLAS waits for its threads longer than it computes."""
+    return float(np.einsum("i,i->", x, y))
+
+
+def conjugate_gradients(
+    product: Callable[[Array], Array],
+    inverse: Array,
+    r: Array,
+    accuracy: float,
+    dot: Callable[[Array, Array], float] = dot,
+) -> Array:
     """x with product(x) = r to a relative residual of ``accuracy``, preconditioned by the diagonal ``inverse``.
 
     ``product`` is a positive definite matrix. Cut short at MAX_CG, x is still a direction of descent.
+    ``dot`` is x'y, for machines that must come to the same bits.
     """
     enough = accuracy**2 * dot(r, r)
     x, r, direction = np.zeros_like(r), r.copy(), inverse * r
@@ -198,11 +210,6 @@ def conjugate_gradients(product: Callable[[Array], Array], inverse: Array, r: Ar
         previous, energy = energy, dot(r, conditioned)
         direction = conditioned + (energy / previous) * direction
     return x
-
-
-def dot(x: Array, y: Array) -> float:
-    """x'y in one thread: a threaded BLAS waits for its threads longer than it computes."""
-    return float(np.einsum("i,i->", x, y))
 
 
 def _raised(ridge: Array, top: float) -> Array:
