@@ -306,3 +306,4 @@ def test_four_hospitals(operator, cov):
     found = theirs(whole, MODELS[operator], operator, cov)
     assert_same(ours, found, operator, cov)
     np.testing.assert_allclose(ours.predict(whole), found.predict(whole), rtol=1e-10)
+    assert ours.rounds <= 200

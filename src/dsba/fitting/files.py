@@ -53,7 +53,8 @@ def train(
     for n in own:
         if files[n].is_file() and is_table(files[n]):
             raise InputError(
-                f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...), or say what to make of the table (--formula or --target)."
+                f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...), or say what to "
+                "make of the table (--formula or --target)."
             )
     held = group.share([data.index_range(files[n]) for n in own])
     ranges = [IndexRange(*pair) for pairs in held for pair in pairs]

@@ -5,7 +5,8 @@ With u = x'b + offset, mean mu, variance V(mu) and weights w, every node adds up
     information  I = sum w V x x'        score rows  g x,  g = w (y - mu)        deviances, counts
 
 and only these totals leave it. classical: I^-1 (Gaussian: times RSS/(n - p)). HC0: I^-1 (sum g^2 x x') I^-1; HC1 is
-HC0 times n/(n - p). site: the meat is sum s s' over the sites, s = sum of a site's g x, times N/(N - 1) (n - 1)/(n - p).
+HC0 times n/(n - p). site: sum s s' over the sites stands in the middle, s = sum of a site's g x, and the factor is
+N/(N - 1) (n - 1)/(n - p).
 """
 
 from __future__ import annotations
@@ -80,40 +81,52 @@ class Inference:
     llnull: float
 
 
-def infer(samples: Sequence[Sample], coefficients: Array, family: str, cov: str, group: Group) -> Inference:
-    """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here."""
+def null_parts(sample: Sample, family: str) -> tuple[Array, Array]:
+    """Per row, numerator and denominator: the quotient of their sums is the mean of the model that is an intercept.
+
+    With an offset it is the mean of what the offset leaves: a difference, or a quotient of rates.
+    """
+    if FAMILIES[family].dispersed:
+        return sample.weight * (sample.y - sample.offset), sample.weight
+    return sample.weight * sample.y, sample.weight * np.exp(sample.offset)
+
+
+def infer(
+    samples: Sequence[Sample], coefficients: Array, family: str, cov: str, mean: float, group: Group
+) -> Inference:
+    """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here.
+
+    ``mean`` is that of the model that is an intercept alone.
+    """
     if cov not in COVARIANCES:
         raise unknown_name("cov", cov, COVARIANCES)
     known, p = FAMILIES[family], coefficients.size
-    total = _Totals(p, group.sum(np.array([_sums(one, coefficients, known, cov) for one in samples])))
+    null = link_of(known.link).score(np.array([mean]))
+    total = _Totals(p, group.sum(np.array([_sums(one, coefficients, known, cov, null) for one in samples])))
     if total.rows <= p:
         raise InputError(f"{p} coefficients from {total.rows} rows have no standard errors: more rows are wanted.")
     if cov == "site" and total.sites < 2:
         raise InputError("standard errors clustered by site need at least two sites with rows.")
-    null = np.array([link_of(known.link).score(np.array(total.null_outcome / total.null_base))])
-    null_rows = [[float(one.weight @ known.deviance(one.y, null + one.offset))] for one in samples]
-    null_deviance = float(group.sum(np.array(null_rows))[0])
     scale = total.deviance / (total.rows - p) if known.dispersed else 1.0
     return Inference(
         total.covariance(cov, scale), total.rows, total.rows - p, known.dispersed, scale, total.deviance,
-        null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, null_deviance),
+        total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
     )  # fmt: skip
 
 
-HEAD = 7  # numbers of a node's row before its matrices
+HEAD = 6  # numbers of a node's row before its matrices
 
 
-def _sums(sample: Sample, coefficients: Array, family: Family, cov: str) -> Array:
+def _sums(sample: Sample, coefficients: Array, family: Family, cov: str, null: Array) -> Array:
     """The row of one node."""
     X, y, w, offset = sample
     u = X @ coefficients + offset
     mu = link_of(family.link).mean(u[:, None])
     g = w * (y - mu)
     rows = X * g[:, None] if cov != "site" else (g @ X)[None, :]
-    outcome, base = (y - offset, np.ones_like(y)) if family.dispersed else (y, np.exp(offset))
     head = [
         len(y), float(len(y) > 0), np.log(w[w > 0]).sum(), w @ family.deviance(y, u), w @ family.saturated(y),
-        w @ outcome, w @ base,
+        w @ family.deviance(y, null + offset),
     ]  # fmt: skip
     information = X.T @ (X * (w * family.variance(mu))[:, None])
     upper = np.triu_indices(X.shape[1])
@@ -126,7 +139,7 @@ class _Totals:
     def __init__(self, p: int, total: Array) -> None:
         self.p = p
         self.rows, self.sites = int(total[0]), int(total[1])
-        self.log_weights, self.deviance, self.saturated, self.null_outcome, self.null_base = map(float, total[2:HEAD])
+        self.log_weights, self.deviance, self.saturated, self.null_deviance = map(float, total[2:HEAD])
         self.information, self.meat = (_symmetric(half, p) for half in np.split(total[HEAD:], 2))
 
     def covariance(self, cov: str, scale: float) -> Array:

@@ -12,16 +12,16 @@ import numpy.typing as npt
 
 from dsba import operators
 from dsba.errors import FitError, InputError, as_number, unknown_name
-from dsba.fitting.design import INTERCEPT, Design, Designs, as_sites, design_tables
+from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables
 from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.formula import parse
 from dsba.fitting.guards import Guards
-from dsba.fitting.inference import COVARIANCES, Inference, Sample, infer
+from dsba.fitting.inference import COVARIANCES, Inference, Sample, infer, null_parts
 from dsba.fitting.model import Model
 from dsba.fitting.results import Results
-from dsba.fitting.rows import as_rows
-from dsba.fitting.scaling import Scaling, pooled_scaling
+from dsba.fitting.rows import Size, as_rows
+from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
 from dsba.fitting.schema import Site, Wishes
 from dsba.fitting.settings import Settings
 from dsba.network import Network, Simulator
@@ -63,7 +63,7 @@ def fit(
     cov : "classical", "HC0", "HC1" or "site" (clustered by site).
     weights, offset : columns; an offset is added to the scores (Poisson and linear models).
     graph : who talks to whom, whatever ``Topology.of`` takes.
-    algorithm : "auto" is "newton".
+    algorithm : "auto" is "newton" without a penalty, else what ``dsba.algorithms.choice`` estimates to be fastest.
     """
     held = as_sites(table, sites)
     component = operators.get(operator)
@@ -79,10 +79,9 @@ def load(folder: str | Path) -> Results:
 
 
 def table_settings(operator: str | Operator, lam: float, graph: Any, algorithm: str, **others: Any) -> Settings:
-    """Settings for tables: they are small and dense, so Newton's method by exact sums is the one to take."""
+    """Settings for tables: to the last digits, as standard errors are compared with those of the pooled rows."""
     lam = as_number("lam", lam, at_least=0.0)
-    name = "newton" if algorithm == "auto" else algorithm
-    return Settings(operator, lam, graph=graph, algorithm=name, **{"tol": TOL, "max_passes": MAX_PASSES, **others})
+    return Settings(operator, lam, graph=graph, algorithm=algorithm, tol=TOL, max_passes=MAX_PASSES, **others)
 
 
 def fit_sites(
@@ -105,7 +104,7 @@ def fit_sites(
     _require_usable(component, wishes)
     network.reset()
     designs = design_tables(sites, wishes, network, guards)
-    columns = _scaled(designs, network)
+    columns = _scaled(designs, component, network)
     settings = replace(settings, intercept=columns.scaling.intercept is not None)
     done = _fitted(columns, component, settings, network, options)
     coefficients = columns.assembled(done)
@@ -113,7 +112,9 @@ def fit_sites(
     if settings.lam or component.family is None:
         why = PENALTY if settings.lam else NO_LIKELIHOOD
     else:
-        inference = infer(columns.samples, coefficients, component.family, cov, network)
+        inference = infer(
+            columns.samples, coefficients, component.family, cov, float(columns.size.mean or 0.0), network
+        )
     known = _Known(cov, guards, inference, why, done.rounds_before + network.rounds)
     return _results(done, settings, designs, columns, coefficients, known)
 
@@ -133,6 +134,7 @@ class Columns(NamedTuple):
     names: tuple[str, ...]
     scaling: Scaling
     samples: tuple[Sample, ...]
+    size: Size
 
     @property
     def others(self) -> list[int]:
@@ -149,15 +151,20 @@ class Columns(NamedTuple):
         return coefficients
 
 
-def _scaled(designs: Designs, network: Network) -> Columns:
+def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
+    """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
     intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
-    scaling = pooled_scaling([design.X for design in designs.designs], intercept, network)
-    return Columns(designs.names, scaling, tuple(_sample(design, scaling) for design in designs.designs))
-
-
-def _sample(design: Design, scaling: Scaling) -> Sample:
-    y = np.asarray(design.y, dtype=np.float64)
-    return Sample(scaling.scaled(design.X), y, design.weight, design.offset)
+    raw = [Sample(d.X, np.asarray(d.y, dtype=np.float64), d.weight, d.offset) for d in designs.designs]
+    parts = [null_parts(sample, component.family or "gaussian") for sample in raw]
+    wide = [np.column_stack([sample.X, *both]) for sample, both in zip(raw, parts, strict=True)]
+    mean, sd = pooled_moments(wide, network)
+    outcome, weight = mean[-2:].tolist()
+    if not weight > 0.0:
+        raise InputError("all sample weights are zero: there is nothing to learn from.")
+    scaling = scaling_by(mean[:-2], sd[:-2], intercept)
+    size = Size(designs.rows, designs.rows * weight, designs.rows * weight * len(designs.names), outcome / weight)
+    samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
+    return Columns(designs.names, scaling, samples, size)
 
 
 def _fitted(
@@ -172,7 +179,7 @@ def _fitted(
         y = y - offset
     nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
     try:
-        return fit_rows(as_rows(X, y, weight, nodes), settings, network=network, **options)
+        return fit_rows(as_rows(X, y, weight, nodes), settings, size=columns.size, network=network, **options)
     except FitError as error:
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
 
