@@ -79,6 +79,8 @@ class Inference:
     null_deviance: float
     llf: float
     llnull: float
+    left: float
+    """How far the next Newton step would go, in standard errors."""
 
 
 def null_parts(sample: Sample, family: str) -> tuple[Array, Array]:
@@ -111,6 +113,7 @@ def infer(
     return Inference(
         total.covariance(cov, scale), total.rows, total.rows - p, known.dispersed, scale, total.deviance,
         total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
+        total.left(scale),
     )  # fmt: skip
 
 
@@ -130,7 +133,7 @@ def _sums(sample: Sample, coefficients: Array, family: Family, cov: str, null: A
     ]  # fmt: skip
     information = X.T @ (X * (w * family.variance(mu))[:, None])
     upper = np.triu_indices(X.shape[1])
-    return np.array([*head, *information[upper], *(rows.T @ rows)[upper]])
+    return np.array([*head, *(g @ X), *information[upper], *(rows.T @ rows)[upper]])
 
 
 class _Totals:
@@ -140,13 +143,17 @@ class _Totals:
         self.p = p
         self.rows, self.sites = int(total[0]), int(total[1])
         self.log_weights, self.deviance, self.saturated, self.null_deviance = map(float, total[2:HEAD])
-        self.information, self.meat = (_symmetric(half, p) for half in np.split(total[HEAD:], 2))
+        self.score = total[HEAD : HEAD + p]
+        information, self.meat = (_symmetric(half, p) for half in np.split(total[HEAD + p :], 2))
+        roots = np.sqrt(information.diagonal())
+        factor = scipy.linalg.cho_factor(information / roots[:, None] / roots)
+        self.bread = scipy.linalg.cho_solve(factor, np.eye(p)) / roots[:, None] / roots
+
+    def left(self, scale: float) -> float:
+        return math.sqrt(max(float(self.score @ self.bread @ self.score), 0.0) / scale)
 
     def covariance(self, cov: str, scale: float) -> Array:
-        n, p = self.rows, self.p
-        roots = np.sqrt(self.information.diagonal())
-        factor = scipy.linalg.cho_factor(self.information / roots[:, None] / roots)
-        bread = scipy.linalg.cho_solve(factor, np.eye(p)) / roots[:, None] / roots
+        n, p, bread = self.rows, self.p, self.bread
         if cov == "classical":
             return _even(bread * scale)
         factors = {"HC0": 1.0, "HC1": n / (n - p)}

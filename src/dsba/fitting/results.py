@@ -331,7 +331,7 @@ class Summary:
 
         frame = self.to_frame()
         table = Table(title=self.results.headline(), title_justify="left")
-        table.add_column("")
+        table.add_column("", no_wrap=True, min_width=min(40, max(map(len, self.results.facts.names))))
         for name in frame.columns:
             table.add_column(str(name).replace("[", r"\["), justify="right")
         for name, row in zip(frame.index, frame.to_numpy(), strict=True):

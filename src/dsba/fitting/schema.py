@@ -174,18 +174,18 @@ def _parts(sites: Sequence[Site], wishes: Wishes, group: Group) -> tuple[Part, .
         kinds = {column: kind_of(frame[column]) for column in held}
         missing = {column: int(frame[column].isna().sum()) for column in held}
         own.append([name, len(frame), kinds, missing])
-    complaint = next((_absent(site, wishes) for site in sites if _absent(site, wishes)), None)
+    complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes)
     return tuple(Part(*part) for parts in share_unless(group, complaint, own) for part in parts)
 
 
-def _absent(site: Site, wishes: Wishes) -> str | None:
-    """A sentence about a column that the site does not have."""
-    names = [str(name) for name in site.frame.columns]
-    for column in wishes.columns:
-        if column not in names and column != SITE:
-            close = get_close_matches(column, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else "."
-            return f"{site.name} has no column {column!r}{hint}"
+def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
+    """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
+    for site, names in headers.items():
+        for column in wishes.columns:
+            if column not in names and column != SITE:
+                close = get_close_matches(column, names, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else "."
+                return f"{site} has no column {column!r}{hint}"
     return None
 
 

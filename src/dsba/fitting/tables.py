@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,18 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba import operators
+from dsba.data.tables import column_names, read_table
 from dsba.errors import FitError, InputError, as_number, unknown_name
 from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables
 from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
-from dsba.fitting.formula import parse
+from dsba.fitting.formula import Formula, from_columns, parse
 from dsba.fitting.guards import Guards
 from dsba.fitting.inference import COVARIANCES, Inference, Sample, infer, null_parts
 from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
 from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
-from dsba.fitting.schema import Site, Wishes
+from dsba.fitting.schema import Site, Wishes, absent_column, share_unless
 from dsba.fitting.settings import Settings
 from dsba.network import Network, Simulator
 from dsba.operators import Operator
@@ -30,9 +31,11 @@ from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
 
-TOL = 1e-12  # of the residual: coefficients to less than a millionth of their standard errors
-MAX_PASSES = 100.0
+DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
+"""The settings of tables that differ from those of other data: no penalty, and to the last digits."""
+NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
+UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
 NO_LIKELIHOOD = "The loss is not a likelihood, so that it gives no standard errors."
 
 
@@ -68,7 +71,8 @@ def fit(
     held = as_sites(table, sites)
     component = operators.get(operator)
     wishes = Wishes(parse(formula), component.labels, missing, weights=weights, offset=offset)
-    settings = table_settings(operator, lam, graph, algorithm)
+    chosen = {**DEFAULTS, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
+    settings = Settings(operator, graph=graph, **chosen)
     network = Simulator(Topology.of(graph, len(held), seed=settings.seed, mixing=settings.mixing))
     return fit_sites(held, wishes, settings, network, cov=cov)
 
@@ -78,10 +82,91 @@ def load(folder: str | Path) -> Results:
     return Results.load(folder)
 
 
-def table_settings(operator: str | Operator, lam: float, graph: Any, algorithm: str, **others: Any) -> Settings:
-    """Settings for tables: to the last digits, as standard errors are compared with those of the pooled rows."""
-    lam = as_number("lam", lam, at_least=0.0)
-    return Settings(operator, lam, graph=graph, algorithm=algorithm, tol=TOL, max_passes=MAX_PASSES, **others)
+class Plan(NamedTuple):
+    """What to make of table files: a formula, or a target and its features (None: all other columns)."""
+
+    formula: str | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = None
+
+
+def train(
+    files: Sequence[Path],
+    plan: Plan,
+    settings: Settings,
+    *,
+    wishes: dict[str, Any],
+    cov: str = "classical",
+    guards: Guards | None = None,
+    network: Network | None = None,
+    tell: Callable[[str], object] = lambda sentence: None,
+    **options: Any,
+) -> Results:
+    """One site per file, in order, named after it. On a network this process opens the files of its own nodes only.
+
+    Parameters
+    ----------
+    wishes : fields of :class:`dsba.fitting.schema.Wishes` beside the formula and the labels.
+    tell : called with sentences for people.
+    options : those of ``dsba.fitting.fit``.
+    """
+    if network is None:
+        network = Simulator(Topology.of(settings.graph, len(files), seed=settings.seed, mixing=settings.mixing))
+    if len(files) != network.topology.n_nodes:
+        nodes = network.topology.n_nodes
+        raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
+    network.reset()
+    own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
+    if len(own) < len(network.nodes):
+        raise InputError("two files have the same name, and sites are named after their files: rename one.")
+    headers = {name: column_names(file) for name, file in own.items()}
+    others = {"labels": operators.get(settings.operator).labels, **wishes}
+    wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
+    sites = [Site(name, _read(file, headers[name], wanted)) for name, file in own.items()]
+    results = fit_sites(sites, wanted, settings, network, cov=cov, guards=guards, **options)
+    _tell(results, tell)
+    return results
+
+
+def _read(file: Path, header: Sequence[str], wishes: Wishes) -> Any:
+    """The columns of the model, and no others."""
+    return read_table(file, [name for name in wishes.columns if name in header])
+
+
+def _agreed_formula(plan: Plan, headers: dict[str, list[str]], others: dict[str, Any], network: Network) -> Formula:
+    """The formula that all processes were given; all features are the columns that the first file has, in its order."""
+    formula = None
+    if plan.formula is not None:
+        formula = parse(plan.formula)
+    elif plan.features is not None:
+        formula = from_columns(plan.target, plan.features)
+    complaint = None if formula is None else absent_column(headers, Wishes(formula, **others))
+    told = [[plan.formula, plan.target, plan.features], headers if formula is None else {}]
+    everyone = share_unless(network, complaint, told)
+    if any(theirs != everyone[0][0] for theirs, _ in everyone):
+        raise InputError("the processes were given different formulas, targets or features.")
+    return formula or _all_features(plan, {k: v for _, process in everyone for k, v in process.items()}, others)
+
+
+def _all_features(plan: Plan, headers: dict[str, list[str]], others: dict[str, Any]) -> Formula:
+    site, first = next(iter(headers.items()))
+    for other, header in headers.items():
+        if odd := sorted(set(first) ^ set(header)):
+            raise InputError(
+                f"the column {odd[0]!r} is in only one of the tables {site} and {other}: name the features."
+            )
+    taken = {plan.target, others["weights"], others["offset"], others["exposure"]}
+    return from_columns(plan.target, [name for name in first if name not in taken])
+
+
+def _tell(results: Results, tell: Callable[[str], object]) -> None:
+    for part in results.schema.parts:
+        missing = sum(part.missing.values())
+        tell(f"{part.site}: {part.rows} rows, {missing} missing values in the model's columns.")
+    for sentence in results.facts.told:
+        tell(f"Between owners this would be refused: {sentence}")
+    if reason := results.model.facts["choice"]:
+        tell(reason[0].upper() + reason[1:])
 
 
 def fit_sites(
@@ -102,7 +187,6 @@ def fit_sites(
         raise unknown_name("cov", cov, COVARIANCES)
     component, guards = operators.get(settings.operator), guards or Guards()
     _require_usable(component, wishes)
-    network.reset()
     designs = design_tables(sites, wishes, network, guards)
     columns = _scaled(designs, component, network)
     settings = replace(settings, intercept=columns.scaling.intercept is not None)
@@ -197,7 +281,7 @@ def _results(
 ) -> Results:
     inference = None
     if known.inference is not None:
-        inference = {name: value for name, value in vars(known.inference).items() if name != "rows"}
+        inference = {name: value for name, value in vars(known.inference).items() if name not in ("rows", "left")}
         inference["covariance"] = columns.scaling.unscaled_covariance(known.inference.covariance).tolist()
     table = {
         "names": list(columns.names),
