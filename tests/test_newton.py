@@ -71,7 +71,7 @@ def test_few_iterations_and_rounds(kind, most):
     """On a ring of 4 a sum takes 8 rounds: the largest up and down, then the integers up and down."""
     X, y = table(kind)
     problem = dsba.Problem(shards(X, y, [60, 60, 60, 60]), kind, lam=0.0, intercept=True)
-    history = newton(problem, dsba.Topology.ring(4), max_passes=100).history
+    history = newton(problem, dsba.Topology.ring(4), max_passes=100, tol=None).history  # it ends by itself
     theirs = pooled(kind, X, y)
     near = dsba.solve(problem, dsba.Topology.ring(4), "newton", max_passes=1 + most)
     assert np.abs((near.z - theirs.params) / theirs.bse).max() < 1e-8
@@ -97,6 +97,26 @@ def test_the_same_bits_for_every_split_of_the_nodes_into_processes(size):
         assert (most_bytes == one.history["bytes_max"]).all()
 
 
+def test_a_run_that_stopped_goes_on_with_the_same_bits(tmp_path):
+    X, y = table("poisson")
+    problem = dsba.Problem(shards(X, y, SPLITS["unequal"]), "poisson", lam=0.0, intercept=True)
+    topology = dsba.Topology.ring(5)
+    whole = newton(problem, topology)
+    newton(problem, topology, max_passes=3, checkpoint=tmp_path / "run")
+    resumed = newton(problem, topology, checkpoint=tmp_path / "run")
+    assert (resumed.Z == whole.Z).all()
+    assert (resumed.history["rounds"] == whole.history["rounds"]).all()
+
+
+def test_an_optimum_at_the_start_is_left_alone():
+    X = np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    problem = dsba.Problem([(X, np.array([1, -1, 1, -1]))], "logistic", lam=0.0)
+    result = newton(problem, dsba.Topology.complete(1), tol=None)
+    assert (result.z == 0.0).all()
+    perfect = dsba.Problem([(X, 3.0 * X[:, 0])], "ridge", lam=0.0)
+    assert newton(perfect, dsba.Topology.complete(1), tol=None).z == [3.0]
+
+
 @pytest.mark.parametrize("operator", ["auc", "huber", "squared-hinge", "softmax", "ridge", "logistic", "poisson"])
 def test_every_operator_with_weights_and_unequal_nodes(operator, unequal):
     weights = np.random.default_rng(5).choice([0.0, 0.5, 1.0, 3.0], size=60)
@@ -104,6 +124,17 @@ def test_every_operator_with_weights_and_unequal_nodes(operator, unequal):
     problem = make_problem(operator, 4, lam=0.1, split=unequal, intercept=intercept, sample_weight=weights)
     result = newton(problem, dsba.Topology.path(4), max_passes=30, reference=True)
     assert result.history["distance"][-1] < 1e-11
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-3])
+def test_huber_with_labels_a_thousand_times_its_delta(lam):
+    """At the start every loss is straight, and the solution depends on the few samples whose loss is not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 5))
+    y = 1000.0 * (X @ rng.normal(size=5) + rng.standard_t(1, size=200))
+    problem = dsba.Problem(shards(X, y, [80, 120]), "huber", lam=lam, intercept=True)
+    result = newton(problem, dsba.Topology.path(2), max_passes=300, tol=1e-10, reference=True)
+    assert result.history["distance"][-1] < 1e-8
 
 
 def test_softmax_and_ridge_with_a_penalty_are_scikit_learns():

@@ -393,7 +393,7 @@ def test_a_folder_of_somebody_else_is_refused_untouched(force, tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
     before = tree(tmp_path)
-    with pytest.raises(InputError, match="is not empty and not a results folder of dsba"):
+    with pytest.raises(InputError, match="has files that are not this command's"):
         run(TINY, tmp_path, workers=1, force=force)
     assert tree(tmp_path) == before
 

@@ -308,10 +308,11 @@ class Problem:
         self.add_operator(Z, 1.0, out)
         return out
 
-    def derivatives(self, z: Array, hessian: bool = True) -> Array:
+    def derivatives(self, z: Array, hessian: bool = True, chords: bool = False) -> Array:
         """Row n, for an exact sum over the nodes: loss, sum of B_i and its Jacobian over the node's samples, at z.
 
         The Jacobian is the upper triangle of a symmetric matrix, row by row; without ``hessian``, its diagonal alone.
+        ``chords`` puts slopes that lead towards the labels where a loss is straight (see ``_blocks``).
         A saddle has one column more (``Saddle``: the matrix with T in the corner, then c). No objective: a loss of 0.
         """
         U = self._images(z)
@@ -319,7 +320,7 @@ class Problem:
         parts = [losses[:, None], self._summed(U)]
         if self.component.has_saddle:
             return np.hstack([*parts, *self._saddles()])
-        blocks = self._blocks(U)
+        blocks = self._blocks(U, chords)
         if hessian:
             out = np.zeros((len(self.nodes), self.dim * (self.dim + 1) // 2))
             self._sweep(add_hessians, self.csr, self.start, blocks, self.dim, out)
@@ -331,20 +332,24 @@ class Problem:
 
     def products(self, z: Array) -> Callable[[Array], Array]:
         """A function of v. Row n: the sum over the node's samples of the Jacobians of B_i at z, times v."""
-        U, weight = self._images(z), self.sample_weight[:, None]
-        return lambda v: self._spread_rows(weight * self.component.curvature(U, self._images(v), self.y))
+        blocks = self._blocks(self._images(z), chords=False)
+        return lambda v: self._spread_rows(np.einsum("icd,id->ic", blocks, self._images(v)))
 
-    def _blocks(self, U: Array) -> Array:
+    def _blocks(self, U: Array, chords: bool) -> Array:
         """The Jacobian of g for every sample, weighted (Q x k x k).
 
         Where a loss of one score is straight (Huber's far ends), a trace of its slope is put in, so that
-        a Hessian is singular only where the data is.
+        a Hessian is singular only where the data is. With ``chords`` it is g/(u - y), whose step never goes too far.
         """
         columns = [self.component.curvature(U, np.tile(unit, (self.y.size, 1)), self.y) for unit in np.eye(self.k)]
         blocks = np.stack(columns, axis=2)
         if self.k == 1:
-            least = LEAST_SLOPE * self.component.planning_slopes(self.y)[:, None, None]
-            blocks = np.where(blocks == 0.0, least, blocks)
+            slopes = LEAST_SLOPE * self.component.planning_slopes(self.y)
+            if chords and self.component.labels == "real":
+                G = np.empty_like(U)
+                kernel.forward_all(self.component, U, self.y, G)
+                slopes = np.maximum(slopes, np.abs(G[:, 0] / np.where(U[:, 0] == self.y, 1.0, U[:, 0] - self.y)))
+            blocks = np.where(blocks == 0.0, slopes[:, None, None], blocks)
         return self.sample_weight[:, None, None] * blocks
 
     def _saddles(self) -> tuple[Array, Array]:

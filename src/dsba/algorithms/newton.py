@@ -18,6 +18,7 @@ from dsba.network import Network
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
+from dsba.solvers.local import BLAS
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
 
@@ -93,7 +94,7 @@ class Newton(Algorithm):
     factors: ClassVar[tuple[float, ...]] = (1.0,)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
-        total = _summed(problem, net, z0)
+        total = _summed(problem, net, z0, chords=True)
         if not np.isfinite(total).all():
             raise _not_finite(problem, net, z0)
         diagonal = _system(problem, total).diagonal() if _small(problem) else _diagonal(problem, total)
@@ -112,7 +113,7 @@ class Newton(Algorithm):
         length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
         for trial in range(TRIALS):
             z = s.Z[0] + length * step.d
-            total = _summed(problem, net, z)
+            total = _summed(problem, net, z, chords=trial > 0)
             s = replace(s, evaluations=s.evaluations + 1)
             if _merit(problem, total, z, s) <= before + RISE * abs(before):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
@@ -146,9 +147,9 @@ def _small(problem: Problem) -> bool:
     return problem.dim <= MOST_COLUMNS
 
 
-def _summed(problem: Problem, net: Network, z: Array) -> Array:
-    """``problem.derivatives`` of all nodes."""
-    return net.sum(problem.derivatives(z, hessian=_small(problem)))
+def _summed(problem: Problem, net: Network, z: Array, chords: bool) -> Array:
+    """``problem.derivatives`` of all nodes; ``chords`` at the start and where Newton's own step went too far."""
+    return net.sum(problem.derivatives(z, _small(problem), chords))
 
 
 def _system(problem: Problem, total: Array) -> Array:
@@ -190,7 +191,8 @@ def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
     message = np.zeros((len(net.nodes), HEAD + problem.dim))
     root = net.topology.graph.tree.root
     if root in net.nodes:
-        found = _direction(s, problem)
+        with BLAS.limit(limits=1):  # the bits of a factorisation may depend on the number of threads
+            found = _direction(s, problem)
         message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
     verdict, errors, size, *d = net.sum(message)
     return Direction(int(verdict), float(errors), float(size), np.array(d))
@@ -236,10 +238,17 @@ def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
     """The step d with a verdict."""
     if s.straight >= 3 and (moving := _moving(s, problem, F, d)).any():
         return Direction(SEPARATED, 0.0, 0.0, moving)
-    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(_dot(F, d)))
+    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(_dot(F, d))) / _deviation(s, problem)
     short = size <= LAST_STEP * _largest(s.scale * s.Z[0]) or errors <= LAST_ERRORS
     stalled = errors <= NEAR_ERRORS and errors > 0.5 * s.errors
     return Direction(LAST if short or stalled else GO, errors, size, d)
+
+
+def _deviation(s: NewtonState, problem: Problem) -> float:
+    """What standard errors are multiples of: the residuals' standard deviation where labels have a unit, else 1."""
+    if problem.component.labels != "real" or not problem.has_objective:
+        return 1.0
+    return max(math.sqrt(2.0 * abs(_merit(problem, s.total, s.Z[0], s))), ROUNDING * s.first) or 1.0
 
 
 def _solved(H: Array, r: Array) -> tuple[Array, Array | None]:

@@ -29,15 +29,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
+from dsba import folders
 from dsba.errors import InputError
 from dsba.files import PART, replacing
 from dsba.recorder import History
-from dsba.report import sealed
+from dsba.report import digests
 from dsba.report.index import Environment, Facts, Index, Outcome, Search
 
 PARTS = ("optima", "tuning", "runs", "checkpoints", "figures")
 MARKER = ".dsba-results"
-MARK = "This folder belongs to dsba, which writes its results here.\n"
 OLD_FILES = ("experiment.toml", "environment.json")  # every folder of dsba 0.1.0 has them
 COLUMNS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "distance")  # of every history
 TORN = re.compile(re.escape(PART) + r"(.+)-[^-]+")  # the name of a file that a killed process left
@@ -109,28 +109,12 @@ class Folder:
 
         A folder with files of somebody else is refused. The lock ends with the process that holds it.
         """
-        marker = self.root / MARKER
-        with _sentences(self.root, "write"):
-            self.root.mkdir(parents=True, exist_ok=True)
-            self._require_own()
-            handle = os.open(marker, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        try:
-            _lock(handle, self.root)
-            with _sentences(marker, "write"):
-                if os.fstat(handle).st_size == 0:
-                    os.write(handle, MARK.encode())
-            yield
-        finally:
-            os.close(handle)
-
-    def _require_own(self) -> None:
-        if (self.root / MARKER).is_file() or not any(self.root.iterdir()):
-            return
         if self.is_old:
             raise InputError(
                 f"{self.root} was written by dsba 0.1.0: `dsba report` shows it, new results need another --out."
             )
-        raise InputError(f"{self.root} is not empty and not a results folder of dsba: give another --out.")
+        with folders.owned(self.root, MARKER):
+            yield
 
     def prepare(self) -> None:
         """Make the parts of the folder, and find out now whether files can be written."""
@@ -174,21 +158,21 @@ class Folder:
             stream.write(content)
 
     def write_sealed(self, path: Path, content: BaseModel) -> None:
-        self.write(path, sealed.dumped(content))
+        self.write(path, digests.dumped(content))
 
     def write_history(self, id: str, history: History) -> str:
         """The digest of what was written."""
         columns = {name: values.tolist() for name, values in history.to_dict().items()}
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        text = "".join(json.dumps(sealed.strict(row), allow_nan=False) + "\n" for row in rows).encode()
+        text = "".join(json.dumps(digests.strict(row), allow_nan=False) + "\n" for row in rows).encode()
         self.write(self.history(id), text)
-        return sealed.sha256(text)
+        return digests.sha256(text)
 
     def write_optimum(self, id: str, z: npt.NDArray[np.float64]) -> str:
         """The digest of what was written."""
         with self.writing(self.optimum(id)) as stream:
             np.savez(stream, z=z)
-        return sealed.sha256(self.read(self.optimum(id)))
+        return digests.sha256(self.read(self.optimum(id)))
 
     # Reading ---------------------------------------------------------------------------------------
 
@@ -197,7 +181,7 @@ class Folder:
             return path.read_bytes()
 
     def read_sealed(self, path: Path, schema: type[Schema]) -> Schema:
-        return sealed.loaded(self.read(path), schema, str(path))
+        return digests.loaded(self.read(path), schema, str(path))
 
     def read_index(self) -> Index:
         return self.read_sealed(self.index, Index)
@@ -216,30 +200,30 @@ class Folder:
 
     def _of(self, id: str, content: Any, path: Path) -> Any:
         if content.id != id:
-            raise sealed.damaged(str(path), f"it belongs to {content.id}")
+            raise digests.damaged(str(path), f"it belongs to {content.id}")
         return content
 
     def read_history(self, outcome: Outcome) -> History:
         """The history of a run, if it is the one that the run wrote."""
         path = self.history(outcome.id)
         raw = self.read(path)
-        if outcome.history is not None and sealed.sha256(raw) != outcome.history:
-            raise sealed.damaged(str(path), "its content does not match its SHA-256")
+        if outcome.history is not None and digests.sha256(raw) != outcome.history:
+            raise digests.damaged(str(path), "its content does not match its SHA-256")
         try:
-            rows = [sealed.parsed(line) for line in raw.splitlines()]
+            rows = [digests.parsed(line) for line in raw.splitlines()]
             if any(set(row) != set(rows[0]) for row in rows):
                 raise ValueError("its records have different columns")
             if not rows or not set(rows[0]).issuperset(COLUMNS):
                 raise ValueError(f"it lacks one of the columns {', '.join(COLUMNS)}")
             return History({name: [_number(row[name]) for row in rows] for name in rows[0]})
-        except sealed.DAMAGE as error:
-            raise sealed.damaged(str(path), error) from None
+        except digests.DAMAGE as error:
+            raise digests.damaged(str(path), error) from None
 
     def read_optimum(self, id: str) -> npt.NDArray[np.float64]:
         """The reference solution, if it is the one that its facts were found with."""
         path = self.optimum(id)
-        if sealed.sha256(self.read(path)) != self.read_facts(id).array:
-            raise sealed.damaged(str(path), "its content does not match its SHA-256")
+        if digests.sha256(self.read(path)) != self.read_facts(id).array:
+            raise digests.damaged(str(path), "its content does not match its SHA-256")
         with np.load(path, allow_pickle=False) as file:
             return file["z"]
 
@@ -252,17 +236,6 @@ def _sentences(path: Path, verb: str) -> Iterator[None]:
     except (OSError, RuntimeError) as error:  # RuntimeError: symbolic links in a circle
         reason = error.strerror if isinstance(error, OSError) else None
         raise InputError(f"cannot {verb} {path}: {reason or error}.") from error
-
-
-def _lock(handle: int, root: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system: nothing is lost but the warning
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise InputError(f"another dsba is at work in {root}: wait for it, or give another --out.") from None
 
 
 def _number(value: Any) -> float:

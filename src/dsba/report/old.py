@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from dsba.errors import InputError
-from dsba.report import sealed, titles
+from dsba.report import digests, titles
 from dsba.report.folder import Folder, Schema
 from dsba.report.index import Candidate, Case, Environment, Facts, Index, Method, Network, Outcome, Planned, Run, Search
 from dsba.topology import FAMILIES, Topology
@@ -141,18 +141,18 @@ class OldFolder(Folder):
         try:
             config = Configuration.model_validate(tomllib.loads(raw.decode()))
             return Conversion(self, config).index(raw.decode())
-        except sealed.DAMAGE as error:
+        except digests.DAMAGE as error:
             if isinstance(error, InputError):
                 raise
-            raise sealed.damaged(str(self.config), error) from None
+            raise digests.damaged(str(self.config), error) from None
 
     def read_sealed(self, path: Path, schema: type[Schema]) -> Schema:
         """0.1.0 kept no digests and other keys."""
         raw = self.read(path)
         try:
-            return schema.model_validate(_TRANSLATED.get(schema, dict)(sealed.parsed(raw)))
-        except sealed.DAMAGE as error:
-            raise sealed.damaged(str(path), error) from None
+            return schema.model_validate(_TRANSLATED.get(schema, dict)(digests.parsed(raw)))
+        except digests.DAMAGE as error:
+            raise digests.damaged(str(path), error) from None
 
 
 class Conversion:
