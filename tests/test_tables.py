@@ -21,7 +21,7 @@ from dsba.data.tables import Dialect, column_names, is_table, read_table, sniffe
 from dsba.fitting.design import as_sites, design_tables, designed, held_out
 from dsba.fitting.formula import from_columns, parse
 from dsba.fitting.guards import Guards
-from dsba.fitting.scaling import pooled_scaling
+from dsba.fitting.scaling import pooled_moments, scaling_by
 from dsba.fitting.schema import Schema, Site, Wishes, kind_of
 from dsba.network import Alone
 
@@ -315,15 +315,16 @@ def test_pooled_scaling_keeps_its_digits():
     frames = hospitals()
     found = design_tables(sites_of(frames), Wishes(parse("cost ~ lab + age")))
     matrices = [design.X for design in found.designs]
-    scaling = pooled_scaling(matrices, 0, Alone())
+    scaling = scaling_by(*pooled_moments(matrices, Alone()), 0)
     wide = np.vstack(matrices).astype(np.longdouble)
     assert np.allclose(scaling.sd[1:], wide.std(axis=0)[1:].astype(float), rtol=1e-13)
     assert np.allclose(scaling.mean[1:], wide.mean(axis=0)[1:].astype(float), rtol=1e-15)
     beta = np.array([1.0, -2.0, 0.5])
     X = np.vstack(matrices)
     assert np.allclose(X @ scaling.unscaled(beta), scaling.scaled(X) @ beta, rtol=0, atol=1e-9)
-    for there in on_sites(frames, lambda own, net: pooled_scaling([designed(own[0], found.schema).X], 0, net)):
-        assert all(np.array_equal(a, b) for a, b in zip(there, scaling, strict=True))
+    moments = pooled_moments(matrices, Alone())
+    for there in on_sites(frames, lambda own, net: pooled_moments([designed(own[0], found.schema).X], net)):
+        assert all(np.array_equal(a, b) for a, b in zip(there, moments, strict=True))
 
 
 def test_a_held_out_share_is_stratified_and_the_sites_own():

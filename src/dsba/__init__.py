@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         DecentralizedRidge,
         DecentralizedSVM,
     )
+    from dsba.fitting.tables import fit, load
 
 __all__ = [
     "DSA",
@@ -57,6 +58,8 @@ __all__ = [
     "algorithms",
     "data",
     "experiments",
+    "fit",
+    "load",
     "load_libsvm",
     "operators",
     "optimum",
@@ -72,6 +75,10 @@ def __getattr__(name: str) -> Any:
         from dsba import estimators
 
         return getattr(estimators, name)
+    if name in ("fit", "load"):
+        from dsba.fitting import tables
+
+        return getattr(tables, name)
     raise AttributeError(f"module 'dsba' has no attribute {name!r}")
 
 

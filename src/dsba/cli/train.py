@@ -1,4 +1,4 @@
-"""The commands ``dsba train`` and ``dsba predict``."""
+"""The commands ``dsba train``, ``dsba summary`` and ``dsba predict``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba.errors import InputError, NetworkError
+from dsba.files import replacing
 from dsba.fitting import first_models
 from dsba.fitting.model import FILE
 from dsba.fitting.settings import Settings
 from dsba.folders import owned
 
 if TYPE_CHECKING:
+    from dsba.fitting.model import Model
     from dsba.network import MPINetwork
 
 DEFAULTS = Settings()
@@ -28,24 +31,60 @@ MARKER = ".dsba-train"
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
+TABLE_ONLY = (
+    "features",
+    "all_features",
+    "missing",
+    "cov",
+    "rare_levels",
+    "weights",
+    "offset",
+    "exposure",
+    "allow_two_sites",
+)
+LIBSVM_ONLY = ("n_features", "zero_based", "normalize", "intercept")
+
 TRAIN_EXAMPLES = """Examples:
+
+`dsba train a.csv b.csv c.csv --formula "readmitted ~ age + C(sex)" --graph ring --out run`
 
 `dsba train site0.svm site1.svm site2.svm --operator logistic --graph ring`
 
-`mpiexec -n 3 dsba train site0.svm site1.svm site2.svm --graph ring --communication cached --out run`
+`mpiexec -n 3 dsba train site0.svm site1.svm site2.svm --graph ring --out run`
 """
-PREDICT_EXAMPLES = "Example:  `dsba predict run new.svm > labels.txt`"
+PREDICT_EXAMPLES = (
+    "Examples:  `dsba predict run new.csv --out p.csv --keep id`   `dsba predict run new.svm > labels.txt`"
+)
 
 
 def register(app: typer.Typer) -> None:
     app.command(epilog=TRAIN_EXAMPLES)(train)
+    app.command()(summary)
     app.command(epilog=PREDICT_EXAMPLES)(predict)
 
 
 def train(
-    files: Annotated[list[Path], typer.Argument(help="LIBSVM files, one per node; each rank opens only its own.")],
+    context: typer.Context,
+    files: Annotated[
+        list[Path], typer.Argument(help="Tables or LIBSVM files, one per node; each rank opens only its own.")
+    ],
+    formula: Annotated[str | None, typer.Option(help='Of tables: "outcome ~ age + C(sex) + log(crp)".')] = None,
+    target: Annotated[str | None, typer.Option(help="Of tables: the outcome, instead of a formula.")] = None,
+    features: Annotated[str | None, typer.Option(help="Of tables: columns, with commas between them.")] = None,
+    all_features: Annotated[
+        bool, typer.Option("--all-features", help="Of tables: all columns but the target.")
+    ] = False,
+    missing: Annotated[str, typer.Option(help="Of tables: error, drop, mean or indicator.")] = "error",
+    cov: Annotated[str, typer.Option(help="Of tables: classical, HC0, HC1 or site.")] = "classical",
+    rare_levels: Annotated[str, typer.Option(help="Of tables: error or merge.")] = "error",
+    weights: Annotated[str | None, typer.Option(help="Of tables: the column of the sample weights.")] = None,
+    offset: Annotated[str | None, typer.Option(help="Of tables: a column to add to the scores.")] = None,
+    exposure: Annotated[str | None, typer.Option(help="Of tables: a column whose logarithm is an offset.")] = None,
+    allow_two_sites: Annotated[
+        bool, typer.Option("--allow-two-sites", help="Of tables: two sites may take part, though nothing is hidden.")
+    ] = False,
     operator: Annotated[str, typer.Option(help="ridge, logistic, auc, ..., or my_loss.py:Class.")] = "logistic",
-    lam: Annotated[float | None, typer.Option(help="Regularisation; 1/(10 Q) if not given.")] = DEFAULTS.lam,
+    lam: Annotated[float | None, typer.Option(help="Penalty; if not given 1/(10 Q), 0 for tables.")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
     n_features: Annotated[
         int | None, typer.Option(help="Columns; needed where the files do not all have the same number.")
@@ -80,16 +119,66 @@ def train(
     settings = Settings(
         operator, lam, intercept, graph, mixing, algorithm, communication, step, max_passes, tol, seed, normalize
     )  # fmt: skip
-    layout = {"n_features": n_features, "zero_based": zero_based}
-    _together(lambda: _train(files, settings, layout, out, checkpoint, timeout))
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    _require_matching(given)
+    if formula is None and target is None:
+        work = _libsvm(files, settings, {"n_features": n_features, "zero_based": zero_based})
+    else:
+        plan = _plan(formula, target, features, all_features)
+        wishes = {"missing": missing, "rare": rare_levels, "weights": weights, "offset": offset, "exposure": exposure}
+        work = _tables(files, plan, settings, given, wishes=wishes, cov=cov, two_sites=allow_two_sites)
+    _together(lambda: _train(work, settings, len(files), out, checkpoint, timeout))
+
+
+def _require_matching(given: set[str]) -> None:
+    """Options of tables belong to tables, and those of LIBSVM files to these."""
+    table = bool(given & {"formula", "target"})
+    for name in LIBSVM_ONLY if table else TABLE_ONLY:
+        if name in given:
+            wanted = "is for LIBSVM files" if table else "is for tables: give --formula or --target, too"
+            raise InputError(f"--{name.replace('_', '-')} {wanted}.")
+
+
+def _plan(formula: str | None, target: str | None, features: str | None, all_features: bool) -> Any:
+    from dsba.fitting.tables import Plan
+
+    if formula is not None:
+        if target is not None or features is not None or all_features:
+            raise InputError("give either --formula, or --target with --features or --all-features.")
+        return Plan(formula)
+    if (features is None) == (not all_features):
+        raise InputError("with --target give either --features or --all-features.")
+    return Plan(None, target, None if features is None else tuple(name.strip() for name in features.split(",")))
+
+
+def _libsvm(files: list[Path], settings: Settings, layout: dict[str, Any]) -> Callable[..., Model]:
+    def work(**options: Any) -> Model:
+        from dsba.fitting import train as run
+
+        return run(files, settings, **layout, **options)[0]
+
+    return work
+
+
+def _tables(
+    files: list[Path], plan: Any, settings: Settings, given: set[str], two_sites: bool, **wanted: Any
+) -> Callable[..., Model]:
+    def work(**options: Any) -> Model:
+        from dsba.fitting import tables
+        from dsba.fitting.guards import Guards
+
+        ours = {name: value for name, value in tables.DEFAULTS.items() if name not in given}
+        guards = Guards(sites=2) if two_sites else Guards()
+        return tables.train(files, plan, replace(settings, **ours), guards=guards, **wanted, **options).model
+
+    return work
 
 
 def _train(
-    files: list[Path], settings: Settings, layout: dict[str, Any], out: Path, checkpoint: Path | None, timeout: float
+    work: Callable[..., Model], settings: Settings, n_nodes: int, out: Path, checkpoint: Path | None, timeout: float
 ) -> None:
-    from dsba.fitting import train as run
-
-    network = _network(settings, len(files), timeout)
+    network = _network(settings, n_nodes, timeout)
     first = network is None or network.rank == 0
     with ExitStack() as stack:
         if first:
@@ -98,22 +187,22 @@ def _train(
             network.share(None)  # the others come to the folder when it is marked
         if not first:
             stack.enter_context(owned(out, MARKER, known=first_models.is_one, lock=False))
-        work = partial(run, files, settings, network=network, checkpoint=checkpoint or out / "checkpoint", **layout)
-        _save(work, out, first)
+        _save(partial(work, network=network, checkpoint=checkpoint or out / "checkpoint"), out, first)
 
 
-def _save(work: Callable[..., Any], out: Path, first: bool) -> None:
+def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
     """Train, tell how it went, and save the model; the first process does the talking and the saving."""
     terminal = sys.stdout.isatty()
     lines = [_line_printer()] if first and not terminal else []
-    model, result = work(progress=terminal, callbacks=lines, **({"tell": typer.echo} if first else {}))
-    if result.status == "diverged":
-        raise InputError(f"no model was saved: {result.message}.")
+    model = work(progress=terminal, callbacks=lines, **({"tell": typer.echo} if first else {}))
+    status, message = model.facts["status"], model.facts["message"]
+    if status == "diverged":
+        raise InputError(f"no model was saved: {message}.")
     if first:
         model.save(out)
-        typer.echo(f"{result.status}: {result.message}.")
+        typer.echo(f"{status}: {message}.")
         typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
-    if result.status == "interrupted":
+    if status == "interrupted":
         raise typer.Exit(130)
 
 
@@ -167,22 +256,74 @@ def _abort_all(error: BaseException) -> None:
     os._exit(2)  # an MPI may come back from Abort before it is ended
 
 
+def summary(
+    model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
+    plain: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """The coefficients of a table's model, with standard errors and intervals."""
+    import json
+
+    from rich.console import Console
+
+    from dsba.fitting.results import Results
+
+    results = Results.load(model)
+    if plain:
+        typer.echo(json.dumps(results.plain(), indent=2))
+    else:
+        Console().print(results.summary())
+
+
 def predict(
     model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
-    file: Annotated[Path, typer.Argument(help="A LIBSVM file.")],
+    file: Annotated[Path, typer.Argument(help="A table, or a LIBSVM file, as the model was trained on.")],
     out: Annotated[Path | None, typer.Option(help="File for the predictions; printed if not given.")] = None,
+    label: Annotated[bool, typer.Option("--label", help="Of tables: classes instead of probabilities.")] = False,
+    proba: Annotated[bool, typer.Option("--proba", help="Of tables: probabilities, as without it.")] = False,
+    keep: Annotated[list[str] | None, typer.Option(help="Of tables: columns to copy beside the predictions.")] = None,
 ) -> None:
-    """Predict with a trained model: one label, number or (for AUC) score per line."""
-    from dsba import data
+    """Predict with a trained model.
+
+    From tables the mean response of each row, as CSV; from LIBSVM files one label, number or (for AUC) score per line.
+    """
     from dsba.fitting import Model
 
     known = Model.load(model)
-    X, _ = data.load_libsvm(file, n_features=known.n_features, zero_based=known.facts.get("zero_based", "auto"))
-    text = "".join(f"{_plain(value)}\n" for value in known.predict(X))
+    if label and proba:
+        raise InputError("give either --label or --proba.")
+    if "table" in known.facts:
+        text = _table_predictions(known, file, label, keep or [])
+    elif label or proba or keep:
+        raise InputError("--label, --proba and --keep are for models of tables, and this one is of LIBSVM files.")
+    else:
+        text = _libsvm_predictions(known, file)
     if out is None:
         typer.echo(text, nl=False)
-    else:
-        out.write_text(text)
+        return
+    with replacing(out) as stream:
+        stream.write(text.encode())
+
+
+def _table_predictions(model: Model, file: Path, label: bool, keep: list[str]) -> str:
+    from dsba.data.tables import column_names, read_table
+    from dsba.fitting.results import Results
+
+    results, held = Results(model), column_names(file)
+    wishes = results.schema.wishes
+    wanted = [name for name in (*wishes.formula.columns, *wishes.extras) if name in held]
+    table = read_table(file, list(dict.fromkeys([*wanted, *keep])))
+    found = table[keep].assign(prediction=results.predict(table, labels=label, name=file.name.partition(".")[0]))
+    return found.to_csv(index=False)
+
+
+def _libsvm_predictions(model: Model, file: Path) -> str:
+    from dsba import data
+    from dsba.data.tables import is_table
+
+    if file.is_file() and is_table(file):
+        raise InputError(f"{file} is a table with column names, and the model was trained on LIBSVM files.")
+    X, _ = data.load_libsvm(file, n_features=model.n_features, zero_based=model.facts.get("zero_based", "auto"))
+    return "".join(f"{_plain(value)}\n" for value in model.predict(X))
 
 
 def _plain(value: Any) -> str:

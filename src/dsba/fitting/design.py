@@ -20,8 +20,8 @@ from dsba.fitting.schema import (
     Site,
     Wishes,
     agree,
-    end_together,
     plain_value,
+    share_unless,
     speak,
     usable_rows,
 )
@@ -55,6 +55,8 @@ class Designs:
     designs: tuple[Design, ...]
     told: tuple[str, ...]
     """What guards said where they only speak."""
+    rows: int
+    """Those of all sites that enter the model."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,12 +70,13 @@ def design_tables(
     group, guards = group or Alone(), guards or Guards()
     schema = agree(sites, wishes, group, guards)
     designs = tuple(designed(site, schema) for site in sites)
-    _require_finite(sites, designs, group)
-    total = int(group.sum(np.array([[float(len(design.X))] for design in designs]))[0])
+    own = [[len(design.X), _first_equals(design.X)] for design in designs]
+    everyone = [site for process in share_unless(group, _not_finite(sites, designs), own) for site in process]
+    total = sum(rows for rows, _ in everyone)
     parameters = len(designs[0].names)
     told = speak(group, [guards.too_many_parameters(parameters, total)])
-    _require_varied(designs, group)
-    return Designs(schema, tuple(site.name for site in sites), designs, (*schema.told, *told))
+    _require_varied(designs, [firsts for _, firsts in everyone], group)
+    return Designs(schema, tuple(site.name for site in sites), designs, (*schema.told, *told), total)
 
 
 def designed(site: Site, schema: Schema, *, outcome: bool = True) -> Design:
@@ -162,26 +165,27 @@ def _offset(frame: pd.DataFrame, wishes: Wishes) -> Array:
 # Checks of the columns of all sites --------------------------------------------------------------
 
 
-def _require_finite(sites: Sequence[Site], designs: Sequence[Design], group: Group) -> None:
-    complaint = None
+def _not_finite(sites: Sequence[Site], designs: Sequence[Design]) -> str | None:
+    """A sentence about a column that is not finite."""
     for site, design in zip(sites, designs, strict=True):
         columns = [*design.X.T] if design.y is None else [*design.X.T, design.y]
         for name, column in zip((*design.names, "the outcome"), columns, strict=False):
             if bad := int((~np.isfinite(column)).sum()):
-                complaint = complaint or f"{name} is not a finite number in {bad} rows of {site.name}."
-    end_together(group, complaint)
+                return f"{name} is not a finite number in {bad} rows of {site.name}."
+    return None
 
 
-def _require_varied(designs: Sequence[Design], group: Group) -> None:
-    """No column but the intercept may be constant over all sites, and no two may be equal."""
+def _require_varied(designs: Sequence[Design], firsts: Sequence[Sequence[int]], group: Group) -> None:
+    """No column but the intercept may be constant over all sites, and no two may be equal.
+
+    ``firsts`` are the ``_first_equals`` of all sites.
+    """
     names = designs[0].names
     for j in _constant_columns(designs, group):
         if names[j] != INTERCEPT:
             raise InputError(f"the column {names[j]} is constant over all sites: leave it out.")
-    firsts = [_first_equals(design.X) for design in designs]
-    everyone = [first for process in group.share(firsts) for first in process]
     for j, name in enumerate(names):
-        twin = next((i for i in range(j) if all(first[i] == first[j] for first in everyone)), None)
+        twin = next((i for i in range(j) if all(first[i] == first[j] for first in firsts)), None)
         if twin is not None:
             raise InputError(f"the columns {names[twin]} and {name} are equal at all sites: leave one out.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from dsba import data
-from dsba._version import __version__
 from dsba.data.libsvm import IndexRange
 from dsba.data.tables import is_table
-from dsba.engine import Result, Status
+from dsba.engine import Result
 from dsba.errors import InputError
-from dsba.fitting.fit import Callback, Fit, fit
+from dsba.fitting.fit import Callback, Fit, fit, run_facts
 from dsba.fitting.model import Model
 from dsba.fitting.rows import Rows, as_rows
 from dsba.fitting.settings import Settings
@@ -54,7 +52,10 @@ def train(
     own = network.nodes if network else range(len(files))
     for n in own:
         if files[n].is_file() and is_table(files[n]):
-            raise InputError(f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...).")
+            raise InputError(
+                f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...), or say what to "
+                "make of the table (--formula or --target)."
+            )
     held = group.share([data.index_range(files[n]) for n in own])
     ranges = [IndexRange(*pair) for pairs in held for pair in pairs]
     columns = agreed_columns([file.name for file in files], ranges, n_features, zero_based)
@@ -104,25 +105,6 @@ def _read(files: Sequence[Path], columns: Columns) -> Rows:
 
 
 def _model(done: Fit, settings: Settings, columns: Columns) -> Model:
-    problem, result = done.problem, done.result
     weights, intercepts = done.mean
-    Z = problem.group.gather(result.Z).reshape(problem.n_nodes, problem.dim)
-    facts: dict[str, Any] = {
-        **settings.facts(),
-        "labels": problem.component.labels,
-        "decision": problem.component.decision,
-        "link": problem.component.link,
-        "lam": problem.lam,
-        "step_size": result.step_size,
-        "status": str(result.status),
-        "message": result.message,
-        "converged": result.status is Status.CONVERGED,
-        "nodes": problem.n_nodes,
-        "samples": done.n_rows,
-        "features": problem.n_features,
-        "zero_based": columns.zero_based,
-        "processes": problem.group.size,
-        "figures": result.history.last(),
-        "versions": {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
-    }
-    return Model(weights, intercepts, Z, problem.classes, facts)
+    facts = {**run_facts(done, settings), "zero_based": columns.zero_based}
+    return Model(weights, intercepts, done.gathered, done.problem.classes, facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from dsba import algorithms, operators
-from dsba.engine import Result, solve
+from dsba._version import __version__
+from dsba.algorithms import Algorithm
+from dsba.algorithms.choice import choose
+from dsba.engine import Result, Status, solve
 from dsba.errors import as_integer, as_number
 from dsba.fitting.rows import Array, Rows, Size, evened, measured, normalized, sums
 from dsba.fitting.settings import Settings
@@ -32,6 +36,10 @@ class Fit:
     result: Result
     n_rows: int
     """The rows of all processes, each counted once."""
+    rounds_before: int = 0
+    """The rounds that a network had counted when the method started, and that it counts no more."""
+    reason: str | None = None
+    """Why the algorithm was chosen, where "auto" was asked for."""
 
     @property
     def mean(self) -> Coefficients:
@@ -43,12 +51,18 @@ class Fit:
         """The models of this process's nodes, with a first axis for the node."""
         return self.problem.unpack(self.result.Z)
 
+    @property
+    def gathered(self) -> Array:
+        """The iterates of all processes' nodes."""
+        return self.problem.group.gather(self.result.Z).reshape(self.problem.n_nodes, self.problem.dim)
+
 
 def fit(
     rows: Rows,
     settings: Settings,
     *,
     n_nodes: int = 10,
+    size: Size | None = None,
     network: Any = None,
     previous: Coefficients | None = None,
     extra: float = 0.0,
@@ -61,6 +75,7 @@ def fit(
     Parameters
     ----------
     n_nodes : nodes to split rows over that name none.
+    size : of the rows of all processes, where it is known; None is to ask.
     network : how several processes meet; then the rows are this process's, and the graph is the network's.
     previous : the coefficients of an earlier fit, to start from.
     extra : where the operator's extra coordinates start.
@@ -68,23 +83,58 @@ def fit(
     group: Group = network or Alone()
     _agree(group, settings)
     rows = normalized(rows) if settings.normalize else rows
-    size = measured(rows, group)
+    size = size or measured(rows, group)
     topology = network.topology if network else Topology.of(
         settings.graph, _wanted_nodes(rows, n_nodes), seed=settings.seed, mixing=settings.mixing
     )  # fmt: skip
     problem = _problem(evened(rows, size), settings, size, topology.n_nodes, network)
-    start = cold = _cold_start(problem, rows, group, extra)
+    start = cold = _cold_start(problem, rows, size, group, extra)
     tol = as_number("tol", settings.tol, at_least=0.0)
-    algorithm = algorithms.get(settings.algorithm)
+    algorithm, reason = _algorithm(settings, problem, topology)
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
         tol *= _residual(problem, cold) / max(_residual(problem, start), 1e-300)
+    rounds = network.rounds if network else 0
     result = solve(
         problem, topology, algorithm, settings.step_size, settings.max_passes, tol, settings.seed, z0=start,
         communication=settings.communication, network=network, checkpoint=checkpoint, progress=progress,
         callbacks=list(callbacks),
     )  # fmt: skip
-    return Fit(problem, result, size.rows)
+    return Fit(problem, result, size.rows, rounds, reason)
+
+
+def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
+    """How a model came about, for its file."""
+    problem, result = done.problem, done.result
+    return {
+        **settings.facts(),
+        "labels": problem.component.labels,
+        "decision": problem.component.decision,
+        "link": problem.component.link,
+        "lam": problem.lam,
+        "choice": done.reason,
+        "step_size": result.step_size,
+        "status": str(result.status),
+        "message": result.message,
+        "converged": result.status is Status.CONVERGED,
+        "nodes": problem.n_nodes,
+        "samples": done.n_rows,
+        "features": problem.n_features,
+        "processes": problem.group.size,
+        "figures": result.history.last(),
+        "versions": {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
+    }
+
+
+def _algorithm(settings: Settings, problem: Problem, topology: Topology) -> tuple[Algorithm, str | None]:
+    """The algorithm, and why "auto" chose it. The cost model plans with a penalty; without one Newton is the choice."""
+    if settings.algorithm != "auto":
+        return algorithms.get(settings.algorithm), None
+    newton = algorithms.get("newton")
+    if problem.lam == 0.0 and newton.refusal(problem) is None:
+        return newton, "newton was chosen: without a penalty other methods may need very many rounds."
+    choice = choose(problem, topology)
+    return algorithms.get(choice.name), choice.reason
 
 
 def _agree(group: Group, settings: Settings) -> None:
@@ -116,15 +166,19 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
     return Problem(shards, operator, lam, intercept=intercept, group=network)
 
 
-def _cold_start(problem: Problem, rows: Rows, group: Group, extra: float) -> Array:
+def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:
     """The model that is an intercept alone, so that ``tol`` does not depend on where the labels lie."""
     z = np.zeros(problem.dim)
     z[problem.dim - problem.component.extra :] = extra
     if problem.classes is not None or not problem.intercept:
         return z
-    labels = np.asarray(rows.y, dtype=np.float64)
-    total, weight = sums(rows, group, rows.weight * labels, rows.weight)
-    mean = max(total / weight, FEWEST) if problem.component.labels == "count" else total / weight
+    mean = size.mean
+    if mean is None:
+        labels = np.asarray(rows.y, dtype=np.float64)
+        total, weight = sums(rows, group, rows.weight * labels, rows.weight)
+        mean = total / weight
+    if problem.component.labels == "count":
+        mean = max(mean, FEWEST)
     link = problem.component.link
     score = mean if link is None else operators.link_of(link).score(np.array(mean))
     return packed(problem, z, np.zeros((1, 1)), np.array([float(score)]))

@@ -80,6 +80,7 @@ class Size(NamedTuple):
     rows: int
     weight: float
     squared_norms: float  # times the weights
+    mean: float | None = None  # of the labels, times the weights, where it is known already
 
     @property
     def constant(self) -> float:

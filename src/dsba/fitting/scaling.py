@@ -39,20 +39,25 @@ class Scaling(NamedTuple):
         return T @ covariance @ T.T
 
 
-def pooled_scaling(matrices: Sequence[Array], intercept: int | None, group: Group) -> Scaling:
+def pooled_moments(matrices: Sequence[Array], group: Group) -> tuple[Array, Array]:
     """Means and standard deviations over the rows of all sites; ``matrices`` has one a site here.
 
     The squares are summed around the pooled mean, in a second sum: those of a column of 100 +- 0.01 would otherwise
-    lose all their digits. Without an intercept columns are divided only, as nothing could take a mean up.
+    lose all their digits.
     """
     p = matrices[0].shape[1]
-    rows = float(group.sum(np.array([[float(len(X))] for X in matrices]))[0])
-    mean = group.sum(np.array([X.sum(axis=0) for X in matrices]).reshape(-1, p)) / rows
-    mean += group.sum(np.array([(X - mean).sum(axis=0) for X in matrices])) / rows  # what the first sum rounded off
-    squares = group.sum(np.array([((X - mean) ** 2).sum(axis=0) for X in matrices]))
-    sd = np.sqrt(squares / rows)
-    sd[sd == 0.0] = 1.0
+    rows, *totals = group.sum(np.array([[len(X), *X.sum(axis=0)] for X in matrices]))
+    mean = np.array(totals) / rows
+    centred = [X - mean for X in matrices]
+    moments = group.sum(np.array([[*C.sum(axis=0), *(C * C).sum(axis=0)] for C in centred])) / rows
+    rest, squares = moments[:p], moments[p:]
+    return mean + rest, np.sqrt(np.maximum(squares - rest * rest, 0.0))  # rest is what the first sum rounded off
+
+
+def scaling_by(mean: Array, sd: Array, intercept: int | None) -> Scaling:
+    """The scaling by these moments. Without an intercept columns are divided only: nothing could take a mean up."""
+    mean, sd = mean.copy(), np.where(sd == 0.0, 1.0, sd)
     if intercept is None:
-        return Scaling(np.zeros(p), sd, None)
+        return Scaling(np.zeros_like(mean), sd, None)
     mean[intercept], sd[intercept] = 0.0, 1.0
     return Scaling(mean, sd, intercept)

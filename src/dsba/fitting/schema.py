@@ -134,9 +134,9 @@ def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | 
     told = speak(
         group, [guards.too_few_sites(len(parts)), *(guards.too_few_rows(s.name, len(s.frame)) for s in usable)]
     )
-    _check_numbers(usable, wishes, kinds, group)
-    classes = _agreed_labels(usable, parts, wishes, group)
-    levels, merged, rare = _agreed_levels(usable, parts, wishes, kinds, group, guards)
+    labels, found = _shared_levels(usable, wishes, kinds, group)
+    classes = _agreed_labels(labels, parts, wishes)
+    levels, merged, rare = _agreed_levels(usable, parts, wishes, found, group, guards)
     means = _pooled_means(usable, parts, wishes, kinds, group)
     return Schema(wishes, parts, levels, merged, classes, means, (*told, *speak(group, rare)))
 
@@ -150,11 +150,18 @@ def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
     return spoken
 
 
-def end_together(group: Group, complaint: str | None) -> None:
-    """An error at all processes if one of them has a complaint."""
-    for sentence in group.share(complaint):
+def share_unless(group: Group, complaint: str | None, own: Any) -> list[Any]:
+    """Every process's value; an error at all processes if one of them has a complaint."""
+    answers = group.share([complaint, own])
+    for sentence, _ in answers:
         if sentence:
             raise InputError(sentence)
+    return [value for _, value in answers]
+
+
+def end_together(group: Group, complaint: str | None) -> None:
+    """An error at all processes if one of them has a complaint."""
+    share_unless(group, complaint, None)
 
 
 # Columns and types -------------------------------------------------------------------------------
@@ -167,19 +174,18 @@ def _parts(sites: Sequence[Site], wishes: Wishes, group: Group) -> tuple[Part, .
         kinds = {column: kind_of(frame[column]) for column in held}
         missing = {column: int(frame[column].isna().sum()) for column in held}
         own.append([name, len(frame), kinds, missing])
-    complaint = next((_absent(site, wishes) for site in sites if _absent(site, wishes)), None)
-    end_together(group, complaint)
-    return tuple(Part(*part) for parts in group.share(own) for part in parts)
+    complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes)
+    return tuple(Part(*part) for parts in share_unless(group, complaint, own) for part in parts)
 
 
-def _absent(site: Site, wishes: Wishes) -> str | None:
-    """A sentence about a column that the site does not have."""
-    names = [str(name) for name in site.frame.columns]
-    for column in wishes.columns:
-        if column not in names and column != SITE:
-            close = get_close_matches(column, names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else "."
-            return f"{site.name} has no column {column!r}{hint}"
+def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
+    """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
+    for site, names in headers.items():
+        for column in wishes.columns:
+            if column not in names and column != SITE:
+                close = get_close_matches(column, names, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else "."
+                return f"{site} has no column {column!r}{hint}"
     return None
 
 
@@ -261,12 +267,11 @@ def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
     return frame.loc[frame[held].notna().all(axis=1)] if held else frame
 
 
-def _check_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str], group: Group) -> None:
-    """Numbers must be finite; counts, weights and exposures must not be negative."""
+def _bad_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:
+    """A sentence where numbers are not finite, or counts, weights or exposures are negative."""
     positive = {wishes.exposure: "above 0"} | {wishes.weights: "at least 0"}
     if wishes.labels == "count":
         positive |= dict.fromkeys(wishes.formula.response, "at least 0")
-    complaint = None
     for name, frame in sites:
         for column in wishes.columns:
             if kinds.get(column) != "number":
@@ -278,8 +283,8 @@ def _check_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, st
                 bad |= (values <= 0) if bound == "above 0" else (values < 0)
             if bad.any():
                 wanted = f"finite numbers {bound}" if bound else "finite numbers"
-                complaint = complaint or f"the column {column!r} at {name} must have {wanted}, and {bad.sum()} are not."
-    end_together(group, complaint)
+                return f"the column {column!r} at {name} must have {wanted}, and {bad.sum()} are not."
+    return None
 
 
 # Labels and levels -------------------------------------------------------------------------------
@@ -295,16 +300,38 @@ def plain_value(value: Any) -> Level:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _shared_levels(
+    sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str], group: Group
+) -> tuple[list[list[Level]], dict[str, list[list[Level]]]]:
+    """At every site, the labels of a classification and the levels of the factors.
+
+    A column that looks like an identifier is refused before anybody tells anything of it.
+    """
+    columns = [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
+    labels = list(wishes.formula.response) if wishes.labels in ("binary", "multiclass") else []
+    own = {column: [plain(frame[column]) for _, frame in sites] for column in (*labels, *columns)}
+    many = (
+        f"the outcome {column!r} has more than {MOST_LEVELS} different values at {site.name}."
+        if column in labels
+        else f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}: it looks like an identifier."
+        for column, found in own.items()
+        for site, levels in zip(sites, found, strict=True)
+        if len(levels) > MOST_LEVELS
+    )
+    end_together(group, _bad_numbers(sites, wishes, kinds) or next(many, None))
+    if not own:
+        return [], {}
+    everyone = group.share(own)
+    joined = {column: [levels for process in everyone for levels in process[column]] for column in own}
+    return joined.pop(labels[0]) if labels else [], joined
+
+
 def _agreed_labels(
-    sites: Sequence[Site], parts: Sequence[Part], wishes: Wishes, group: Group
+    everyone: Sequence[Sequence[Level]], parts: Sequence[Part], wishes: Wishes
 ) -> tuple[Level, ...] | None:
     if wishes.labels not in ("binary", "multiclass"):
         return None
     (column,) = wishes.formula.response
-    own = [plain(frame[column]) for _, frame in sites]
-    many = next((s.name for s, found in zip(sites, own, strict=True) if len(found) > MOST_LEVELS), None)
-    end_together(group, many and f"the outcome {column!r} has more than {MOST_LEVELS} different values at {many}.")
-    everyone = [found for process in group.share(own) for found in process]
     classes = _union(everyone, column, parts)
     if wishes.labels == "binary" and len(classes) != 2:
         codings = {", ".join(map(str, found)): part.site for found, part in zip(everyone, parts, strict=True)}
@@ -327,22 +354,18 @@ def _agreed_levels(
     sites: Sequence[Site],
     parts: Sequence[Part],
     wishes: Wishes,
-    kinds: Mapping[str, str],
+    found: Mapping[str, Sequence[Sequence[Level]]],
     group: Group,
     guards: Guards,
 ) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
     """The levels of every factor, those merged, and what the guard says of rare ones."""
-    factors = [column for column in wishes.formula.columns if is_factor(column, wishes, kinds)]
+    unions = {column: _union(levels, column, parts) for column, levels in found.items()}
+    pooled = _pooled_counts(sites, unions, group)
     levels: dict[str, tuple[Level, ...]] = {}
     merged: dict[str, tuple[Level, ...]] = {}
     said: list[str | None] = []
-    for column in factors:
-        if column == SITE and column not in kinds:
-            levels[column] = tuple(sorted(part.site for part in parts))
-            continue
-        found = _shared_levels(sites, column, group)
-        all_levels = _union(found, column, parts)
-        counts = group.sum(np.array([[_count(s.frame[column], level) for level in all_levels] for s in sites]))
+    for column, all_levels in unions.items():
+        counts = pooled[column]
         kept, rare = _kept(all_levels, counts, guards.rows_per_level)
         if rare and wishes.rare == "merge":
             merged[column], all_levels = rare, (*kept, MERGED_LEVEL)
@@ -352,18 +375,18 @@ def _agreed_levels(
         levels[column] = (*all_levels, MISSING_LEVEL) if gaps and wishes.missing == "indicator" else all_levels
         if len(levels[column]) < 2:
             raise InputError(f"the column {column!r} has one level only at all sites.")
+    if SITE in wishes.formula.columns and SITE not in found:
+        levels[SITE] = tuple(sorted(part.site for part in parts))
     return levels, merged, said
 
 
-def _shared_levels(sites: Sequence[Site], column: str, group: Group) -> list[list[Level]]:
-    """The levels at every site. A column that looks like an identifier is refused before anything of it is told."""
-    own = [plain(frame[column]) for _, frame in sites]
-    many = next((s.name for s, found in zip(sites, own, strict=True) if len(found) > MOST_LEVELS), None)
-    end_together(
-        group,
-        many and f"the column {column!r} has more than {MOST_LEVELS} levels at {many}: it looks like an identifier.",
-    )
-    return [found for process in group.share(own) for found in process]
+def _pooled_counts(sites: Sequence[Site], levels: Mapping[str, Sequence[Level]], group: Group) -> dict[str, Array]:
+    """Of every factor, how many rows of all sites have each level: one sum for all factors."""
+    if not levels:
+        return {}
+    own = [[_count(frame[column], level) for column in levels for level in levels[column]] for _, frame in sites]
+    ends = np.cumsum([len(known) for known in levels.values()])
+    return dict(zip(levels, np.split(group.sum(np.array(own)), ends[:-1]), strict=True))
 
 
 def _count(values: pd.Series, level: Level) -> float:
@@ -392,5 +415,5 @@ def _pooled_means(
         return {}
     sums = [[float(frame[column].sum()) for column in gaps] for _, frame in sites]
     known = [[float(frame[column].notna().sum()) for column in gaps] for _, frame in sites]
-    totals, counts = group.sum(np.array(sums)), group.sum(np.array(known))
+    totals, counts = np.split(group.sum(np.hstack([sums, known])), 2)
     return {column: float(total / count) for column, total, count in zip(gaps, totals, counts, strict=True)}

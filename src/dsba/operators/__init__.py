@@ -27,6 +27,9 @@ REGISTRY: dict[str, type[Operator]] = {
 }
 
 
+ALIASES = {"linear": "ridge"}
+
+
 def names() -> list[str]:
     """All registered operator names."""
     return list(REGISTRY)
@@ -40,9 +43,10 @@ def get(operator: str | Operator) -> Operator:
         raise InputError(f"operator must be an object, got the class {operator.__name__}: write {operator.__name__}().")
     if isinstance(operator, str) and ":" in operator:
         return load_class(operator, Operator, "operator")()
-    if not isinstance(operator, str) or operator not in REGISTRY:
-        raise unknown_name("operator", operator, REGISTRY)
-    return REGISTRY[operator]()
+    name = ALIASES.get(operator, operator) if isinstance(operator, str) else operator
+    if not isinstance(name, str) or name not in REGISTRY:
+        raise unknown_name("operator", operator, [*REGISTRY, *ALIASES])
+    return REGISTRY[name]()
 
 
 __all__ = [

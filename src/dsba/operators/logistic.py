@@ -15,6 +15,7 @@ class Logistic(ScalarOperator):
 
     labels: ClassVar[str] = "binary"
     link: ClassVar[str] = "logit"
+    family: ClassVar[str] = "binomial"
     lipschitz: ClassVar[float] = 0.25
 
     def value(self, u: float, y: float) -> float:

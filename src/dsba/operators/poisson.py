@@ -18,6 +18,7 @@ class Poisson(ScalarOperator):
     """exp(u) - y u, y >= 0. g' = exp(u) has no bound: step sizes are planned with g' where exp(u) = y."""
 
     labels: ClassVar[str] = "count"
+    family: ClassVar[str] = "poisson"
 
     def value(self, u: float, y: float) -> float:
         return math.exp(min(u, _LARGEST)) * (1.0 + max(u - _LARGEST, 0.0)) - y * u

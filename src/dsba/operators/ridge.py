@@ -12,6 +12,7 @@ from dsba.operators.base import ScalarOperator
 class Ridge(ScalarOperator):
     """(u - y)^2 / 2."""
 
+    family: ClassVar[str] = "gaussian"
     lipschitz: ClassVar[float] = 1.0
     monotonicity: ClassVar[float] = 1.0
 

@@ -1,0 +1,179 @@
+"""Standard errors and likelihoods of a model without a penalty, from exact sums over the nodes.
+
+With u = x'b + offset, mean mu, variance V(mu) and weights w, every node adds up over its own rows
+
+    information  I = sum w V x x'        score rows  g x,  g = w (y - mu)        deviances, counts
+
+and only these totals leave it. classical: I^-1 (Gaussian: times RSS/(n - p)). HC0: I^-1 (sum g^2 x x') I^-1; HC1 is
+HC0 times n/(n - p). site: sum s s' over the sites stands in the middle, s = sum of a site's g x, and the factor is
+N/(N - 1) (n - 1)/(n - p).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+from scipy.special import gammaln, log_expit, xlogy
+
+from dsba.errors import InputError, unknown_name
+from dsba.network import Group
+from dsba.operators import link_of
+
+Array = npt.NDArray[np.float64]
+
+COVARIANCES = ("classical", "HC0", "HC1", "site")
+
+
+class Sample(NamedTuple):
+    """The rows of one site; ``y`` of a binomial family is 0 or 1."""
+
+    X: Array
+    y: Array
+    weight: Array
+    offset: Array
+
+
+class Family(NamedTuple):
+    """A distribution with its canonical link. Functions give one number per row."""
+
+    link: str
+    variance: Callable[[Array], Array]
+    """Of the mean."""
+    deviance: Callable[[Array, Array], Array]
+    """Of outcomes and scores."""
+    saturated: Callable[[Array], Array]
+    """The log-likelihood of outcomes that are predicted perfectly."""
+    dispersed: bool = False
+    """Whether a variance is estimated, too."""
+
+
+def _poisson_deviance(y: Array, u: Array) -> Array:
+    return 2.0 * (xlogy(y, y) - y * u - y + np.exp(u))
+
+
+FAMILIES = {
+    "gaussian": Family("identity", np.ones_like, lambda y, u: (y - u) ** 2, np.zeros_like, dispersed=True),
+    "binomial": Family(
+        "logit", lambda m: m * (1.0 - m), lambda y, u: -2.0 * log_expit(np.where(y > 0, u, -u)), np.zeros_like
+    ),
+    "poisson": Family("log", lambda m: m, _poisson_deviance, lambda y: xlogy(y, y) - y - gammaln(y + 1.0)),
+}
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What the sums give at the solution; the covariance belongs to the columns that were given."""
+
+    covariance: Array
+    rows: int
+    df_resid: int
+    dispersed: bool
+    scale: float
+    deviance: float
+    null_deviance: float
+    llf: float
+    llnull: float
+    left: float
+    """How far the next Newton step would go, in standard errors."""
+
+
+def null_parts(sample: Sample, family: str) -> tuple[Array, Array]:
+    """Per row, numerator and denominator: the quotient of their sums is the mean of the model that is an intercept.
+
+    With an offset it is the mean of what the offset leaves: a difference, or a quotient of rates.
+    """
+    if FAMILIES[family].dispersed:
+        return sample.weight * (sample.y - sample.offset), sample.weight
+    return sample.weight * sample.y, sample.weight * np.exp(sample.offset)
+
+
+def infer(
+    samples: Sequence[Sample], coefficients: Array, family: str, cov: str, mean: float, group: Group
+) -> Inference:
+    """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here.
+
+    ``mean`` is that of the model that is an intercept alone.
+    """
+    if cov not in COVARIANCES:
+        raise unknown_name("cov", cov, COVARIANCES)
+    known, p = FAMILIES[family], coefficients.size
+    null = link_of(known.link).score(np.array([mean]))
+    total = _Totals(p, group.sum(np.array([_sums(one, coefficients, known, cov, null) for one in samples])))
+    if total.rows <= p:
+        raise InputError(f"{p} coefficients from {total.rows} rows have no standard errors: more rows are wanted.")
+    if cov == "site" and total.sites < 2:
+        raise InputError("standard errors clustered by site need at least two sites with rows.")
+    scale = total.deviance / (total.rows - p) if known.dispersed else 1.0
+    return Inference(
+        total.covariance(cov, scale), total.rows, total.rows - p, known.dispersed, scale, total.deviance,
+        total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
+        total.left(scale),
+    )  # fmt: skip
+
+
+HEAD = 6  # numbers of a node's row before its matrices
+
+
+def _sums(sample: Sample, coefficients: Array, family: Family, cov: str, null: Array) -> Array:
+    """The row of one node."""
+    X, y, w, offset = sample
+    u = X @ coefficients + offset
+    mu = link_of(family.link).mean(u[:, None])
+    g = w * (y - mu)
+    rows = X * g[:, None] if cov != "site" else (g @ X)[None, :]
+    head = [
+        len(y), float(len(y) > 0), np.log(w[w > 0]).sum(), w @ family.deviance(y, u), w @ family.saturated(y),
+        w @ family.deviance(y, null + offset),
+    ]  # fmt: skip
+    information = X.T @ (X * (w * family.variance(mu))[:, None])
+    upper = np.triu_indices(X.shape[1])
+    return np.array([*head, *(g @ X), *information[upper], *(rows.T @ rows)[upper]])
+
+
+class _Totals:
+    """The rows of all nodes, added up."""
+
+    def __init__(self, p: int, total: Array) -> None:
+        self.p = p
+        self.rows, self.sites = int(total[0]), int(total[1])
+        self.log_weights, self.deviance, self.saturated, self.null_deviance = map(float, total[2:HEAD])
+        self.score = total[HEAD : HEAD + p]
+        information, self.meat = (_symmetric(half, p) for half in np.split(total[HEAD + p :], 2))
+        roots = np.sqrt(information.diagonal())
+        factor = scipy.linalg.cho_factor(information / roots[:, None] / roots)
+        self.bread = scipy.linalg.cho_solve(factor, np.eye(p)) / roots[:, None] / roots
+
+    def left(self, scale: float) -> float:
+        return math.sqrt(max(float(self.score @ self.bread @ self.score), 0.0) / scale)
+
+    def covariance(self, cov: str, scale: float) -> Array:
+        n, p, bread = self.rows, self.p, self.bread
+        if cov == "classical":
+            return _even(bread * scale)
+        factors = {"HC0": 1.0, "HC1": n / (n - p)}
+        if cov == "site":
+            factors["site"] = self.sites / (self.sites - 1) * (n - 1) / (n - p)
+        return _even(bread @ self.meat @ bread * factors[cov])
+
+    def likelihood(self, family: Family, deviance: float) -> float:
+        """The log-likelihood; a variance is that which makes it largest."""
+        if not family.dispersed:
+            return self.saturated - 0.5 * deviance
+        n = self.rows
+        return -0.5 * n * (math.log(2.0 * math.pi * deviance / n) + 1.0) + 0.5 * self.log_weights
+
+
+def _symmetric(upper: Array, p: int) -> Array:
+    matrix = np.zeros((p, p))
+    matrix[np.triu_indices(p)] = upper
+    return matrix + np.triu(matrix, 1).T
+
+
+def _even(matrix: Array) -> Array:
+    return 0.5 * (matrix + matrix.T)

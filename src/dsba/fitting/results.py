@@ -1,0 +1,352 @@
+"""A fitted table model, with the names that people know from statsmodels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.stats
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from dsba.errors import InputError, unknown_name
+from dsba.fitting.design import INTERCEPT, designed
+from dsba.fitting.model import Model
+from dsba.fitting.schema import MISSING_LEVEL, SITE, Schema, Site, kind_of
+from dsba.operators import decide, link_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+Array = npt.NDArray[np.float64]
+
+RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
+COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
+
+
+class InferenceFacts(BaseModel):
+    """Standard errors and likelihoods as a model's file has them."""
+
+    model_config = ConfigDict(strict=True)
+
+    covariance: list[list[float]]
+    df_resid: int
+    dispersed: bool
+    scale: float
+    deviance: float
+    null_deviance: float
+    llf: float
+    llnull: float
+
+
+class TableFacts(BaseModel):
+    """What a table's model has beside its coefficients."""
+
+    model_config = ConfigDict(strict=True)
+
+    names: list[str]
+    schema_: dict[str, Any]
+    cov: str
+    rounds: int
+    told: list[str]
+    guards: dict[str, int]
+    inference: InferenceFacts | None
+    why_none: str | None
+    """Why there is no inference."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """Coefficients of named columns in their own units, and what is known of their errors."""
+
+    model: Model
+
+    @cached_property
+    def facts(self) -> TableFacts:
+        try:
+            return TableFacts.model_validate(self.model.facts.get("table"))
+        except ValidationError:
+            raise InputError("this model was not trained on a table with column names: use `dsba predict`.") from None
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema.from_facts(self.facts.schema_)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Results:
+        """Read what ``save`` or ``dsba train`` wrote."""
+        results = cls(Model.load(Path(folder)))
+        if len(results.facts.names) != results.model.n_features + (INTERCEPT in results.facts.names):
+            raise InputError(f"the model in {folder} is damaged: its names do not fit its coefficients.")
+        return results
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``model.dsba`` (and ``model.json``, a copy for people) into the folder."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        self.model.save(Path(folder))
+
+    # Coefficients --------------------------------------------------------------------------------
+
+    @cached_property
+    def _coefficients(self) -> Array:
+        weights = iter(self.model.weights[0])
+        return np.array([self.model.intercepts[0] if name == INTERCEPT else next(weights) for name in self.facts.names])
+
+    @property
+    def params(self) -> pd.Series:
+        """The coefficients."""
+        return self._series(self._coefficients)
+
+    def cov_params(self) -> pd.DataFrame:
+        """Their covariance."""
+        import pandas as pd
+
+        return pd.DataFrame(self._inference.covariance, self.facts.names, self.facts.names)
+
+    @property
+    def bse(self) -> pd.Series:
+        """Their standard errors."""
+        return self._series(self._errors)
+
+    @property
+    def tvalues(self) -> pd.Series:
+        """Coefficients divided by their standard errors."""
+        return self._series(self._coefficients / self._errors)
+
+    @property
+    def pvalues(self) -> pd.Series:
+        """Two-sided, of the hypotheses that coefficients are zero."""
+        return self._series(2.0 * self._distribution.sf(np.abs(self._coefficients / self._errors)))
+
+    def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
+        """The confidence intervals of level 1 - alpha."""
+        import pandas as pd
+
+        reach = self._distribution.ppf(1.0 - alpha / 2.0) * self._errors
+        return pd.DataFrame({0: self._coefficients - reach, 1: self._coefficients + reach}, self.facts.names)
+
+    def ratios(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Odds ratios of a logistic, rate ratios of a Poisson model: exp of the coefficients, with intervals."""
+        import pandas as pd
+
+        link = self.model.facts["link"]
+        if link not in RATIOS:
+            raise InputError("only logistic and Poisson models have odds or rate ratios.")
+        columns = {RATIOS[link]: self._coefficients}
+        if self.facts.inference is not None:
+            columns["low"], columns["high"] = self.conf_int(alpha).to_numpy().T
+        with np.errstate(over="ignore"):
+            return np.exp(pd.DataFrame(columns, self.facts.names))
+
+    # The whole model -----------------------------------------------------------------------------
+
+    @property
+    def nobs(self) -> int:
+        """Rows of all sites."""
+        return int(self.model.facts["samples"])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of communication: agreement, fit and inference."""
+        return self.facts.rounds
+
+    @property
+    def deviance(self) -> float:
+        return self._inference.deviance
+
+    @property
+    def null_deviance(self) -> float:
+        """The deviance of the model that is an intercept alone."""
+        return self._inference.null_deviance
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood."""
+        return self._inference.llf
+
+    @property
+    def llnull(self) -> float:
+        return self._inference.llnull
+
+    @property
+    def df_resid(self) -> int:
+        return self._inference.df_resid
+
+    @property
+    def scale(self) -> float:
+        """The estimated variance of a linear model, else 1."""
+        return self._inference.scale
+
+    @property
+    def aic(self) -> float:
+        return -2.0 * self.llf + 2.0 * len(self.facts.names)
+
+    @property
+    def bic(self) -> float:
+        return float(-2.0 * self.llf + np.log(self.nobs) * len(self.facts.names))
+
+    def pseudo_rsquared(self, kind: str = "cs") -> float:
+        """ "cs": Cox and Snell. "mcf": McFadden."""
+        if kind not in ("cs", "mcf"):
+            raise unknown_name("kind", kind, ("cs", "mcf"))
+        if kind == "mcf":
+            return 1.0 - self.llf / self.llnull
+        return float(-np.expm1((self.llnull - self.llf) * 2.0 / self.nobs))
+
+    # Shown ---------------------------------------------------------------------------------------
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table of the summary."""
+        import pandas as pd
+
+        columns = [name.format(statistic=self.statistic) for name in COLUMNS]
+        if self.facts.inference is None:
+            return pd.DataFrame({columns[0]: self._coefficients}, self.facts.names)
+        values = [self._coefficients, self._errors, self.tvalues, self.pvalues, *self.conf_int().to_numpy().T]
+        return pd.DataFrame(dict(zip(columns, map(np.asarray, values), strict=True)), self.facts.names)
+
+    def summary(self) -> Summary:
+        """The coefficients as a table: print it, or let a notebook show it."""
+        return Summary(self)
+
+    @property
+    def statistic(self) -> str:
+        """ "t" or "z": what the p-values are taken from."""
+        found = self.facts.inference
+        return "t" if found is not None and found.dispersed and self.facts.cov == "classical" else "z"
+
+    def headline(self) -> str:
+        """One sentence about the fit."""
+        fit = f"{self.schema.wishes.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
+        if (found := self.facts.inference) is None:
+            return f"{fit}. {self.facts.why_none}"
+        return f"{fit}, cov {self.facts.cov}. Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
+
+    def plain(self) -> dict[str, Any]:
+        """The summary in JSON's types; what a penalised model does not have is null."""
+        columns: dict[str, Any] = dict.fromkeys(("se", "z", "p", "low", "high", "deviance", "aic"))
+        if (found := self.facts.inference) is not None:
+            low, high = self.conf_int().to_numpy().T
+            arrays = {"se": self._errors, "z": self.tvalues, "p": self.pvalues, "low": low, "high": high}
+            columns = {name: np.asarray(values).tolist() for name, values in arrays.items()}
+            columns |= {"deviance": found.deviance, "aic": self.aic}
+        known = {"names": self.facts.names, "coef": self._coefficients.tolist()}
+        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov}
+
+    # Predictions ---------------------------------------------------------------------------------
+
+    def predict(self, table: pd.DataFrame, *, labels: bool = False, name: str = "the table") -> pd.Series:
+        """The mean response (or with ``labels`` the class) of each row; missing where a column it needs is missing.
+
+        ``name`` is the site of the rows if the model has site effects and the table no column ``site``.
+        """
+        import pandas as pd
+
+        schema = replace(self.schema, wishes=replace(self.schema.wishes, weights=None))
+        _require_fit(table, schema, name)
+        whole = _complete(table, schema)
+        design = designed(Site(name, table.loc[whole].reset_index(drop=True)), schema, outcome=False)
+        scores = (design.X @ self._coefficients + design.offset)[:, None]
+        known = self._labels(scores) if labels else self._mean(scores)
+        predictions = pd.Series(known, index=table.index[whole], name="prediction")
+        return predictions.reindex(table.index) if not whole.all() else predictions
+
+    def _mean(self, scores: Array) -> Array:
+        link = self.model.facts["link"]
+        return scores[:, 0] if link is None else link_of(link).mean(scores)
+
+    def _labels(self, scores: Array) -> npt.NDArray[Any]:
+        if self.schema.classes is None:
+            raise InputError("only a model of classes predicts labels.")
+        return decide(self.model.facts["decision"], self.model.facts["link"], scores, np.array(self.schema.classes))
+
+    # Small parts ---------------------------------------------------------------------------------
+
+    @property
+    def _inference(self) -> InferenceFacts:
+        if self.facts.inference is None:
+            raise InputError(str(self.facts.why_none))
+        return self.facts.inference
+
+    @cached_property
+    def _errors(self) -> Array:
+        return np.sqrt(np.diag(np.array(self._inference.covariance)))
+
+    @property
+    def _distribution(self) -> Any:
+        return scipy.stats.t(self.df_resid) if self.statistic == "t" else scipy.stats.norm()
+
+    def _series(self, values: Array) -> pd.Series:
+        import pandas as pd
+
+        return pd.Series(values, index=self.facts.names)
+
+
+def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
+    """An error if the table has not the columns that the model needs, or has them of another type."""
+    wishes, kinds = schema.wishes, _kinds(schema)
+    held = {str(column) for column in table.columns}
+    for column in (*wishes.formula.columns, *wishes.extras):
+        if column not in held:
+            if column in kinds or column != SITE:
+                raise InputError(f"{name} has no column {column!r}, which the model needs.")
+            continue
+        found, wanted = kind_of(table[column]), kinds.get(column, "text")
+        if found not in (wanted, "empty"):
+            raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
+
+
+def _kinds(schema: Schema) -> Mapping[str, str]:
+    return {column: kind for part in schema.parts for column, kind in part.kinds.items() if kind != "empty"}
+
+
+def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
+    """The rows in which nothing is missing that the model does not fill in."""
+    needed = [
+        column
+        for column in (*schema.wishes.formula.columns, *schema.wishes.extras)
+        if column in table.columns
+        and column not in schema.means
+        and MISSING_LEVEL not in schema.levels.get(column, ())
+    ]  # fmt: skip
+    return table[needed].notna().all(axis=1).to_numpy() if needed else np.ones(len(table), bool)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The table of a fit, for terminals and notebooks."""
+
+    results: Results
+
+    def to_frame(self) -> pd.DataFrame:
+        return self.results.to_frame()
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+
+        frame = self.to_frame()
+        table = Table(title=self.results.headline(), title_justify="left")
+        table.add_column("", no_wrap=True, min_width=min(40, max(map(len, self.results.facts.names))))
+        for name in frame.columns:
+            table.add_column(str(name).replace("[", r"\["), justify="right")
+        for name, row in zip(frame.index, frame.to_numpy(), strict=True):
+            table.add_row(str(name).replace("[", r"\["), *(f"{value:.4g}" for value in row))
+        return table
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=100, file=None, no_color=True)
+        with console.capture() as captured:
+            console.print(self.__rich__())
+        return captured.get()
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<p>{html.escape(self.results.headline())}</p>{self.to_frame().to_html(float_format='{:.4g}'.format)}"

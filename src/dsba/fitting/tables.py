@@ -1,0 +1,300 @@
+"""One model with standard errors from tables at several sites: ``dsba.fit``, and ``dsba train`` on CSV or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba import operators
+from dsba.data.tables import column_names, read_table
+from dsba.errors import FitError, InputError, as_number, unknown_name
+from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables
+from dsba.fitting.fit import Fit, run_facts
+from dsba.fitting.fit import fit as fit_rows
+from dsba.fitting.formula import Formula, from_columns, parse
+from dsba.fitting.guards import Guards
+from dsba.fitting.inference import COVARIANCES, Inference, Sample, infer, null_parts
+from dsba.fitting.model import Model
+from dsba.fitting.results import Results
+from dsba.fitting.rows import Size, as_rows
+from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
+from dsba.fitting.schema import Site, Wishes, absent_column, share_unless
+from dsba.fitting.settings import Settings
+from dsba.network import Network, Simulator
+from dsba.operators import Operator
+from dsba.topology import Topology
+
+Array = npt.NDArray[np.float64]
+
+DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
+"""The settings of tables that differ from those of other data: no penalty, and to the last digits."""
+NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
+PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
+UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
+NO_LIKELIHOOD = "The loss is not a likelihood, so that it gives no standard errors."
+
+
+def fit(
+    table: Any,
+    formula: str,
+    operator: str | Operator = "logistic",
+    *,
+    sites: str | None = None,
+    lam: float = 0.0,
+    missing: str = "error",
+    cov: str = "classical",
+    weights: str | None = None,
+    offset: str | None = None,
+    graph: Any = "random",
+    algorithm: str = "auto",
+) -> Results:
+    """Fit a model to a table whose rows are at several sites; only sums leave a site.
+
+    Parameters
+    ----------
+    table : a pandas frame, or a list or dict of frames, one for each site.
+    formula : such as "outcome ~ age + C(sex) + log(crp)".
+    operator : "logistic", "poisson", "linear", ...
+    sites : the column of a single frame that names the site of each row.
+    lam : the penalty on the coefficients of columns that are scaled to standard deviation 1.
+    missing : "error", "drop", "mean" or "indicator".
+    cov : "classical", "HC0", "HC1" or "site" (clustered by site).
+    weights, offset : columns; an offset is added to the scores (Poisson and linear models).
+    graph : who talks to whom, whatever ``Topology.of`` takes.
+    algorithm : "auto" is "newton" without a penalty, else what ``dsba.algorithms.choice`` estimates to be fastest.
+    """
+    held = as_sites(table, sites)
+    component = operators.get(operator)
+    wishes = Wishes(parse(formula), component.labels, missing, weights=weights, offset=offset)
+    chosen = {**DEFAULTS, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
+    settings = Settings(operator, graph=graph, **chosen)
+    network = Simulator(Topology.of(graph, len(held), seed=settings.seed, mixing=settings.mixing))
+    return fit_sites(held, wishes, settings, network, cov=cov)
+
+
+def load(folder: str | Path) -> Results:
+    """A fit that ``Results.save`` or ``dsba train`` wrote."""
+    return Results.load(folder)
+
+
+class Plan(NamedTuple):
+    """What to make of table files: a formula, or a target and its features (None: all other columns)."""
+
+    formula: str | None = None
+    target: str | None = None
+    features: tuple[str, ...] | None = None
+
+
+def train(
+    files: Sequence[Path],
+    plan: Plan,
+    settings: Settings,
+    *,
+    wishes: dict[str, Any],
+    cov: str = "classical",
+    guards: Guards | None = None,
+    network: Network | None = None,
+    tell: Callable[[str], object] = lambda sentence: None,
+    **options: Any,
+) -> Results:
+    """One site per file, in order, named after it. On a network this process opens the files of its own nodes only.
+
+    Parameters
+    ----------
+    wishes : fields of :class:`dsba.fitting.schema.Wishes` beside the formula and the labels.
+    tell : called with sentences for people.
+    options : those of ``dsba.fitting.fit``.
+    """
+    if network is None:
+        network = Simulator(Topology.of(settings.graph, len(files), seed=settings.seed, mixing=settings.mixing))
+    if len(files) != network.topology.n_nodes:
+        nodes = network.topology.n_nodes
+        raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
+    network.reset()
+    own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
+    if len(own) < len(network.nodes):
+        raise InputError("two files have the same name, and sites are named after their files: rename one.")
+    headers = {name: column_names(file) for name, file in own.items()}
+    others = {"labels": operators.get(settings.operator).labels, **wishes}
+    wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
+    sites = [Site(name, _read(file, headers[name], wanted)) for name, file in own.items()]
+    results = fit_sites(sites, wanted, settings, network, cov=cov, guards=guards, **options)
+    _tell(results, tell)
+    return results
+
+
+def _read(file: Path, header: Sequence[str], wishes: Wishes) -> Any:
+    """The columns of the model, and no others."""
+    return read_table(file, [name for name in wishes.columns if name in header])
+
+
+def _agreed_formula(plan: Plan, headers: dict[str, list[str]], others: dict[str, Any], network: Network) -> Formula:
+    """The formula that all processes were given; all features are the columns that the first file has, in its order."""
+    formula = None
+    if plan.formula is not None:
+        formula = parse(plan.formula)
+    elif plan.features is not None:
+        formula = from_columns(plan.target, plan.features)
+    complaint = None if formula is None else absent_column(headers, Wishes(formula, **others))
+    told = [[plan.formula, plan.target, plan.features], headers if formula is None else {}]
+    everyone = share_unless(network, complaint, told)
+    if any(theirs != everyone[0][0] for theirs, _ in everyone):
+        raise InputError("the processes were given different formulas, targets or features.")
+    return formula or _all_features(plan, {k: v for _, process in everyone for k, v in process.items()}, others)
+
+
+def _all_features(plan: Plan, headers: dict[str, list[str]], others: dict[str, Any]) -> Formula:
+    site, first = next(iter(headers.items()))
+    for other, header in headers.items():
+        if odd := sorted(set(first) ^ set(header)):
+            raise InputError(
+                f"the column {odd[0]!r} is in only one of the tables {site} and {other}: name the features."
+            )
+    taken = {plan.target, others["weights"], others["offset"], others["exposure"]}
+    return from_columns(plan.target, [name for name in first if name not in taken])
+
+
+def _tell(results: Results, tell: Callable[[str], object]) -> None:
+    for part in results.schema.parts:
+        missing = sum(part.missing.values())
+        tell(f"{part.site}: {part.rows} rows, {missing} missing values in the model's columns.")
+    for sentence in results.facts.told:
+        tell(f"Between owners this would be refused: {sentence}")
+    if reason := results.model.facts["choice"]:
+        tell(reason[0].upper() + reason[1:])
+
+
+def fit_sites(
+    sites: Sequence[Site],
+    wishes: Wishes,
+    settings: Settings,
+    network: Network,
+    *,
+    cov: str = "classical",
+    guards: Guards | None = None,
+    **options: Any,
+) -> Results:
+    """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
+
+    ``options`` are those of ``dsba.fitting.fit``.
+    """
+    if cov not in COVARIANCES:
+        raise unknown_name("cov", cov, COVARIANCES)
+    component, guards = operators.get(settings.operator), guards or Guards()
+    _require_usable(component, wishes)
+    designs = design_tables(sites, wishes, network, guards)
+    columns = _scaled(designs, component, network)
+    settings = replace(settings, intercept=columns.scaling.intercept is not None)
+    done = _fitted(columns, component, settings, network, options)
+    coefficients = columns.assembled(done)
+    inference, why = None, None
+    if settings.lam or component.family is None:
+        why = PENALTY if settings.lam else NO_LIKELIHOOD
+    else:
+        inference = infer(
+            columns.samples, coefficients, component.family, cov, float(columns.size.mean or 0.0), network
+        )
+    known = _Known(cov, guards, inference, why, done.rounds_before + network.rounds)
+    return _results(done, settings, designs, columns, coefficients, known)
+
+
+def _require_usable(component: Operator, wishes: Wishes) -> None:
+    name = type(component).__name__
+    if component.labels == "multiclass" or component.extra or component.ranks:
+        raise InputError(f"a table's model has one coefficient for each column, and {name} has others.")
+    shifts = component.family is not None and component.link in ("identity", "log")
+    if (wishes.offset or wishes.exposure) and not shifts:
+        raise InputError(f"offsets and exposures are for Poisson and linear models, not for {name}.")
+
+
+class Columns(NamedTuple):
+    """The sites' rows in scaled columns, the intercept's among them."""
+
+    names: tuple[str, ...]
+    scaling: Scaling
+    samples: tuple[Sample, ...]
+    size: Size
+
+    @property
+    def others(self) -> list[int]:
+        """All columns but the intercept's."""
+        return [j for j in range(len(self.names)) if j != self.scaling.intercept]
+
+    def assembled(self, done: Fit) -> Array:
+        """The coefficients of the scaled columns in the order of the names."""
+        weights, intercepts = done.mean
+        coefficients = np.zeros(len(self.names))
+        coefficients[self.others] = weights[0]
+        if self.scaling.intercept is not None:
+            coefficients[self.scaling.intercept] = intercepts[0]
+        return coefficients
+
+
+def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
+    """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
+    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
+    raw = [Sample(d.X, np.asarray(d.y, dtype=np.float64), d.weight, d.offset) for d in designs.designs]
+    parts = [null_parts(sample, component.family or "gaussian") for sample in raw]
+    wide = [np.column_stack([sample.X, *both]) for sample, both in zip(raw, parts, strict=True)]
+    mean, sd = pooled_moments(wide, network)
+    outcome, weight = mean[-2:].tolist()
+    if not weight > 0.0:
+        raise InputError("all sample weights are zero: there is nothing to learn from.")
+    scaling = scaling_by(mean[:-2], sd[:-2], intercept)
+    size = Size(designs.rows, designs.rows * weight, designs.rows * weight * len(designs.names), outcome / weight)
+    samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
+    return Columns(designs.names, scaling, samples, size)
+
+
+def _fitted(
+    columns: Columns, component: Operator, settings: Settings, network: Network, options: dict[str, Any]
+) -> Fit:
+    """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u)."""
+    X = np.concatenate([sample.X[:, columns.others] for sample in columns.samples])
+    y, weight, offset = (np.concatenate([sample[k] for sample in columns.samples]) for k in (1, 2, 3))
+    if component.link == "log":
+        weight, y = weight * np.exp(offset), y * np.exp(-offset)
+    elif component.link == "identity":
+        y = y - offset
+    nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
+    try:
+        return fit_rows(as_rows(X, y, weight, nodes), settings, size=columns.size, network=network, **options)
+    except FitError as error:
+        raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
+
+
+class _Known(NamedTuple):
+    cov: str
+    guards: Guards
+    inference: Inference | None
+    why_none: str | None
+    rounds: int
+
+
+def _results(
+    done: Fit, settings: Settings, designs: Designs, columns: Columns, coefficients: Array, known: _Known
+) -> Results:
+    inference = None
+    if known.inference is not None:
+        inference = {name: value for name, value in vars(known.inference).items() if name not in ("rows", "left")}
+        inference["covariance"] = columns.scaling.unscaled_covariance(known.inference.covariance).tolist()
+    table = {
+        "names": list(columns.names),
+        "schema_": designs.schema.facts(),
+        "cov": known.cov,
+        "rounds": known.rounds,
+        "told": list(designs.told),
+        "guards": asdict(known.guards),
+        "inference": inference,
+        "why_none": known.why_none,
+    }
+    params = columns.scaling.unscaled(coefficients)
+    constant = [params[columns.scaling.intercept] if columns.scaling.intercept is not None else 0.0]
+    classes = None if designs.schema.classes is None else np.array(designs.schema.classes)
+    facts = {**run_facts(done, settings), "table": table}
+    return Results(Model(params[columns.others][None, :], np.array(constant), done.gathered, classes, facts))

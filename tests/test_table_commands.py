@@ -1,0 +1,192 @@
+"""``dsba train``, ``summary`` and ``predict`` on tables, in one process and under mpiexec."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from mpi import MPIEXEC, TRAIN, mpiexec, needs_mpi, run
+from test_inference import FORMULAS, patients
+from typer.testing import CliRunner
+
+import dsba
+from dsba.cli import app
+from dsba.fitting.model import Model
+
+KEYS = {"names", "coef", "se", "z", "p", "low", "high", "rounds", "rows", "deviance", "aic", "cov"}
+
+
+def tables(folder, rows=(150, 90, 120, 60)):
+    """A CSV file for each hospital, in a folder of its own, with columns in another order each."""
+    files = []
+    for n, (name, part) in enumerate(patients(rows).groupby("hospital")):
+        order = np.random.default_rng(n).permutation([c for c in part.columns if c != "hospital"])
+        file = folder / f"host{n}" / f"{name}.csv"
+        file.parent.mkdir(parents=True)
+        part[order].to_csv(file, index=False, sep=";" if n == 1 else ",")
+        files.append(file)
+    return files
+
+
+def ask(*words):
+    """What a command says; it must end well."""
+    found = CliRunner().invoke(app, list(map(str, words)))
+    assert found.exit_code == 0, (found.output, found.exception)
+    return found.output
+
+
+def refused(*words):
+    found = CliRunner().invoke(app, list(map(str, words)))
+    assert isinstance(found.exception, dsba.InputError), found.output
+    return str(found.exception)
+
+
+def from_python(files, operator, **options):
+    frames = {file.stem: pd.read_csv(file, sep=None, engine="python") for file in files}
+    return dsba.fit(frames, FORMULAS[operator], operator, graph="ring", **options)
+
+
+@pytest.mark.parametrize(("operator", "cov"), [("logistic", "site"), ("poisson", "HC1"), ("linear", "classical")])
+def test_the_commands_give_what_python_gives(operator, cov, tmp_path):
+    files = tables(tmp_path)
+    said = ask("train", *files, "--formula", FORMULAS[operator], "--operator", operator, "--cov", cov,
+               "--graph", "ring", "--out", tmp_path / "run")  # fmt: skip
+    assert "h1: 90 rows, 0 missing values" in said
+    ours = from_python(files, operator, cov=cov)
+    back = dsba.load(tmp_path / "run")
+    pd.testing.assert_frame_equal(back.to_frame(), ours.to_frame(), check_exact=True)
+    plain = json.loads(ask("summary", tmp_path / "run", "--json"))
+    assert plain.keys() == KEYS
+    assert plain["coef"] == ours.params.tolist()
+    assert plain["se"] == ours.bse.tolist()
+    assert plain["p"] == ours.pvalues.tolist()
+    assert plain["rows"] == 420
+    assert plain["rounds"] <= 200
+    assert "C(sex)[T.M]" in ask("summary", tmp_path / "run")
+    new = patients(seed=3).drop(columns="readmitted").head(30).assign(id=range(30))
+    new.to_csv(tmp_path / "new.csv", index=False)
+    ask("predict", tmp_path / "run", tmp_path / "new.csv", "--out", tmp_path / "p.csv", "--keep", "id")
+    predictions = pd.read_csv(tmp_path / "p.csv")
+    assert predictions["id"].tolist() == list(range(30))
+    np.testing.assert_allclose(predictions["prediction"], ours.predict(new), rtol=1e-15)
+
+
+def test_labels_are_predicted_on_demand(tmp_path):
+    files = tables(tmp_path)
+    ask("train", *files, "--target", "readmitted", "--features", "age, sex", "--out", tmp_path / "run")
+    probabilities = ask("predict", tmp_path / "run", files[0]).splitlines()[1:]
+    assert ask("predict", tmp_path / "run", files[0], "--proba").splitlines()[1:] == probabilities
+    labels = ask("predict", tmp_path / "run", files[0], "--label").splitlines()[1:]
+    assert labels == ["yes" if float(p) > 0.5 else "no" for p in probabilities]
+    assert dsba.load(tmp_path / "run").params.index.tolist() == ["Intercept", "age", "sex[T.M]"]
+
+
+def test_all_features(tmp_path):
+    files = tables(tmp_path)
+    ask("train", *files, "--target", "cost", "--all-features", "--operator", "linear", "--weights", "weight",
+        "--out", tmp_path / "run")  # fmt: skip
+    found = dsba.load(tmp_path / "run")
+    assert set(found.schema.wishes.formula.columns) == set(pd.read_csv(files[0]).columns) - {"cost", "weight"}
+    odd = pd.read_csv(files[2])
+    odd.assign(extra=1.0).to_csv(files[2], index=False)
+    said = refused("train", *files, "--target", "cost", "--all-features", "--out", tmp_path / "other")
+    assert "the column 'extra' is in only one of the tables h0 and h2" in said
+    odd.assign(days=[f"patient-{n}" for n in range(len(odd))]).to_csv(files[2], index=False)
+    said = refused("train", *files, "--target", "cost", "--features", "days", "--out", tmp_path / "another")
+    assert "'days' is text at h2 and a number elsewhere" in said
+
+
+@needs_mpi
+@pytest.mark.parametrize("operator", list(FORMULAS))
+def test_one_process_and_four_ranks_give_the_same_bits(operator, tmp_path):
+    """Every rank finds its own table only; the others are not in its folder."""
+    files = tables(tmp_path)
+    words = ("--formula", FORMULAS[operator], "--operator", operator, "--cov", "HC1", "--graph", "ring", "--out")
+    ask("train", *files, *words, tmp_path / "one")
+    names = [file.name for file in files]
+    parts = [
+        (":",) * (n > 0) + ("-n", "1", "-wdir", file.parent, *TRAIN, *names, *words, "run")
+        for n, file in enumerate(files)
+    ]
+    code, text = run(MPIEXEC, *(word for part in parts for word in part))
+    assert code == 0, text
+    one, many = Model.load(tmp_path / "one"), Model.load(files[0].parent / "run")
+    assert (one.Z == many.Z).all()
+    assert (one.weights == many.weights).all()
+    assert (one.intercepts == many.intercepts).all()
+    assert one.facts["table"] == many.facts["table"]
+    assert many.facts["processes"] == 4
+    assert many.facts["table"]["rounds"] <= 200
+
+
+@needs_mpi
+def test_guards_end_the_fit_between_owners_and_only_speak_in_one_process(tmp_path):
+    files = tables(tmp_path, (100, 80))
+    words = (*files, "--formula", "cost ~ age", "--operator", "linear", "--graph", "path", "--out")
+    said = ask("train", *words, tmp_path / "one")
+    assert "Between owners this would be refused: 2 sites take part, and at least 3 are wanted" in said
+    code, text = mpiexec(2, *TRAIN, *words, tmp_path / "two")
+    assert code == 2
+    assert "2 sites take part, and at least 3 are wanted" in text
+    assert not (tmp_path / "two" / "model.dsba").exists()
+    code, text = mpiexec(2, *TRAIN, *words, tmp_path / "allowed", "--allow-two-sites")
+    assert code == 0, text
+    assert Model.load(tmp_path / "allowed").facts["table"]["guards"]["sites"] == 2
+
+
+@needs_mpi
+def test_a_site_without_a_column_is_named_at_all_ranks(tmp_path):
+    files = tables(tmp_path)
+    pd.read_csv(files[2]).rename(columns={"age": "agee"}).to_csv(files[2], index=False)
+    code, text = mpiexec(4, *TRAIN, *files, "--formula", "cost ~ age", "--operator", "linear", "--out", tmp_path / "r")
+    assert code == 2
+    assert "h2 has no column 'age'; did you mean 'agee'?" in text
+    assert "Traceback" not in text
+
+
+def test_a_second_run_goes_on_from_the_checkpoint(tmp_path):
+    files = tables(tmp_path)
+    words = ("train", *files, "--formula", FORMULAS["logistic"], "--graph", "ring", "--out")
+    ask(*words, tmp_path / "one")
+    ask(*words, tmp_path / "one")
+    ask(*words, tmp_path / "two")
+    one, two = (Model.load(tmp_path / name) for name in ("one", "two"))
+    assert one.facts["table"] == two.facts["table"]
+
+
+def test_sites_need_names_of_their_own(tmp_path):
+    files = tables(tmp_path)
+    twin = files[1].rename(files[1].with_name(files[0].name))
+    said = refused("train", files[0], twin, "--formula", "cost ~ age", "--graph", "path", "--out", tmp_path / "run")
+    assert "two files have the same name" in said
+
+
+def test_options_that_do_not_fit_are_refused(tmp_path):
+    files = tables(tmp_path)
+    out = ("--out", tmp_path / "run")
+    formula = ("--formula", "cost ~ age")
+    for words, sentence in (
+        ((*formula, "--n-features", 3), "--n-features is for LIBSVM files"),
+        (("--cov", "HC1"), "--cov is for tables: give --formula or --target, too"),
+        ((*formula, "--target", "cost"), "give either --formula, or --target"),
+        (("--target", "cost"), "with --target give either --features or --all-features"),
+        ((), "is a table with column names; wanted LIBSVM text"),
+        (("--formula", "cost ~ age", "--operator", "poisson", "--graph", "ring", "--missing", "guess"), "'guess'"),
+    ):
+        assert sentence in refused("train", *files, *words, *out)
+
+
+def test_models_and_files_of_the_other_kind_are_refused(tmp_path):
+    files = tables(tmp_path)
+    ask("train", *files, "--formula", "cost ~ age", "--operator", "linear", "--out", tmp_path / "run")
+    svm = [tmp_path / f"{n}.svm" for n in range(2)]
+    for n, file in enumerate(svm):
+        file.write_text("".join(f"{(-1) ** k} 1:{k + n} 2:{k * k}\n" for k in range(9)))
+    ask("train", *svm, "--max-passes", 1, "--graph", "path", "--out", tmp_path / "other")
+    assert "is LIBSVM text" in refused("predict", tmp_path / "run", svm[0])
+    assert "was trained on LIBSVM files" in refused("predict", tmp_path / "other", files[0])
+    assert "are for models of tables" in refused("predict", tmp_path / "other", svm[0], "--label")
+    assert "was not trained on a table" in refused("summary", tmp_path / "other")
+    assert "is LIBSVM text" in refused("train", *svm, "--formula", "y ~ x", "--graph", "path", "--out", tmp_path / "no")
