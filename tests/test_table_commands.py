@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mpi import MPIEXEC, TRAIN, mpiexec, needs_mpi, run
-from test_inference import FORMULAS, patients
+from test_inference import FORMULAS, FOUR, MODELS, assert_same, four_hospitals, patients, theirs
 from typer.testing import CliRunner
 
 import dsba
@@ -119,6 +119,31 @@ def test_one_process_and_four_ranks_give_the_same_bits(operator, tmp_path):
     assert one.facts["table"] == many.facts["table"]
     assert many.facts["processes"] == 4
     assert many.facts["table"]["rounds"] <= 200
+
+
+@four_hospitals
+@needs_mpi
+@pytest.mark.parametrize(("operator", "cov"), [("logistic", "classical"), ("poisson", "HC1"), ("linear", "site")])
+def test_four_hospitals_on_four_ranks(operator, cov, tmp_path):
+    files = sorted(FOUR.glob("*.csv"))
+    code, text = mpiexec(4, *TRAIN, *files, "--formula", MODELS[operator], "--operator", operator, "--missing", "drop",
+                         "--cov", cov, "--graph", "ring", "--out", tmp_path / "run")  # fmt: skip
+    assert code == 0, text
+    whole = pd.concat([pd.read_csv(file).assign(hospital=file.stem) for file in files], ignore_index=True)
+    named = [column for column in whole.columns if column in MODELS[operator]]
+    whole = whole[[*named, "hospital"]].dropna().reset_index(drop=True)
+    ours = dsba.load(tmp_path / "run")
+    assert_same(ours, theirs(whole, MODELS[operator], operator, cov), operator, cov)
+    assert ours.rounds <= 200
+
+
+def test_a_damaged_model_is_refused(tmp_path):
+    files = tables(tmp_path)
+    ask("train", *files, "--formula", "cost ~ age", "--operator", "linear", "--out", tmp_path / "run")
+    model = Model.load(tmp_path / "run")
+    model.facts["table"]["inference"]["covariance"].pop()
+    model.save(tmp_path / "run")
+    assert "is damaged" in refused("summary", tmp_path / "run")
 
 
 @needs_mpi

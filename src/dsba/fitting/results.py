@@ -81,7 +81,9 @@ class Results:
     def load(cls, folder: str | Path) -> Results:
         """Read what ``save`` or ``dsba train`` wrote."""
         results = cls(Model.load(Path(folder)))
-        if len(results.facts.names) != results.model.n_features + (INTERCEPT in results.facts.names):
+        names, found = results.facts.names, results.facts.inference
+        shapes = {len(names)} if found is None else {len(names), len(found.covariance), *map(len, found.covariance)}
+        if len(names) != results.model.n_features + (INTERCEPT in names) or len(shapes) > 1:
             raise InputError(f"the model in {folder} is damaged: its names do not fit its coefficients.")
         return results
 
