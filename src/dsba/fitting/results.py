@@ -329,15 +329,17 @@ class Summary:
         return self.results.to_frame()
 
     def __rich__(self) -> Table:
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
         frame = self.to_frame()
-        table = Table(title=self.results.headline(), title_justify="left")
+        table = Table(title=self.results.headline(), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         table.add_column("", no_wrap=True, min_width=min(40, max(map(len, self.results.facts.names))))
         for name in frame.columns:
-            table.add_column(str(name).replace("[", r"\["), justify="right")
-        for name, row in zip(frame.index, frame.to_numpy(), strict=True):
-            table.add_row(str(name).replace("[", r"\["), *(f"{value:.4g}" for value in row))
+            table.add_column(str(name).replace("[", r"\["), justify="right", no_wrap=True)
+        for name, row in frame.iterrows():
+            cells = [_cell(column, value) for column, value in row.items()]
+            table.add_row(str(name).replace("[", r"\["), *cells)
         return table
 
     def __str__(self) -> str:
@@ -352,3 +354,10 @@ class Summary:
         import html
 
         return f"<p>{html.escape(self.results.headline())}</p>{self.to_frame().to_html(float_format='{:.4g}'.format)}"
+
+
+def _cell(column: str, value: float) -> str:
+    """A number for the terminal; a tiny p-value says no more than that it is tiny."""
+    if column.startswith("P>"):
+        return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return f"{value:.4g}"
