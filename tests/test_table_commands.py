@@ -83,6 +83,21 @@ def test_labels_are_predicted_on_demand(tmp_path):
     assert dsba.load(tmp_path / "run").params.index.tolist() == ["Intercept", "age", "sex[T.M]"]
 
 
+def test_exposure_and_missing_values(tmp_path):
+    files = tables(tmp_path)
+    gaps = pd.read_csv(files[0])
+    gaps.loc[gaps.index[:7], "age"] = np.nan
+    gaps.to_csv(files[0], index=False)
+    words = ("train", *files, "--formula", "visits ~ age + C(sex)", "--operator", "poisson", "--exposure", "days")
+    assert "has 7 missing values at h0: say what to do" in refused(*words, "--out", tmp_path / "no")
+    said = ask(*words, "--missing", "drop", "--out", tmp_path / "run")
+    assert "h0: 150 rows, 7 missing values" in said
+    whole = pd.concat([pd.read_csv(file, sep=None, engine="python").assign(hospital=file.stem) for file in files])
+    whole = whole[whole["age"].notna()].reset_index(drop=True)
+    found = theirs(whole, "visits ~ age + C(sex)", "poisson", exposure=whole["days"])
+    assert_same(dsba.load(tmp_path / "run"), found, "poisson", "classical")
+
+
 def test_all_features(tmp_path):
     files = tables(tmp_path)
     ask("train", *files, "--target", "cost", "--all-features", "--operator", "linear", "--weights", "weight",
