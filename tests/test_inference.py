@@ -16,6 +16,11 @@ from scipy import stats
 
 import dsba
 from dsba.errors import FitError, InputError
+from dsba.fitting import tables
+from dsba.fitting.design import as_sites
+from dsba.fitting.formula import parse
+from dsba.fitting.schema import Wishes
+from dsba.fitting.settings import Settings
 
 FOUR = Path(os.environ.get("DSBA_DATA", "nowhere")) / "sites"
 four_hospitals = pytest.mark.skipif(not FOUR.is_dir(), reason="DSBA_DATA has no folder sites")
@@ -259,6 +264,20 @@ def test_a_penalty_has_no_standard_errors():
     assert "A penalty shrinks" in " ".join(str(ours.summary()).split())
     assert ours.plain()["se"] is None
     assert list(ours.to_frame().columns) == ["coef"]
+
+
+def test_a_fit_that_ended_early_has_no_standard_errors():
+    """Errors of another point than the solution would look as good as any."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=120), "site": np.repeat(["a", "b", "c"], 40)})
+    table["y"] = rng.poisson(np.exp(1.0 + table["x"]))
+    sites = as_sites(table, "site")
+    wishes = Wishes(parse("y ~ x"), "count")
+    settings = Settings("poisson", **{**tables.DEFAULTS, "algorithm": "newton", "max_passes": 2.0})
+    results = tables.fit_sites(sites, wishes, settings, dsba.Simulator(dsba.Topology.ring(3)))
+    assert "ended before its solution was reached" in results.headline()
+    with pytest.raises(dsba.InputError, match="ended before its solution was reached"):
+        _ = results.bse
 
 
 def test_a_robust_loss_has_no_likelihood():

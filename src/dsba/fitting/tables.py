@@ -192,15 +192,21 @@ def fit_sites(
     settings = replace(settings, intercept=columns.scaling.intercept is not None)
     done = _fitted(columns, component, settings, network, options)
     coefficients = columns.assembled(done)
-    inference, why = None, None
-    if settings.lam or component.family is None:
-        why = PENALTY if settings.lam else NO_LIKELIHOOD
-    else:
-        inference = infer(
-            columns.samples, coefficients, component.family, cov, float(columns.size.mean or 0.0), network
-        )
+    inference, why = _inferred(columns, coefficients, component, settings, cov, network)
     known = _Known(cov, guards, inference, why, done.rounds_before + network.rounds)
     return _results(done, settings, designs, columns, coefficients, known)
+
+
+def _inferred(
+    columns: Columns, coefficients: Array, component: Operator, settings: Settings, cov: str, network: Network
+) -> tuple[Inference | None, str | None]:
+    """The inference at the coefficients, or the sentence that says why there is none."""
+    if settings.lam:
+        return None, PENALTY
+    if component.family is None:
+        return None, NO_LIKELIHOOD
+    found = infer(columns.samples, coefficients, component.family, cov, float(columns.size.mean or 0.0), network)
+    return (found, None) if found.left <= NEAR else (None, UNFINISHED)
 
 
 def _require_usable(component: Operator, wishes: Wishes) -> None:
