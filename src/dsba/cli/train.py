@@ -209,12 +209,10 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
 def _network(settings: Settings, n_nodes: int, timeout: float) -> MPINetwork | None:
     """An MPI network where mpiexec started this process, else None."""
     from dsba.network.mpi import WORLD_SIZES, MPINetwork
-    from dsba.topology import Topology
 
     if not any(name in os.environ for name in WORLD_SIZES):
         return None
-    topology = Topology.of(settings.graph, n_nodes, seed=settings.seed, mixing=settings.mixing)
-    return MPINetwork(topology, timeout=timeout)
+    return MPINetwork(settings.topology(n_nodes), timeout=timeout)
 
 
 def _line_printer() -> Callable[[dict[str, float]], None]:

@@ -19,7 +19,6 @@ from dsba.fitting.model import Model
 from dsba.fitting.rows import Rows, as_rows
 from dsba.fitting.settings import Settings
 from dsba.network import Alone, Group, require_agreement
-from dsba.topology import Topology
 
 
 def train(
@@ -42,9 +41,7 @@ def train(
     zero_based : whether columns count from 0; None is yes if any file has an index 0.
     tell : called with sentences for people about what is assumed of the files.
     """
-    topology = network.topology if network else Topology.of(
-        settings.graph, len(files), seed=settings.seed, mixing=settings.mixing
-    )  # fmt: skip
+    topology = network.topology if network else settings.topology(len(files))
     if len(files) != topology.n_nodes:
         raise InputError(f"the graph has {topology.n_nodes} nodes, and {len(files)} files are given: one for each.")
     group: Group = network or Alone()

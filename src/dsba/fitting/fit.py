@@ -84,9 +84,7 @@ def fit(
     _agree(group, settings)
     rows = normalized(rows) if settings.normalize else rows
     size = size or measured(rows, group)
-    topology = network.topology if network else Topology.of(
-        settings.graph, _wanted_nodes(rows, n_nodes), seed=settings.seed, mixing=settings.mixing
-    )  # fmt: skip
+    topology = network.topology if network else settings.topology(_wanted_nodes(rows, n_nodes))
     problem = _problem(evened(rows, size), settings, size, topology.n_nodes, network)
     start = cold = _cold_start(problem, rows, size, group, extra)
     tol = as_number("tol", settings.tol, at_least=0.0)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dsba.algorithms import Algorithm
 from dsba.operators import Operator
+from dsba.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Settings:
     seed: int = 0
     normalize: bool = False
     """Whether to scale every row to norm 1."""
+
+    def topology(self, n_nodes: int) -> Topology:
+        """The graph that was asked for, with its mixing matrix."""
+        return Topology.of(self.graph, n_nodes, seed=self.seed, mixing=self.mixing)
 
     def facts(self) -> dict[str, Any]:
         """The settings in JSON's types; an object stands there as its ``repr``."""

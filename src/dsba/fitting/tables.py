@@ -27,7 +27,6 @@ from dsba.fitting.schema import Site, Wishes, absent_column, share_unless
 from dsba.fitting.settings import Settings
 from dsba.network import Network, Simulator
 from dsba.operators import Operator
-from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
 
@@ -73,7 +72,7 @@ def fit(
     wishes = Wishes(parse(formula), component.labels, missing, weights=weights, offset=offset)
     chosen = {**DEFAULTS, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
     settings = Settings(operator, graph=graph, **chosen)
-    network = Simulator(Topology.of(graph, len(held), seed=settings.seed, mixing=settings.mixing))
+    network = Simulator(settings.topology(len(held)))
     return fit_sites(held, wishes, settings, network, cov=cov)
 
 
@@ -111,7 +110,7 @@ def train(
     options : those of ``dsba.fitting.fit``.
     """
     if network is None:
-        network = Simulator(Topology.of(settings.graph, len(files), seed=settings.seed, mixing=settings.mixing))
+        network = Simulator(settings.topology(len(files)))
     if len(files) != network.topology.n_nodes:
         nodes = network.topology.n_nodes
         raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
