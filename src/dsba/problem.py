@@ -397,15 +397,28 @@ class Problem:
         """Of every node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
 
         The largest eigenvalue of (c_n/q_n) sum_i h_i A_i' A_i, h_i the slope bounds, by power
-        iteration; five percent more, as that approaches it from below.
+        iteration; five percent more, as that approaches it from below. Where the operator is affine and its Jacobian
+        not symmetric (AUC), the largest singular value of the Jacobian itself: bounds would forget that the parts of
+        its samples cancel.
         """
-        h = self.component.planning_slopes(self.y)[:, None]
+        if self.component.has_saddle:
+            J = self.component.jacobians(self.y)
+            factors = [J, J.swapaxes(1, 2)]
+        else:
+            factors = [self.component.planning_slopes(self.y)[:, None, None] * np.eye(self.k)]
         Z = np.stack([np.random.default_rng([0, n]).normal(size=self.dim) for n in self.nodes])
-        norms = np.linalg.norm(Z, axis=1)
-        for _ in range(POWER_ITERATIONS):
-            Z = self.average(h * self.images(Z / norms[:, None]))
+        for t in range(POWER_ITERATIONS):
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
-        return self.group.gather(1.05 * norms)
+            products = np.einsum("icd,id->ic", factors[t % len(factors)], self.images(Z / norms[:, None]))
+            Z = self.average(products)
+        return self.group.gather(1.05 * np.linalg.norm(Z, axis=1))
+
+    @computed_once
+    def mean_curvature(self) -> float:
+        """The mean eigenvalue of the pooled Jacobian without Lambda, planned with the bounds on the slopes."""
+        slopes = self.sample_weight * self.component.planning_slopes(self.y)
+        trace = self.total(self._sums(slopes * self.squared_norms().sum(axis=1)))
+        return float(trace) / self.n_samples / self.dim
 
     # One sample per node -----------------------------------------------------------------------
 

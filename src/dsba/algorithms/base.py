@@ -91,7 +91,11 @@ class Algorithm:
                 "it must leave that alone and return a new state."
             )
 
-    def samples_per_step(self, problem: Problem) -> int:
+    def choices(self, problem: Problem) -> Indices:
+        """Of each node held here, the number of components that ``samples`` are drawn from: its samples."""
+        return problem.sizes  # type: ignore[no-any-return]
+
+    def samples_per_step(self, problem: Problem) -> float:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
         return problem.n_samples
 

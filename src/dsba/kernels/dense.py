@@ -92,7 +92,7 @@ def _look_ahead(rows: Any, n: int, first: int, last: int, ahead: Any) -> None:
 
 
 @njit(cache=True)
-def _land(rule: Any, rows: Any, n: int, first: int, last: int, out: Any) -> None:
+def land(rule: Any, rows: Any, n: int, first: int, last: int, out: Any) -> None:
     """out_n, the mixed row <- z + r (out_n - z + alpha carry - damp (z - z_prev)); carry_n <- 0."""
     Z, Z_prev, carry = rows
     r, damp = rule.coef if first < rule.n_regular else rule.coef_free
@@ -109,7 +109,7 @@ def free_step(rule: Any, mixing: Any, rows: Any, first: int, last: int, ahead: A
         _look_ahead(rows, n, first, last, ahead)
     mix_block(mixing, ahead, 0, last - first, out[:, first:last])
     for n in range(rows.Z.shape[0]):
-        _land(rule, rows, n, first, last, out)
+        land(rule, rows, n, first, last, out)
 
 
 @njit(cache=True)
@@ -121,7 +121,7 @@ def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any,
         for e in range(indptr[n], indptr[n + 1]):
             _look_ahead(rows, nodes[e], first, last, ahead)
         mix_row(mixing, n, ahead, 0, last - first, out[n, first:last])
-        _land(rule, rows, n, first, last, out)
+        land(rule, rows, n, first, last, out)
 
 
 @njit(cache=True)
@@ -141,8 +141,8 @@ def _touch_samples(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi:
 def finish_dense(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi: Any, new: Any) -> None:
     """One iteration from where the rows have met: ``new`` is W~(2Z - Z_prev), and becomes Z+."""
     for n in range(new.shape[0]):
-        _land(rule, rows, n, 0, rule.n_regular, new)
-        _land(rule, rows, n, rule.n_regular, new.shape[1], new)
+        land(rule, rows, n, 0, rule.n_regular, new)
+        land(rule, rows, n, rule.n_regular, new.shape[1], new)
     _touch_samples(op, rule, samples, drawn, rows, phi, new)
 
 

@@ -54,10 +54,24 @@ class Received(NamedTuple):
 
 
 @njit(cache=True)
-def _generations(memory: Any, g: int) -> Any:
+def generations(memory: Any, g: int) -> Any:
     """The rows of generations g and g - 1, and where those of g + 1 go."""
     rows = memory.rows
     return Rows(rows[g % 3], rows[(g - 1) % 3], memory.carry), rows[(g + 1) % 3]
+
+
+@njit(cache=True)
+def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any) -> Any:
+    """Advance the rows of the sources received, farthest first; returns room for columns of all rows."""
+    sources, deltas = received
+    n_nodes, p = memory.carry.shape
+    blocks, ahead, one = column_blocks(rule.n_regular, p), np.empty((n_nodes, COLUMNS)), np.ones(1)
+    for m in range(sources.size):
+        j = sources[m]
+        rows, new = generations(memory, now - place.distance[j])
+        free_row(rule, place.mixing, rows, blocks, j, ahead, new)
+        add_delta(deltas, m, one, rule.step, place.later[j], new[j], rows.carry[j])
+    return ahead
 
 
 @njit(cache=True)
@@ -70,17 +84,10 @@ def advance_replicas(
     the node's own sample ``visit.i``.
     """
     n, i, now = visit
-    sources, deltas = received
-    n_nodes, p = memory.carry.shape
-    blocks, ahead = column_blocks(rule.n_regular, p), np.empty((n_nodes, COLUMNS))
-    b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
-    for m in range(sources.size):
-        j = sources[m]
-        rows, new = _generations(memory, now - place.distance[j])
-        free_row(rule, place.mixing, rows, blocks, j, ahead, new)
-        add_delta(deltas, m, one, rule.step, place.later[j], new[j], rows.carry[j])
-    rows, new = _generations(memory, now)
-    free_row(rule, place.mixing, rows, blocks, n, ahead, new)
+    b, g = np.empty(delta.size), np.empty(delta.size)
+    ahead = take_received(rule, place, memory, now, received)
+    rows, new = generations(memory, now)
+    free_row(rule, place.mixing, rows, column_blocks(rule.n_regular, new.shape[1]), n, ahead, new)
     dot_block(samples.A, i * delta.size, new[n] if rule.backward else rows.Z[n], b)
     sample_delta(op, rule, samples, i, memory.phi[i], b, g, delta)
     add_delta(samples.A, i * delta.size, delta, rule.step, place.later[n], new[n], rows.carry[n])
