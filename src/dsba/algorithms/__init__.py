@@ -8,6 +8,7 @@ from typing import Any
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.dgd import DGD
+from dsba.algorithms.diging import DIGing
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
@@ -32,6 +33,7 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "ssda": SSDA,
     "msda": MSDA,
     "dgd": DGD,
+    "diging": DIGing,
     "p-extra": PExtra,
     "d-admm": DADMM,
     "dual-averaging": DualAveraging,
@@ -67,5 +69,5 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 __all__ = [
     "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "MSDA", "REGISTRY", "SAGA", "SOLAM", "SSDA", "Algorithm",
-    "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins", "get", "names",
+    "DIGing", "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins", "get", "names",
 ]  # fmt: skip
