@@ -14,6 +14,8 @@ from conftest import ROOT, make_data
 from mpi import DEADLINE, needs_mpi, run, started
 from sklearn.datasets import dump_svmlight_file
 
+import dsba
+
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = [(page, i, code) for page in PAGES for i, code in enumerate(BLOCK.findall((ROOT / page).read_text()))]
@@ -77,6 +79,13 @@ def _begun(command, reader):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=DEADLINE)
         assert process.returncode == 130
+
+
+def test_the_guide_has_a_line_for_every_method():
+    table = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "guide.md").read_text(), re.MULTILINE)
+    named = [name for cell in table for name in re.findall(r"`([^`]+)`", cell)]
+    for method in dsba.algorithms.names():
+        assert named.count(method) == 1, method
 
 
 def test_links_lead_somewhere():
