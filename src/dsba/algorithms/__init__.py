@@ -9,6 +9,7 @@ from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.dgd import DGD
+from dsba.algorithms.diging import DIGing
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
@@ -40,6 +41,7 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "opapc": OPAPC,
     "gt-saga": GTSAGA,
     "dgd": DGD,
+    "diging": DIGing,
     "p-extra": PExtra,
     "d-admm": DADMM,
     "dual-averaging": DualAveraging,
@@ -75,6 +77,6 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 __all__ = [
     "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "GTSAGA", "MSDA", "NIDS", "OPAPC", "REGISTRY", "SAGA",
-    "SOLAM", "SSDA", "Algorithm", "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins", "get",
-    "names",
+    "SOLAM", "SSDA", "Algorithm", "DIGing", "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins",
+    "get", "names",
 ]  # fmt: skip

@@ -128,6 +128,9 @@ class Newton(Algorithm):
         """ "auto": 1, Newton's own length, which is halved where it is too long."""
         return {"auto": lambda: 1.0}
 
+    def exactness(self) -> str | None:
+        return "it sums over all nodes exactly, along a tree of links."
+
     def refusal(self, problem: Problem) -> str | None:
         component = problem.component
         if reason := unsolvable(component):

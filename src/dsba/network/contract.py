@@ -112,6 +112,16 @@ class Network(Group, Protocol):
         """
         ...
 
+    # Flaws: what links do to the rows they carry (:mod:`dsba.network.faults`) ------------------------
+
+    flaws: frozenset[str]  # names of what is wrong with the links; empty for a transport that delivers everything
+    streams: int  # how often rows meet in an iteration; the engine says so
+    memory: dict[str, Array]  # what links remember between rounds; may be set
+
+    def describe(self) -> str:
+        """What is wrong with the links, with all settings; empty where nothing is."""
+        ...
+
     # Frames ---------------------------------------------------------------------------------------
 
     def exchange(self, outboxes: Boxes) -> Boxes:

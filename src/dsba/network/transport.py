@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,34 @@ PARCEL = struct.Struct("<IQ")  # rank, bytes
 MEETINGS = ("mix", "differences", "laplacian", "_sum_neighbours", "meet")  # how rows come together
 
 
+class Message(NamedTuple):
+    """What one row costs on a link: float64 numbers, bytes that are none, all bytes."""
+
+    doubles: float
+    index_bytes: float
+    bytes: float
+
+
+class Meeting(NamedTuple):
+    """One round at the owned nodes, as wrappers of a transport see it (:mod:`dsba.network.faults`).
+
+    Links are the entries of ``placement.mixing``; the rows of ``places`` are heard over them.
+    """
+
+    rows: Array  # those of the owned nodes first
+    places: npt.NDArray[np.int64]
+    weights: Array
+    up: npt.NDArray[np.bool_]  # whether a row is heard
+    arrived: npt.NDArray[np.int64]  # messages that arrive
+    message: Message
+
+
 class Transport:
     """The contract (:class:`dsba.network.contract.Network`) for the process ``rank`` of ``size``."""
 
     session = 0
+    flaws: frozenset[str] = frozenset()
+    streams = 1
 
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
         self.topology, self.rank, self.size = topology, rank, size
@@ -73,10 +97,34 @@ class Transport:
 
     def local_mixing(self) -> Mixing | None:
         """The mixing, unless rows are elsewhere or a subclass (or an attribute) changes how they meet."""
+        return self.topology.mixing if self.size == 1 and self.meets_as_told else None
+
+    @property
+    def meets_as_told(self) -> bool:
+        """Whether rows meet as the mixing matrix says: no subclass and no attribute changes how."""
         changed = any(getattr(type(self), name) is not getattr(Transport, name) for name in MEETINGS)
-        if self.size > 1 or changed or vars(self).keys() & set(MEETINGS):
-            return None
-        return self.topology.mixing
+        return not (changed or vars(self).keys() & set(MEETINGS))
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        """What a round would bring, for a wrapper to change; ``unit`` weights make it the graph's Laplacian."""
+        indptr, places, weights = self.placement.mixing
+        diagonal = places == np.repeat(np.arange(len(self.nodes)), np.diff(indptr))
+        weights = np.ones_like(weights) if unit else weights
+        message = Message(Z.shape[1], 0, 8 * Z.shape[1])
+        return Meeting(self.meet(Z), places, weights, ~diagonal, (~diagonal).astype(np.int64), message)
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        """What links remember between rounds, for checkpoints; a transport by itself remembers nothing."""
+        return {}
+
+    @memory.setter
+    def memory(self, arrays: Mapping[str, Array]) -> None:
+        """Nothing to put back."""
+
+    def describe(self) -> str:
+        """What is wrong with the links, with all settings; empty where nothing is."""
+        return ""
 
     def _sum_neighbours(self, kernel: Any, weights: Any, Z: Array) -> Array:
         """One round: every owned row meets its neighbours' rows, in node order."""
