@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import dsba
 from dsba import sampling
-from dsba.kernels.modes import GAPS, plan_modes, rows_from_modes, side_by_side
+from dsba.kernels.dense import Recursion
+from dsba.kernels.modes import GAPS, ModeState, Spectrum, plan_modes, rows_from_modes, side_by_side
 from dsba.network import Simulator
 
 
@@ -111,11 +112,12 @@ def test_powers_of_the_recursion(gap, backward):
     """Any gap equals the matrix power in extended precision, with and without lambda."""
     w, alpha_lam = np.array([1.0, 0.7, 0.0]), 1e-4
     A = (np.array([0, 1, 2]), np.zeros(2, np.int32), np.ones(2))
-    plan = plan_modes(A, 1, 2, 1, w, np.eye(3), alpha_lam, backward)
+    rule = Recursion(backward, 1.0, np.empty(0), (1.0, 0.0), (1.0, 0.0), 1, np.empty((0, 1)))
+    plan = plan_modes(A, 1, 2, rule, alpha_lam, Spectrum(w, np.eye(3)))
     modes = np.zeros((2, 2, plan.basis.shape[1]))
     modes[:, :, :3] = np.random.default_rng(0).normal(size=(2, 2, 3))
     out = np.empty((3, 2))
-    rows_from_modes(plan, modes, np.zeros(2, np.int64), gap, out)
+    rows_from_modes(plan, ModeState(modes, np.zeros(2, np.int64), np.empty((0, 1))), gap, out)
     for column, x in enumerate((alpha_lam, 0.0)):
         for m in range(3):
             r, kappa = (1 / (1 + np.longdouble(x)), w[m]) if backward else (np.longdouble(1), w[m] - np.longdouble(x))

@@ -381,6 +381,11 @@ class Run:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
         if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
+        *points, following = [self._record_point(k) for k in range(len(columns["iteration"]) + 1)]
+        if not (columns["iteration"] == points).all() or not points[-1] <= self.state.t < following:
+            raise CheckpointError(
+                f"{path} has another iteration than its history leads to; move it away to start anew."
+            )
         self.history = History(columns)
         self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.seconds = float(arrays["seconds"])

@@ -367,17 +367,17 @@ class Problem:
 
     def add_operator(self, Z: Array, factor: float, out: Array) -> None:
         """out <- out + factor times the local operators at Z, without Lambda."""
-        self._sweep(kernel.add_operator_rows, *self.samples, factor, Z, out)
+        self._sweep(kernel.add_operator_rows, self.component, self.samples, factor, Z, out)
 
     @property
-    def samples(self) -> tuple[Any, ...]:
-        """What kernels need of the samples held here: operator, blocks, labels, weights, where each node's begin, k."""
-        return (self.component, self.csr, self.y, self.weight, self.start, self.k)
+    def samples(self) -> kernel.Samples:
+        """What kernels need of the samples held here."""
+        return kernel.Samples(self.csr, self.y, self.weight, self.start, self.k)
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""
         out = np.empty((self.y.size, self.k))
-        self._sweep(kernel.table_rows, self.component, self.csr, self.y, self.start, Z, out)
+        self._sweep(kernel.table_rows, self.component, self.samples, Z, out)
         return out
 
     def images(self, Z: Array) -> Array:
@@ -389,7 +389,7 @@ class Problem:
     def average(self, table: Array) -> Array:
         """Row n: c_n (1/q_n) sum_i A_i' table_i."""
         out = np.empty((len(self.nodes), self.dim))
-        self._sweep(kernel.average_rows, self.csr, self.weight, self.start, table, out)
+        self._sweep(kernel.average_rows, self.samples, table, out)
         return out
 
     @computed_once
@@ -432,7 +432,7 @@ class Problem:
         ids = self.ids(samples)
         out, ones = np.zeros((len(self.nodes), self.dim)), np.ones(self.dim)
         for n, i in enumerate(ids):
-            kernel.add_block(*self.csr, i * self.k, coefficients[n], self.weight[i], ones, out[n])
+            kernel.add_block(self.csr, i * self.k, coefficients[n], self.weight[i], ones, out[n])
         return out
 
     def squared_norms(self, r: Array | None = None) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.algorithms.forms import DenseForm, Form, LazyForm, NodesForm, Start, StepForm
 from dsba.errors import InputError, as_integer, unknown_name
+from dsba.kernels.dense import Recursion
 from dsba.kernels.lanes import padded
 from dsba.network import Network
 from dsba.problem import Problem
@@ -87,10 +88,12 @@ class OneSample(Algorithm):
 
     # The recursion without its sample: Z+ = Z + r (W~(2Z - Z_prev) - Z - damp (Z - Z_prev) + ...) ---
 
-    def recursion(self, problem: Problem) -> tuple[Array, tuple[float, float], tuple[float, float], int]:
-        """-alpha r per coordinate, (r, damp) with lambda and without it, and where the coordinates without it begin."""
+    def recursion(self, problem: Problem) -> Recursion:
+        """The numbers that kernels need."""
         coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
-        return (-self.alpha * self._shrink(problem), *coefficients, problem.n_regular)
+        shrink = self._shrink(problem)
+        norms = problem.squared_norms(shrink)
+        return Recursion(self.backward, self.alpha, -self.alpha * shrink, *coefficients, problem.n_regular, norms)
 
     def _coefficients(self, lam: float) -> tuple[float, float]:
         """(r, damp)."""
@@ -100,10 +103,6 @@ class OneSample(Algorithm):
     def _shrink(self, problem: Problem) -> Array:
         """r for every coordinate."""
         return 1.0 / (1.0 + self.alpha * problem.lam_diag) if self.backward else np.ones(problem.dim)
-
-    def norms(self, problem: Problem) -> Array:
-        """The samples' squared norms in the metric r."""
-        return problem.squared_norms(self._shrink(problem))
 
     @property
     def cache_limit(self) -> int | None:
