@@ -97,7 +97,8 @@ def server_and_neighbours() -> None:
         for (x0, y0), (x1, y1) in lines:
             shapes.append(f'<path class="plain" d="M{middle + x0} {150 + y0} L{middle + x1} {150 + y1}"/>')
         for x, y in spots:
-            shapes.append(f'<rect x="{x - 35}" y="{y - 18}" width="70" height="36"/><text x="{x}" y="{y + 5}">site</text>')
+            shapes.append(f'<rect x="{x - 35}" y="{y - 18}" width="70" height="36"/>')
+            shapes.append(f'<text x="{x}" y="{y + 5}">site</text>')
         shapes.append(f'<text class="name" x="{middle}" y="34">{title}</text>')
     shapes.append('<circle cx="190" cy="150" r="32"/><text x="190" y="155">server</text>')
     _write("neighbours.svg", 760, 260, shapes)
