@@ -7,6 +7,7 @@ from typing import Any
 
 from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
+from dsba.algorithms.choice import Choice
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.dgd import DGD
 from dsba.algorithms.diging import DIGing
@@ -56,8 +57,11 @@ def names() -> list[str]:
     return list(REGISTRY)
 
 
-def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
+def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
     """An algorithm from its registered name (or one's own "file.py:Class") and options, or the object itself."""
+    if isinstance(algorithm, Choice):
+        chosen = get(algorithm.name, **options)
+        return chosen.warm_started() if algorithm.warm else chosen
     if isinstance(algorithm, Algorithm):
         if options:
             raise InputError(f"options go into the algorithm object itself, got {', '.join(options)} beside it.")

@@ -93,6 +93,14 @@ class Algorithm:
                 "it must leave that alone and return a new state."
             )
 
+    def finished(self, s: Any) -> str | None:
+        """Why the method has come to its own end, as a sentence; None for a method that goes on until it is stopped."""
+        return None
+
+    def settled(self, s: Any, problem: Problem) -> bool:
+        """Whether a small residual means that the solution is near."""
+        return True
+
     def samples_per_step(self, problem: Problem) -> int:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
         return problem.n_samples
