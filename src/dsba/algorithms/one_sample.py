@@ -91,23 +91,18 @@ class OneSample(Algorithm):
     def passes(self, s: Any, problem: Problem) -> float:
         return super().passes(s, problem) + (self.table == "full")
 
-    # The recursion without its sample: Z+ = Z + r (W~(2Z - Z_prev) - Z - damp (Z - Z_prev) + ...) ---
-
     def recursion(self, problem: Problem) -> Recursion:
         """The numbers that kernels need."""
         coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
-        shrink = self._shrink(problem)
-        norms = problem.squared_norms(shrink)
-        return Recursion(self.backward, self.alpha, -self.alpha * shrink, *coefficients, problem.n_regular, norms)
+        shrink = np.full(problem.dim, coefficients[0][0])
+        shrink[problem.n_regular :] = coefficients[1][0]
+        norms = problem.squared_norms(1.0 - shrink)
+        return Recursion(self.backward, self.alpha, shrink, *coefficients, problem.n_regular, norms)
 
     def _coefficients(self, lam: float) -> tuple[float, float]:
-        """(r, damp)."""
+        """(s, damp) for coordinates with this lambda."""
         x = self.alpha * lam
-        return (1.0 / (1.0 + x), 0.0) if self.backward else (1.0, x)
-
-    def _shrink(self, problem: Problem) -> Array:
-        """r for every coordinate."""
-        return 1.0 / (1.0 + self.alpha * problem.lam_diag) if self.backward else np.ones(problem.dim)
+        return (x / (1.0 + x), 0.0) if self.backward else (0.0, x)
 
     @property
     def cache_limit(self) -> int | None:

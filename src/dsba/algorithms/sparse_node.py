@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import CheckpointError
-from dsba.kernels.dense import Recursion
+from dsba.kernels.dense import Recursion, Rows
 from dsba.kernels.modes import (
     ModePlan,
     ModeState,
@@ -98,30 +98,33 @@ class Replica(Protocol):
 
 
 class Replay:
-    """Three generations of every row."""
+    """A replica of every row, as far as the deltas received allow."""
 
     def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
-        c, topology = common, common.topology
+        topology = common.topology
         self.common, self.n = common, n
         self.arrays: Arrays = {
-            "rows": np.tile(z0, (3, topology.n_nodes, 1)),
-            "carry": np.zeros((topology.n_nodes, z0.size)),
+            "Z": np.tile(z0, (topology.n_nodes, 1)),
+            "ahead": np.tile(z0, (2, topology.n_nodes, 1)),
+            **{name: np.zeros((topology.n_nodes, z0.size)) for name in ("V", "carry", "low")},
         }
-        later = 1.0 - 1.0 / np.array(c.bounds.sizes)
-        self.place = Place(topology.mixing.kernel_rows, later, np.array(topology.distances[n]))
+        share = 1.0 / np.array(common.bounds.sizes)
+        self.place = Place(topology.mixing.kernel_rows, share, np.array(topology.distances[n]))
 
     def start(self, carry: Array) -> None:
         self.arrays["carry"][:] = carry
+        self.arrays["V"][:] = self.common.rule.alpha * carry
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
         delta = np.empty(shard.phi.shape[1])
-        memory = Replicas(self.arrays["rows"], self.arrays["carry"], shard.phi)
+        rows = Rows(*(self.arrays[name] for name in Rows._fields))
+        memory = Replicas(rows, self.arrays["ahead"], shard.phi)
         own = (self.common.component, shard.rule, shard.samples)
         advance_replicas(*own, self.place, memory, Visit(self.n, sample, t), received, delta)
         return delta
 
     def z(self, t: int) -> Array:
-        return self.arrays["rows"][t % 3, self.n].copy()
+        return self.arrays["Z"][self.n].copy()
 
 
 class Lazy:
