@@ -55,7 +55,7 @@ def choose(problem: Problem, topology: Topology, *, latency: float = LATENCY, ba
     seconds = {"dsba": _dsba(problem, topology, latency, bytes_a_second)}
     if problem.dim > MOST_COLUMNS:
         why = f"newton is for at most {MOST_COLUMNS:,} coefficients"
-    elif refusal := Newton().refusal(problem):
+    elif refusal := Newton().refused(problem):
         why = f"newton does not apply: {refusal.rstrip('.')}"
     else:
         why = ""

@@ -129,7 +129,7 @@ def _algorithm(settings: Settings, problem: Problem, topology: Topology) -> tupl
     if settings.algorithm != "auto":
         return algorithms.get(settings.algorithm), None
     newton = algorithms.get("newton")
-    if problem.lam == 0.0 and newton.refusal(problem) is None:
+    if problem.lam == 0.0 and newton.refused(problem) is None:
         return newton, "newton was chosen: without a penalty other methods may need very many rounds."
     choice = choose(problem, topology)
     return algorithms.get(choice.name), choice.reason
@@ -156,12 +156,12 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
         split = "random" if rows.nodes is None else rows.nodes
         return Problem.from_arrays(
             rows.X, rows.y, operator, n_nodes, lam, split, False, settings.seed,
-            intercept=intercept, sample_weight=rows.weight,
+            intercept=intercept, penalty=settings.penalty, sample_weight=rows.weight,
         )  # fmt: skip
     nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
     owned = [nodes == n for n in np.unique(nodes)]
     shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
-    return Problem(shards, operator, lam, intercept=intercept, group=network)
+    return Problem(shards, operator, lam, intercept=intercept, penalty=settings.penalty, group=network)
 
 
 def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:
@@ -194,4 +194,4 @@ def packed(problem: Problem, z: Array, weights: Array, intercepts: Array) -> Arr
 
 
 def _residual(problem: Problem, z: Array) -> float:
-    return float(np.linalg.norm(problem.pooled(z)))
+    return float(np.linalg.norm(problem.residual(z)))
