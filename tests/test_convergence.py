@@ -28,7 +28,7 @@ def settings(method, operator):
 PAIRS = [(m, o) for m in METHODS for o in OPERATORS if settings(m, o)]
 LINEAR = [pair for pair in PAIRS if dsba.algorithms.REGISTRY[pair[0]].linear]
 # Methods of which the gate sees one operator and few graphs, and `make full` everything.
-RIVALS = ["nids", "apapc", "opapc", "gt-saga"]
+RIVALS = ["pg-extra", "nids", "apapc", "opapc", "gt-saga"]
 
 
 def solved(problem, topology, method, distance=1e-11, **options):

@@ -13,6 +13,7 @@ from conftest import make_problem
 import dsba
 from dsba import sampling
 from dsba.network import Simulator
+from dsba.penalties import L1
 
 ITERATIONS = 40
 TOPOLOGIES = [dsba.Topology.star(4), dsba.Topology.path(4, mixing="metropolis")]
@@ -30,6 +31,7 @@ class Dense:
         self.logistic = type(problem.component).__name__ == "Logistic"
         self.W, self.W_tilde = topology.W, (np.eye(self.N) + topology.W) / 2
         self.Lap = np.eye(self.N) - topology.W
+        self.l1 = 0.0 if problem.penalty is None else problem.penalty.strength
 
     def derivative(self, i, u):
         return -self.y[i] / (1 + np.exp(self.y[i] * u)) if self.logistic else u - self.y[i]
@@ -43,6 +45,21 @@ class Dense:
         means = [sum(self.sample(n, i, Z[n]) for i in range(self.q[n])) / self.q[n] for n in range(self.N)]
         return np.array(means) + self.lam * Z
 
+    def prox(self, V, t):
+        """Soft thresholds."""
+        return np.where(np.abs(V) <= t * self.l1, 0.0, V - t * self.l1 * np.sign(V))
+
+
+def pg_extra(d, alpha, X, draws):
+    """Shi, Ling, Wu and Yin: the first step, then the general one."""
+    G, half = d.gradient(X), d.W @ X - alpha * d.gradient(X)
+    X, X_prev, G_prev = d.prox(half, alpha), X, G
+    for _ in draws[1:]:
+        G = d.gradient(X)
+        half = d.W @ X + half - d.W_tilde @ X_prev - alpha * (G - G_prev)
+        X, X_prev, G_prev = d.prox(half, alpha), X, G
+    return X
+
 
 def nids(d, alpha, X, draws):
     """Li, Shi and Yan, with the bracket's old gradient taken for zero at first."""
@@ -50,7 +67,7 @@ def nids(d, alpha, X, draws):
     for _ in draws:
         G = d.gradient(X)
         Z = Z - X + d.W_tilde @ (2 * X - X_prev - alpha * G + alpha * G_prev)
-        X, X_prev, G_prev = Z, X, G
+        X, X_prev, G_prev = d.prox(Z, alpha), X, G
     return X
 
 
@@ -97,7 +114,7 @@ def gt_saga(d, alpha, X, draws):
     return X
 
 
-TWINS = {"nids": nids, "apapc": apapc, "opapc": opapc, "gt-saga": gt_saga}
+TWINS = {"pg-extra": pg_extra, "nids": nids, "apapc": apapc, "opapc": opapc, "gt-saga": gt_saga}
 
 
 def ours(name, problem, topology, z0, draws, **options):
@@ -111,6 +128,15 @@ def ours(name, problem, topology, z0, draws, **options):
 @pytest.mark.parametrize("name", TWINS)
 def test_equals_its_twin(name, operator, unequal):
     problem = make_problem(operator, 4, split=unequal)
+    compare(name, problem)
+
+
+@pytest.mark.parametrize("name", ["pg-extra", "nids"])
+def test_equals_its_twin_with_a_penalty(name, unequal):
+    compare(name, make_problem("ridge", 4, split=unequal, penalty=L1(0.05)))
+
+
+def compare(name, problem):
     for topology in TOPOLOGIES:
         z0 = np.linspace(-0.5, 0.5, problem.dim)
         draws = sampling.draw(3, problem.sizes, 0, ITERATIONS)

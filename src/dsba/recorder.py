@@ -76,7 +76,7 @@ class Recorder:
     objective  f(mean z), where the operator is the gradient of one
     gap        (f(mean z) - f*) / (f(0) - f*)
     distance   root mean square over nodes of ||z_n - z*||, over ||z*||
-    residual   ||operator(mean z)|| / ||operator(z0)||
+    residual   ||operator(mean z)|| / ||operator(z0)||; with a penalty, of ``problem.residual``
     consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
     auc        area under the ROC curve of the mean model on all data, for an operator that ranks
 
@@ -90,7 +90,7 @@ class Recorder:
         self.metrics = metrics or {}
         self.z_star = reference
         zero = np.zeros(problem.dim)
-        self.initial_residual, at_zero = (float(np.linalg.norm(problem.pooled(z))) for z in (z0, zero))
+        self.initial_residual, at_zero = (float(np.linalg.norm(problem.residual(z))) for z in (z0, zero))
         # A start near the solution has next to no residual; growing from there is no divergence.
         self.largest_residual = LARGEST * max(1.0, _ratio(at_zero, self.initial_residual))
         if reference is not None and problem.has_objective:
@@ -101,7 +101,7 @@ class Recorder:
         """All metrics of the iterates Z (one row per node)."""
         problem = self.problem
         mean = problem.mean(Z)
-        residual = float(np.linalg.norm(problem.pooled(mean)))
+        residual = float(np.linalg.norm(problem.residual(mean)))
         record = {
             "residual": _ratio(residual, self.initial_residual),
             "consensus": _ratio(self._spread(Z, mean), float(np.linalg.norm(mean))),

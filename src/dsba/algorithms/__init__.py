@@ -22,6 +22,7 @@ from dsba.algorithms.newton import Newton
 from dsba.algorithms.nids import NIDS
 from dsba.algorithms.opapc import OPAPC
 from dsba.algorithms.p_extra import PExtra
+from dsba.algorithms.pg_extra import PGExtra
 from dsba.algorithms.point_saga import PointSAGA
 from dsba.algorithms.saga import SAGA
 from dsba.algorithms.solam import SOLAM
@@ -37,6 +38,7 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "dlm": DLM,
     "ssda": SSDA,
     "msda": MSDA,
+    "pg-extra": PGExtra,
     "nids": NIDS,
     "apapc": APAPC,
     "opapc": OPAPC,
@@ -81,6 +83,7 @@ def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
 
 __all__ = [
     "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "GTSAGA", "MSDA", "NIDS", "OPAPC", "REGISTRY", "SAGA",
-    "SOLAM", "SSDA", "Algorithm", "DIGing", "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins",
+    "SOLAM", "SSDA", "Algorithm", "DIGing", "DualAveraging", "Newton", "PExtra", "PGExtra", "PointSAGA", "State",
+    "WithCoins",
     "get", "names",
 ]  # fmt: skip

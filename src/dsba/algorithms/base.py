@@ -55,6 +55,8 @@ class Algorithm:
     name: ClassVar[str] = ""
     linear: ClassVar[bool] = True
     """Whether it converges linearly; sublinear methods are tested for their rate instead."""
+    composite: ClassVar[bool] = False
+    """Whether it has a proximal step, so that it takes problems with a penalty (:mod:`dsba.penalties`)."""
     coins: ClassVar[int] = 0
     """How many random numbers in [0, 1) all nodes share in an iteration (:class:`WithCoins`)."""
     proven_on: ClassVar[tuple[str, ...]] = ()
@@ -151,9 +153,15 @@ class Algorithm:
             return ""
         return f" ({self.name or type(self).__name__} is not known to converge on links with {_listed(net.flaws)})"
 
+    def refused(self, problem: Problem) -> str | None:
+        """``refusal``, and whether there is a penalty that the method has no proximal step for."""
+        if problem.penalty is not None and not self.composite:
+            return f"it has no proximal step, and the problem has the penalty {problem.penalty!r}."
+        return self.refusal(problem)
+
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """The same algorithm with its step size as a number, checked."""
-        if reason := self.refusal(problem):
+        if reason := self.refused(problem):
             raise InputError(f"{self.name} does not apply to this problem: {reason}")
         alpha = self.step_size
         if isinstance(alpha, str):

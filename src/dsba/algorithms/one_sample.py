@@ -114,6 +114,13 @@ class OneSample(Algorithm):
     def chosen_form(self, problem: Problem, net: Network) -> str:
         """The form asked for, if it can be had on this network; "auto" is the cheaper one."""
         mixing = net.local_mixing()
+        if problem.penalty is not None:
+            if self.form not in ("auto", "step") or self.communication != "dense":
+                raise InputError(
+                    "with a penalty the iterates are advanced by form 'step' with dense communication, got "
+                    f"form={self.form!r} and communication={self.communication!r}."
+                )
+            return "step"
         if self.communication != "dense" and net.topology.mixing.rounds > 1:
             raise InputError(
                 f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "

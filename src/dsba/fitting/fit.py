@@ -157,12 +157,12 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
         split = "random" if rows.nodes is None else rows.nodes
         return Problem.from_arrays(
             rows.X, rows.y, operator, n_nodes, lam, split, False, settings.seed,
-            intercept=intercept, sample_weight=rows.weight,
+            intercept=intercept, penalty=settings.penalty, sample_weight=rows.weight,
         )  # fmt: skip
     nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
     owned = [nodes == n for n in np.unique(nodes)]
     shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
-    return Problem(shards, operator, lam, intercept=intercept, group=network)
+    return Problem(shards, operator, lam, intercept=intercept, penalty=settings.penalty, group=network)
 
 
 def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:
@@ -195,4 +195,4 @@ def packed(problem: Problem, z: Array, weights: Array, intercepts: Array) -> Arr
 
 
 def _residual(problem: Problem, z: Array) -> float:
-    return float(np.linalg.norm(problem.pooled(z)))
+    return float(np.linalg.norm(problem.residual(z)))
