@@ -66,7 +66,8 @@ class Site(Part):
             raise ValueError(f"the address of {self.name} must be host:port, got {shortened(self.address)!r}")
         if self.address is not None and found and not 0 < int(found[2]) < 65536:
             raise ValueError(f"the port of {self.name} must be from 1 to 65535")
-        keys.parse(self.certificate)
+        if keys.name_of(keys.parse(self.certificate)) != self.name:
+            raise ValueError(f"the certificate of {self.name} was made for another site")
         if keys.fingerprint(base64.b64decode(self.certificate)) != self.fingerprint:
             raise ValueError(f"the fingerprint of {self.name} is not that of its certificate: copy both lines anew")
         return self

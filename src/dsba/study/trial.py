@@ -37,7 +37,7 @@ def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **stu
         raise InputError("a study has at least two sites: give a file for each.")
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / FILE).exists():
-        return load(folder / FILE)
+        return _found(folder / FILE, names, model, study)
     sites = []
     for name, port in zip(names, _free_ports(len(names)), strict=True):
         key = keys.make(name, folder / f"{name}.pem")
@@ -54,6 +54,15 @@ def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **stu
     with replacing(folder / FILE) as file:
         file.write(written(content).encode())
     return load(folder / FILE)
+
+
+def _found(file: Path, names: list[str], model: Mapping[str, Any], study: Mapping[str, Any]) -> Study:
+    """The study of an earlier trial, which goes on; an error if another one was asked for."""
+    before = load(file)
+    same = [site.name for site in before.sites] == names and before.model == checked(Model, model, "the model")
+    if not same or any(getattr(before, key) != value for key, value in study.items() if key != "guards"):
+        raise InputError(f"{file} is of another trial: give another folder, or move this one away.")
+    return before
 
 
 def described(files: Mapping[str, Path], model: Mapping[str, Any]) -> dict[str, Any]:
