@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.network import Network
+from dsba.network.contract import ITERATES
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -62,6 +63,12 @@ class Algorithm:
     proven_on: ClassVar[tuple[str, ...]] = ()
     """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
+
+    @property
+    def discloses(self) -> str:
+        """What other nodes learn from a run: "totals", "iterates" or "rows" (of the data)."""
+        return ITERATES
+
     """Multiples of the automatic step size worth trying in a comparison."""
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Any:

@@ -18,6 +18,7 @@ from dsba.errors import InputError, as_integer, unknown_name
 from dsba.kernels.dense import Recursion
 from dsba.kernels.lanes import padded
 from dsba.network import Network
+from dsba.network.contract import ITERATES, ROWS_OF_DATA
 from dsba.problem import Problem
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
@@ -50,6 +51,10 @@ class OneSample(Algorithm):
                 raise unknown_name(kind, name, known)
         if self.cache_bytes is not None:
             as_integer("cache_bytes", self.cache_bytes, at_least=0)
+
+    @property
+    def discloses(self) -> str:
+        return ITERATES if self.communication == "dense" else ROWS_OF_DATA
 
     # A run ----------------------------------------------------------------------------------------
 

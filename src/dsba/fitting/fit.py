@@ -19,6 +19,7 @@ from dsba.errors import as_integer, as_number
 from dsba.fitting.rows import Array, Rows, Size, evened, measured, normalized, sums
 from dsba.fitting.settings import Settings
 from dsba.network import Alone, Group, require_agreement
+from dsba.network.contract import ITERATES
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -52,7 +53,8 @@ class Fit:
     @property
     def gathered(self) -> Array:
         """The iterates of all processes' nodes."""
-        return self.problem.group.gather(self.result.Z).reshape(self.problem.n_nodes, self.problem.dim)
+        gathered = self.problem.group.gather(self.result.Z, discloses=ITERATES)
+        return gathered.reshape(self.problem.n_nodes, self.problem.dim)
 
 
 def fit(

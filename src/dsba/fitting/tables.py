@@ -114,10 +114,26 @@ def train(
     if len(files) != network.topology.n_nodes:
         nodes = network.topology.n_nodes
         raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
-    network.reset()
     own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
     if len(own) < len(network.nodes):
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
+    return train_own(own, plan, settings, network, wishes=wishes, cov=cov, guards=guards, tell=tell, **options)
+
+
+def train_own(
+    own: dict[str, Path],
+    plan: Plan,
+    settings: Settings,
+    network: Network,
+    *,
+    wishes: dict[str, Any],
+    cov: str,
+    guards: Guards | None,
+    tell: Callable[[str], object],
+    **options: Any,
+) -> Results:
+    """The same for the files of this process's own nodes, by the names of their sites."""
+    network.reset()
     headers = {name: column_names(file) for name, file in own.items()}
     others = {"labels": operators.get(settings.operator).labels, **wishes}
     wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
