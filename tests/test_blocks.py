@@ -9,7 +9,7 @@ from conftest import make_problem
 
 import dsba
 from dsba import sampling
-from dsba.algorithms.blocks import Blocks, counts
+from dsba.algorithms.blocks import counts
 from dsba.network import MessageSimulator, Simulator
 
 TOPOLOGY = dsba.Topology.random(4, 0.6, seed=2)

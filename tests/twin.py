@@ -1,7 +1,7 @@
-"""DSBA and DSA once more, in plain NumPy on dense vectors, with blocks of samples: what the fast forms are compared with.
+"""DSBA and DSA once more, in plain NumPy on dense vectors, with blocks of samples, to compare the fast forms with.
 
-Nothing of the library is used but the data of a problem (A, y, weights c_n, lambda). Backward steps are solved in R^p by
-Newton's iteration with halving, the table holds vectors, and the weights c_S = b_S q'/q are written out.
+Nothing of the library is used but the data of a problem (A, y, weights c_n, lambda). Backward steps are solved in
+R^p by Newton's iteration with halving, the table holds vectors, and the weights c_S = b_S q'/q are written out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ def _auc(problem):
         sign, c, own = (1.0, 2 * (1 - p), 1) if y > 0 else (-1.0, 2 * p, 2)
         e, h = np.eye(4)[0] - np.eye(4)[own], np.eye(4)[3]  # as linear forms of u; h is 1 + theta
         a_b = np.eye(4)[2] - np.eye(4)[1]
-        H = c * np.outer(e, e) - sign * c * (np.outer(h, e) + np.outer(e, h)) + m * (np.outer(h, a_b) + np.outer(a_b, h))
+        H = (
+            c * np.outer(e, e)
+            - sign * c * (np.outer(h, e) + np.outer(e, h))
+            + m * (np.outer(h, a_b) + np.outer(a_b, h))
+        )
         H[3, 3] -= m
         linear = -sign * c * e + m * a_b
         flip = np.diag([1.0, 1.0, 1.0, -1.0])

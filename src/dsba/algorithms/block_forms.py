@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices
-from dsba.algorithms.forms import DenseForm, LazyForm, Start
+from dsba.algorithms.forms import DenseForm, LazyForm, Start, metric
 from dsba.kernels.blocks import BlockPlan, advance_block_modes, finish_blocks
-from dsba.kernels.dense import Rows
 from dsba.kernels.samples import Samples
 from dsba.network import Network
 from dsba.problem import Problem
@@ -34,20 +33,19 @@ class BlockDense(DenseForm):
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         assert begin.blocks is not None
         form = super().start(method, problem, net, begin)
-        return replace(form, samples=begin.blocks.samples, blocks=begin.blocks.plan(method.metric(problem)))
+        return replace(form, samples=begin.blocks.samples, blocks=begin.blocks.plan(metric(form.rule)))
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         form = self._advance_meeting(problem, net, samples)
         self.recount(net, self.t, samples, problem.dim)
         return form
 
-    def _land(self, problem: Problem, samples: Indices, new: Array) -> None:
-        rows = Rows(self.Z, self.Z_prev, self.carry)
-        finish_blocks(problem.component, self.rule, self.samples, self.blocks, samples, rows, self.phi, new)
+    def _land(self, problem: Problem, samples: Indices, apart: Array) -> None:
+        data = (problem.component, self.rule, self.samples, self.blocks)
+        finish_blocks(*data, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
-        twin = replace(self, phi=self.phi.copy(), carry=self.carry.copy())
-        twin._land(problem, np.zeros(len(problem.nodes), np.int64), self.Z.copy())
+        self._land(problem, np.zeros(0, np.int64), np.zeros((0, problem.dim)))
 
 
 @dataclass
@@ -61,7 +59,7 @@ class BlockLazy(LazyForm):
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         assert begin.blocks is not None
         form = super().start(method, problem, net, begin)
-        return replace(form, samples=begin.blocks.samples, blocks=begin.blocks.plan(method.metric(problem)))
+        return replace(form, samples=begin.blocks.samples, blocks=begin.blocks.plan(metric(form.rule)))
 
     def _advance(self, problem: Problem, samples: Indices) -> None:
         copies = problem.k if self.plan.copied else None

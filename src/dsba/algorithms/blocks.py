@@ -116,9 +116,7 @@ class Blocks:
         ranges = self._ranges(samples)
         parts = np.split(coefficients, np.cumsum([hi - lo for lo, hi in ranges])[:-1])
         scaled = [self.weight[lo:hi, None] * part for (lo, hi), part in zip(ranges, parts, strict=True)]
-        return np.stack(
-            [self._rows(lo, hi).T @ part.ravel() for (lo, hi), part in zip(ranges, scaled, strict=True)]
-        )
+        return np.stack([self._rows(lo, hi).T @ part.ravel() for (lo, hi), part in zip(ranges, scaled, strict=True)])
 
     def _rows(self, lo: int, hi: int) -> Any:
         return self.problem.A[lo * self.problem.k : hi * self.problem.k]

@@ -47,6 +47,8 @@ class DSA(OneSample):
         """ "auto": SAGA's 1/(3 L), less where W~ has small eigenvalues; "paper": 1/(24 L), as for DSBA."""
         smallest = float(topology.eigenvalues[-1])
         return {
-            "auto": lambda: min(1.0, 2 * smallest) / (3 * (component_lipschitz(problem, self.block_size) + problem.lam)),
+            "auto": lambda: (
+                min(1.0, 2 * smallest) / (3 * (component_lipschitz(problem, self.block_size) + problem.lam))
+            ),
             "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.block_size)),
         }

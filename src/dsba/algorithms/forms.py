@@ -162,17 +162,30 @@ class StepForm(RowState):
 
 
 @dataclass
-class DenseForm(RowState):
-    """Advanced by a fused kernel where all rows are here, and else by one kernel call after each meeting of rows."""
+class DenseForm(Counted):
+    """Advanced by a fused kernel where all rows are here, and else by one kernel call after each meeting of rows.
 
-    rule: Recursion = field(metadata={"static": True}, kw_only=True)
+    Stacked rows: Z, V = Z - Z_prev + alpha carry, what rounding left of Z (low), carry (N x p each); the table phi.
+    """
+
+    Z: Array
+    V: Array
+    low: Array
+    phi: Array
+    carry: Array
+    rule: Recursion = field(metadata={"static": True})
+    t: int = 0
 
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         Z = np.tile(begin.z0, (len(problem.nodes), 1))
         ledger = cls.ledger(method, problem, net, begin)
         rule = method.recursion(problem)
-        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), rule=rule, **ledger)  # type: ignore[arg-type]
+        state = (Z, method.alpha * begin.carry, np.zeros_like(Z), begin.phi, begin.carry.copy(), rule)
+        return cls(*state, **ledger)  # type: ignore[arg-type]
+
+    def rows(self) -> Array:
+        return np.array(self.Z)
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         mixing = net.local_mixing()
@@ -182,30 +195,31 @@ class DenseForm(RowState):
         self.count(net, self.t, samples, problem.dim)
         return replace(self, t=self.t + len(samples))
 
+    @property
+    def _rows(self) -> Rows:
+        return Rows(self.Z, self.V, self.carry, self.low)
+
     def _advance_fused(self, problem: Problem, mixing: Mixing, samples: Indices) -> None:
         """All iterations in one call, in place."""
-        rows = Rows(self.Z, self.Z_prev, self.carry)
-        advance_dense(problem.component, self.rule, problem.samples, samples, mixing.kernel_rows, rows, self.phi)
+        data = (problem.component, self.rule, problem.samples, samples)
+        advance_dense(*data, mixing.kernel_rows, self._rows, self.phi)
 
     def _advance_meeting(self, problem: Problem, net: Network, samples: Indices) -> Self:
         """The same arithmetic where rows meet through the network, one kernel call per iteration."""
-        s = self
         for row in samples:
-            new = net.mix(2 * s.Z - s.Z_prev)
-            s._land(problem, row, new)
-            s = replace(s, Z=new, Z_prev=s.Z, t=s.t + 1)
-        return s
+            ahead = self.Z + (self.V - self.rule.alpha * self.carry)
+            self._land(problem, row, net.differences(ahead))
+        return replace(self, t=self.t + len(samples))
 
-    def _land(self, problem: Problem, samples: Indices, new: Array) -> None:
-        """One iteration from where the rows have met: ``new`` becomes Z+; table and carry change in place."""
-        rows = Rows(self.Z, self.Z_prev, self.carry)
-        finish_dense(problem.component, self.rule, problem.samples, samples, rows, self.phi, new)
+    def _land(self, problem: Problem, samples: Indices, apart: Array) -> None:
+        """One iteration from where the rows have met, in place; ``apart`` is (I - W~)(Z + U)."""
+        finish_dense(problem.component, self.rule, problem.samples, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         mixing = net.local_mixing()
         if mixing is None or mixing.rounds > 1:
-            twin = replace(self, phi=self.phi.copy(), carry=self.carry.copy())
-            twin._land(problem, np.zeros(len(problem.nodes), np.int64), self.Z.copy())
+            none = np.zeros(0, np.int64)
+            self._land(problem, none, np.zeros((0, problem.dim)))
         else:
             self._advance_fused(problem, mixing, np.zeros((0, len(problem.nodes)), np.int64))
 
@@ -280,7 +294,7 @@ class NodesForm:
         common = _common(method, problem, net, begin, lazy)
         flooded = bool(common.routing.setup)
         nodes = []
-        held = _held(method, problem, common.rule, begin)
+        held = _held(problem, common.rule, begin)
         for n, own, shard in zip(net.nodes, begin.carry, held, strict=True):
             known = np.broadcast_to(own, (problem.n_nodes, problem.dim))  # -lam z0, the same at all nodes
             if flooded:  # its own row only
@@ -333,10 +347,15 @@ class NodesForm:
                 raise CheckpointError(f"the checkpoint's stamps of node {node.n} are not between 0 and {self.t}.")
 
 
-def _held(method: OneSample, problem: Problem, rule: Recursion, begin: Start) -> list[Shard]:
+def metric(rule: Recursion) -> Array | None:
+    """The metric r of the blocks' Gram matrices; None for forward steps, which need none."""
+    return 1.0 - rule.shrink if rule.backward else None
+
+
+def _held(problem: Problem, rule: Recursion, begin: Start) -> list[Shard]:
     if begin.blocks is None:
         return shards(problem.samples, rule, begin.phi, None)
-    return shards(begin.blocks.samples, rule, begin.phi, begin.blocks.plan(method.metric(problem)))
+    return shards(begin.blocks.samples, rule, begin.phi, begin.blocks.plan(metric(rule)))
 
 
 def spectrum_of(net: Network) -> Spectrum:

@@ -21,7 +21,9 @@ from dsba.errors import InputError, as_integer, unknown_name
 from dsba.kernels.dense import Recursion
 from dsba.kernels.lanes import padded
 from dsba.network import Network
+from dsba.network.contract import ITERATES, ROWS_OF_DATA
 from dsba.problem import Problem
+from dsba.topology import Topology
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
 BLOCK_FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": BlockDense, "lazy": BlockLazy}
@@ -42,7 +44,7 @@ class OneSample(Algorithm):
     cache_bytes: int | None = None
     """With "cached", what a node remembers of each other node's samples; None is all, 0 is "sparse"."""
     batch_size: int | str = 1
-    """Samples of a node that one iteration takes as one component (``blocks.py``); "auto" is the cost model's choice."""
+    """Samples of a node that an iteration takes as one component (``blocks.py``); "auto": the cost model's choice."""
 
     backward: ClassVar[bool] = True
 
@@ -58,6 +60,10 @@ class OneSample(Algorithm):
             as_integer("cache_bytes", self.cache_bytes, at_least=0)
         if self.batch_size != "auto":
             as_integer("batch_size", self.batch_size, at_least=1)
+
+    @property
+    def discloses(self) -> str:
+        return ITERATES if self.communication == "dense" else ROWS_OF_DATA
 
     # A run ----------------------------------------------------------------------------------------
 
@@ -92,11 +98,18 @@ class OneSample(Algorithm):
         if self.block_size > 1 and not problem.component.has_jacobian:
             name = type(problem.component).__name__
             raise InputError(f"batch_size={self.batch_size} needs an operator with a jacobian, and {name} has none.")
+        if self.block_size > 1 and problem.penalty is not None:
+            raise InputError(f"batch_size={self.batch_size} is for problems without a penalty: use batch_size=1.")
         return super().resolved(problem, topology)
 
     def warm_started(self) -> Self:
         """With the full table: a table of zeros would forget where the start is."""
         return replace(self, table="full")
+
+    def exactness(self) -> str | None:
+        if self.communication == "dense":
+            return None
+        return f"with communication={self.communication!r} every node rebuilds the others' states from all messages."
 
     @property
     def block_size(self) -> int:
@@ -116,27 +129,18 @@ class OneSample(Algorithm):
         gram = self.backward and self.block_size > 1
         return super().passes(s, problem) + (self.table == "full") + gram
 
-    # The recursion without its sample: Z+ = Z + r (W~(2Z - Z_prev) - Z - damp (Z - Z_prev) + ...) ---
-
     def recursion(self, problem: Problem) -> Recursion:
         """The numbers that kernels need."""
         coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
-        shrink = self._shrink(problem)
-        norms = problem.squared_norms(shrink)
-        return Recursion(self.backward, self.alpha, -self.alpha * shrink, *coefficients, problem.n_regular, norms)
+        shrink = np.full(problem.dim, coefficients[0][0])
+        shrink[problem.n_regular :] = coefficients[1][0]
+        norms = problem.squared_norms(1.0 - shrink)
+        return Recursion(self.backward, self.alpha, shrink, *coefficients, problem.n_regular, norms)
 
     def _coefficients(self, lam: float) -> tuple[float, float]:
-        """(r, damp)."""
+        """(s, damp) for coordinates with this lambda."""
         x = self.alpha * lam
-        return (1.0 / (1.0 + x), 0.0) if self.backward else (1.0, x)
-
-    def _shrink(self, problem: Problem) -> Array:
-        """r for every coordinate."""
-        return 1.0 / (1.0 + self.alpha * problem.lam_diag) if self.backward else np.ones(problem.dim)
-
-    def metric(self, problem: Problem) -> Array | None:
-        """The metric r of the blocks' Gram matrices; None for forward steps, which need none."""
-        return self._shrink(problem) if self.backward else None
+        return (x / (1.0 + x), 0.0) if self.backward else (0.0, x)
 
     @property
     def cache_limit(self) -> int | None:
@@ -148,6 +152,13 @@ class OneSample(Algorithm):
     def chosen_form(self, problem: Problem, net: Network) -> str:
         """The form asked for, if it can be had on this network; "auto" is the cheaper one."""
         mixing = net.local_mixing()
+        if problem.penalty is not None:
+            if self.form not in ("auto", "step") or self.communication != "dense":
+                raise InputError(
+                    "with a penalty the iterates are advanced by form 'step' with dense communication, got "
+                    f"form={self.form!r} and communication={self.communication!r}."
+                )
+            return "step"
         if self.communication != "dense" and net.topology.mixing.rounds > 1:
             raise InputError(
                 f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "

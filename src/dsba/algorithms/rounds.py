@@ -6,7 +6,8 @@ row, k numbers a sample, G neighbours, latency l in seconds and bandwidth w in b
     seconds an iteration   K (l + 64 p G / w) + b (4 nnz / speed + bookkeeping) + 5 (b k)^3 / (3 speed)
     iterations             q' + 1/(alpha mu) + 1/gamma_K,    q' = q/b the components of the largest node
 
-alpha is the automatic step size of DSBA (``step_rules.py``). A constant factor of the iterations is the same for all b and K, and left out.
+alpha is the automatic step size of DSBA (``step_rules.py``). A constant factor of the iterations is the same for all b
+and K, and left out.
 """
 
 from __future__ import annotations
@@ -70,9 +71,7 @@ def _sizes(problem: Problem) -> list[int]:
     return [2**i for i in range(max(1, most).bit_length())]
 
 
-def _seconds(
-    problem: Problem, topology: Topology, b: int, gossip: int, latency: float, bandwidth: float
-) -> float:
+def _seconds(problem: Problem, topology: Topology, b: int, gossip: int, latency: float, bandwidth: float) -> float:
     neighbours = int(topology.degrees.max(initial=0))
     transfer = latency * (neighbours > 0) + 64 * problem.dim * neighbours / bandwidth
     samples = b * (4 * problem.mean_nnz / SPEED + BOOKKEEPING)

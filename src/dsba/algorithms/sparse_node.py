@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from dsba.errors import CheckpointError
 from dsba.kernels.blocks import BlockPlan, advance_block_replicas, advance_own_block
-from dsba.kernels.dense import Recursion
+from dsba.kernels.dense import Recursion, Rows
 from dsba.kernels.modes import (
     ModePlan,
     ModeState,
@@ -49,7 +50,6 @@ from dsba.network.wire import (
     unpack,
 )  # fmt: skip
 from dsba.operators import Operator
-from dsba.problem import Problem
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
@@ -73,7 +73,7 @@ class Common:
 
 
 class Shard(NamedTuple):
-    """A node's own samples, the method's numbers for them, the table, and the blocks that are its components, if any."""
+    """A node's own samples, the method's numbers for them, the table, and blocks where these are its components."""
 
     samples: Samples
     rule: Recursion
@@ -109,24 +109,27 @@ class Replica(Protocol):
 
 
 class Replay:
-    """Three generations of every row."""
+    """A replica of every row, as far as the deltas received allow."""
 
     def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
-        c, topology = common, common.topology
+        topology = common.topology
         self.common, self.n = common, n
         self.arrays: Arrays = {
-            "rows": np.tile(z0, (3, topology.n_nodes, 1)),
-            "carry": np.zeros((topology.n_nodes, z0.size)),
+            "Z": np.tile(z0, (topology.n_nodes, 1)),
+            "ahead": np.tile(z0, (2, topology.n_nodes, 1)),
+            **{name: np.zeros((topology.n_nodes, z0.size)) for name in ("V", "carry", "low")},
         }
-        later = 1.0 - 1.0 / np.array(c.bounds.sizes)
-        self.place = Place(topology.mixing.kernel_rows, later, np.array(topology.distances[n]))
+        share = 1.0 / np.array(common.bounds.sizes)
+        self.place = Place(topology.mixing.kernel_rows, share, np.array(topology.distances[n]))
 
     def start(self, carry: Array) -> None:
         self.arrays["carry"][:] = carry
+        self.arrays["V"][:] = self.common.rule.alpha * carry
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
         delta = np.zeros(self.common.bounds.k)
-        memory = Replicas(self.arrays["rows"], self.arrays["carry"], shard.phi)
+        rows = Rows(*(self.arrays[name] for name in Rows._fields))
+        memory = Replicas(rows, self.arrays["ahead"], shard.phi)
         own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
         if shard.blocks is None:
             advance_replicas(*own, self.place, memory, visit, received, delta)
@@ -135,7 +138,7 @@ class Replay:
         return delta
 
     def z(self, t: int) -> Array:
-        return self.arrays["rows"][t % 3, self.n].copy()
+        return self.arrays["Z"][self.n].copy()
 
 
 class Lazy:
@@ -373,7 +376,7 @@ def shards(samples: Samples, rule: Recursion, phi: Array, plan: BlockPlan | None
     """What each node of this process holds, and nothing of the others."""
     (indptr, indices, data), y, weight, start, k = samples
     out = []
-    for n, (first, last) in enumerate(zip(start[:-1], start[1:], strict=True)):
+    for n, (first, last) in enumerate(pairwise(start.tolist())):
         own = slice(first, last)
         ends = indptr[own.start * k : own.stop * k + 1]
         part = slice(ends[0], ends[-1])

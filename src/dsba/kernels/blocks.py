@@ -1,8 +1,9 @@
 """Blocks of samples as components of DSBA and DSA: one backward step on a block is an equation in R^(b k).
 
 A block S of b samples has the component  B_S(z) = sum_i w_i A_i' g_i(A_i z),  w_i being the samples' weights times
-q'/q (``algorithms/blocks.py``); the ``Samples`` of these kernels have them. With t_i = alpha w_i and the Gram matrices G_c of the rows c of all its A_i, in the
-metric r of the iteration, the images u_i = A_i z of a backward step from images v_i solve
+q'/q (``algorithms/blocks.py``); the ``Samples`` of these kernels have them. With t_i = alpha w_i and the Gram matrices
+G_c of the rows c of all its A_i, in the metric r of the iteration, the images u_i = A_i z of a backward step from
+images v_i solve
 
     u_ic + sum_j G_c[i, j] t_j g_j(u_j)_c = v_ic.
 
@@ -18,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.kernels.cache import njit
-from dsba.kernels.dense import add_delta, column_blocks, free_row, land
+from dsba.kernels.dense import add_delta, column_blocks, free_row, land, look_ahead
+from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.modes import inject_sample, read_sample
-from dsba.kernels.replay import generations, take_received
+from dsba.kernels.replay import take_received
 from dsba.kernels.samples import dot_block
 
 MAX_NEWTON = 200
@@ -206,31 +208,37 @@ def block_delta(op: Any, rule: Any, samples: Any, blocks: Any, S: int, v: Any, p
 
 
 @njit(cache=True)
-def _touch_block(
-    op: Any, rule: Any, samples: Any, blocks: Any, S: int, later: float, z: Any, phi: Any, new: Any, carry: Any,
-    delta: Any,
-) -> None:  # fmt: skip
-    """Block S at one node: its change goes into ``new``, which is z+ without it, into the carry and into ``delta``."""
-    k, lo = phi.shape[1], blocks.cuts[S]
-    v = np.empty((blocks.cuts[S + 1] - lo, k))
+def _read_rows(samples: Any, blocks: Any, S: int, z: Any, v: Any) -> None:
+    """v_i <- A_i z for the samples of block S."""
     for i in range(v.shape[0]):
-        dot_block(samples.A, (lo + i) * k, new if rule.backward else z, v[i])
-    block_delta(op, rule, samples, blocks, S, v, phi, delta)
-    for i in range(v.shape[0]):
-        add_delta(samples.A, (lo + i) * k, delta[i * k : (i + 1) * k], rule.step, later, new, carry)
+        dot_block(samples.A, (blocks.cuts[S] + i) * v.shape[1], z, v[i])
 
 
 @njit(cache=True)
-def finish_blocks(
-    op: Any, rule: Any, samples: Any, blocks: Any, drawn: Any, rows: Any, phi: Any, new: Any
+def _touch_block(
+    op: Any, rule: Any, samples: Any, blocks: Any, S: int, v: Any, share: float, rows: Any, n: int, phi: Any, delta: Any
 ) -> None:
-    """``dense.finish_dense`` with blocks: ``new`` is W~(2Z - Z_prev), and becomes Z+."""
+    """Block S at node n, v its images: its change goes into the rows, and into ``delta``."""
+    k, lo = phi.shape[1], blocks.cuts[S]
+    block_delta(op, rule, samples, blocks, S, v, phi, delta)
+    for i in range(v.shape[0]):
+        add_delta(samples.A, (lo + i) * k, delta[i * k : (i + 1) * k], rule, share, rows, n)
+
+
+@njit(cache=True)
+def finish_blocks(op: Any, rule: Any, samples: Any, blocks: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
+    """``dense.finish_dense`` with blocks: ``apart`` is (I - W~)(Z + U)."""
     delta = np.empty(phi.size)
-    for n in range(new.shape[0]):
-        land(rule, rows, n, 0, rule.n_regular, new)
-        land(rule, rows, n, rule.n_regular, new.shape[1], new)
-        S, later = blocks.first[n] + drawn[n], 1.0 - 1.0 / (blocks.first[n + 1] - blocks.first[n])
-        _touch_block(op, rule, samples, blocks, S, later, rows.Z[n], phi, new[n], rows.carry[n], delta)
+    for n in range(drawn.size):
+        S, share = blocks.first[n] + drawn[n], 1.0 / (blocks.first[n + 1] - blocks.first[n])
+        v = np.empty((blocks.cuts[S + 1] - blocks.cuts[S], phi.shape[1]))
+        if not rule.backward:
+            _read_rows(samples, blocks, S, rows.Z[n], v)
+        land(rule, rows, n, 0, rule.n_regular, apart[n])
+        land(rule, rows, n, rule.n_regular, apart.shape[1], apart[n, rule.n_regular :])
+        if rule.backward:
+            _read_rows(samples, blocks, S, rows.Z[n], v)
+        _touch_block(op, rule, samples, blocks, S, v, share, rows, n, phi, delta)
 
 
 @njit(cache=True)
@@ -239,11 +247,18 @@ def advance_block_replicas(
 ) -> None:
     """``replay.advance_replicas`` with a block of the node's own samples."""
     n, S, now = visit
-    ahead = take_received(rule, place, memory, now, received)
-    rows, new = generations(memory, now)
-    free_row(rule, place.mixing, rows, column_blocks(rule.n_regular, new.shape[1]), n, ahead, new)
-    later, phi = place.later[n], memory.phi
-    _touch_block(op, rule, samples, blocks, S, later, rows.Z[n], phi, new[n], rows.carry[n], delta)
+    rows, ahead, phi = memory.rows, memory.ahead, memory.phi
+    p = ahead.shape[2]
+    columns, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
+    v = np.empty((blocks.cuts[S + 1] - blocks.cuts[S], phi.shape[1]))
+    take_received(rule, place, memory, now, received, columns, apart)
+    if not rule.backward:
+        _read_rows(samples, blocks, S, rows.Z[n], v)
+    free_row(rule, place.mixing, rows, columns, n, ahead[now % 2], apart)
+    if rule.backward:
+        _read_rows(samples, blocks, S, rows.Z[n], v)
+    _touch_block(op, rule, samples, blocks, S, v, place.share[n], rows, n, phi, delta)
+    look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])
 
 
 # Mode space ----------------------------------------------------------------------------------------
@@ -263,7 +278,9 @@ def _read_block(
 
 
 @njit(cache=True)
-def _inject_block(samples: Any, blocks: Any, S: int, n: int, plan: Any, state: Any, then: int, copies: Any, delta: Any) -> None:
+def _inject_block(
+    samples: Any, blocks: Any, S: int, n: int, plan: Any, state: Any, then: int, copies: Any, delta: Any
+) -> None:
     """The change of block S at node n enters the state of iteration ``then``."""
     A, k, lo = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1], blocks.cuts[S]
     for i in range(blocks.cuts[S + 1] - lo):
