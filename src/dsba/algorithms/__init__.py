@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from dsba.algorithms.acc_vr_extra import AccVRExtra
 from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.d_admm import DADMM
@@ -13,8 +14,10 @@ from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
 from dsba.algorithms.dual_averaging import DualAveraging
+from dsba.algorithms.dvr import DVR
 from dsba.algorithms.extra import EXTRA
 from dsba.algorithms.gt_saga import GTSAGA
+from dsba.algorithms.lead import LEAD
 from dsba.algorithms.msda import MSDA
 from dsba.algorithms.newton import Newton
 from dsba.algorithms.nids import NIDS
@@ -25,6 +28,8 @@ from dsba.algorithms.point_saga import PointSAGA
 from dsba.algorithms.saga import SAGA
 from dsba.algorithms.solam import SOLAM
 from dsba.algorithms.ssda import SSDA
+from dsba.algorithms.vi_papc import VIPAPC
+from dsba.algorithms.vi_papc_vr import VIPAPCVR
 from dsba.errors import InputError, unknown_name
 from dsba.plugins import load_class
 
@@ -41,6 +46,11 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "apapc": APAPC,
     "opapc": OPAPC,
     "gt-saga": GTSAGA,
+    "lead": LEAD,
+    "acc-vr-extra": AccVRExtra,
+    "dvr": DVR,
+    "vi-papc": VIPAPC,
+    "vi-papc-vr": VIPAPCVR,
     "dgd": DGD,
     "p-extra": PExtra,
     "d-admm": DADMM,
@@ -76,7 +86,7 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 
 __all__ = [
-    "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "GTSAGA", "MSDA", "NIDS", "OPAPC", "REGISTRY", "SAGA",
-    "SOLAM", "SSDA", "Algorithm", "DualAveraging", "Newton", "PExtra", "PGExtra", "PointSAGA", "State", "WithCoins",
-    "get", "names",
+    "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "DVR", "EXTRA", "GTSAGA", "LEAD", "MSDA", "NIDS", "OPAPC",
+    "REGISTRY", "SAGA", "SOLAM", "SSDA", "VIPAPC", "VIPAPCVR", "AccVRExtra", "Algorithm", "DualAveraging", "Newton",
+    "PExtra", "PGExtra", "PointSAGA", "State", "WithCoins", "get", "names",
 ]  # fmt: skip
