@@ -473,6 +473,13 @@ class Problem:
         kernel.forward_samples(self.component, self.csr, self.y, self.ids(samples), Z, out)
         return out
 
+    def image(self, samples: Any, Z: Array) -> Array:
+        """A_i z_n, i = samples[n] (N x k)."""
+        out = np.empty((len(self.nodes), self.k))
+        for n, i in enumerate(self.ids(samples)):
+            kernel.dot_block(*self.csr, i * self.k, Z[n], out[n])
+        return out
+
     def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:
         """Z+ with (1 + t Lambda)(z+_n - z_n) + t c_n B_i(z+_n) = d_n, i = samples[n], and g(A_i z+_n).
 
