@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dsba._version import __version__
@@ -138,6 +139,8 @@ class Lines:
         name = self.place.members[rank].name
         try:
             if link is None:
+                with suppress(Exception):
+                    connection.recv(HANDSHAKE)  # whoever dials speaks first, and would not hear us before
                 raise _refuse(connection, f"{name} and {self.place.name} are not neighbours in the study.")
             self._serve(connection, link, answers=True)
         except RefusedError as error:
