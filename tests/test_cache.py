@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import dsba
 
 PACKAGE = Path(dsba.__file__).parent
 
-# The dense form reaches ``mix_row`` through kernels in dense.py, the step form through one in mix_row's own file.
+# The dense form reaches mixing.py through kernels in dense.py, the step form through kernels of its own file.
 SCRIPT = """
 import json
 import numpy as np
@@ -47,7 +48,7 @@ def test_an_edited_kernel_never_runs_in_its_old_form(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "dsba", ignore=shutil.ignore_patterns("__pycache__"))
     source = tmp_path / "dsba" / "kernels" / "mixing.py"
     mixed = run(tmp_path)
-    edited = source.read_text().replace("out[j] += w * (Z[m, j]", "out[j] += 0.0 * w * (Z[m, j]")
+    edited = source.read_text().replace("+= w * (Z[", "+= 0.0 * w * (Z[")
     assert edited != source.read_text()
     source.write_text(edited)
     apart = run(tmp_path)
@@ -55,3 +56,36 @@ def test_an_edited_kernel_never_runs_in_its_old_form(tmp_path):
     compiled = kept(tmp_path)
     assert (run(tmp_path) == apart).all()
     assert kept(tmp_path) == compiled  # nothing was compiled anew
+
+
+TOGETHER = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from numba.core import event
+from dsba.kernels.cache import njit
+
+@njit(cache=True)
+def middle(x):
+    return np.sort(x)[len(x) // 2]
+
+Path(sys.argv[1]).touch()
+while not Path("go").exists():
+    time.sleep(0.001)
+with event.install_recorder("numba:compile") as compiled:
+    assert middle(np.array([3.0, 1.0, 2.0])) == 2.0
+print(sum(e.is_start and e.data["dispatcher"] is middle for _, e in compiled.buffer))
+"""
+
+
+def test_processes_that_start_together_compile_once(tmp_path):
+    (tmp_path / "together.py").write_text(TOGETHER)
+    names = [str(tmp_path / f"ready{n}") for n in range(3)]
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    start = {"cwd": tmp_path, "env": environment, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([sys.executable, "together.py", name], **start) for name in names]
+    deadline = time.monotonic() + 120
+    while not all(map(os.path.exists, names)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    (tmp_path / "go").touch()
+    assert sorted(process.communicate(timeout=120)[0].strip() for process in processes) == ["0", "0", "1"]

@@ -157,10 +157,13 @@ def test_a_request_to_stop_keeps_the_model_and_resumes(command, tmp_path, reques
     with started(*command("run", passes=60)) as process:
         wait_for_progress(process, tmp_path / "run", 0)
         pids = ranks_of(process)
+        segments = shared_memory(pids)
+        assert segments
         process.send_signal(request_to_stop)
         code, text = ended(process, pids)
     assert code != 0
     assert "interrupted: stopped on request" in text
+    assert [segment for segment in segments if segment.exists()] == []  # an end by agreement leaves nothing behind
     assert (tmp_path / "run" / "model.dsba").exists()
     code, text = run(*command("run", passes=60))
     assert code == 0, text

@@ -172,10 +172,11 @@ def solve(
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
     algorithm = algorithm.resolved(problem, topology)
+    algorithm.require_links(net)
     group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
-    facts = _facts(topology, algorithm, seed, (record_every, early), start, z_star)
+    facts = _facts(net, algorithm, seed, (record_every, early), start, z_star)
     require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
@@ -331,17 +332,19 @@ class Run:
         return max(k, math.ceil(place * self.record_every * self._steps_per_pass - 1e-9))
 
     def _warm_up(self) -> None:
-        """Compile, or load compiled kernels, before the clock runs."""
-        before = self.net.counts
+        """Compile, or load compiled kernels, before the clock runs; see how often rows meet in an iteration."""
+        before, remembered = self.net.counts, self.net.memory
         with np.errstate(all="ignore"):
             self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
-        self.net.counts = before
+        self.net.streams = max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)
+        self.net.counts, self.net.memory = before, remembered
 
     def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
         history = History(self.history.to_dict())
         if len(history) == 0 or history["iteration"][-1] != record["iteration"]:
             history.append(record)  # an end between two record points; not part of the checkpoint
         status, message = verdict
+        message += self.algorithm.doubts(self.net)
         if self.choice:
             message = f"{message}; {self.choice.removesuffix('.')}"
         z = self.problem.mean(Z)
@@ -353,7 +356,7 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint to be this run's."""
         facts = _facts(
-            self.net.topology, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
+            self.net, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
         )
         nodes = self.problem.nodes
         return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **facts}
@@ -396,8 +399,14 @@ class Run:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
         if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
+        *points, following = [self._record_point(k) for k in range(len(columns["iteration"]) + 1)]
+        if not (columns["iteration"] == points).all() or not points[-1] <= self.state.t < following:
+            raise CheckpointError(
+                f"{path} has another iteration than its history leads to; move it away to start anew."
+            )
         self.history = History(columns)
         self.net.counts = Counts(**counts)  # type: ignore[arg-type]
+        self.net.memory = {n.removeprefix("links."): a for n, a in arrays.items() if n.startswith("links.")}
         self.seconds = float(arrays["seconds"])
 
     def _write_checkpoint(self, now: bool = False) -> None:
@@ -408,6 +417,7 @@ class Run:
         arrays = checkpoint.state_arrays(self.state)
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
         arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
+        arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
         arrays["seconds"] = np.asarray(self.seconds)
         path = self.path
         if self.group.size > 1:
@@ -435,12 +445,13 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
 
 
 def _facts(
-    topology: Topology, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
+    net: Network, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
 ) -> dict[str, Any]:
     """What makes a run this one and no other: the same at all processes, and before and after a stop."""
     return {
         "program": f"dsba {__version__}",
-        "topology": f"{topology!r}, {topology.digest()}",
+        "topology": f"{net.topology!r}, {net.topology.digest()}",
+        **({"links": net.describe()} if net.flaws else {}),
         "seed": seed,
         "record_every": records[0],
         **({"early": records[1]} if records[1] else {}),

@@ -208,7 +208,10 @@ def _sparse_graph(n_nodes: int, edges: Edges | IntArray) -> Any:
     """The upper triangle of the adjacency matrix, which is what scipy calls an undirected graph."""
     from scipy.sparse import csr_array
 
-    return csr_array((np.ones(len(edges)), _columns(edges)), shape=(n_nodes, n_nodes))
+    n, m = (
+        column.astype(np.int32) for column in _columns(edges)
+    )  # older versions of scipy find no routes with wider ones
+    return csr_array((np.ones(len(edges)), (n, m)), shape=(n_nodes, n_nodes))
 
 
 def _columns(edges: Edges | IntArray) -> tuple[IntArray, IntArray]:

@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.choice import Choice
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.dgd import DGD
+from dsba.algorithms.diging import DIGing
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
 from dsba.algorithms.dual_averaging import DualAveraging
 from dsba.algorithms.extra import EXTRA
+from dsba.algorithms.gt_saga import GTSAGA
 from dsba.algorithms.msda import MSDA
 from dsba.algorithms.newton import Newton
+from dsba.algorithms.nids import NIDS
+from dsba.algorithms.opapc import OPAPC
 from dsba.algorithms.p_extra import PExtra
+from dsba.algorithms.pg_extra import PGExtra
 from dsba.algorithms.point_saga import PointSAGA
 from dsba.algorithms.saga import SAGA
 from dsba.algorithms.solam import SOLAM
@@ -32,7 +38,13 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "dlm": DLM,
     "ssda": SSDA,
     "msda": MSDA,
+    "pg-extra": PGExtra,
+    "nids": NIDS,
+    "apapc": APAPC,
+    "opapc": OPAPC,
+    "gt-saga": GTSAGA,
     "dgd": DGD,
+    "diging": DIGing,
     "p-extra": PExtra,
     "d-admm": DADMM,
     "dual-averaging": DualAveraging,
@@ -70,6 +82,8 @@ def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
 
 
 __all__ = [
-    "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "MSDA", "REGISTRY", "SAGA", "SOLAM", "SSDA", "Algorithm",
-    "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins", "get", "names",
+    "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "GTSAGA", "MSDA", "NIDS", "OPAPC", "REGISTRY", "SAGA",
+    "SOLAM", "SSDA", "Algorithm", "DIGing", "DualAveraging", "Newton", "PExtra", "PGExtra", "PointSAGA", "State",
+    "WithCoins",
+    "get", "names",
 ]  # fmt: skip

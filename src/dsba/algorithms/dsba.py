@@ -26,11 +26,13 @@ class DSBA(OneSample):
         Z+    = J_{alpha (B_i + lam)} (Psi + alpha phi_i)
         delta = B_i(Z+) - phi_i,   phi_i <- B_i(Z+),   carry <- (1 - 1/q) delta
 
-    Start: Z_prev = Z, carry = -(mean of phi + lam Z). With N = 1 this is Point-SAGA.
+    Start: Z_prev = Z, carry = -(mean of phi + lam Z). With N = 1 this is Point-SAGA. With a penalty its subgradient at
+    Z+, which the resolvent has found, is treated as lam Z+ is; it is added to the carry.
     """
 
     name: ClassVar[str] = "dsba"
     backward: ClassVar[bool] = True
+    composite: ClassVar[bool] = True
 
     def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
         alpha = self.alpha
@@ -43,7 +45,15 @@ class DSBA(OneSample):
         table = s.phi.copy()
         table[ids] = g
         carry = (1 - 1 / problem.sizes)[:, None] * delta
+        if problem.penalty is not None:
+            carry += (D - (1 + alpha * problem.lam_diag) * (Z - s.Z)) / alpha - problem.spread(samples, g)
         return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
+
+    def refusal(self, problem: Problem) -> str | None:
+        if problem.penalty is None or problem.k == 1:
+            return None
+        name = type(problem.component).__name__
+        return f"a resolvent with a penalty is exact for losses of one score, and {name} has {problem.k}."
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": Point-SAGA's step, capped by the graph; "proved" 1/L; "paper" 1/(24 L)."""

@@ -15,6 +15,7 @@ from dsba import exact
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.errors import FitError
 from dsba.network import Network
+from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
@@ -97,6 +98,10 @@ class Newton(Algorithm):
     name: ClassVar[str] = "newton"
     factors: ClassVar[tuple[float, ...]] = (1.0,)
 
+    @property
+    def discloses(self) -> str:
+        return TOTALS
+
     def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
         total = _summed(problem, net, z0, chords=True)
         if not np.isfinite(total).all():
@@ -140,6 +145,9 @@ class Newton(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1, Newton's own length, which is halved where it is too long."""
         return {"auto": lambda: 1.0}
+
+    def exactness(self) -> str | None:
+        return "it sums over all nodes exactly, along a tree of links."
 
     def refusal(self, problem: Problem) -> str | None:
         component = problem.component

@@ -15,8 +15,10 @@ import numpy as np
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.algorithms.forms import DenseForm, Form, LazyForm, NodesForm, Start, StepForm
 from dsba.errors import InputError, as_integer, unknown_name
+from dsba.kernels.dense import Recursion
 from dsba.kernels.lanes import padded
 from dsba.network import Network
+from dsba.network.contract import ITERATES, ROWS_OF_DATA
 from dsba.problem import Problem
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
@@ -50,6 +52,10 @@ class OneSample(Algorithm):
         if self.cache_bytes is not None:
             as_integer("cache_bytes", self.cache_bytes, at_least=0)
 
+    @property
+    def discloses(self) -> str:
+        return ITERATES if self.communication == "dense" else ROWS_OF_DATA
+
     # A run ----------------------------------------------------------------------------------------
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Form:
@@ -79,31 +85,29 @@ class OneSample(Algorithm):
         """With the full table: a table of zeros would forget where the start is."""
         return replace(self, table="full")
 
+    def exactness(self) -> str | None:
+        if self.communication == "dense":
+            return None
+        return f"with communication={self.communication!r} every node rebuilds the others' states from all messages."
+
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes
 
     def passes(self, s: Any, problem: Problem) -> float:
         return super().passes(s, problem) + (self.table == "full")
 
-    # The recursion without its sample: Z+ = Z + r (W~(2Z - Z_prev) - Z - damp (Z - Z_prev) + ...) ---
-
-    def recursion(self, problem: Problem) -> tuple[Array, tuple[float, float], tuple[float, float], int]:
-        """-alpha r per coordinate, (r, damp) with lambda and without it, and where the coordinates without it begin."""
+    def recursion(self, problem: Problem) -> Recursion:
+        """The numbers that kernels need."""
         coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
-        return (-self.alpha * self._shrink(problem), *coefficients, problem.n_regular)
+        shrink = np.full(problem.dim, coefficients[0][0])
+        shrink[problem.n_regular :] = coefficients[1][0]
+        norms = problem.squared_norms(1.0 - shrink)
+        return Recursion(self.backward, self.alpha, shrink, *coefficients, problem.n_regular, norms)
 
     def _coefficients(self, lam: float) -> tuple[float, float]:
-        """(r, damp)."""
+        """(s, damp) for coordinates with this lambda."""
         x = self.alpha * lam
-        return (1.0 / (1.0 + x), 0.0) if self.backward else (1.0, x)
-
-    def _shrink(self, problem: Problem) -> Array:
-        """r for every coordinate."""
-        return 1.0 / (1.0 + self.alpha * problem.lam_diag) if self.backward else np.ones(problem.dim)
-
-    def norms(self, problem: Problem) -> Array:
-        """The samples' squared norms in the metric r."""
-        return problem.squared_norms(self._shrink(problem))
+        return (x / (1.0 + x), 0.0) if self.backward else (0.0, x)
 
     @property
     def cache_limit(self) -> int | None:
@@ -115,6 +119,13 @@ class OneSample(Algorithm):
     def chosen_form(self, problem: Problem, net: Network) -> str:
         """The form asked for, if it can be had on this network; "auto" is the cheaper one."""
         mixing = net.local_mixing()
+        if problem.penalty is not None:
+            if self.form not in ("auto", "step") or self.communication != "dense":
+                raise InputError(
+                    "with a penalty the iterates are advanced by form 'step' with dense communication, got "
+                    f"form={self.form!r} and communication={self.communication!r}."
+                )
+            return "step"
         if self.communication != "dense" and net.topology.mixing.rounds > 1:
             raise InputError(
                 f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "

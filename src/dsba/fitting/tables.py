@@ -114,8 +114,22 @@ def train(
     """
     if network is None:
         network = Simulator(settings.topology(len(files)))
-    network.reset()
     own = _own_files(files, network)
+    return train_own(own, plan, settings, network, wishes=wishes, tell=tell, **options)
+
+
+def train_own(
+    own: dict[str, Path],
+    plan: Plan,
+    settings: Settings,
+    network: Network,
+    *,
+    wishes: dict[str, Any],
+    tell: Callable[[str], object],
+    **options: Any,
+) -> Results:
+    """The same for the files of this process's own nodes, by the names of their sites."""
+    network.reset()
     headers = {name: column_names(file) for name, file in own.items()}
     others = {"labels": operators.get(settings.operator).labels, **wishes}
     wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)

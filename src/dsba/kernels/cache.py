@@ -3,18 +3,30 @@
 Numba compares a cached function with the file that defines it. A kernel also contains the functions that it calls
 from other files, so an edited ``mix_row`` would go on running in its old form inside other kernels. Here the
 stamp of a cached function covers every kernel source of the package.
+
+Processes that start together, as MPI's ranks do, would all compile the same kernels, and would overwrite each other's
+index of them. They take turns instead: the first compiles, the others load what it has kept.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
 
+try:
+    import fcntl
+except ImportError:  # Windows has no flock, and each process compiles for itself
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE = 120.0  # seconds to wait for another process that compiles the same kernel
 PACKAGE = Path(__file__).parent.parent
 FOLDERS = {"kernels", "operators"}  # all that is compiled, and the constants in it; elsewhere a file says "njit"
 
@@ -39,6 +51,39 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
         if hasattr(file, "_source_stamp"):  # not where compilation or the cache is switched off
             file._source_stamp = (file._source_stamp, sources_digest())
+            compiled.compile = _in_turn(compiled.compile, Path(file._index_path))
         return compiled
 
     return decorate
+
+
+def _in_turn(compile: Callable[[Any], Any], index: Path) -> Callable[[Any], Any]:
+    """``compile``, which first looks into the cache, by one process at a time."""
+
+    def compile_or_load(signature: Any) -> Any:
+        with _turn(index.with_suffix(".lock")):
+            return compile(signature)
+
+    return compile_or_load
+
+
+@contextmanager
+def _turn(lock: Path) -> Iterator[None]:
+    """Alone, or after ``PATIENCE`` seconds, or where there can be no lock, beside others, which is only slower."""
+    file = -1
+    with suppress(OSError):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+    if file < 0 or fcntl is None:
+        yield
+        return
+    try:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.02)
+        yield
+    finally:
+        os.close(file)

@@ -10,25 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from dsba.errors import InputError
-from dsba.kernels.cache import njit
+from dsba.kernels.resolvents import solve_auc
 from dsba.operators.base import Array, Operator, Saddle
 
 ROUNDS = 3  # of the resolvent's linear solve: one leaves 1e-6 of it at steps of 1e8, two 1e-10, three 1e-14
-
-
-@njit(cache=True)
-def _solve(c: float, m: float, steps: Any, b0: float, b1: float, b2: float, b3: float) -> Any:
-    """u + diag(steps) J u = b, u = (x'w, own, other, sign theta); every denominator is a sum of positive terms."""
-    t0, t1, t2, t3 = steps
-    D, lift = 1.0 + c * (t0 + t1), 1.0 + m * t1
-    shared = (m * m * t1 * (1.0 + c * t0) + c * (c + m) * t0 + c * (c - m) * t1 + m) / D
-    factor = 1.0 + t3 * (m * m * t2 + shared)
-    rest = b3 + t3 * (b1 * (c - m - m * c * t0) - b0 * c * lift) / D
-    h = (rest + t3 * m * b2) / factor
-    u0 = b0 * ((1.0 + c * t1) / D) + t0 * c * (b1 + lift * h) / D
-    u1 = b1 * ((1.0 + c * t0) / D) + t1 * (c * (b0 - h) + m * (1.0 + c * t0) * h) / D
-    u2 = b2 * ((1.0 + t3 * shared) / factor) - t2 * m * rest / factor
-    return u0, u1, u2, h
 
 
 @dataclass(frozen=True)
@@ -71,7 +56,7 @@ class AUC(Operator):
         u0, u1, u2, u3 = 0.0, 0.0, 0.0, 0.0
         for _ in range(ROUNDS):
             f, h = c * (u0 - u1 - u3 - sign), m * (u3 + sign)
-            v0, v1, v2, v3 = _solve(
+            v0, v1, v2, v3 = solve_auc(
                 c, m, steps,
                 x0 - u0 - steps[0] * f,
                 x1 - u1 + steps[1] * (f + h),

@@ -25,11 +25,11 @@ import scipy.sparse as sp
 
 from dsba.errors import InputError
 from dsba.kernels import samples as kernel
+from dsba.kernels.resolvents import MAX_NEWTON
 from dsba.operators import response
 
 Array = npt.NDArray[np.float64]
 
-MAX_NEWTON = 200
 LARGEST = 1.7e308
 
 DECISION_OF_LABELS = {"binary": "sign", "multiclass": "largest"}  # all other labels are numbers

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dsba.errors import InputError
-from dsba.operators.base import MAX_NEWTON, Array, Operator
+from dsba.kernels.resolvents import MAX_NEWTON
+from dsba.operators.base import Array, Operator
 
 
 @dataclass(frozen=True)
