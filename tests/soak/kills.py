@@ -22,7 +22,7 @@ KILLS = 100  # of each subject in a full soak
 SERIES = 5  # kills of one run, before it may end
 PAUSE = 0.5  # seconds, at most, between a sign of progress and the kill
 SLOW_TRAIN = (sys.executable, ROOT / "tests" / "slow_train.py", "train")
-OPTIONS = ("--graph", "ring", "--lam", "1e-6", "--tol", "0", "--max-passes", "60")
+OPTIONS = ("--graph", "ring", "--algorithm", "dsba", "--lam", "1e-6", "--tol", "0", "--max-passes", "60")
 Round = Callable[[int, random.Random], dict[str, int]]
 EXPERIMENT = """stop = { max_passes = 12 }
 tune = { passes = 6 }
@@ -52,6 +52,27 @@ def _ranks(folder: Path) -> tuple[Any, ...]:
     return (MPIEXEC, "-n", 3, *_sites(folder), "--communication", "cached")
 
 
+def _hospitals(folder: Path) -> tuple[Any, ...]:
+    """Newton's few steps on tables, with a pause at each: somewhere among them is the kill."""
+    from test_inference import FORMULAS
+    from test_table_commands import tables
+
+    slowly = (SLOW_TRAIN[0], SLOW_TRAIN[1], "0.4", *SLOW_TRAIN[2:])
+    return (*slowly, *tables(folder), "--formula", FORMULAS["logistic"], "--graph", "ring", "--test-share", "0.2")
+
+
+def _hospitals_of_ranks(folder: Path) -> tuple[Any, ...]:
+    return (MPIEXEC, "-n", 4, *_hospitals(folder))
+
+
+def _table_model(out: Path) -> Any:
+    """Everything of the model: coefficients, standard errors, rounds, the choice, the measures of held-out rows."""
+    from dsba.fitting.model import Model
+
+    facts = Model.load(out).facts
+    return _model(out), facts["table"], facts["choice"], facts["status"]
+
+
 def _model(out: Path) -> Any:
     from dsba.fitting.model import Model
 
@@ -75,6 +96,8 @@ SUBJECTS = {
     for subject in [
         Subject("kill-train", _sites, _model),
         Subject("kill-mpi", _ranks, _model),
+        Subject("kill-tables", _hospitals, _table_model),
+        Subject("kill-tables-mpi", _hospitals_of_ranks, _table_model),
         Subject("kill-compare", _experiment, _results),
     ]
 }
