@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 from dsba.algorithms.base import Indices
 from dsba.algorithms.forms import StepForm
 from dsba.algorithms.one_sample import OneSample
-from dsba.algorithms.step_rules import component_lipschitz, finite_lipschitz
+from dsba.algorithms.step_rules import finite_lipschitz, forward_step
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
@@ -44,11 +44,8 @@ class DSA(OneSample):
         return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": SAGA's 1/(3 L), less where W~ has small eigenvalues; "paper": 1/(24 L), as for DSBA."""
-        smallest = float(topology.eigenvalues[-1])
+        """ "auto": 1/L to 3/L, the longer the less the rows of a node overlap; "paper": 1/(24 L), as for DSBA."""
         return {
-            "auto": lambda: (
-                min(1.0, 2 * smallest) / (3 * (component_lipschitz(problem, self.block_size) + problem.lam))
-            ),
+            "auto": lambda: forward_step(problem, topology, self.block_size),
             "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.block_size)),
         }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dsba.algorithms.blocks import Blocks, counts
 from dsba.errors import InputError
 from dsba.problem import Problem
@@ -42,6 +44,34 @@ def planned_convexity(problem: Problem) -> float:
     """
     mu = max(problem.lam, 1.0 / (10 * problem.n_samples))
     return max(mu, problem.mean_curvature / 50) if problem.component.cocoercive else mu
+
+
+def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float:
+    """DSA's: 1/(L/3 + 3 s L_node + lambda), less where W~ has small eigenvalues; for AUC SAGA's 1/(3 L + lambda).
+
+    SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
+    smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
+    limit. s is the share of the steepest slope that a loss still has at scores of 2.
+    """
+    smallest, L = float(topology.eigenvalues[-1]), component_lipschitz(problem, batch_size)
+    limit = 3 * L
+    if problem.component.cocoercive:
+        limit = L / 3 + 3 * slope_share(problem) * float(problem.local_smoothness.max())
+    return min(1.0, 2 * smallest) / (limit + problem.lam)
+
+
+def slope_share(problem: Problem) -> float:
+    """The largest slope at scores of 2 and -2, over the bound that steps are planned with; at most 1."""
+    component, y = problem.component, problem.y
+    if not component.has_curvature:
+        return 1.0
+    first = np.eye(problem.k)[0]
+    slopes = [
+        np.abs(component.curvature(np.tile(score * first, (y.size, 1)), np.tile(first, (y.size, 1)), y)).max(axis=1)
+        for score in (2.0, -2.0)
+    ]
+    share = np.max(np.stack(slopes) / component.planning_slopes(y))
+    return min(1.0, float(problem.group.largest(np.array([share]))[0]))
 
 
 def component_lipschitz(problem: Problem, batch_size: int) -> float:
