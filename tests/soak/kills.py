@@ -23,6 +23,7 @@ SERIES = 5  # kills of one run, before it may end
 PAUSE = 0.5  # seconds, at most, between a sign of progress and the kill
 SLOW_TRAIN = (sys.executable, ROOT / "tests" / "slow_train.py", "train")
 OPTIONS = ("--graph", "ring", "--algorithm", "dsba", "--lam", "1e-6", "--tol", "0", "--max-passes", "60")
+Round = Callable[[int, random.Random], dict[str, int]]
 EXPERIMENT = """stop = { max_passes = 12 }
 tune = { passes = 6 }
 data = [{ name = "breast-cancer" }]
@@ -155,13 +156,13 @@ def round_of_kills(subject: Subject, kills: int, rng: random.Random) -> dict[str
         return {"kills": done, "different": 0 if same else max(done, 1)}
 
 
-def soak_kills(ledger: Ledger, subject: Subject, kills: int) -> None:
+def soak_kills(ledger: Ledger, name: str, one_round: Round, kills: int) -> None:
     """Rounds until there were as many kills as wanted; rounds that are in the ledger count."""
     number = 0
-    while ledger.total(subject.name)["kills"] < kills:
-        key = f"{subject.name} {number}"
+    while ledger.total(name)["kills"] < kills:
+        key = f"{name} {number}"
         if not ledger.has(key):
-            missing = kills - ledger.total(subject.name)["kills"]
-            ledger.add(key, round_of_kills(subject, min(SERIES, missing), random.Random(key)))
-            print(f"{subject.name}: {ledger.total(subject.name)['kills']} of {kills} kills", file=sys.stderr)
+            missing = kills - ledger.total(name)["kills"]
+            ledger.add(key, one_round(min(SERIES, missing), random.Random(key)))
+            print(f"{name}: {ledger.total(name)['kills']} of {kills} kills", file=sys.stderr)
         number += 1

@@ -110,7 +110,11 @@ class Algorithm:
         """Whether a small residual means that the solution is near."""
         return True
 
-    def samples_per_step(self, problem: Problem) -> int:
+    def choices(self, problem: Problem) -> Indices:
+        """Of each node held here, the number of components that ``samples`` are drawn from: its samples."""
+        return problem.sizes
+
+    def samples_per_step(self, problem: Problem) -> float:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
         return problem.n_samples
 
