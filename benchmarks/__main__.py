@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import communication, estimators, full_gradient, hosts, kernels, startup
+from benchmarks import communication, estimators, full_gradient, hosts, kernels, sites, startup
 from benchmarks.measure import Row, machine
 
 OUT = Path("results") / "bench"
@@ -34,6 +34,7 @@ def main(chosen: list[str]) -> None:
         "estimators": estimators.against_pooled,
         "communication": communication.communication,
         "hosts": hosts.over_a_slow_network,
+        "sites": sites.over_tls,
     }
     for name, part in parts.items():
         if not chosen or name in chosen:
