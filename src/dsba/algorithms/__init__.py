@@ -5,16 +5,22 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
+from dsba.algorithms.choice import Choice
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.dgd import DGD
+from dsba.algorithms.diging import DIGing
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
 from dsba.algorithms.dual_averaging import DualAveraging
 from dsba.algorithms.extra import EXTRA
+from dsba.algorithms.gt_saga import GTSAGA
 from dsba.algorithms.msda import MSDA
 from dsba.algorithms.newton import Newton
+from dsba.algorithms.nids import NIDS
+from dsba.algorithms.opapc import OPAPC
 from dsba.algorithms.p_extra import PExtra
 from dsba.algorithms.point_saga import PointSAGA
 from dsba.algorithms.saga import SAGA
@@ -31,7 +37,12 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "dlm": DLM,
     "ssda": SSDA,
     "msda": MSDA,
+    "nids": NIDS,
+    "apapc": APAPC,
+    "opapc": OPAPC,
+    "gt-saga": GTSAGA,
     "dgd": DGD,
+    "diging": DIGing,
     "p-extra": PExtra,
     "d-admm": DADMM,
     "dual-averaging": DualAveraging,
@@ -46,8 +57,11 @@ def names() -> list[str]:
     return list(REGISTRY)
 
 
-def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
+def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
     """An algorithm from its registered name (or one's own "file.py:Class") and options, or the object itself."""
+    if isinstance(algorithm, Choice):
+        chosen = get(algorithm.name, **options)
+        return chosen.warm_started() if algorithm.warm else chosen
     if isinstance(algorithm, Algorithm):
         if options:
             raise InputError(f"options go into the algorithm object itself, got {', '.join(options)} beside it.")
@@ -66,6 +80,7 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 
 __all__ = [
-    "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "MSDA", "REGISTRY", "SAGA", "SOLAM", "SSDA", "Algorithm",
-    "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins", "get", "names",
+    "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "GTSAGA", "MSDA", "NIDS", "OPAPC", "REGISTRY", "SAGA",
+    "SOLAM", "SSDA", "Algorithm", "DIGing", "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins",
+    "get", "names",
 ]  # fmt: skip

@@ -57,6 +57,8 @@ class Algorithm:
     """Whether it converges linearly; sublinear methods are tested for their rate instead."""
     coins: ClassVar[int] = 0
     """How many random numbers in [0, 1) all nodes share in an iteration (:class:`WithCoins`)."""
+    proven_on: ClassVar[tuple[str, ...]] = ()
+    """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
     """Multiples of the automatic step size worth trying in a comparison."""
 
@@ -90,6 +92,14 @@ class Algorithm:
                 f"the step of {self.name or type(self).__name__} changed the state it was given ({changed!r}): "
                 "it must leave that alone and return a new state."
             )
+
+    def finished(self, s: Any) -> str | None:
+        """Why the method has come to its own end, as a sentence; None for a method that goes on until it is stopped."""
+        return None
+
+    def settled(self, s: Any, problem: Problem) -> bool:
+        """Whether a small residual means that the solution is near."""
+        return True
 
     def samples_per_step(self, problem: Problem) -> int:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
@@ -126,6 +136,21 @@ class Algorithm:
         """Why the method does not apply to the problem, or None."""
         return None
 
+    def exactness(self) -> str | None:
+        """Why the method needs links that deliver every message as it was sent, or None."""
+        return None
+
+    def require_links(self, net: Network) -> None:
+        """An error where the links of the network are not good enough for the method to run at all."""
+        if net.flaws and (reason := self.exactness()):
+            raise InputError(f"{self.name} does not run on links with {_listed(net.flaws)}: {reason}")
+
+    def doubts(self, net: Network) -> str:
+        """What a result must say where the method is not known to converge on the network; empty elsewhere."""
+        if len(net.flaws) <= 1 and net.flaws <= set(self.proven_on):
+            return ""
+        return f" ({self.name or type(self).__name__} is not known to converge on links with {_listed(net.flaws)})"
+
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """The same algorithm with its step size as a number, checked."""
         if reason := self.refusal(problem):
@@ -158,6 +183,10 @@ class WithCoins(Algorithm):
         for row, common in zip(samples, coins, strict=True):
             s = self.step(s, problem, net, row, common)
         return s
+
+
+def _listed(flaws: frozenset[str]) -> str:
+    return " and ".join(sorted(flaws))
 
 
 def _kept(state: Any) -> list[str]:

@@ -41,6 +41,7 @@ class DualAveraging(Algorithm):
 
     name: ClassVar[str] = "dual-averaging"
     linear: ClassVar[bool] = False
+    proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "delay")
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
         X = np.tile(z0, (len(problem.nodes), 1))

@@ -26,13 +26,23 @@ class MSDA(SSDA):
 
     def gossip(self, Z: Array, net: Network) -> Array:
         """P_K(Lap) Z."""
-        return chebyshev(lambda Y: 2 * net.differences(Y), Z, *laplacian_spectrum(net.topology))
+        return chebyshev_gossip(Z, net)
 
     def spectrum(self, topology: Topology) -> tuple[float, float]:
-        l1, l2 = laplacian_spectrum(topology)
-        nonzero = 2 * (1 - topology.eigenvalues[1:]) if topology.n_nodes > 1 else np.ones(1)
-        values = chebyshev(lambda x: nonzero * x, np.ones_like(nonzero), l1, l2)
-        return float(values.min()), float(values.max())
+        return chebyshev_spectrum(topology)
+
+
+def chebyshev_gossip(Z: Array, net: Network) -> Array:
+    """P_K(Lap) Z, in K rounds."""
+    return chebyshev(lambda Y: 2 * net.differences(Y), Z, *laplacian_spectrum(net.topology))
+
+
+def chebyshev_spectrum(topology: Topology) -> tuple[float, float]:
+    """The smallest and the largest nonzero eigenvalue of P_K(Lap)."""
+    l1, l2 = laplacian_spectrum(topology)
+    nonzero = 2 * (1 - topology.eigenvalues[1:]) if topology.n_nodes > 1 else np.ones(1)
+    values = chebyshev(lambda x: nonzero * x, np.ones_like(nonzero), l1, l2)
+    return float(values.min()), float(values.max())
 
 
 def chebyshev(times: Callable[[Array], Array], X: Array, l1: float, l2: float) -> Array:

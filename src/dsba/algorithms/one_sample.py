@@ -80,6 +80,11 @@ class OneSample(Algorithm):
         """With the full table: a table of zeros would forget where the start is."""
         return replace(self, table="full")
 
+    def exactness(self) -> str | None:
+        if self.communication == "dense":
+            return None
+        return f"with communication={self.communication!r} every node rebuilds the others' states from all messages."
+
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes
 

@@ -96,7 +96,7 @@ def train(
     normalize: Annotated[bool, typer.Option(help="Scale every row to norm 1.")] = DEFAULTS.normalize,
     graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = DEFAULTS.graph,
     mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = DEFAULTS.mixing,
-    algorithm: Annotated[str, typer.Option(help="dsba, dsa, extra, ..., or mine.py:Class.")] = "dsba",
+    algorithm: Annotated[str, typer.Option(help="auto, newton, dsba, dsa, ..., or mine.py:Class.")] = "auto",
     communication: Annotated[
         str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")
     ] = DEFAULTS.communication,

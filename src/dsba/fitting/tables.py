@@ -30,7 +30,7 @@ from dsba.operators import Operator
 
 Array = npt.NDArray[np.float64]
 
-DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
+DEFAULTS: dict[str, Any] = {"lam": 0.0, "tol": 1e-12, "max_passes": 100.0}
 """The settings of tables that differ from those of other data: no penalty, and to the last digits."""
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
@@ -122,7 +122,7 @@ def train(
     others = {"labels": operators.get(settings.operator).labels, **wishes}
     wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
     sites = [Site(name, _read(file, headers[name], wanted)) for name, file in own.items()]
-    results = fit_sites(sites, wanted, settings, network, cov=cov, guards=guards, **options)
+    results = fit_sites(sites, wanted, settings, network, cov=cov, guards=guards, tell=tell, **options)
     _tell(results, tell)
     return results
 
@@ -164,8 +164,6 @@ def _tell(results: Results, tell: Callable[[str], object]) -> None:
         tell(f"{part.site}: {part.rows} rows, {missing} missing values in the model's columns.")
     for sentence in results.facts.told:
         tell(f"Between owners this would be refused: {sentence}")
-    if reason := results.model.facts["choice"]:
-        tell(reason[0].upper() + reason[1:])
 
 
 def fit_sites(
