@@ -374,9 +374,8 @@ class Method(Part):
         """What a search of the step size begins with: the combinations of the grid, or the algorithm's own."""
         if not self.grid:
             return self.build("auto").grid(problem, topology)
-        return [
-            self.build("auto", **dict(zip(self.grid, values, strict=True))) for values in product(*self.grid.values())
-        ]
+        combinations = [dict(zip(self.grid, chosen, strict=True)) for chosen in product(*self.grid.values())]
+        return [self.build(one.pop("step_size", "auto"), **one) for one in combinations]
 
     def same_iterates(self) -> Method:
         """The method whose iterates are the same: communication changes what is sent, never the result."""
@@ -686,5 +685,11 @@ def _is_tables(value: Any) -> bool:
 
 
 def _assignments(table: Mapping[str, Any]) -> list[str]:
-    # JSON's strings, numbers, booleans and lists are TOML's, too
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items() if value not in ("", [])]
+    return [f"{key} = {_written(value)}" for key, value in table.items() if value not in ("", [])]
+
+
+def _written(value: Any) -> str:
+    """A value in TOML: JSON's strings, numbers, booleans and lists are TOML's, too."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_written(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)
