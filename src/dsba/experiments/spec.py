@@ -36,7 +36,7 @@ from dsba.network import Changing, Compressed, Delayed, Lossy, Simulator, Transp
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.report import titles
-from dsba.report.index import AXES, COLUMNS, METRICS
+from dsba.report.index import AXES, COLUMNS, LARGEST, LONGEST, METRICS
 from dsba.topology import FAMILIES, Topology
 
 BUDGETS = ("max_passes", "max_seconds", "max_doubles", "max_rounds")
@@ -385,8 +385,8 @@ class Method(Part):
 class Link(Part):
     """What a message costs in time, for the axis "time": seconds a round, and bytes a second into a node."""
 
-    latency: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
-    bandwidth: Positive = 1e6
+    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
+    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
 
 
 class Stop(Part):

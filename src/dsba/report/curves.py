@@ -61,9 +61,10 @@ def median_curve(histories: Sequence[History], band: str = "range") -> Curve:
 
 
 def costs(history: History, metric: str, tol: float) -> dict[str, float | None]:
-    """Every cost at the first record with ``metric`` at most ``tol``; None where there is none."""
+    """Every cost of the history at the first record with ``metric`` at most ``tol``; None where there is none."""
     reached = np.flatnonzero(history[metric] <= tol)
-    return {cost: float(history[cost][reached[0]]) if reached.size else None for cost in COSTS}
+    measured = [cost for cost in COSTS if cost in history]
+    return {cost: float(history[cost][reached[0]]) if reached.size else None for cost in measured}
 
 
 def final(history: History, metric: str) -> float:

@@ -30,7 +30,7 @@ from dsba.report.curves import (
 )  # fmt: skip
 from dsba.report.figures import Panel, Size, draw_panels, rendered
 from dsba.report.folder import Folder
-from dsba.report.index import Case, Environment, Facts, Index, Link, Outcome, Run, Search, written
+from dsba.report.index import LARGEST, LONGEST, Case, Environment, Facts, Index, Link, Outcome, Run, Search, written
 
 SUMMARY = TOLERANCES[2:]  # the tolerances of summary.csv and of the winners
 TRAFFIC = ("doubles_max", "bytes_max", "index_bytes_max")
@@ -65,9 +65,11 @@ class Results:
 
     def on(self, latency: float, bandwidth: float) -> Results:
         """The same results on links with this latency (seconds a round) and bandwidth (bytes a second into a node)."""
-        link = Link(
-            latency=as_number("latency", latency, at_least=0.0), bandwidth=as_number("bandwidth", bandwidth, above=0.0)
-        )
+        given = {"latency": as_number("latency", latency, at_least=0.0)}
+        given["bandwidth"] = as_number("bandwidth", bandwidth, at_least=1.0)
+        if given["latency"] > LONGEST or given["bandwidth"] > LARGEST:
+            raise InputError(f"a link has a latency up to {LONGEST:g} and a bandwidth up to {LARGEST:g}, got {given}.")
+        link = Link(**given)
         return Results(self.folder, self.index.model_copy(update={"link": link}), self.partial)
 
     @cached_property
