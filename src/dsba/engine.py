@@ -19,9 +19,10 @@ import numpy.typing as npt
 from dsba import algorithms, checkpoint, sampling
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
+from dsba.algorithms.choice import CANDIDATES, Choice, choose
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
-from dsba.network import COUNTERS, Counts, Network, require_agreement
+from dsba.network import COUNTERS, Counts, Group, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
@@ -59,6 +60,8 @@ class Result:
     seconds: float
     history: History
     algorithm: Algorithm
+    choice: str | None = None
+    """Why "auto" chose the algorithm; also at the end of the message."""
 
     @property
     def step_size(self) -> float:
@@ -108,7 +111,7 @@ class Limits:
 def solve(
     problem: Problem,
     topology: Topology,
-    algorithm: str | Algorithm = "dsba",
+    algorithm: str | Algorithm | Choice = "dsba",
     step_size: float | str = "auto",
     max_passes: float | None = 50,
     tol: float | None = None,
@@ -134,11 +137,13 @@ def solve(
 
     Parameters
     ----------
-    algorithm : a registered name (options such as ``table="full"`` as further keywords) or an object.
+    algorithm : a registered name (options such as ``table="full"`` as further keywords), an object, or "auto", which
+        chooses between newton and dsba by the cost model of :mod:`dsba.algorithms.choice`.
     step_size : a number or a rule's name; "auto" leaves an algorithm object's own.
     max_passes, max_seconds, max_doubles, max_rounds : budgets: passes over the data, seconds of the algorithm
         alone (evaluation excluded), DOUBLEs received at the hottest node, communication rounds.
-    tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap.
+    tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap. "newton" goes on to
+        its own end, which costs a few steps more.
     reference : z*, or True to compute it; without it gap and distance are absent.
     z0 : the common start, zero by default.
     record_every : passes between two record points.
@@ -154,6 +159,10 @@ def solve(
     """
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
     net = _network(problem, topology, network)
+    path = _checkpoint_path(checkpoint)
+    if isinstance(algorithm, str) and algorithm == "auto":
+        algorithm = choice_of(problem, topology, step_size, communication, path)
+    reason = algorithm.reason if isinstance(algorithm, Choice) else None
     algorithm = _chosen(algorithm, options, step_size, communication)
     record_every = as_number("record_every", record_every, above=0.0)
     if not math.isfinite(record_every):
@@ -162,7 +171,6 @@ def solve(
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
-    path = _checkpoint_path(checkpoint)
     algorithm = algorithm.resolved(problem, topology)
     algorithm.require_links(net)
     group = problem.group
@@ -174,6 +182,7 @@ def solve(
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
         run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every, early)
+    run.choice = reason
     if path is not None:
         run.attach(path)
     with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
@@ -202,6 +211,7 @@ class Run:
         self.history = History()
         self.seconds = 0.0
         self.chunk = 1
+        self.choice: str | None = None  # why "auto" chose the algorithm
         self.path: Path | None = None
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
@@ -254,8 +264,10 @@ class Run:
                 f"{grown} after {record['passes']:.3g} passes with step_size={self.algorithm.step_size:.6g}; "
                 "try a smaller one (Z is the last good iterate)"
             )
-        if sentence := limits.tolerance_met(record):
+        if (sentence := limits.tolerance_met(record)) and self.algorithm.settled(self.state, self.problem):
             return Status.CONVERGED, sentence
+        if sentence := self.algorithm.finished(self.state):
+            return Status.CONVERGED, f"{sentence}, the relative residual is {record['residual']:.3g}"
         if sentence := limits.budget_spent(record):
             return Status.BUDGET, f"{sentence}, the relative residual is {record['residual']:.3g}"
         return None
@@ -297,7 +309,7 @@ class Run:
     def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
         """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
         t, nodes = self.state.t, self.problem.nodes
-        samples = sampling.draw(self.seed, self.problem.sizes, t, count, nodes.start)
+        samples = sampling.draw(self.seed, self.algorithm.choices(self.problem), t, count, nodes.start)
         if not self.algorithm.coins:
             return (samples,)
         return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)
@@ -333,7 +345,10 @@ class Run:
             history.append(record)  # an end between two record points; not part of the checkpoint
         status, message = verdict
         message += self.algorithm.doubts(self.net)
-        return Result(status, message, Z, self.problem.mean(Z), record["passes"], self.seconds, history, self.algorithm)
+        if self.choice:
+            message = f"{message}; {self.choice.removesuffix('.')}"
+        z = self.problem.mean(Z)
+        return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
 
     # Checkpoints -------------------------------------------------------------------------------
 
@@ -359,7 +374,7 @@ class Run:
             if path.exists():
                 self._resume(path, checkpoint.load(path, self._identity))
             return
-        self.slots = [path.with_name(f"{path.name}.rank{self.group.rank}.{slot}") for slot in range(2)]
+        self.slots = checkpoint.slots(path, self.group.rank)
         for slot in self.slots:
             clear_torn(slot)
         kept = {
@@ -408,7 +423,8 @@ class Run:
         if self.group.size > 1:
             path = self.slots[0]
             self.slots.reverse()
-        checkpoint.save(path, self._identity, arrays)
+        choice = None if self.choice is None else {"name": self.algorithm.name, "reason": self.choice}
+        checkpoint.save(path, self._identity, arrays, choice)
         ended = time.monotonic()
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
 
@@ -456,8 +472,36 @@ def _fingerprint(point: Array | None) -> str | None:
     return None if point is None else hashlib.sha256(point.tobytes()).hexdigest()
 
 
+def choice_of(
+    problem: Problem,
+    topology: Topology,
+    step_size: float | str = "auto",
+    communication: str | None = None,
+    path: Path | None = None,
+) -> Choice:
+    """What "auto" means: the choice that the checkpoint at ``path`` kept, else one made now, the same everywhere."""
+    if path is not None and (kept := _kept_choice(path, problem.group)):
+        return kept
+    if step_size != "auto" or communication is not None:
+        return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
+    return choose(problem, topology)
+
+
+def _kept_choice(path: Path, group: Group) -> Choice | None:
+    """A resumed run goes on with the method that was chosen when it began."""
+    files = [path] if group.size == 1 else checkpoint.slots(path, group.rank)
+    own = next(filter(None, map(checkpoint.kept_choice, files)), None)
+    kept = next(filter(None, group.aside().share(own)), None)
+    if kept is None:
+        return None
+    name, reason = kept
+    if name not in CANDIDATES:
+        raise CheckpointError(f"{path} has {name!r} as the choice of an algorithm; wanted {' or '.join(CANDIDATES)}.")
+    return Choice(name, reason)
+
+
 def _chosen(
-    algorithm: str | Algorithm, options: dict[str, Any], step_size: float | str, communication: str | None
+    algorithm: str | Algorithm | Choice, options: dict[str, Any], step_size: float | str, communication: str | None
 ) -> Algorithm:
     """The algorithm asked for, with its options."""
     chosen = algorithms.get(algorithm, **options)

@@ -1,7 +1,8 @@
 """The problem: data at N nodes, a component operator, lambda. Knows nothing of the graph.
 
 Find the common z with    (1/Q) sum_i B_i(z) + Lambda z = 0    over all Q samples of all nodes;
-for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates).
+for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates). A penalty
+(:mod:`dsba.penalties`) may be added to the objective.
 Node n holds q_n samples and its local operator is c_n (1/q_n) sum_i B_i(z) + Lambda z with
 c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however the data is split.
 
@@ -33,10 +34,12 @@ from dsba.memory import own_pages
 from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
 from dsba.parallel import CORES, run_pieces
+from dsba.penalties import Penalty
 
 Array = npt.NDArray[np.float64]
 PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
+MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
 LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with
 
 
@@ -64,6 +67,8 @@ class Problem:
         the paper's lambda on everything.
     intercept : append a constant column, free of lambda like the extra coordinates; a number is its value
         (True is 1), which leaves the solution's predictions alone but not the conditioning.
+    penalty : a convex function of the weights beyond lambda, such as ``dsba.penalties.L1(0.01)``; for objectives only,
+        and for the methods that have a proximal step.
     group : the processes that hold the problem together, each with the shards of its own nodes: a
         :class:`dsba.MPINetwork` or another transport; None is this one alone.
     """
@@ -76,6 +81,7 @@ class Problem:
         *,
         regularize: str = "weights",
         intercept: bool | float = False,
+        penalty: Penalty | None = None,
         group: Group | None = None,
     ) -> None:
         tuples = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) for s in shards)
@@ -100,7 +106,7 @@ class Problem:
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
         samples = (X, np.concatenate(labels), np.concatenate(weights), sizes)
-        self._assemble(*samples, operator, lam, regularize, intercept, (group or Alone()).aside())
+        self._assemble(*samples, operator, lam, regularize, intercept, penalty, (group or Alone()).aside())
 
     @classmethod
     def from_arrays(
@@ -116,6 +122,7 @@ class Problem:
         *,
         regularize: str = "weights",
         intercept: bool | float = False,
+        penalty: Penalty | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> Problem:
         """Pooled data, split over ``n_nodes`` nodes.
@@ -133,7 +140,8 @@ class Problem:
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
         self = cls.__new__(cls)
-        self._assemble(X, y[order], weights[order], sizes, operator, lam, regularize, intercept, Alone())
+        samples = (X, y[order], weights[order], sizes)
+        self._assemble(*samples, operator, lam, regularize, intercept, penalty, Alone())
         return self
 
     def _assemble(
@@ -146,6 +154,7 @@ class Problem:
         lam: float | None,
         regularize: str,
         intercept: bool | float,
+        penalty: Penalty | None,
         group: Group,
     ) -> None:
         empty = np.flatnonzero(sizes == 0)
@@ -160,8 +169,10 @@ class Problem:
             raise InputError(f"lam must be finite, got {lam!r}.")
         self.intercept = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
         component = operators.get(operator)
+        self.penalty = _as_penalty(penalty, component)
         self.n_features = int(X.shape[1])
         given = {"operator": repr(component), "lam": lam, "regularize": regularize, "intercept": self.intercept}
+        given["penalty"] = repr(self.penalty)
         require_agreement(group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
         self.group, self.sizes = group, sizes
         held = group.share(sizes.tolist())
@@ -230,8 +241,41 @@ class Problem:
         return diag
 
     def pooled(self, z: Array) -> Array:
-        """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution."""
+        """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution of a problem without a penalty."""
         return self.group.sum(self._summed(self._images(z))) / self.n_samples + self.lam_diag * z
+
+    def residual(self, z: Array) -> Array:
+        """Zero exactly at the solution: ``pooled``, with a penalty (z - prox_t(z - t pooled(z)))/t for a fixed t."""
+        if self.penalty is None:
+            return self.pooled(z)
+        t = self.forward_step
+        return (z - self.prox(z - t * self.pooled(z), t)) / t
+
+    @property
+    def forward_step(self) -> float:
+        """A step at which gradient descent on the pooled problem is stable, wherever a loss has a bounded slope."""
+        return 1.0 / (self.constants.L_plan + self.lam)
+
+    @property
+    def penalised(self) -> slice:
+        """The coordinates that a penalty concerns."""
+        return slice(0, self.component.copies * self.n_features)
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """The penalty's proximal map of step t (a number, or one for each coordinate) on every row of V."""
+        if self.penalty is None:
+            return V
+        own, out = self.penalised, V.copy()
+        out[..., own] = self.penalty.prox(V[..., own], t if np.isscalar(t) else t[own])
+        return out
+
+    def prox_slope(self, V: Array, t: Any) -> Array:
+        """The derivative of ``prox`` by V, coordinate by coordinate."""
+        out = np.ones_like(V)
+        if self.penalty is not None:
+            own = self.penalised
+            out[..., own] = self.penalty.slope(V[..., own], t if np.isscalar(t) else t[own])
+        return out
 
     def _summed(self, U: Array) -> Array:
         """Row n: the sum of B_i over the node's samples, given their images."""
@@ -262,11 +306,12 @@ class Problem:
         return self.component.has_loss
 
     def objective(self, z: Array) -> float:
-        """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates."""
+        """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates, and the penalty where there is one."""
         if not self.has_objective:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
         losses = float(self.total(self._losses(self._images(z))))
-        return float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
+        smooth = float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
+        return smooth if self.penalty is None else smooth + self.penalty.value(z[self.penalised])
 
     def _losses(self, U: Array) -> Array:
         """For each node held here, the sum of its samples' losses, given their images."""
@@ -398,15 +443,28 @@ class Problem:
         """Of every node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
 
         The largest eigenvalue of (c_n/q_n) sum_i h_i A_i' A_i, h_i the slope bounds, by power
-        iteration; five percent more, as that approaches it from below.
+        iteration; five percent more, as that approaches it from below. Where the operator is affine and its Jacobian
+        not symmetric (AUC), the largest singular value of the Jacobian itself: bounds would forget that the parts of
+        its samples cancel.
         """
-        h = self.component.planning_slopes(self.y)[:, None]
+        if self.component.has_saddle:
+            J = self.component.jacobians(self.y)
+            factors = [J, J.swapaxes(1, 2)]
+        else:
+            factors = [self.component.planning_slopes(self.y)[:, None, None] * np.eye(self.k)]
         Z = np.stack([np.random.default_rng([0, n]).normal(size=self.dim) for n in self.nodes])
-        norms = np.linalg.norm(Z, axis=1)
-        for _ in range(POWER_ITERATIONS):
-            Z = self.average(h * self.images(Z / norms[:, None]))
+        for t in range(POWER_ITERATIONS):
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
-        return self.group.gather(1.05 * norms)
+            products = np.einsum("icd,id->ic", factors[t % len(factors)], self.images(Z / norms[:, None]))
+            Z = self.average(products)
+        return self.group.gather(1.05 * np.linalg.norm(Z, axis=1))
+
+    @computed_once
+    def mean_curvature(self) -> float:
+        """The mean eigenvalue of the pooled Jacobian without Lambda, planned with the bounds on the slopes."""
+        slopes = self.sample_weight * self.component.planning_slopes(self.y)
+        trace = self.total(self._sums(slopes * self.squared_norms().sum(axis=1)))
+        return float(trace) / self.n_samples / self.dim
 
     # One sample per node -----------------------------------------------------------------------
 
@@ -416,17 +474,52 @@ class Problem:
         kernel.forward_samples(self.component, self.csr, self.y, self.ids(samples), Z, out)
         return out
 
+    def image(self, samples: Any, Z: Array) -> Array:
+        """A_i z_n, i = samples[n] (N x k)."""
+        out = np.empty((len(self.nodes), self.k))
+        for n, i in enumerate(self.ids(samples)):
+            kernel.dot_block(*self.csr, i * self.k, Z[n], out[n])
+        return out
+
     def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:
         """Z+ with (1 + t Lambda)(z+_n - z_n) + t c_n B_i(z+_n) = d_n, i = samples[n], and g(A_i z+_n).
 
         The resolvent of t (B_i + Lambda) at v = (1 + t Lambda) z + d. Given as an increment, a
-        fixed point stays one in floating point; r v with a rounded r would creep.
+        fixed point stays one in floating point; r v with a rounded r would creep. With a penalty it is the
+        resolvent of t (B_i + Lambda + the penalty's subdifferential), where k = 1.
         """
         ids = self.ids(samples)
         r = 1.0 / (1.0 + t * self.lam_diag)
+        if self.penalty is not None:
+            return self._proximal_backward(ids, Z + r * D, t, r)
         new, out = Z + r * D, np.empty((len(self.nodes), self.k))
         kernel.backward_samples(self.component, self.csr, self.y, ids, t * self.weight[ids], r, new, out)
         return new, out
+
+    def _proximal_backward(self, ids: Any, V: Array, t: float, r: Array) -> tuple[Array, Array]:
+        """Z+ = prox_{t r}(V - t c_n g(u) r a) with u = a'Z+, and g(u).
+
+        With more g the score a'Z+ only falls, so u is the root of an increasing function: Newton, kept inside a
+        shrinking bracket, for all nodes at once.
+        """
+        a, y, step = self.A[ids].toarray(), self.y[ids], t * self.weight[ids]
+        u, lo, hi = np.zeros(len(ids)), np.full(len(ids), -np.inf), np.full(len(ids), np.inf)
+        G = np.empty((len(ids), 1))
+        for trial in range(MAX_ROOT):
+            kernel.forward_all(self.component, u[:, None], y, G)
+            point = V - step[:, None] * G * (r * a)
+            Z = self.prox(point, t * r)
+            score = np.einsum("nj,nj->n", a, Z)
+            lo, hi = np.maximum(lo, np.minimum(u, score)), np.minimum(hi, np.maximum(u, score))
+            bend = self.component.curvature(u[:, None], np.ones_like(G), y)[:, 0]
+            gain = np.einsum("nj,nj->n", a * a * r, self.prox_slope(point, t * r))
+            new = u - (u - score) / (1.0 + step * bend * gain)
+            outside = ~((lo <= new) & (new <= hi)) | (trial % 4 == 3)
+            new = np.where(outside & (lo < hi), lo + 0.5 * (hi - lo), np.clip(new, lo, hi))
+            if (np.abs(new - u) <= ROOT_ROUNDING * np.abs(u)).all():
+                break
+            u = new
+        return Z, G
 
     def spread(self, samples: Any, coefficients: Array) -> Array:
         """Row n: c_n A_i' coefficients_n, i = samples[n]."""
@@ -461,7 +554,7 @@ class Problem:
 
     def digest(self) -> str:
         """A fingerprint of data, split, operator and lambda, to match checkpoints with."""
-        h = hashlib.sha256(repr((self.component, self.lam, self.dim, self.n_regular)).encode())
+        h = hashlib.sha256(repr((self.component, self.lam, self.dim, self.n_regular, self.penalty)).encode())
         indptr, indices, values = self.csr
         for array in (indptr, indices.astype(np.int64), values, self.y, self.weight, self.start):
             h.update(np.ascontiguousarray(array).data)
@@ -469,6 +562,16 @@ class Problem:
 
 
 # The door: everything that comes in is made CSR float64 and checked here ---------------------------
+
+
+def _as_penalty(penalty: Any, component: Operator) -> Penalty | None:
+    if penalty is None:
+        return None
+    if not isinstance(penalty, Penalty):
+        raise InputError(f"penalty must be a dsba.penalties.Penalty or None, got {type(penalty).__name__}.")
+    if not component.has_loss:
+        raise InputError(f"a penalty needs an objective, and {type(component).__name__} has none.")
+    return penalty
 
 
 def _kinds(shards: Any) -> str:

@@ -171,7 +171,7 @@ def _leap(plan: Any, state: Any, at: int, group: int, gap: int) -> int:
 
 
 @njit(cache=True)
-def _read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
+def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
     """b <- A_i z_n at iteration ``time``, without storing the columns' way there.
 
     ``copies`` rows of the block are one row in neighbouring columns: entry by entry, one stretch of memory. None
@@ -201,7 +201,7 @@ def _read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, 
 
 
 @njit(cache=True)
-def _inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
+def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
     """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` (z or v, group, mode)."""
     indptr, indices, data = A
     width = plan.basis.shape[1]
@@ -238,11 +238,11 @@ def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state
         now, then = t0 + t, t0 + t + 1
         for n in range(n_nodes):
             i = samples.start[n] + drawn[t, n]
-            _read_sample(plan, copies, A, state, then if rule.backward else now, n, i * k, b)
+            read_sample(plan, copies, A, state, then if rule.backward else now, n, i * k, b)
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
         for n in range(n_nodes):
             i = samples.start[n] + drawn[t, n]
-            _inject_sample(plan, copies, A, state, then, i * k, delta[n], plan.effects[n])
+            inject_sample(plan, copies, A, state, then, i * k, delta[n], plan.effects[n])
 
 
 @njit(cache=True)
@@ -260,12 +260,12 @@ def advance_own_row(
     sources, deltas = received
     b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
     for m in range(sources.size):
-        _inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
+        inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
     A = (samples.A[0], plan.indices, samples.A[2])
     row, then = i * delta.size, now + 1
-    _read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
+    read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
     sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-    _inject_sample(plan, None, A, state, then, row, delta, plan.effects[n])
+    inject_sample(plan, None, A, state, then, row, delta, plan.effects[n])
 
 
 @njit(cache=True)

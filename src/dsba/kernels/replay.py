@@ -1,9 +1,9 @@
 """One node of DSBA-s or DSA-s that keeps dense replicas of all rows, bit by bit those of ``dense.py``.
 
 A node hears of source j's delta distance(n, j) iterations after it was made, so that its replica of row j
-can be that many iterations behind its own. Three generations of each row are enough, generation g in
-``rows[g % 3]``, if the farthest rows advance first: row j goes from g to g + 1 with the generations g and
-g - 1 of its neighbours, which are one hop nearer, as near, or one hop farther.
+can be that many iterations behind its own. Rows meet by their ``ahead`` = z + u. Two generations of that are enough,
+generation g in ``ahead[g % 2]``, if the farthest rows advance first: row j goes from g to g + 1 with generation g
+of its neighbours, which are one hop nearer, as near, or one hop farther.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.kernels.cache import njit
-from dsba.kernels.dense import Rows, add_delta, column_blocks, free_row, sample_delta
+from dsba.kernels.dense import Rows, add_delta, column_blocks, free_row, look_ahead, sample_delta
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import dot_block
 
@@ -23,18 +23,18 @@ Indices = npt.NDArray[np.int64]
 
 
 class Place(NamedTuple):
-    """Where a node stands: who meets whom, and of every source the weight of its carry and its distance."""
+    """Where a node stands: who meets whom, and of every source its 1/q and its distance."""
 
     mixing: tuple[Indices, Indices, Array]
-    later: Array
+    share: Array
     distance: Indices
 
 
 class Replicas(NamedTuple):
-    """What a node remembers: three generations of all rows, all carries, its own table."""
+    """What a node remembers: the latest generation of all rows, two generations of z + u, its own table."""
 
-    rows: Array
-    carry: Array
+    rows: Rows
+    ahead: Array
     phi: Array
 
 
@@ -54,10 +54,16 @@ class Received(NamedTuple):
 
 
 @njit(cache=True)
-def _generations(memory: Any, g: int) -> Any:
-    """The rows of generations g and g - 1, and where those of g + 1 go."""
-    rows = memory.rows
-    return Rows(rows[g % 3], rows[(g - 1) % 3], memory.carry), rows[(g + 1) % 3]
+def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, blocks: Any, apart: Any) -> None:
+    """Advance the rows of the sources received, farthest first; ``blocks`` are of columns, ``apart`` is scratch."""
+    sources, deltas = received
+    rows, ahead, one = memory.rows, memory.ahead, np.ones(1)
+    for m in range(sources.size):
+        j = sources[m]
+        generation = now - place.distance[j]
+        free_row(rule, place.mixing, rows, blocks, j, ahead[generation % 2], apart)
+        add_delta(deltas, m, one, rule, place.share[j], rows, j)
+        look_ahead(rule.alpha, rows, j, 0, ahead.shape[2], ahead[(generation + 1) % 2])
 
 
 @njit(cache=True)
@@ -70,17 +76,16 @@ def advance_replicas(
     the node's own sample ``visit.i``.
     """
     n, i, now = visit
-    sources, deltas = received
-    n_nodes, p = memory.carry.shape
-    blocks, ahead = column_blocks(rule.n_regular, p), np.empty((n_nodes, COLUMNS))
-    b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
-    for m in range(sources.size):
-        j = sources[m]
-        rows, new = _generations(memory, now - place.distance[j])
-        free_row(rule, place.mixing, rows, blocks, j, ahead, new)
-        add_delta(deltas, m, one, rule.step, place.later[j], new[j], rows.carry[j])
-    rows, new = _generations(memory, now)
-    free_row(rule, place.mixing, rows, blocks, n, ahead, new)
-    dot_block(samples.A, i * delta.size, new[n] if rule.backward else rows.Z[n], b)
+    rows, ahead = memory.rows, memory.ahead
+    p = ahead.shape[2]
+    blocks, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
+    b, g = np.empty(delta.size), np.empty(delta.size)
+    take_received(rule, place, memory, now, received, blocks, apart)
+    if not rule.backward:
+        dot_block(samples.A, i * delta.size, rows.Z[n], b)
+    free_row(rule, place.mixing, rows, blocks, n, ahead[now % 2], apart)
+    if rule.backward:
+        dot_block(samples.A, i * delta.size, rows.Z[n], b)
     sample_delta(op, rule, samples, i, memory.phi[i], b, g, delta)
-    add_delta(samples.A, i * delta.size, delta, rule.step, place.later[n], new[n], rows.carry[n])
+    add_delta(samples.A, i * delta.size, delta, rule, place.share[n], rows, n)
+    look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])

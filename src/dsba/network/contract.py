@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
+TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
+"""What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
 
 
@@ -50,8 +52,8 @@ class Group(Protocol):
         """Every process's value (of JSON's types), in order."""
         ...
 
-    def gather(self, values: Array) -> Array:
-        """The processes' arrays, flattened, one after the other."""
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+        """The processes' arrays, flattened, one after the other; ``discloses`` says what they tell of the data."""
         ...
 
     def largest(self, values: Array) -> Array:

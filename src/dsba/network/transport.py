@@ -11,6 +11,7 @@ import json
 import math
 import struct
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from dsba.errors import InputError
 from dsba.exact import Integers
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.mixing import Mixing
-from dsba.network.contract import Array, Counts
+from dsba.network.contract import TOTALS, Array, Counts
 from dsba.network.placement import Placement
 from dsba.topology import Topology
 
@@ -181,7 +182,7 @@ class Transport:
         self._count_question(0, sum(map(len, parts)), numbers=False)
         return [json.loads(part) for part in parts]
 
-    def gather(self, values: Array) -> Array:
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
         parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())
         self._count_question(0, sum(map(len, parts)))
         return np.concatenate([np.frombuffer(part, "<f8") for part in parts]).astype(np.float64)
@@ -195,12 +196,16 @@ class Transport:
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
     def sum(self, rows: Array) -> Array:
-        top = float(self.largest(np.array([exact.largest(rows)]))[0])
+        top = self.top(exact.largest(rows))
         if top == 0.0 or not math.isfinite(top):
             return np.full(rows.shape[1], top and math.nan)
         scale = exact.exponent(top, self.topology.n_nodes)
         total = self.add(exact.integers(rows, scale))
         return exact.numbers(total, scale)
+
+    def top(self, own: float) -> float:
+        """The largest of all processes' magnitudes, or any number with its exponent."""
+        return float(self.largest(np.array([own]))[0])
 
     def add(self, own: Integers) -> Integers:
         """The sum of all processes' integers, modulo 2^128."""
@@ -284,8 +289,8 @@ class Aside:
     def share(self, value: Any) -> list[Any]:
         return self._ask(self._net.share, value)
 
-    def gather(self, values: Array) -> Array:
-        return self._ask(self._net.gather, values)
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+        return self._ask(partial(self._net.gather, discloses=discloses), values)
 
     def largest(self, values: Array) -> Array:
         return self._ask(self._net.largest, values)

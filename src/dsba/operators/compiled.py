@@ -39,7 +39,7 @@ from dsba.operators.base import Operator
 _classes: dict[str, type[Operator]] = {}
 
 # What kernels may call of an operator, with the number of arguments.
-METHODS = {"value": 2, "map": 2, "slope": 2, "resolvent": 3, "loss": 2, "forward": 3, "backward": 5}
+METHODS = {"value": 2, "map": 2, "slope": 2, "resolvent": 3, "loss": 2, "forward": 3, "jacobian": 3, "backward": 5}
 
 # Numba keeps code of modules that cannot be imported by name (runpy, exec) in a module of its own;
 # a second process must find it under the same name to read the cached kernels.

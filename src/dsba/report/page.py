@@ -30,17 +30,24 @@ def page(results: Results, live: bool = False) -> str:
     """The HTML text; ``live`` makes it ask its own server for news."""
     from plotly.offline import get_plotlyjs
 
-    assets = files("dsba.report") / "assets"
     content = contents(results, live)
-    parts = {
+    return filled("page.html", {
         "title": html.escape(content["title"]),
-        "css": (assets / "page.css").read_text(encoding="utf-8"),
-        "js": (assets / "page.js").read_text(encoding="utf-8"),
+        "css": asset("page.css"),
+        "js": asset("page.js"),
         "library": get_plotlyjs(),
         "data": as_json(content).replace("<", "\\u003c"),  # nothing in a name can end the script
-    }
-    text = (assets / "page.html").read_text(encoding="utf-8")
-    head, *rest = text.split("{{")
+    })  # fmt: skip
+
+
+def asset(name: str) -> str:
+    """The text of a file that comes with the package."""
+    return (files("dsba.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def filled(template: str, parts: dict[str, str]) -> str:
+    """A template with its parts put in; what a part contains is never looked at."""
+    head, *rest = asset(template).split("{{")
     for piece in rest:
         name, _, tail = piece.partition("}}")
         head += parts[name] + tail
