@@ -128,7 +128,8 @@ def test_time_on_a_network_follows_the_sliders(results, browser):
 
     def slide(name, exponent):
         browser.execute_script(
-            "const s = document.getElementById(arguments[0]); s.value = arguments[1]; s.dispatchEvent(new Event('input'))",
+            "const s = document.getElementById(arguments[0]);"
+            " s.value = arguments[1]; s.dispatchEvent(new Event('input'))",
             name, exponent,
         )  # fmt: skip
 

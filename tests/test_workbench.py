@@ -21,6 +21,7 @@ from dsba.errors import InputError
 from dsba.experiments import Results, jobs, plan, run
 from dsba.experiments.spec import read
 from dsba.fingerprint import digest_of
+from dsba.operators.compiled import operator_type
 from dsba.recorder import History
 from dsba.report.curves import Entrant, fastest, median_curve, timed
 from dsba.report.index import Link
@@ -358,3 +359,20 @@ def test_the_experiment_of_a_paper_is_short():
         "to_latex",
     ):
         assert part in block
+
+
+def class_with(fields):
+    """A loss of one's own; all have the same methods."""
+    scope = {"dsba": dsba, "dataclass": dataclass}
+    text = "@dataclass(frozen=True)\nclass Loss(dsba.ScalarOperator):\n" + fields
+    exec(text + "    def map(self, u, y):\n        return self.a * (u - y)\n", scope)
+    return scope["Loss"]
+
+
+def test_other_fields_are_another_type_to_kernels():
+    """Their order is the layout of the struct: code that was compiled for another one would read the wrong numbers."""
+    names = [
+        operator_type(class_with(f)).name for f in ("    a: float = 1.0\n", "    b: float = 2.0\n    a: float = 1.0\n")
+    ]
+    assert names[0].partition("<")[0] == names[1].partition("<")[0]
+    assert names[0] != names[1]
