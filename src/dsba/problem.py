@@ -478,7 +478,7 @@ class Problem:
         """A_i z_n, i = samples[n] (N x k)."""
         out = np.empty((len(self.nodes), self.k))
         for n, i in enumerate(self.ids(samples)):
-            kernel.dot_block(*self.csr, i * self.k, Z[n], out[n])
+            kernel.dot_block(self.csr, i * self.k, Z[n], out[n])
         return out
 
     def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:

@@ -36,7 +36,7 @@ from dsba.network import Changing, Compressed, Delayed, Lossy, Simulator, Transp
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.report import titles
-from dsba.report.index import AXES, COLUMNS, METRICS
+from dsba.report.index import AXES, COLUMNS, LARGEST, LONGEST, METRICS
 from dsba.topology import FAMILIES, Topology
 
 BUDGETS = ("max_passes", "max_seconds", "max_doubles", "max_rounds")
@@ -374,9 +374,8 @@ class Method(Part):
         """What a search of the step size begins with: the combinations of the grid, or the algorithm's own."""
         if not self.grid:
             return self.build("auto").grid(problem, topology)
-        return [
-            self.build("auto", **dict(zip(self.grid, values, strict=True))) for values in product(*self.grid.values())
-        ]
+        combinations = [dict(zip(self.grid, chosen, strict=True)) for chosen in product(*self.grid.values())]
+        return [self.build(one.pop("step_size", "auto"), **one) for one in combinations]
 
     def same_iterates(self) -> Method:
         """The method whose iterates are the same: communication changes what is sent, never the result."""
@@ -386,8 +385,8 @@ class Method(Part):
 class Link(Part):
     """What a message costs in time, for the axis "time": seconds a round, and bytes a second into a node."""
 
-    latency: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
-    bandwidth: Positive = 1e6
+    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
+    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
 
 
 class Stop(Part):
@@ -686,5 +685,11 @@ def _is_tables(value: Any) -> bool:
 
 
 def _assignments(table: Mapping[str, Any]) -> list[str]:
-    # JSON's strings, numbers, booleans and lists are TOML's, too
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items() if value not in ("", [])]
+    return [f"{key} = {_written(value)}" for key, value in table.items() if value not in ("", [])]
+
+
+def _written(value: Any) -> str:
+    """A value in TOML: JSON's strings, numbers, booleans and lists are TOML's, too."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_written(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)

@@ -2,7 +2,7 @@
 
 An operator is a frozen dataclass of floats whose methods are plain scalar functions. For Numba it
 is a small struct of its fields, and its methods are compiled on demand. The type's identity is a
-string: the class's name and a fingerprint of the code it depends on. So compiled kernels are
+string: the class's name and a fingerprint of its fields and the code it depends on. So compiled kernels are
 cached on disk per operator, found again by the next process, and an edited operator never meets a
 kernel compiled for its older self. (A function passed as an argument or a closure would be
 compiled anew in every process.)
@@ -63,12 +63,13 @@ def _class_facts(cls: type) -> list[Any]:
 @cache
 def operator_type(cls: type[Operator]) -> OperatorType:
     """The Numba type of an operator class."""
-    digest = hashlib.sha256(sources_digest())
+    members = tuple(f.name for f in fields(cls))
+    digest = hashlib.sha256(sources_digest() + repr(members).encode())
     for base in cls.__mro__[:-1]:
         digest.update(repr(_class_facts(base)).encode())
     name = f"{cls.__module__}.{cls.__qualname__}<{digest.hexdigest()[:16]}>"
     _classes[name] = cls
-    return OperatorType(name, tuple(f.name for f in fields(cls)))
+    return OperatorType(name, members)
 
 
 @typeof_impl.register(Operator)

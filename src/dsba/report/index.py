@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dsba.topology import Topology
 
 AXES = ("passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
+LONGEST, LARGEST = 1e6, 1e18  # latency in seconds, bandwidth in bytes a second: beyond any link
 ON_DATA = ("accuracy", "log_loss", "loss")  # of the mean model on all data; with "test_" before it, on the test set
 METRICS = (
     "gap", "distance", "consensus", "residual", "auc", "test_auc", *ON_DATA, *(f"test_{name}" for name in ON_DATA),
@@ -94,8 +95,8 @@ class Method(Shown):
 class Link(Shown):
     """What a message costs in time: seconds a round, and bytes a second into a node."""
 
-    latency: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01
-    bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e6
+    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
+    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
 
 
 class Run(Shown):
