@@ -196,6 +196,7 @@ def test_the_dense_form_is_exact_in_columns_that_are_seldom_touched(method):
     problem = dsba.Problem.from_arrays(X, y, "logistic", n_nodes=4, lam=1e-5)
     topology = dsba.Topology.ring(4)
     samples = sampling.draw(0, problem.sizes, 0, 60_000)
-    dense, _ = run(method(form="dense"), problem, topology, np.zeros(12), samples)
-    lazy, _ = run(method(form="lazy"), problem, topology, np.zeros(12), samples)
+    step = "auto" if method is dsba.DSBA else 1 / (3 * problem.constants.L_plan)  # SAGA's: rounding grows with it
+    dense, _ = run(method(step, form="dense"), problem, topology, np.zeros(12), samples)
+    lazy, _ = run(method(step, form="lazy"), problem, topology, np.zeros(12), samples)
     assert relative(dense.Z[:, 8:], lazy.Z[:, 8:]) < 2e-14
