@@ -51,7 +51,7 @@ class Lines:
         self.client = context(self.place.key, members, server=False)
         if own.address is not None and any(not self._dials(peer) for peer in self.net.links):
             self.server = context(self.place.key, members, server=True)
-            self.listener = _listening(own.address)
+            self.listener = _listening(self.place.listen or own.address)
             self._start(self._accept)
         for peer, link in self.net.links.items():
             if self._dials(peer):

@@ -68,6 +68,8 @@ class Place:
     """The hash of the study, 32 bytes."""
     data: str = ""
     """Stands for this site's data: it must not change within a run."""
+    listen: tuple[str, int] | None = None
+    """Where this site listens, if that is not its address: behind a forwarded port, for example."""
     tell: Callable[[str], object] = field(default=lambda sentence: None)
     """Called with sentences for people."""
     log: Callable[..., object] = field(default=lambda event, **facts: None)
