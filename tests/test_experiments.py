@@ -351,7 +351,10 @@ def without_seconds(root):
         elif path.suffix == ".json":
             found[name] = {k: v for k, v in json.loads(text).items() if k not in ("history", "sha256")}
         elif name == "summary.csv":
-            found[name] = [{k: v for k, v in row.items() if "seconds" not in k} for row in csv.DictReader(path.open())]
+            found[name] = [
+                {k: v for k, v in row.items() if "seconds" not in k and "time" not in k}
+                for row in csv.DictReader(path.open())
+            ]
         else:
             found[name] = None if path.suffix == ".html" else text
     return found
