@@ -9,16 +9,20 @@ from dsba.algorithms.acc_vr_extra import AccVRExtra
 from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.d_admm import DADMM
+from dsba.algorithms.d_bfgs import DBFGS
 from dsba.algorithms.dgd import DGD
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
 from dsba.algorithms.dual_averaging import DualAveraging
+from dsba.algorithms.dual_rbcd import DualRBCD
 from dsba.algorithms.dvr import DVR
 from dsba.algorithms.extra import EXTRA
+from dsba.algorithms.gossip_pairwise import GossipPairwise
 from dsba.algorithms.gt_saga import GTSAGA
 from dsba.algorithms.lead import LEAD
 from dsba.algorithms.msda import MSDA
+from dsba.algorithms.network_newton import NetworkNewton
 from dsba.algorithms.newton import Newton
 from dsba.algorithms.nids import NIDS
 from dsba.algorithms.opapc import OPAPC
@@ -51,6 +55,10 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "dvr": DVR,
     "vi-papc": VIPAPC,
     "vi-papc-vr": VIPAPCVR,
+    "network-newton": NetworkNewton,
+    "d-bfgs": DBFGS,
+    "dual-rbcd": DualRBCD,
+    "gossip-pairwise": GossipPairwise,
     "dgd": DGD,
     "p-extra": PExtra,
     "d-admm": DADMM,
@@ -86,7 +94,8 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 
 __all__ = [
-    "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "DVR", "EXTRA", "GTSAGA", "LEAD", "MSDA", "NIDS", "OPAPC",
-    "REGISTRY", "SAGA", "SOLAM", "SSDA", "VIPAPC", "VIPAPCVR", "AccVRExtra", "Algorithm", "DualAveraging", "Newton",
-    "PExtra", "PGExtra", "PointSAGA", "State", "WithCoins", "get", "names",
+    "APAPC", "DADMM", "DBFGS", "DGD", "DLM", "DSA", "DSBA", "DVR", "EXTRA", "GTSAGA", "LEAD", "MSDA", "NIDS", "OPAPC",
+    "REGISTRY", "SAGA", "SOLAM", "SSDA", "VIPAPC", "VIPAPCVR", "AccVRExtra", "Algorithm", "DualAveraging", "DualRBCD",
+    "GossipPairwise", "NetworkNewton", "Newton", "PExtra", "PGExtra", "PointSAGA", "State", "WithCoins", "get",
+    "names",
 ]  # fmt: skip
