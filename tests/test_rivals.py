@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import make_problem
+from conftest import OPERATORS, make_problem
 
 import dsba
+from dsba import sampling
 from dsba.algorithms.lead import Levels
 
 RING = dsba.Topology.ring(4)
+OBJECTIVES = ["ridge", *(name for name in OPERATORS if name not in ("ridge", "auc"))]
 
 # LEAD's messages --------------------------------------------------------------------------------------
 
@@ -46,6 +48,77 @@ def test_lead_needs_plain_rounds():
         dsba.algorithms.get("lead", bits=8)
 
 
+# Methods that end in a neighbourhood of the solution ---------------------------------------------------
+
+
+def penalised_solution(problem, topology, alpha):
+    """The Z with (I - W) Z + alpha B(Z) = 0, by Newton's iteration on all nodes at once."""
+    Z, p = np.zeros((problem.n_nodes, problem.dim)), problem.dim
+    for _ in range(30):
+        F = (Z - topology.W @ Z + alpha * problem.operator(Z)).ravel()
+        J = np.kron(np.eye(len(Z)) - topology.W, np.eye(p))
+        for n, H in enumerate(problem.hessians(Z)):
+            J[n * p : (n + 1) * p, n * p : (n + 1) * p] += alpha * H
+        Z = Z - np.linalg.solve(J, F).reshape(Z.shape)
+    return Z
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("method", ["network-newton", "d-bfgs"])
+@pytest.mark.parametrize("operator", OBJECTIVES)
+def test_neighbourhood_methods_solve_the_penalised_problem(method, operator, unequal):
+    """To rounding; and its solution is as near to the problem's as alpha is small."""
+    problem = make_problem(operator, 4, lam=0.1, split=unequal)
+    for topology in (dsba.Topology.star(4), dsba.Topology.complete(4)):
+        auto = dsba.algorithms.get(method).resolved(problem, topology).alpha
+        distances = []
+        for alpha in (10 * auto, auto):
+            result = dsba.solve(
+                problem, topology, method, step_size=alpha, max_passes=2500, record_every=2500, reference=True
+            )
+            expected = penalised_solution(problem, topology, alpha)
+            assert np.abs(result.Z - expected).max() < 1e-7 * np.abs(expected).max()
+            distances.append(result.history["distance"][-1])
+        assert 4 < distances[0] / distances[1] < 12
+
+
+@pytest.mark.parametrize("method", ["network-newton", "d-bfgs"])
+def test_neighbourhood_methods_end_at_the_penalised_solution(method):
+    """The gate's short version: on a complete graph with a long penalty step."""
+    problem, topology = make_problem("ridge", 4, lam=0.1), dsba.Topology.complete(4)
+    alpha = 10 * dsba.algorithms.get(method).resolved(problem, topology).alpha
+    result = dsba.solve(problem, topology, method, step_size=alpha, max_passes=300, record_every=300)
+    expected = penalised_solution(problem, topology, alpha)
+    assert np.abs(result.Z - expected).max() < 1e-9 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("method", ["network-newton", "d-bfgs"])
+def test_neighbourhood_methods_with_one_node_reach_the_solution(method):
+    problem = make_problem("logistic", 1, lam=0.1)
+    result = dsba.solve(problem, dsba.Topology.complete(1), method, max_passes=300, reference=True)
+    assert result.history["distance"][-1] < 1e-9
+
+
+def test_local_hessians_are_derivatives(unequal):
+    for operator in ("logistic", "softmax"):
+        problem = make_problem(operator, 4, split=unequal, intercept=True)
+        rng = np.random.default_rng(0)
+        Z, V = 0.3 * rng.normal(size=(2, 4, problem.dim))
+        change = (problem.operator(Z + 1e-6 * V) - problem.operator(Z - 1e-6 * V)) / 2e-6
+        assert np.abs(np.einsum("nij,nj->ni", problem.hessians(Z), V) - change).max() < 1e-8
+
+
+def test_matrices_have_limits():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 101)), rng.normal(size=30)
+    problem = dsba.Problem.from_arrays(X, y, "ridge", 4)
+    with pytest.raises(dsba.InputError, match=r"d-bfgs does not apply .* 101 coefficients are more than the 100"):
+        dsba.solve(problem, RING, "d-bfgs")
+    problem = dsba.Problem.from_arrays(np.tile(X[:, :80], (2, 1)), np.tile(y, 2), "ridge", 40)
+    with pytest.raises(dsba.InputError, match="d-bfgs would need matrices of 3,200 rows at a node; 3,000 are the"):
+        dsba.solve(problem, dsba.Topology.complete(40), "d-bfgs")
+
+
 # Work and rounds --------------------------------------------------------------------------------------
 
 
@@ -63,6 +136,39 @@ def test_dvr_communicates_in_some_steps_only():
     steps, rounds = history["iteration"][-1], history["rounds"][-1]
     assert 0 < rounds < steps
     assert history["passes"][-1] == pytest.approx(1 + (steps - rounds) * 4 / 60)
+
+
+@pytest.mark.parametrize(("method", "rounds", "rows"), [("network-newton", 2, 2), ("d-bfgs", 3, 3)])
+def test_rounds_of_second_order_methods(method, rounds, rows):
+    last = dsba.solve(make_problem("ridge"), RING, method, max_passes=10).history.last()
+    first = (2, 2) if method == "d-bfgs" else (0, 0)  # points and gradients before the first iteration
+    assert last["rounds"] == rounds * 10 + first[0]
+    assert last["doubles_max"] == 2 * 12 * (rows * 10 + first[1])
+    assert last["bytes_max"] == 8 * last["doubles_max"]
+
+
+def test_one_edge_speaks_in_a_round():
+    """Every node of a ring of four is at two of four edges: half of the rounds bring it a row."""
+    result = dsba.solve(make_problem("ridge", lam=0.1), RING, "dual-rbcd", max_passes=None, max_rounds=400)
+    last = result.history.last()
+    assert last["rounds"] == last["iteration"] == 400
+    assert 12 * 170 < last["doubles_max"] < 12 * 230
+    assert last["bytes_max"] == 8 * last["doubles_max"]
+    assert last["nominal_passes"] == 200
+
+
+def test_gossip_pairwise_moves_samples():
+    """The slots hold all samples at all times, and after a while samples of other nodes."""
+    problem = make_problem("auc")
+    method = dsba.algorithms.get("gossip-pairwise").resolved(problem, RING)
+    net = dsba.Simulator(RING)
+    state = method.init(problem, net, np.zeros(problem.dim))
+    first = state.slots
+    state = method.advance(state, problem, net, sampling.draw(0, problem.sizes, 0, 300), sampling.coins(0, 4, 0, 300))
+    assert (np.sort(first, axis=0) == np.sort(state.slots, axis=0)).all()
+    assert (first[:15] != state.slots[:15]).any()
+    assert net.rounds == 300
+    assert (net.bytes == 8 * net.doubles + net.index_bytes).all()
 
 
 def test_gt_saga_sends_two_rows_in_one_round():

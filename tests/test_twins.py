@@ -228,6 +228,74 @@ def vi_papc_vr(d, eta, Z, draws, coins):
     return Z
 
 
+def penalised(d, alpha, Z):
+    return d.Lap @ Z + alpha * d.gradient(Z)
+
+
+def hessian(d, n, z):
+    X = d.X[d.start[n] : d.start[n + 1]]
+    sigma = 1 / (1 + np.exp(-X @ z))
+    slopes = sigma * (1 - sigma) if d.logistic else np.ones(len(X))
+    return d.c[n] / d.q[n] * X.T @ (slopes[:, None] * X) + d.lam * np.eye(d.p)
+
+
+def network_newton(d, alpha, Z, draws):
+    """Mokhtari, Ling and Ribeiro, K = 1, with matrices over all nodes at once."""
+    eye = np.eye(d.p)
+    for _ in draws:
+        g = penalised(d, alpha, Z).ravel()
+        blocks = [alpha * hessian(d, n, Z[n]) + 2 * (1 - d.W[n, n]) * eye for n in range(d.N)]
+        D = np.zeros((d.N * d.p, d.N * d.p))
+        for n, block in enumerate(blocks):
+            D[n * d.p : (n + 1) * d.p, n * d.p : (n + 1) * d.p] = block
+        B = np.kron(np.eye(d.N) - 2 * np.diag(np.diag(d.W)) + d.W, eye)
+        d0 = -np.linalg.solve(D, g)
+        d1 = np.linalg.solve(D, B @ d0 - g)
+        Z = Z + d1.reshape(Z.shape)
+    return Z
+
+
+def d_bfgs(d, alpha, Z, draws, eps=0.2, gamma=1e-3):
+    """Eisen, Mokhtari and Ribeiro, neighbourhood by neighbourhood."""
+    around = [[n, *np.flatnonzero((d.W[n] != 0) & (np.arange(d.N) != n))] for n in range(d.N)]
+    D = [np.repeat([1 / len(around[j]) for j in members], d.p) for members in around]
+    B = [np.eye(len(members) * d.p) for members in around]
+    for _ in draws:
+        G, step = penalised(d, alpha, Z), np.zeros_like(Z)
+        for n, members in enumerate(around):
+            g = G[members].ravel()
+            e = -(np.linalg.inv(B[n]) @ g + gamma * D[n] * g)
+            for member, piece in zip(members, np.split(e, len(members)), strict=True):
+                step[member] += piece
+        Z_new = Z + eps * step
+        G_new = penalised(d, alpha, Z_new)
+        for n, members in enumerate(around):
+            v = D[n] * (Z_new - Z)[members].ravel()
+            r = (G_new - G)[members].ravel() - gamma * v
+            if r @ v > 1e-10 * np.linalg.norm(r) * np.linalg.norm(v):
+                Bv = B[n] @ v
+                B[n] = B[n] + np.outer(r, r) / (r @ v) - np.outer(Bv, Bv) / (v @ Bv) + gamma * np.eye(v.size)
+        Z = Z_new
+    return Z
+
+
+def dual_rbcd(d, eta, X, draws, coins):
+    """Necoara, Nesterov and Glineur for ridge, whose conjugate's gradient is a linear system."""
+    assert not d.logistic
+    edges = [(m, n) for m in range(d.N) for n in range(m + 1, d.N) if d.W[m, n] != 0]
+    zero, x = np.zeros(d.p), np.zeros_like(X)
+    slope = [d.gradient(np.zeros_like(X))[n] for n in range(d.N)]
+
+    def theta(n):
+        return np.linalg.solve(hessian(d, n, zero), x[n] - slope[n])
+
+    for coin in coins[:, 0]:
+        m, n = edges[int(coin * len(edges))]
+        move = eta * (theta(n) - theta(m))
+        x[n], x[m] = x[n] - move, x[m] + move
+    return np.array([theta(n) for n in range(d.N)])
+
+
 COINED = {
     "lead": lead,
     "acc-vr-extra": acc_vr_extra,
@@ -235,7 +303,16 @@ COINED = {
     "dvr catalyst": dvr_catalyst,
     "vi-papc-vr": vi_papc_vr,
 }
-TWINS = {"vi-papc": vi_papc, "pg-extra": pg_extra, "nids": nids, "apapc": apapc, "opapc": opapc, "gt-saga": gt_saga}
+TWINS = {
+    "network-newton": network_newton,
+    "d-bfgs": d_bfgs,
+    "vi-papc": vi_papc,
+    "pg-extra": pg_extra,
+    "nids": nids,
+    "apapc": apapc,
+    "opapc": opapc,
+    "gt-saga": gt_saga,
+}
 
 
 @pytest.mark.parametrize("operator", ["ridge", "logistic"])
@@ -249,10 +326,15 @@ def test_equals_its_twin_with_a_penalty(name, unequal):
     compare(name, make_problem("ridge", 4, split=unequal, penalty=L1(0.05)))
 
 
-def compare(name, problem):
-    twin = (TWINS | COINED)[name]
+def test_dual_rbcd_equals_its_twin(unequal):
+    compare("dual-rbcd", make_problem("ridge", 4, split=unequal), dual_rbcd)
+
+
+def compare(name, problem, twin=None):
+    twin = twin or (TWINS | COINED)[name]
     name, _, option = name.partition(" ")
-    iterations = 400 if option else 40  # Catalyst's inner loops take their time
+    # Catalyst's inner loops take their time; a BFGS matrix multiplies rounding by ten in every iteration or so.
+    iterations = 400 if option else 10 if name == "d-bfgs" else 40
     for topology in TOPOLOGIES:
         z0 = np.linspace(-0.5, 0.5, problem.dim)
         method = dsba.algorithms.get(name, **({option: True} if option else {})).resolved(problem, topology)
@@ -264,3 +346,35 @@ def compare(name, problem):
         assert not option or 2 * state.plan.inner < iterations
         expected = twin(Dense(problem, topology), method.alpha, np.tile(z0, (4, 1)), *draws)
         assert np.abs(method.rows(state) - expected).max() < 1e-10 * np.abs(expected).max()
+
+
+def test_gossip_pairwise_equals_its_twin(unequal):
+    """Colin et al. with lists of samples; then the mean of w, and the mean scores of the slots met."""
+    problem, topology, c = make_problem("auc", 4, split=unequal), dsba.Topology.star(4), 0.7
+    draws, coins = sampling.draw(3, problem.sizes, 0, 60), sampling.coins(3, 4, 0, 60)
+    method = dsba.algorithms.get("gossip-pairwise", step_size=c)
+    net = Simulator(topology)
+    state = method.advance(method.init(problem, net, np.zeros(problem.dim)), problem, net, draws, coins)
+    d, q = problem.n_features, problem.sizes
+    data = list(zip(problem.A[::4, :d].toarray(), problem.y, strict=True))
+    own = [data[a:b] for a, b in zip(problem.start[:-1], problem.start[1:], strict=True)]
+    slots = [list(samples) for samples in own]
+    y, w, past, met = np.zeros((4, d)), np.zeros((4, d)), [], [[] for _ in range(4)]
+    for t, (samples, (e, m_slot, n_slot, slot)) in enumerate(zip(draws, coins, strict=True), 1):
+        m, n = topology.edges[int(e * len(topology.edges))]
+        i, j = int(m_slot * q[m]), int(n_slot * q[n])
+        slots[m][i], slots[n][j] = slots[n][j], slots[m][i]
+        y[m] = y[n] = (y[m] + y[n]) / 2
+        for node in range(4):
+            (x, label), (x2, label2) = own[node][samples[node]], slots[node][int(slot * q[node])]
+            met[node].append((x2, label2))
+            if label != label2:
+                far = x - x2 if label > 0 else x2 - x
+                y[node] += 4 * q[node] / 60 * -(1 - w[node] @ far) * far
+        w = -y / (problem.lam * t + np.sqrt(t) / c)
+        past.append(w)
+    mean = np.mean(past, axis=0)
+    a, b = (
+        np.array([np.mean([x @ mean[n] for x, label in met[n] if label == kind]) for n in range(4)]) for kind in (1, -1)
+    )
+    assert np.abs(state.Z - np.column_stack([mean, a, b, b - a])).max() < 1e-12

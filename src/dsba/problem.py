@@ -376,6 +376,15 @@ class Problem:
             self._sweep(add_diagonals, self.csr, self.start, weights, out)
         return np.hstack([*parts, out])
 
+    def hessians(self, Z: Array) -> Array:
+        """The Jacobians of the local operators, Lambda included, each at its row of Z (N x p x p)."""
+        triangles = np.zeros((len(self.nodes), self.dim * (self.dim + 1) // 2))
+        self._sweep(add_hessians, self.csr, self.start, self._blocks(self.images(Z), False), self.dim, triangles)
+        out = np.zeros((len(self.nodes), self.dim, self.dim))
+        rows, columns = np.triu_indices(self.dim)
+        out[:, rows, columns] = out[:, columns, rows] = self.n_nodes / self.n_samples * triangles
+        return out + np.diag(self.lam_diag)
+
     def products(self, z: Array) -> Callable[[Array], Array]:
         """A function of v. Row n: the sum over the node's samples of the Jacobians of B_i at z, times v."""
         blocks = self._blocks(self._images(z), chords=False)

@@ -10,17 +10,21 @@ from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.choice import Choice
 from dsba.algorithms.d_admm import DADMM
+from dsba.algorithms.d_bfgs import DBFGS
 from dsba.algorithms.dgd import DGD
 from dsba.algorithms.diging import DIGing
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
 from dsba.algorithms.dual_averaging import DualAveraging
+from dsba.algorithms.dual_rbcd import DualRBCD
 from dsba.algorithms.dvr import DVR
 from dsba.algorithms.extra import EXTRA
+from dsba.algorithms.gossip_pairwise import GossipPairwise
 from dsba.algorithms.gt_saga import GTSAGA
 from dsba.algorithms.lead import LEAD
 from dsba.algorithms.msda import MSDA
+from dsba.algorithms.network_newton import NetworkNewton
 from dsba.algorithms.newton import Newton
 from dsba.algorithms.nids import NIDS
 from dsba.algorithms.opapc import OPAPC
@@ -53,6 +57,10 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "dvr": DVR,
     "vi-papc": VIPAPC,
     "vi-papc-vr": VIPAPCVR,
+    "network-newton": NetworkNewton,
+    "d-bfgs": DBFGS,
+    "dual-rbcd": DualRBCD,
+    "gossip-pairwise": GossipPairwise,
     "dgd": DGD,
     "diging": DIGing,
     "p-extra": PExtra,
@@ -94,6 +102,7 @@ def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
 __all__ = [
     "APAPC",
     "DADMM",
+    "DBFGS",
     "DGD",
     "DLM",
     "DSA",
@@ -115,6 +124,9 @@ __all__ = [
     "Algorithm",
     "DIGing",
     "DualAveraging",
+    "DualRBCD",
+    "GossipPairwise",
+    "NetworkNewton",
     "Newton",
     "PExtra",
     "PGExtra",

@@ -42,6 +42,12 @@ def no_objective(problem: Problem) -> str | None:
     return f"it minimises an objective, and {type(problem.component).__name__} has none."
 
 
+def require_one_round(name: str, net: Network) -> None:
+    """An error where a mixing takes several rounds and the method sends messages of its own to neighbours."""
+    if (rounds := net.topology.mixing.rounds) > 1:
+        raise InputError(f"{name} sends its messages to neighbours only, and this mixing takes {rounds} rounds.")
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """Base of the algorithms. A subclass gives ``name``, ``init``, ``step`` and step-size rules.

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dsba.algorithms.base import Array, Indices, WithCoins, no_objective
+from dsba.algorithms.base import Array, Indices, WithCoins, no_objective, require_one_round
 from dsba.algorithms.extra import smoothness
 from dsba.errors import InputError, as_integer
 from dsba.network import Network
@@ -59,8 +59,7 @@ class LEAD(WithCoins):
             raise InputError(f"bits must be between 1 and 7, got {self.bits}.")
 
     def init(self, problem: Problem, net: Network, z0: Array) -> LEADState:
-        if (rounds := net.topology.mixing.rounds) > 1:
-            raise InputError(f"lead sends its messages to neighbours only, and this mixing takes {rounds} rounds.")
+        require_one_round(self.name, net)
         Z = np.tile(z0, (len(problem.nodes), 1))
         return LEADState(Z, np.zeros_like(Z), Z, Z)  # W H = H where all rows are the same
 

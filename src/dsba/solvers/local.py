@@ -1,4 +1,4 @@
-"""The local problems that P-EXTRA, SSDA, MSDA and D-ADMM solve at every node in every iteration.
+"""The local problems that P-EXTRA, SSDA, MSDA, D-ADMM and dual block descent solve at the nodes.
 
 At node n, with A its stacked samples, s(u) = (c_n/q_n) g(u) times the sample's weight, and
 D = Lambda + tau_n, find the z with
@@ -17,7 +17,7 @@ of rhs, so the inner error shrinks with the outer steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -77,12 +77,15 @@ class LocalSolver:
         """Z as a solution to begin with, and how many samples were visited to make it one."""
         return self._solution(lambda n: self.nodes[n].begin(Z[n]))
 
-    def solve(self, rhs: Array, last: Solution) -> tuple[Solution, float]:
-        """The solution for ``rhs``, and how many samples were visited to find it from the ``last`` one."""
+    def solve(self, rhs: Array, last: Solution, at: Container[int] | None = None) -> tuple[Solution, float]:
+        """The solution for ``rhs``, and how many samples were visited to find it from the ``last`` one.
+
+        With ``at`` only these nodes solve; the others keep what they have.
+        """
 
         def solve(n: int) -> Point:
-            inner = last.inner[self.cuts[n] : self.cuts[n + 1]]
-            return self.nodes[n].solve(rhs[n], Point(last.Z[n], inner, last.values[n]), self.accuracy)
+            before = Point(last.Z[n], last.inner[self.cuts[n] : self.cuts[n + 1]], last.values[n])
+            return before if at is not None and n not in at else self.nodes[n].solve(rhs[n], before, self.accuracy)
 
         return self._solution(solve)
 
