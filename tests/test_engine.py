@@ -633,14 +633,19 @@ def test_step_size_rules(operator):
 
 
 def test_the_automatic_step_is_point_sagas(ridge):
-    """formulas.md section 3: min(alpha_PS, sqrt(gamma / (mu L_mean))), equal nodes of 15 rows of norm 1."""
+    """min(alpha_PS, 2 sqrt(gamma / (mu L_node))), equal nodes of 15 rows of norm 1 in R^12.
+
+    mu is lambda, at least 1/(10 Q) and a fiftieth of the mean curvature 1/12.
+    """
     L, q = 1.0, 15
     gamma = np.linalg.eigvalsh(np.eye(4) - RING.W)[1] / 2
-    for mu in (LAM, 1e-9):
+    for lam in (LAM, 1e-3, 1e-9):
+        problem = make_problem("ridge", lam=lam)
+        mu = max(lam, 1 / 600, 1 / (50 * 12))
         alpha = math.sqrt((q - 1) ** 2 + 4 * q * L / mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
-        wanted = min(alpha, math.sqrt(gamma / mu))
-        found = dsba.solve(make_problem("ridge", lam=mu), RING, max_passes=0).step_size
-        assert found == pytest.approx(wanted, rel=1e-9)
+        L_node = max(np.linalg.norm(problem.A[q * n : q * n + q].toarray(), 2) ** 2 / q for n in range(4))
+        wanted = min(alpha, 2 * math.sqrt(gamma / (mu * L_node)))
+        assert dsba.solve(problem, RING, max_passes=0).step_size == pytest.approx(wanted, rel=0.03)
 
 
 def test_an_objects_own_step_size_is_respected(ridge):
