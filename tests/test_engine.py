@@ -622,10 +622,9 @@ def test_step_size_rules(operator):
     X, y = make_data(operator)
     problem = dsba.Problem.from_arrays(X, y, operator, lam=LAM, split=UNEQUAL)
     L = component_bound(operator, normalised(X), y)
-    steps = {
-        rule: dsba.solve(problem, RING, step_size=rule, max_passes=0).step_size for rule in ("auto", "proved", "paper")
-    }
-    assert steps["proved"] == pytest.approx(1 / L, rel=1e-12)
+    rules = ("auto", "proved", "paper") if operator != "auc" else ("auto", "paper")  # nothing is proved for AUC
+    steps = {rule: dsba.solve(problem, RING, step_size=rule, max_passes=0).step_size for rule in rules}
+    assert steps.get("proved", 1 / L) == pytest.approx(1 / L, rel=1e-12)
     assert steps["paper"] == pytest.approx(1 / (24 * L), rel=1e-12)
     assert steps["auto"] == dsba.solve(problem, RING, max_passes=0).step_size
     assert 0 < steps["auto"] < np.inf
