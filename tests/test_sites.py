@@ -187,9 +187,17 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory):
+def the_run(tmp_path_factory):
     with Running(tmp_path_factory.mktemp("running")) as run:
         yield run
+
+
+@pytest.fixture
+def running(the_run):
+    """Without strangers: only four of an address are heard at a time."""
+    while the_run.nets[0].lines.strangers.total():
+        time.sleep(0.01)
+    return the_run
 
 
 def refused(work):
@@ -322,6 +330,8 @@ def test_not_a_neighbour(running):
         ({"data": "other"}, "the data of site1 changed since the run began"),
         ({"site": "site2"}, "site1 calls itself site2"),
         ({"nonce": "x"}, "its first message is damaged"),
+        ({"epoch": -1}, "its first message is damaged"),
+        ({"heard": None}, "its first message is damaged"),
     ],
 )
 def test_another_study_version_or_data(changed, sentence, running):
@@ -352,6 +362,25 @@ def test_half_open_connections(running):
     held = [socket.create_connection(address) for _ in range(40)]
     running.more()
     assert running.nets[0].lines.strangers.total() <= MOST_STRANGERS
+    for line in held:
+        line.close()
+    running.more()
+
+
+@pytest.mark.full
+def test_a_thousand_half_open_connections(running):
+    """Some say nothing, some stop within the handshake, some close at once; the run goes on all the while."""
+    address, held = running.sites.members[0].address, []
+    for number in range(1000):
+        with suppress(OSError):
+            held.append(socket.create_connection(address, 10))
+            if number % 3 == 1:
+                held[-1].sendall(b"\x16\x03\x01\x02\x00\x01")
+            if number % 3 == 2:
+                held.pop().close()
+        if number % 100 == 0:
+            running.more()
+            assert running.nets[0].lines.strangers.total() <= MOST_STRANGERS
     for line in held:
         line.close()
     running.more()

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from dsba import operators
 from dsba._version import __version__
 from dsba.caching import computed_once
+from dsba.data import splits
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.kernels import samples as kernel
 from dsba.kernels.hessians import add_diagonals, add_hessians
@@ -36,7 +37,6 @@ from dsba.parallel import CORES, run_pieces
 from dsba.penalties import Penalty
 
 Array = npt.NDArray[np.float64]
-SPLITS = ("random", "label")
 PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
 MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
@@ -127,14 +127,15 @@ class Problem:
     ) -> Problem:
         """Pooled data, split over ``n_nodes`` nodes.
 
-        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), or
-        an integer array, the node of each row (then ``n_nodes`` is one more than its maximum).
+        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), "dirichlet:0.3" (each
+        class dealt out by proportions with this alpha), "column:4" (a node for each value of this column), or an
+        integer array, the node of each row. With the last two, ``n_nodes`` follows from the data.
         ``normalize`` scales every row to norm 1 (without the intercept); empty rows stay empty.
         """
         X = _as_csr(X, "X")
         y = _as_labels(y, X.shape[0], "X")
         weights = _as_weights(sample_weight, X.shape[0], "X")
-        order, sizes = _split_rows(y, n_nodes, split, seed)
+        order, sizes = _split_rows(X, y, n_nodes, split, seed)
         X = sp.csr_array(X[order])  # a copy: scaled in place below
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
@@ -473,6 +474,13 @@ class Problem:
         kernel.forward_samples(self.component, self.csr, self.y, self.ids(samples), Z, out)
         return out
 
+    def image(self, samples: Any, Z: Array) -> Array:
+        """A_i z_n, i = samples[n] (N x k)."""
+        out = np.empty((len(self.nodes), self.k))
+        for n, i in enumerate(self.ids(samples)):
+            kernel.dot_block(self.csr, i * self.k, Z[n], out[n])
+        return out
+
     def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:
         """Z+ with (1 + t Lambda)(z+_n - z_n) + t c_n B_i(z+_n) = d_n, i = samples[n], and g(A_i z+_n).
 
@@ -664,22 +672,26 @@ def _sortable(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return y
 
 
-def _split_rows(y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
+def _split_rows(X: Any, y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
     """The rows in node order, and how many each node gets."""
     if isinstance(split, str):
-        if split not in SPLITS:
-            raise unknown_name("split", split, SPLITS)
+        kind, number = splits.parsed(split)
         n_nodes, seed = as_integer("n_nodes", n_nodes, at_least=1), as_integer("seed", seed, at_least=0)
         if n_nodes > y.size:
             raise InputError(f"n_nodes must be between 1 and the number of rows, {y.size}, got {n_nodes}.")
-        order = np.random.default_rng(seed).permutation(y.size)
-        if split == "label":
-            order = order[np.argsort(_sortable(y)[order], kind="stable")]
-        return order, np.array([part.size for part in np.array_split(order, n_nodes)])
+        if kind == "dirichlet":
+            split = splits.dirichlet(_sortable(y), n_nodes, number, seed)
+        elif kind == "column":
+            split = splits.by_column(X, int(number))
+        else:
+            order = np.random.default_rng(seed).permutation(y.size)
+            if kind == "label":
+                order = order[np.argsort(_sortable(y)[order], kind="stable")]
+            return order, np.array([part.size for part in np.array_split(order, n_nodes)])
     nodes = as_array("split", split)
     if nodes.shape != y.shape or nodes.dtype.kind not in "iu" or nodes.min(initial=0) < 0:
         raise InputError(
-            f"split must be 'random', 'label' or one node number >= 0 per row, got an array of shape {nodes.shape}, "
+            f"split must be a name or one node number >= 0 per row, got an array of shape {nodes.shape}, "
             f"dtype {nodes.dtype} for {y.size} rows."
         )
     if nodes.max(initial=0) >= y.size:

@@ -53,12 +53,12 @@ def key(
     _require_extra()
     from dsba.study import keys
     from dsba.study.example import entry
-    from dsba.study.file import ADDRESS, NAME
+    from dsba.study.file import NAME, parse_address
 
     if not NAME.fullmatch(site):
         raise InputError("the name of a site has letters, digits, dots and dashes.")
-    if address is not None and not ADDRESS.fullmatch(address):
-        raise InputError("--address must be host:port.")
+    if address is not None:
+        parse_address(address)
     path = out or Path(f"{site}.pem")
     made = keys.make(site, path)
     typer.echo(entry(site, address, keys.fingerprint(made.certificate), keys.text_of(made.certificate)), nl=False)
@@ -94,16 +94,20 @@ def join(
     out: Annotated[Path, typer.Option(help="Folder for the model and the audit log.")] = Path("run"),
     approve: Annotated[str | None, typer.Option(help="The hash of the study, instead of the question.")] = None,
     patience: Annotated[float, typer.Option(help="Seconds to wait for a site that is not there.")] = 1800.0,
+    listen: Annotated[
+        str | None, typer.Option(help="host:port to listen at, if a port is forwarded there from the study's address.")
+    ] = None,
     allow_rows: Annotated[
         bool, typer.Option("--allow-rows", help="Let rows of the data leave this site, if the study's method does so.")
     ] = False,
 ) -> None:
     """Take part in a study. The same command goes on with a run that was stopped."""
     _require_extra()
-    from dsba.study.file import load
+    from dsba.study.file import load, parse_address
     from dsba.study.join import Seat, prepared
 
-    seat = Seat(load(file), site, key or Path(f"{site}.pem"), data, out, patience, allow_rows)
+    place = None if listen is None else parse_address(listen)
+    seat = Seat(load(file), site, key or Path(f"{site}.pem"), data, out, patience, allow_rows, place)
     prepared(seat)
     _approved(seat, approve)
     with owned(out, MARKER), ending_like_ctrl_c():

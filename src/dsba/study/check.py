@@ -94,8 +94,7 @@ def _about_neighbour(study: Study, rank: int, neighbour: int, key: Path) -> Iter
     try:
         yield from _measured(study, rank, them, key)
     except RefusedError as error:
-        text = str(error)
-        yield Finding(False, text[0].upper() + text[1:])
+        yield Finding(False, str(error))
 
 
 def _measured(study: Study, rank: int, them: Member, key: Path) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 EXAMPLE = """\
 # A study: the same file at every site. `dsba study check study.toml` prints its hash; all sites compare it.
 name = "readmission"
-ends = 2030-12-31              # no site takes part after this day
+ends = 2099-12-31              # no site takes part after this day
 runs = 10                      # how many runs a site allows with one data set
 
 # Who talks to whom: "ring", "complete", "path", "star", or pairs of sites. Nobody else talks to each other.
@@ -60,25 +60,25 @@ def example() -> str:
 
 SAMPLES: dict[str, tuple[str, str]] = {
     "aarhus": (
-        "cccc5776af3bcfab1e167368ced1795f6c77ccf795e6f2cea0a98653970957af",
-        "MIHzMIGmoAMCAQICFEITBBsKpdAIvhGfXZV2zY7m3cvhMAUGAytlcDARMQ8wDQYDVQQDDAZhYXJodXMwHhcNMjYwMTAxMDAw"
-        "MDAwWhcNMzUxMjMwMDAwMDAwWjARMQ8wDQYDVQQDDAZhYXJodXMwKjAFBgMrZXADIQAulUvSPYbfq6iHnIPkfc2dyQx1Jjmi"
-        "c51vEQMJZx0zP6MQMA4wDAYDVR0TAQH/BAIwADAFBgMrZXADQQDPcjLb+TH75q2RwiuiIakQMKMjODMGBDm+wIk9O1gz7imz"
-        "SRtpaiMzMs7fTQzOe4/FUcq6AEurdt02ZqyW0AkP",
+        "52e231da338d8b31e17439215fae7b116674dd4169d916f114116066a6ff7c68",
+        "MIH1MIGooAMCAQICFCNeHfQlLJR3h7gTRjGaoYHoYjZ1MAUGAytlcDARMQ8wDQYDVQQDDAZhYXJodXMwIBcNMjYwMTAxMDAw"
+        "MDAwWhgPMjEyNTEyMDgwMDAwMDBaMBExDzANBgNVBAMMBmFhcmh1czAqMAUGAytlcAMhADh1BB8V/8RkF5F/1oL2Clbavn2x"
+        "svrXbnmbcExHx/YgoxAwDjAMBgNVHRMBAf8EAjAAMAUGAytlcANBABu7rEeZwZ81pnbx/uCHe1cIJ5czY47bDSU580q3NtU6"
+        "DPpYzMMdbtt0Nl/4v6/ySsnOMJXDSdxoM7m3QBbNHAA=",
     ),
     "bergen": (
-        "b55f8d5a87d698e918c6ec71dd9920f2ba18e9b4473c1d9acdd47dbd79715951",
-        "MIHzMIGmoAMCAQICFCvXdcz0Li3ciCoVU1iGwsmjh7e3MAUGAytlcDARMQ8wDQYDVQQDDAZiZXJnZW4wHhcNMjYwMTAxMDAw"
-        "MDAwWhcNMzUxMjMwMDAwMDAwWjARMQ8wDQYDVQQDDAZiZXJnZW4wKjAFBgMrZXADIQCKDF7hA2Skhro6tc5iSpD+kfG+AwS2"
-        "YaKTDE7R3OvzQaMQMA4wDAYDVR0TAQH/BAIwADAFBgMrZXADQQB3C7l1P4RTmB2gexmLJ7bjVo3PBFk+qkKAdDf+cl/xhRew"
-        "hKoQSks7dHMHSyCvQJeXj0kP9TlUiZb3a+iiVV4N",
+        "464e68aaddd6539bc820fc2ca6b7a85cf5c2b2a620670e798403726a04121ef4",
+        "MIH1MIGooAMCAQICFGobQsNbW9F+pl2lm0HYQsfsYJpCMAUGAytlcDARMQ8wDQYDVQQDDAZiZXJnZW4wIBcNMjYwMTAxMDAw"
+        "MDAwWhgPMjEyNTEyMDgwMDAwMDBaMBExDzANBgNVBAMMBmJlcmdlbjAqMAUGAytlcAMhAGpO+f5plG5b1VUrzYN0ETaw3fVj"
+        "FoZTuoI42jYSYVWuoxAwDjAMBgNVHRMBAf8EAjAAMAUGAytlcANBAPFnIvCUygSoBxQddopjSDiN5zEbu7l+nHpIst8nOJm8"
+        "X0l2Oa6MNi8u4a/1saXXj50Bq+ArrOzAlsXkOWUrKAk=",
     ),
     "cork": (
-        "4a01cf59237e973699a53191b43fc64793bfd1fb3f755e7cd268dfbd486a0543",
-        "MIHvMIGioAMCAQICFHpi2uyVL07k+iBNYIYASrgP1b9XMAUGAytlcDAPMQ0wCwYDVQQDDARjb3JrMB4XDTI2MDEwMTAwMDAw"
-        "MFoXDTM1MTIzMDAwMDAwMFowDzENMAsGA1UEAwwEY29yazAqMAUGAytlcAMhAOmYmcnKNNxcmNnzM5iP8r1qnRaQ18OULlKJ"
-        "YAYU+xmEoxAwDjAMBgNVHRMBAf8EAjAAMAUGAytlcANBAMu8BdYnAlLD6GspJrwRrAai1uY6/jYPD6vCuLp+C8lB5TObhAxK"
-        "GLXvQx/9Jn7VORFqsW47m8b3edW502yZTgI=",
+        "7a905defb532f3347909be2b15cde49da67a712f1084c5415aa628bceb703494",
+        "MIHxMIGkoAMCAQICFHN8W6B66YeX9oqNNQ8wSE+NevHpMAUGAytlcDAPMQ0wCwYDVQQDDARjb3JrMCAXDTI2MDEwMTAwMDAw"
+        "MFoYDzIxMjUxMjA4MDAwMDAwWjAPMQ0wCwYDVQQDDARjb3JrMCowBQYDK2VwAyEAhKiKBMBcOjP2ItJsuhzMoB77cERSZhs0"
+        "hcJHmXH4DvujEDAOMAwGA1UdEwEB/wQCMAAwBQYDK2VwA0EA53k0z+jX7ZJtzHqueghsu+I61cwQ+qIdbXpDJ42iD93WZQQ5"
+        "doJownjBJdYnbetorh+wgG63+jNJAZpvo/zfAQ==",
     ),
 }
 """Fingerprints and certificates of the example's sites."""

@@ -42,6 +42,14 @@ Seed = Annotated[int, Field(ge=0, strict=True)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port."""
+    found = ADDRESS.fullmatch(text)
+    if not found or not 0 < int(found[2]) < 65536:
+        raise InputError(f"an address must be host:port with a port from 1 to 65535, got {shortened(text)!r}.")
+    return found[1].strip("[]"), int(found[2])
+
+
 class Part(BaseModel):
     """A table of the file: unknown keys are errors, values do not change."""
 
@@ -62,10 +70,8 @@ class Site(Part):
     def _checked(self) -> Self:
         if not NAME.fullmatch(self.name):
             raise ValueError(f"the name of a site has letters, digits, dots and dashes, got {shortened(self.name)!r}")
-        if self.address is not None and not (found := ADDRESS.fullmatch(self.address)):
-            raise ValueError(f"the address of {self.name} must be host:port, got {shortened(self.address)!r}")
-        if self.address is not None and found and not 0 < int(found[2]) < 65536:
-            raise ValueError(f"the port of {self.name} must be from 1 to 65535")
+        if self.address is not None:
+            parse_address(self.address)
         if keys.name_of(keys.parse(self.certificate)) != self.name:
             raise ValueError(f"the certificate of {self.name} was made for another site")
         if keys.fingerprint(base64.b64decode(self.certificate)) != self.fingerprint:
@@ -74,10 +80,7 @@ class Site(Part):
 
     @property
     def member(self) -> Member:
-        place = None
-        if self.address is not None:
-            host, _, port = self.address.rpartition(":")
-            place = (host.strip("[]"), int(port))
+        place = None if self.address is None else parse_address(self.address)
         return Member(self.name, place, base64.b64decode(self.certificate))
 
 
@@ -87,7 +90,7 @@ class Model(Part):
     formula: str
     operator: str = "logistic"
     lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULTS["lam"]
-    algorithm: str = DEFAULTS["algorithm"]
+    algorithm: str = "auto"
     communication: str | None = None
     tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULTS["tol"]
     max_passes: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULTS["max_passes"]

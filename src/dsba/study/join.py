@@ -46,6 +46,8 @@ class Seat:
     out: Path
     patience: float = PATIENCE
     rows_allowed: bool = False
+    listen: tuple[str, int] | None = None
+    """Where the site listens, if that is not its address in the study."""
 
     @property
     def rank(self) -> int:
@@ -146,7 +148,9 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
         log = AuditLog(seat.out / AUDIT)
         stack.callback(log.close)
         log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study))
-        place = Place(study.members, seat.rank, seat.key, key.sign, study.digest, commitment, tell, log.log)
+        place = Place(
+            study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell, log.log
+        )
         try:
             results = _among_sites(seat, place, tell, show)
         except (InputError, NetworkError) as error:
