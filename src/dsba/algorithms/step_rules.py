@@ -47,14 +47,14 @@ def planned_convexity(problem: Problem) -> float:
 
 
 def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float:
-    """DSA's: 1/(L/3 + 3 s L_node + lambda), less where W~ has small eigenvalues; for AUC SAGA's 1/(3 L + lambda).
+    """DSA's: 1/(L/3 + 3 s L_node + lambda), less where W~ has small eigenvalues; for AUC 1/(L + lambda).
 
     SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
     smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
     limit. s is the share of the steepest slope that a loss still has at scores of 2.
     """
     smallest, L = float(topology.eigenvalues[-1]), component_lipschitz(problem, batch_size)
-    limit = 3 * L
+    limit = L
     if problem.component.cocoercive:
         limit = L / 3 + 3 * slope_share(problem) * float(problem.local_smoothness.max())
     return min(1.0, 2 * smallest) / (limit + problem.lam)
