@@ -75,6 +75,22 @@ def test_gzip_is_known_by_its_bytes(tmp_path):
     assert read_table(tmp_path / "t.csv")["b"].tolist() == [2]
 
 
+def test_a_lone_carriage_return_is_refused(tmp_path):
+    """pandas would read the row after it with its fields shifted."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"age,sex,crp\n40,F,1.5\n\r,M,2\n")
+    with pytest.raises(dsba.InputError, match=r"line 3: a carriage return without a line feed"):
+        read_table(path)
+    path.write_bytes(b"age,sex\r\n40,F\r\n")
+    assert read_table(path)["age"].tolist() == [40]
+
+
+def test_numbers_of_formulas_are_pythons():
+    assert parse("y ~ I(x*007 + 00.5)").right == "I(x * 7 + .5)"
+    with pytest.raises(dsba.InputError, match="character 9"):
+        parse("y ~ I(x*٣)")
+
+
 def test_one_column_and_quoted_commas(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x\n1\n2\n")

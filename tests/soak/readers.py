@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from conftest import make_data, make_problem
+from tests.soak import table_readers as tables
 
 import dsba
 from dsba import checkpoint, sealed
@@ -366,6 +367,9 @@ READERS = {
         Reader("models", 100_000, model_corpus, read_model),
         Reader("results", 50_000, results_corpus, read_results),
         Reader("frames", 200_000, frame_corpus, read_frame),
+        Reader("tables-sniffed", 20_000, tables.sniffed_corpus, tables.read_sniffed, lambda folder: True),
+        Reader("formulas", 100_000, tables.formula_corpus, tables.read_formula, lambda folder: True),
+        Reader("test-sets", 20_000, tables.test_corpus, tables.read_test, tables.plain_test),
         Reader("site-frames", 100_000, site_frame_corpus, read_site_frame),
         Reader("studies", 20_000, lambda: [{"file": study_example().encode()}], read_study, lambda folder: True),
     ]
