@@ -60,7 +60,7 @@ def test_every_method_has_the_simulators_bits(size, tmp_path):
             found[method] = result.Z, history
         return found
 
-    everyone = Sites(tmp_path, size, (size - 1,)).together(TOPOLOGY, work)
+    everyone = Sites(tmp_path, size, (size - 1,)).together(TOPOLOGY, work, rows_allowed=True)
     for method, operator in cases:
         one = dsba.solve(problem_of(operator), TOPOLOGY, method, max_passes=2, **forms(method))
         assert (np.concatenate([found[method][0] for found in everyone]) == one.Z).all(), method
