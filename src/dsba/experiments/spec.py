@@ -599,7 +599,7 @@ def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | Non
         raise InputError(f"cannot read the experiment {path}: {reason}.") from error
     try:
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise InputError(f"{path} is not TOML: {shortened(error)}.") from error
     content = _renamed(content, {name: _beside(name, path.parent) for name in plugins_in(content)})
     if allow is not None:

@@ -256,7 +256,7 @@ def load(path: Path) -> Study:
 def parse(data: bytes, name: str) -> Study:
     try:
         content = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise InputError(f"{name} is no TOML file: {shortened(error)}.") from None
     return checked(Study, content, name)
 
