@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo quick test full soak bench docs lint clean
+.PHONY: demo quick test full soak bench docs dist lint clean
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dsba needs Python 3.11 or later, this is " + sys.version)'
@@ -44,5 +44,9 @@ docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
+dist: .venv/.installed  ## the source archive and the wheel, in dist/
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir dist .
+
 clean:
-	rm -rf .venv .cache demo results build site
+	rm -rf .venv .cache demo results build dist site

@@ -31,5 +31,86 @@ def mixing() -> None:
     figure.savefig(IMAGES / "mixing.png", dpi=120)
 
 
+# Diagrams: boxes on a grid of columns and rows, and arrows between them -------------------------------
+
+BOX, GAP, HEIGHT, LEAD = 168, 38, 58, 26
+STYLE = """<style>text{font:13px system-ui,sans-serif;fill:#1b2a38;text-anchor:middle}.name{font-weight:600}
+rect{fill:#eef4fa;stroke:#4477aa;rx:8}path{fill:none;stroke:#5b6b7a;stroke-width:1.6;marker-end:url(#tip)}
+.page{fill:#fff;stroke:none;rx:0}.plain{marker-end:none}circle{fill:#eef4fa;stroke:#4477aa}</style>
+<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">
+<path d="M0 0 8 4 0 8z" style="fill:#5b6b7a;stroke:none"/></marker></defs>"""
+
+ROOMS = {
+    "data/": (0, 0, "files, tables, arrays"),
+    "fitting/": (1, 0, "columns, scale, start"),
+    "Problem": (2, 0, "shards, operator, λ"),
+    "Model": (4, 0, "names, inference, files"),
+    "operators/": (1, 1, "maps g on Rᵏ"),
+    "Engine": (3, 1, "the one loop"),
+    "History": (4, 1, "one format"),
+    "Graph": (0, 2, "nodes and edges"),
+    "Mixing": (1, 2, "W, spectrum, rounds"),
+    "Network": (2, 2, "rows, frames, questions"),
+    "algorithms/": (3, 2, "init, step, advance"),
+    "report/": (4, 2, "figures, tables, page"),
+    "experiments/": (2, 1, "plan, jobs, runner"),
+}
+WAYS = [
+    ("data/", "fitting/"), ("fitting/", "Problem"), ("operators/", "Problem"), ("Problem", "Engine"),
+    ("Graph", "Mixing"), ("Mixing", "Network"), ("Network", "Engine"), ("algorithms/", "Engine"),
+    ("experiments/", "Engine"), ("Engine", "History"), ("History", "report/"), ("Engine", "Model"),
+]  # fmt: skip
+
+
+def rooms() -> None:
+    """The house: which way data walks."""
+    shapes = [_arrow(_centre(*ROOMS[a][:2]), _centre(*ROOMS[b][:2])) for a, b in WAYS]
+    for name, (column, row, what) in ROOMS.items():
+        x, y = _centre(column, row)
+        shapes.append(f'<rect x="{x - BOX / 2}" y="{y - HEIGHT / 2}" width="{BOX}" height="{HEIGHT}"/>')
+        shapes.append(f'<text class="name" x="{x}" y="{y - 5}">{name}</text><text x="{x}" y="{y + 15}">{what}</text>')
+    _write("architecture.svg", 5 * (BOX + GAP), 3 * (HEIGHT + 2 * LEAD), shapes)
+
+
+def _centre(column: int, row: int) -> tuple[float, float]:
+    return (column + 0.5) * (BOX + GAP), (row + 0.5) * (HEIGHT + 2 * LEAD)
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
+    """From the edge of one box to the edge of the other."""
+    (x0, y0), (x1, y1) = start, end
+    dx, dy = x1 - x0, y1 - y0
+    reach = min((BOX / 2) / abs(dx) if dx else 1, (HEIGHT / 2) / abs(dy) if dy else 1)
+    a, b = reach, 1 - reach
+    return f'<path d="M{x0 + a * dx:.0f} {y0 + a * dy:.0f} L{x0 + b * dx:.0f} {y0 + b * dy:.0f}"/>'
+
+
+def server_and_neighbours() -> None:
+    """Four sites around a server, and four sites on a ring."""
+    corners = [(-90, -70), (90, -70), (90, 70), (-90, 70)]
+    shapes = []
+    for middle, title, lines in [
+        (190, "Federated: a server in the middle", [((0, 0), corner) for corner in corners]),
+        (570, "Decentralised: neighbours only", list(zip(corners, corners[1:] + corners[:1], strict=True))),
+    ]:
+        spots = [(middle + x, 150 + y) for x, y in corners]
+        for (x0, y0), (x1, y1) in lines:
+            shapes.append(f'<path class="plain" d="M{middle + x0} {150 + y0} L{middle + x1} {150 + y1}"/>')
+        for x, y in spots:
+            shapes.append(f'<rect x="{x - 35}" y="{y - 18}" width="70" height="36"/>')
+            shapes.append(f'<text x="{x}" y="{y + 5}">site</text>')
+        shapes.append(f'<text class="name" x="{middle}" y="34">{title}</text>')
+    shapes.append('<circle cx="190" cy="150" r="32"/><text x="190" y="155">server</text>')
+    _write("neighbours.svg", 760, 260, shapes)
+
+
+def _write(name: str, width: int, height: int, shapes: list[str]) -> None:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
+    page = f'<rect class="page" width="{width}" height="{height}"/>'
+    (IMAGES / name).write_text("\n".join([head, STYLE, page, *shapes, "</svg>"]) + "\n")
+
+
 if __name__ == "__main__":
     mixing()
+    rooms()
+    server_and_neighbours()

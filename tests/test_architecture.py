@@ -45,3 +45,17 @@ def test_the_check_finds_what_it_looks_for():
         'type(c).__name__ == "AUC"',
     ):
         assert list(offences(ast.parse(text), False)), text
+
+
+def compiled_functions(path):
+    """Functions under ``@njit``, with the number of their arguments."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef) and any("njit" in names(d) for d in node.decorator_list):
+            yield node.name, len(node.args.args)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_compiled_functions_live_in_kernels_and_take_few_arguments(path):
+    found = dict(compiled_functions(path))
+    assert not found or path.parent.name == "kernels"
+    assert not {name: count for name, count in found.items() if count > 8}

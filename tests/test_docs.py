@@ -103,7 +103,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "WARNING" not in run.stderr
-    assert "DecentralizedRidge" in (tmp_path / "api" / "index.html").read_text()
+    assert "DecentralizedRidge" in (tmp_path / "api.html").read_text()
 
 
 def test_every_page_is_in_the_navigation():

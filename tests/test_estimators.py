@@ -37,33 +37,29 @@ from dsba import (
 )
 
 ESTIMATORS = [getattr(dsba, name) for name in dsba.__all__ if name.startswith("Decentralized")]
-TIGHT = {"tol": 1e-10, "max_passes": 20_000, "random_state": 0}
+TIGHT = {"tol": 1e-10, "max_passes": 20_000, "random_state": 0, "algorithm": "dsba"}
 
 
 # scikit-learn's checks -----------------------------------------------------------------------------
 
-# These compare two fits to seven digits, which a tolerance of 1e-4 does not give: they run below, with a tight one.
-SEVEN_DIGITS = "check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"
 
-
-@estimator_checks.parametrize_with_checks(
-    [cls(n_nodes=3, max_passes=100) for cls in ESTIMATORS],
-    expected_failed_checks=lambda _: dict.fromkeys(SEVEN_DIGITS, "run with a tight tolerance below"),
-)
+@estimator_checks.parametrize_with_checks([cls(n_nodes=3, max_passes=100) for cls in ESTIMATORS])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_check_estimator(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("check", SEVEN_DIGITS)
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_weights_are_as_good_as_copies(cls, check):
+def test_weights_are_as_good_as_copies_with_dsba(cls, kind):
+    """Two fits are compared to seven digits, for which DSBA needs a tight tolerance."""
     if cls is DecentralizedAUCClassifier:
-        pytest.skip("the threshold lies between two scores that differ with the copies' number; coef_ is tested below")
-    model = cls(n_nodes=3, tol=1e-11, max_passes=50_000)
+        pytest.skip("the threshold lies between two scores, and needs more digits still; coef_ is tested below")
+    model = cls(n_nodes=3, tol=1e-11, max_passes=50_000, algorithm="dsba")
     if cls is DecentralizedHuber:  # 15 rows of 30 columns are fitted exactly, with sigma = 0, unless regularised
         model.set_params(alpha=1000.0)
-    getattr(estimator_checks, check)(cls.__name__, model)
+    getattr(estimator_checks, f"check_sample_weight_equivalence_on_{kind}_data")(cls.__name__, model)
 
 
 # Theirs and ours -----------------------------------------------------------------------------------
@@ -87,6 +83,19 @@ def assert_same(ours, theirs, X, y, within=1e-6, **fit):
     assert ours.node_coef_.shape == (10, *ours.coef_.shape)
     assert np.abs(ours.node_coef_ - ours.coef_).max() < 10 * within * size
     assert ours.consensus_error_ < 10 * within
+
+
+def test_default_settings_give_all_digits():
+    """ "auto" takes Newton's method for tables, which goes on to its own end."""
+    X, y = scaled(datasets.load_diabetes)
+    assert_same(DecentralizedRidge(), linear_model.Ridge(), X, y, 1e-12)
+    theirs = linear_model.PoissonRegressor(alpha=0.1, solver="newton-cholesky", tol=1e-12)
+    assert_same(DecentralizedPoisson(0.1), theirs, X, np.round(y / 20), 1e-9)
+    X, y = scaled(datasets.load_iris)
+    ours = DecentralizedLogisticRegression()
+    assert_same(ours, newton(), X, y, 1e-9)
+    assert "newton was chosen for 15 coefficients" in ours.choice_
+    assert_same(DecentralizedLogisticRegression(), newton(), X, y == 1, 1e-9)
 
 
 @pytest.mark.parametrize("alpha", [1.0, 100.0])
@@ -284,14 +293,22 @@ def test_a_warm_start_warms():
     X, y = scaled(datasets.load_diabetes)
     for cls in (DecentralizedRidge, DecentralizedHuber, DecentralizedSVM):
         y = y > 100 if cls is DecentralizedSVM else y
-        cold = cls(random_state=0, tol=1e-7, max_passes=5000).fit(X, y)
-        warm = cls(random_state=0, tol=1e-7, max_passes=5000, warm_start=True).fit(X, y)
+        options = {"random_state": 0, "tol": 1e-7, "max_passes": 5000, "algorithm": "dsba"}
+        cold = cls(**options).fit(X, y)
+        warm = cls(**options, warm_start=True).fit(X, y)
         first = warm.n_iter_
         assert first == cold.n_iter_
         assert warm.fit(X, y).n_iter_ == 0
         regularisation = {"C": 1.01} if "C" in warm.get_params() else {"alpha": 1.01 * warm.alpha}
         assert warm.set_params(**regularisation).fit(X, y).n_iter_ < first
         assert np.allclose(warm.coef_, clone(warm).fit(X, y).coef_, atol=1e-4 * np.abs(warm.coef_).max())
+
+
+def test_a_warm_start_of_the_choice():
+    X, y = scaled(datasets.load_diabetes)
+    warm = DecentralizedHuber(warm_start=True).fit(X, y)
+    assert warm.fit(X, y).n_iter_ == 0
+    assert "newton was chosen" in warm.choice_
 
 
 def test_history_callbacks_and_the_same_seed(cancer):

@@ -69,15 +69,15 @@ def assert_same_bits(one, other):
 @pytest.mark.parametrize("operator", ESTIMATORS)
 def test_files_and_arrays_give_the_same_bits(operator, tmp_path):
     X, y = long_rows(operator)
-    estimator = ESTIMATORS[operator].set_params(graph="ring", random_state=5, max_passes=30, tol=1e-9)
+    estimator = ESTIMATORS[operator].set_params(graph="ring", random_state=5, max_passes=30, tol=1e-9, algorithm="dsba")
     with pytest.warns(match="did not converge"):
         expected = of_estimator(estimator.fit(X, y, nodes=SITES))
     files = write_sites(tmp_path, X, y)
-    settings = {"lam": LAMBDAS[operator], "graph": "ring", "seed": 5, "max_passes": 30.0, "tol": 1e-9}
+    settings = {"lam": LAMBDAS[operator], "seed": 5, "max_passes": 30.0, "tol": 1e-9}
+    settings |= {"graph": "ring", "algorithm": "dsba"}
     model, _ = train(files, Settings(operator, **settings))
     assert_same_bits((model.weights, model.intercepts), expected)
-    options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", repr(value))]
-    options[options.index("--graph") + 1] = "ring"
+    options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     command = (*TRAIN, *files, "--operator", operator, *options, "--out", tmp_path / "run")
     code, text = mpiexec(3, *command)
     assert code == 0, text
@@ -96,7 +96,8 @@ found = {}
 for operator in ESTIMATORS:
     X, y = long_rows(operator)
     own = SITES == network.rank
-    estimator = ESTIMATORS[operator].set_params(network=network, random_state=5, max_passes=30, tol=1e-9)
+    options = {"max_passes": 30, "tol": 1e-9, "random_state": 5, "algorithm": "dsba"}
+    estimator = ESTIMATORS[operator].set_params(network=network, **options)
     found[operator] = [part.tolist() for part in of_estimator(estimator.fit(X[own], y[own]))]
 if network.rank == 0:
     open(sys.argv[1], "w").write(json.dumps(found))
@@ -110,7 +111,9 @@ def test_the_estimator_on_ranks_gives_the_same_bits(tmp_path):
     assert code == 0, text
     for operator, found in json.loads((tmp_path / "found").read_text()).items():
         X, y = long_rows(operator)
-        estimator = ESTIMATORS[operator].set_params(graph="ring", network=None, max_passes=30, tol=1e-9, random_state=5)
+        estimator = ESTIMATORS[operator].set_params(
+            graph="ring", network=None, max_passes=30, tol=1e-9, random_state=5, algorithm="dsba"
+        )
         with pytest.warns(match="did not converge"):
             estimator.fit(X, y, nodes=SITES)
         assert_same_bits([np.array(part) for part in found], of_estimator(estimator))
@@ -130,7 +133,7 @@ def test_the_intercept_is_not_regularised(tmp_path):
 
 def test_lambda_by_default_does_not_count_the_copies_of_long_rows(tmp_path):
     X, y = long_rows("ridge")
-    model, result = train(write_sites(tmp_path, X, y), Settings("ridge", max_passes=3))
+    model, result = train(write_sites(tmp_path, X, y), Settings("ridge", max_passes=3, algorithm="dsba"))
     assert result.history["iteration"][-1] > 60  # 3 passes over more than 60 rows on 3 nodes
     assert model.facts["lam"] == 1 / 600
     assert model.facts["samples"] == 60
@@ -170,9 +173,12 @@ def test_an_empty_first_column_at_one_site_shifts_nothing(tmp_path):
     options = {"lam": 0.1, "tol": 1e-9}
     told = []
     model, _ = train(write_sites(tmp_path, X, y, base=0), Settings("ridge", **options), tell=told.append)
-    assert told == ["5 columns, counted from 0: site0.svm has an index 0."]
+    assert told[0] == "5 columns, counted from 0: site0.svm has an index 0."
+    assert told[1].startswith("Newton was chosen for 6 coefficients, 45 rows at the largest of 3 nodes")
+    assert model.facts["choice"][1:] == told[1][1:]
+    assert model.facts["method"] == "newton"
     expected, _ = train(write_sites(tmp_path, X, y, base=1), Settings("ridge", **options), tell=told.append)
-    assert told[1:] == ["5 columns, counted from 1: no file has an index 0."]
+    assert told[2] == "5 columns, counted from 1: no file has an index 0."
     assert_same_bits((model.weights, model.intercepts), (expected.weights, expected.intercepts))
     assert model.facts["zero_based"] is True
 

@@ -11,6 +11,7 @@ from conftest import make_problem
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dsba
+from dsba import checkpoint
 from dsba.algorithms.choice import choose
 from dsba.errors import FitError
 
@@ -71,12 +72,15 @@ def test_few_iterations_and_rounds(kind, most):
     """On a ring of 4 a sum takes 8 rounds: the largest up and down, then the integers up and down."""
     X, y = table(kind)
     problem = dsba.Problem(shards(X, y, [60, 60, 60, 60]), kind, lam=0.0, intercept=True)
-    history = newton(problem, dsba.Topology.ring(4), max_passes=100, tol=None).history  # it ends by itself
+    whole = newton(problem, dsba.Topology.ring(4), max_passes=100, tol=None)
+    assert whole.status == "converged"
+    assert whole.passes < 15
+    assert "Newton steps changed nothing but rounding, the relative residual is" in whole.message
     theirs = pooled(kind, X, y)
     near = dsba.solve(problem, dsba.Topology.ring(4), "newton", max_passes=1 + most)
     assert np.abs((near.z - theirs.params) / theirs.bse).max() < 1e-8
     assert near.history["rounds"][-1] <= 8 * (1 + 2 * most)
-    assert history["rounds"][-1] <= 200
+    assert whole.history["rounds"][-1] <= 200
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -223,15 +227,16 @@ def test_a_constant_column_beside_the_intercept_is_named():
     assert caught.value.columns == (2, 4)
 
 
+@pytest.mark.parametrize("tol", [None, 1e-4])
 @pytest.mark.parametrize("kind", ["logistic", "poisson"])
-def test_separation_names_the_columns_that_separate(kind):
+def test_separation_names_the_columns_that_separate(kind, tol):
     """In one level of a factor there is no event at all: its coefficient has no finite best value."""
     X, y = table(kind)
     X[:, 2] = np.arange(len(y)) % 10 == 0
     y = np.where(X[:, 2] == 1.0, 0, y)
     problem = dsba.Problem(shards(X, y, [100, 140]), kind, lam=0.0, intercept=True)
     with pytest.raises(FitError, match="separated perfectly by column 2, and") as caught:
-        newton(problem, graph("path", 2), max_passes=100)
+        newton(problem, graph("path", 2), max_passes=100, tol=tol)
     assert caught.value.columns == (2,)
     assert newton(dsba.Problem(shards(X, y, [100, 140]), kind, lam=0.01, intercept=True), graph("path", 2), tol=1e-10
                   ).status == "converged"  # fmt: skip
@@ -285,7 +290,6 @@ def test_a_table_is_for_newton(operator, n_nodes):
     problem = make_problem(operator, n_nodes)
     choice = choose(problem, graph("ring", n_nodes))
     assert choice.name == "newton"
-    assert not choice.options
     assert "newton was chosen" in choice.reason
     assert "seconds for newton and" in choice.reason
     assert choice.reason.count(". ") == 0
@@ -296,7 +300,7 @@ def test_wide_sparse_data_is_for_dsba():
     X = sp.random_array((200, 50_000), density=1e-3, rng=rng, format="csr")
     problem = dsba.Problem.from_arrays(X, rng.choice([-1, 1], 200), n_nodes=5)
     choice = choose(problem, dsba.Topology.ring(5))
-    assert (choice.name, dict(choice.options)) == ("dsba", {})  # dense: it shows no rows
+    assert choice.name == "dsba"
     assert "newton is for at most 1,000 coefficients" in choice.reason
 
 
@@ -322,6 +326,53 @@ def test_an_operator_that_newton_refuses_is_for_dsba():
     choice = choose(dsba.Problem(shards(X, y, [240]), Bare()), graph("path", 1))
     assert choice.name == "dsba"
     assert "newton does not apply: Bare gives no curvature" in choice.reason
+
+
+def test_without_a_penalty_newton_is_chosen():
+    rng = np.random.default_rng(0)
+    problem = dsba.Problem.from_arrays(rng.normal(size=(400, 400)), rng.normal(size=400), "ridge", 4, lam=0.0)
+    choice = choose(problem, dsba.Topology.ring(4), latency=0.0, bandwidth=1e6)
+    assert choice.name == "newton"
+    assert "without a penalty" in choice.reason
+
+
+def test_the_engine_chooses_and_says_why():
+    problem, ring = make_problem("logistic", 4), dsba.Topology.ring(4)
+    result = dsba.solve(problem, ring, "auto", tol=1e-6)
+    assert result.algorithm.name == "newton"
+    assert result.choice == choose(problem, ring).reason
+    assert result.message.endswith(result.choice.removesuffix("."))
+    assert (result.Z == dsba.solve(problem, ring, "newton", tol=1e-6).Z).all()
+    for given in ({"step_size": 0.1}, {"communication": "sparse"}):
+        other = dsba.solve(problem, ring, "auto", max_passes=2, **given)
+        assert other.algorithm.name == "dsba"
+        assert "was given" in other.choice
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_choice_is_made_once(size, tmp_path, monkeypatch):
+    """A resumed run goes on with the method that was chosen, whatever the cost model says by then."""
+    topology = dsba.Topology.ring(3)
+    sites = shards(*table("logistic"), [60, 80, 100])
+
+    def work(net):
+        problem = dsba.Problem(sites[net.nodes.start : net.nodes.stop], "logistic", group=net)
+        return dsba.solve(problem, topology, "auto", max_passes=3, checkpoint=tmp_path / "run")
+
+    first = queues.together(topology, size, work)
+    monkeypatch.setattr("dsba.engine.choose", lambda *_: pytest.fail("a choice was made anew"))
+    for before, after in zip(first, queues.together(topology, size, work), strict=True):
+        assert (after.algorithm.name, after.choice) == ("newton", before.choice)
+        assert (after.Z == before.Z).all()
+
+
+def test_a_forged_choice_runs_nothing(tmp_path):
+    problem, ring = make_problem("logistic", 4), dsba.Topology.ring(4)
+    (tmp_path / "evil.py").write_text("raise SystemExit('it ran')")
+    choice = {"name": f"{tmp_path / 'evil.py'}:Evil", "reason": "why not"}
+    checkpoint.save(tmp_path / "run", {}, {}, choice)
+    with pytest.raises(dsba.InputError, match="wanted newton or dsba"):
+        dsba.solve(problem, ring, "auto", checkpoint=tmp_path / "run")
 
 
 @pytest.mark.parametrize("bad", [{"latency": -1.0}, {"bandwidth": 0.0}, {"bandwidth": "fast"}])

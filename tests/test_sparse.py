@@ -286,7 +286,7 @@ def test_solve_over_messages(form, communication):
 def test_form_of_the_nodes_follows_the_cost_model():
     wide = dsba.Problem.from_arrays(*dsba.data.make_text_like(n_rows=60, n_columns=5000, row_length=10), n_nodes=4)
     topology = dsba.Topology.ring(4)
-    for problem, memory in ((wide, "modes"), (make_problem("ridge"), "rows")):
+    for problem, memory in ((wide, "modes"), (make_problem("ridge"), "ahead")):
         algorithm = dsba.DSBA(0.1, communication="cached")
         state = algorithm.init(problem, MessageSimulator(topology), np.zeros(problem.dim))
         assert all(memory in node.replica.arrays for node in state.nodes)
@@ -334,7 +334,7 @@ def test_resumed_bit_by_bit(tmp_path, name, operator, table, network, form, cach
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("1.rows", lambda a: a[:2]),
+        ("1.Z", lambda a: a[:2]),
         ("2.mail.sizes", lambda a: a[:-1]),
         ("2.mail.sources", lambda a: a + 4),
         ("0.cache.indices", lambda a: a + 1000),

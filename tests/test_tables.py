@@ -75,6 +75,22 @@ def test_gzip_is_known_by_its_bytes(tmp_path):
     assert read_table(tmp_path / "t.csv")["b"].tolist() == [2]
 
 
+def test_a_lone_carriage_return_is_refused(tmp_path):
+    """pandas would read the row after it with its fields shifted."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"age,sex,crp\n40,F,1.5\n\r,M,2\n")
+    with pytest.raises(dsba.InputError, match=r"line 3: a carriage return without a line feed"):
+        read_table(path)
+    path.write_bytes(b"age,sex\r\n40,F\r\n")
+    assert read_table(path)["age"].tolist() == [40]
+
+
+def test_numbers_of_formulas_are_pythons():
+    assert parse("y ~ I(x*007 + 00.5)").right == "I(x * 7 + .5)"
+    with pytest.raises(dsba.InputError, match="character 9"):
+        parse("y ~ I(x*٣)")
+
+
 def test_one_column_and_quoted_commas(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x\n1\n2\n")
@@ -335,7 +351,7 @@ def test_a_held_out_share_is_stratified_and_the_sites_own():
     assert (out != held_out(labels, 0.25, seed=3, node=2)).any()
     assert held_out(np.linspace(0, 1, 40), 0.1, 0, 0).sum() == 4
     with pytest.raises(dsba.InputError, match="held-out share"):
-        held_out(labels, 1.0, 0, 0)
+        Wishes(parse("y ~ x"), test_share=1.0)
 
 
 def test_new_tables_are_read_as_the_model_was():

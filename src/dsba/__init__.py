@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dsba import algorithms, data, operators, penalties
+from dsba import algorithms, data, network, operators, penalties
 from dsba._version import __version__
 from dsba.algorithms import DSA, DSBA
 from dsba.data import load_libsvm
@@ -61,6 +61,7 @@ __all__ = [
     "fit",
     "load",
     "load_libsvm",
+    "network",
     "operators",
     "optimum",
     "penalties",

@@ -24,11 +24,14 @@ Arrays = sealed.Arrays
 FORMAT = "dsba-checkpoint-2"
 
 
-def save(path: Path, run: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write under a temporary name, then rename: the file at ``path`` is always a whole one."""
+def save(path: Path, run: Mapping[str, Any], arrays: Arrays, choice: Mapping[str, str] | None = None) -> None:
+    """Write under a temporary name, then rename: the file at ``path`` is always a whole one.
+
+    ``choice`` is the algorithm that "auto" chose, and why.
+    """
     try:
         with replacing(path, PRIVATE) as file:
-            sealed.write(file, {"format": FORMAT, "run": run}, arrays)
+            sealed.write(file, {"format": FORMAT, "run": run, "choice": choice}, arrays)
     except OSError as error:
         raise InputError(f"cannot write the checkpoint {path}: {error.strerror or error}.") from error
 
@@ -52,15 +55,15 @@ def require_same_kind(path: Path, processes: int) -> None:
         )
 
 
+def slots(path: Path, rank: int) -> list[Path]:
+    """The two files of one of several processes."""
+    return [path.with_name(f"{path.name}.rank{rank}.{slot}") for slot in range(2)]
+
+
 def load(path: Path, run: Mapping[str, Any]) -> Arrays:
     """The arrays of a checkpoint that belongs to ``run``; refused with the reason otherwise."""
-    try:
-        found, arrays = _read(path)
-    except (sealed.DamagedError, OSError, MemoryError) as error:
-        reason = shortened(error) or type(error).__name__
-        raise CheckpointError(
-            f"{path} is not a whole dsba checkpoint ({reason}); move it away to start anew."
-        ) from error
+    facts, arrays = _whole(path)
+    found = facts["run"]
     for name, wanted in run.items():
         if found.get(name) != wanted:
             here, there = shortened(wanted), shortened(found.get(name))
@@ -68,12 +71,34 @@ def load(path: Path, run: Mapping[str, Any]) -> Arrays:
     return arrays
 
 
+def kept_choice(path: Path) -> tuple[str, str] | None:
+    """The algorithm that "auto" chose for the run, and why; None if there is no checkpoint, or nothing was chosen."""
+    if not path.exists():
+        return None
+    choice = _whole(path)[0].get("choice")
+    return None if choice is None else (str(choice["name"]), str(choice["reason"]))
+
+
+def _whole(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Facts and arrays, or an error that says what is wrong with the file."""
+    try:
+        return _read(path)
+    except (sealed.DamagedError, OSError, MemoryError) as error:
+        reason = shortened(error) or type(error).__name__
+        raise CheckpointError(
+            f"{path} is not a whole dsba checkpoint ({reason}); move it away to start anew."
+        ) from error
+
+
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     facts, arrays = sealed.read(path)
     if facts.get("format") != FORMAT or not isinstance(facts.get("run"), dict):
         raise sealed.DamagedError(f"it is another file than a {FORMAT}")
+    choice = facts.get("choice")
+    if choice is not None and not (isinstance(choice, dict) and {"name", "reason"} <= choice.keys()):
+        raise sealed.DamagedError("its choice of an algorithm is none")
     _require_order(arrays)
-    return facts["run"], arrays
+    return facts, arrays
 
 
 def _require_order(arrays: Arrays) -> None:

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from dsba import algorithms, checkpoint, sampling
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
+from dsba.algorithms.choice import CANDIDATES, Choice, choose
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
-from dsba.network import COUNTERS, Counts, Network, require_agreement
+from dsba.network import COUNTERS, Counts, Group, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Metric, Recorder
@@ -59,6 +60,8 @@ class Result:
     seconds: float
     history: History
     algorithm: Algorithm
+    choice: str | None = None
+    """Why "auto" chose the algorithm; also at the end of the message."""
 
     @property
     def step_size(self) -> float:
@@ -108,7 +111,7 @@ class Limits:
 def solve(
     problem: Problem,
     topology: Topology,
-    algorithm: str | Algorithm = "dsba",
+    algorithm: str | Algorithm | Choice = "dsba",
     step_size: float | str = "auto",
     max_passes: float | None = 50,
     tol: float | None = None,
@@ -134,11 +137,13 @@ def solve(
 
     Parameters
     ----------
-    algorithm : a registered name (options such as ``table="full"`` as further keywords) or an object.
+    algorithm : a registered name (options such as ``table="full"`` as further keywords), an object, or "auto", which
+        chooses between newton and dsba by the cost model of :mod:`dsba.algorithms.choice`.
     step_size : a number or a rule's name; "auto" leaves an algorithm object's own.
     max_passes, max_seconds, max_doubles, max_rounds : budgets: passes over the data, seconds of the algorithm
         alone (evaluation excluded), DOUBLEs received at the hottest node, communication rounds.
-    tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap.
+    tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap. "newton" goes on to
+        its own end, which costs a few steps more.
     reference : z*, or True to compute it; without it gap and distance are absent.
     z0 : the common start, zero by default.
     record_every : passes between two record points.
@@ -154,6 +159,10 @@ def solve(
     """
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
     net = _network(problem, topology, network)
+    path = _checkpoint_path(checkpoint)
+    if isinstance(algorithm, str) and algorithm == "auto":
+        algorithm = choice_of(problem, topology, step_size, communication, path)
+    reason = algorithm.reason if isinstance(algorithm, Choice) else None
     algorithm = _chosen(algorithm, options, step_size, communication)
     record_every = as_number("record_every", record_every, above=0.0)
     if not math.isfinite(record_every):
@@ -162,17 +171,18 @@ def solve(
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
-    path = _checkpoint_path(checkpoint)
     algorithm = algorithm.resolved(problem, topology)
+    algorithm.require_links(net)
     group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
-    facts = _facts(topology, algorithm, seed, (record_every, early), start, z_star)
+    facts = _facts(net, algorithm, seed, (record_every, early), start, z_star)
     require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
         run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every, early)
+    run.choice = reason
     if path is not None:
         run.attach(path)
     with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
@@ -201,6 +211,7 @@ class Run:
         self.history = History()
         self.seconds = 0.0
         self.chunk = 1
+        self.choice: str | None = None  # why "auto" chose the algorithm
         self.path: Path | None = None
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
@@ -253,8 +264,10 @@ class Run:
                 f"{grown} after {record['passes']:.3g} passes with step_size={self.algorithm.step_size:.6g}; "
                 "try a smaller one (Z is the last good iterate)"
             )
-        if sentence := limits.tolerance_met(record):
+        if (sentence := limits.tolerance_met(record)) and self.algorithm.settled(self.state, self.problem):
             return Status.CONVERGED, sentence
+        if sentence := self.algorithm.finished(self.state):
+            return Status.CONVERGED, f"{sentence}, the relative residual is {record['residual']:.3g}"
         if sentence := limits.budget_spent(record):
             return Status.BUDGET, f"{sentence}, the relative residual is {record['residual']:.3g}"
         return None
@@ -296,7 +309,7 @@ class Run:
     def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
         """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
         t, nodes = self.state.t, self.problem.nodes
-        samples = sampling.draw(self.seed, self.problem.sizes, t, count, nodes.start)
+        samples = sampling.draw(self.seed, self.algorithm.choices(self.problem), t, count, nodes.start)
         if not self.algorithm.coins:
             return (samples,)
         return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)
@@ -319,18 +332,23 @@ class Run:
         return max(k, math.ceil(place * self.record_every * self._steps_per_pass - 1e-9))
 
     def _warm_up(self) -> None:
-        """Compile, or load compiled kernels, before the clock runs."""
-        before = self.net.counts
+        """Compile, or load compiled kernels, before the clock runs; see how often rows meet in an iteration."""
+        before, remembered = self.net.counts, self.net.memory
         with np.errstate(all="ignore"):
             self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
-        self.net.counts = before
+        self.net.streams = max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)
+        self.net.counts, self.net.memory = before, remembered
 
     def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
         history = History(self.history.to_dict())
         if len(history) == 0 or history["iteration"][-1] != record["iteration"]:
             history.append(record)  # an end between two record points; not part of the checkpoint
         status, message = verdict
-        return Result(status, message, Z, self.problem.mean(Z), record["passes"], self.seconds, history, self.algorithm)
+        message += self.algorithm.doubts(self.net)
+        if self.choice:
+            message = f"{message}; {self.choice.removesuffix('.')}"
+        z = self.problem.mean(Z)
+        return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
 
     # Checkpoints -------------------------------------------------------------------------------
 
@@ -338,7 +356,7 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What must agree for a checkpoint to be this run's."""
         facts = _facts(
-            self.net.topology, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
+            self.net, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
         )
         nodes = self.problem.nodes
         return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **facts}
@@ -356,7 +374,7 @@ class Run:
             if path.exists():
                 self._resume(path, checkpoint.load(path, self._identity))
             return
-        self.slots = [path.with_name(f"{path.name}.rank{self.group.rank}.{slot}") for slot in range(2)]
+        self.slots = checkpoint.slots(path, self.group.rank)
         for slot in self.slots:
             clear_torn(slot)
         kept = {
@@ -388,6 +406,7 @@ class Run:
             )
         self.history = History(columns)
         self.net.counts = Counts(**counts)  # type: ignore[arg-type]
+        self.net.memory = {n.removeprefix("links."): a for n, a in arrays.items() if n.startswith("links.")}
         self.seconds = float(arrays["seconds"])
 
     def _write_checkpoint(self, now: bool = False) -> None:
@@ -398,12 +417,14 @@ class Run:
         arrays = checkpoint.state_arrays(self.state)
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
         arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
+        arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
         arrays["seconds"] = np.asarray(self.seconds)
         path = self.path
         if self.group.size > 1:
             path = self.slots[0]
             self.slots.reverse()
-        checkpoint.save(path, self._identity, arrays)
+        choice = None if self.choice is None else {"name": self.algorithm.name, "reason": self.choice}
+        checkpoint.save(path, self._identity, arrays, choice)
         ended = time.monotonic()
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
 
@@ -424,12 +445,13 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
 
 
 def _facts(
-    topology: Topology, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
+    net: Network, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
 ) -> dict[str, Any]:
     """What makes a run this one and no other: the same at all processes, and before and after a stop."""
     return {
         "program": f"dsba {__version__}",
-        "topology": f"{topology!r}, {topology.digest()}",
+        "topology": f"{net.topology!r}, {net.topology.digest()}",
+        **({"links": net.describe()} if net.flaws else {}),
         "seed": seed,
         "record_every": records[0],
         **({"early": records[1]} if records[1] else {}),
@@ -450,8 +472,36 @@ def _fingerprint(point: Array | None) -> str | None:
     return None if point is None else hashlib.sha256(point.tobytes()).hexdigest()
 
 
+def choice_of(
+    problem: Problem,
+    topology: Topology,
+    step_size: float | str = "auto",
+    communication: str | None = None,
+    path: Path | None = None,
+) -> Choice:
+    """What "auto" means: the choice that the checkpoint at ``path`` kept, else one made now, the same everywhere."""
+    if path is not None and (kept := _kept_choice(path, problem.group)):
+        return kept
+    if step_size != "auto" or communication is not None:
+        return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
+    return choose(problem, topology)
+
+
+def _kept_choice(path: Path, group: Group) -> Choice | None:
+    """A resumed run goes on with the method that was chosen when it began."""
+    files = [path] if group.size == 1 else checkpoint.slots(path, group.rank)
+    own = next(filter(None, map(checkpoint.kept_choice, files)), None)
+    kept = next(filter(None, group.aside().share(own)), None)
+    if kept is None:
+        return None
+    name, reason = kept
+    if name not in CANDIDATES:
+        raise CheckpointError(f"{path} has {name!r} as the choice of an algorithm; wanted {' or '.join(CANDIDATES)}.")
+    return Choice(name, reason)
+
+
 def _chosen(
-    algorithm: str | Algorithm, options: dict[str, Any], step_size: float | str, communication: str | None
+    algorithm: str | Algorithm | Choice, options: dict[str, Any], step_size: float | str, communication: str | None
 ) -> Algorithm:
     """The algorithm asked for, with its options."""
     chosen = algorithms.get(algorithm, **options)

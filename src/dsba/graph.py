@@ -208,7 +208,9 @@ def _sparse_graph(n_nodes: int, edges: Edges | IntArray) -> Any:
     """The upper triangle of the adjacency matrix, which is what scipy calls an undirected graph."""
     from scipy.sparse import csr_array
 
-    n, m = (column.astype(np.int32) for column in _columns(edges))  # scipy before 1.14 has no routes for wider ones
+    n, m = (
+        column.astype(np.int32) for column in _columns(edges)
+    )  # older versions of scipy find no routes with wider ones
     return csr_array((np.ones(len(edges)), (n, m)), shape=(n_nodes, n_nodes))
 
 

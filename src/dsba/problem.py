@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from dsba import operators
 from dsba._version import __version__
 from dsba.caching import computed_once
+from dsba.data import splits
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.kernels import samples as kernel
 from dsba.kernels.hessians import add_diagonals, add_hessians
@@ -36,7 +37,6 @@ from dsba.parallel import CORES, run_pieces
 from dsba.penalties import Penalty
 
 Array = npt.NDArray[np.float64]
-SPLITS = ("random", "label")
 PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
 MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
@@ -127,14 +127,15 @@ class Problem:
     ) -> Problem:
         """Pooled data, split over ``n_nodes`` nodes.
 
-        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), or
-        an integer array, the node of each row (then ``n_nodes`` is one more than its maximum).
+        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), "dirichlet:0.3" (each
+        class dealt out by proportions with this alpha), "column:4" (a node for each value of this column), or an
+        integer array, the node of each row. With the last two, ``n_nodes`` follows from the data.
         ``normalize`` scales every row to norm 1 (without the intercept); empty rows stay empty.
         """
         X = _as_csr(X, "X")
         y = _as_labels(y, X.shape[0], "X")
         weights = _as_weights(sample_weight, X.shape[0], "X")
-        order, sizes = _split_rows(y, n_nodes, split, seed)
+        order, sizes = _split_rows(X, y, n_nodes, split, seed)
         X = sp.csr_array(X[order])  # a copy: scaled in place below
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
@@ -421,17 +422,17 @@ class Problem:
 
     def add_operator(self, Z: Array, factor: float, out: Array) -> None:
         """out <- out + factor times the local operators at Z, without Lambda."""
-        self._sweep(kernel.add_operator_rows, *self.samples, factor, Z, out)
+        self._sweep(kernel.add_operator_rows, self.component, self.samples, factor, Z, out)
 
     @property
-    def samples(self) -> tuple[Any, ...]:
-        """What kernels need of the samples held here: operator, blocks, labels, weights, where each node's begin, k."""
-        return (self.component, self.csr, self.y, self.weight, self.start, self.k)
+    def samples(self) -> kernel.Samples:
+        """What kernels need of the samples held here."""
+        return kernel.Samples(self.csr, self.y, self.weight, self.start, self.k)
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""
         out = np.empty((self.y.size, self.k))
-        self._sweep(kernel.table_rows, self.component, self.csr, self.y, self.start, Z, out)
+        self._sweep(kernel.table_rows, self.component, self.samples, Z, out)
         return out
 
     def images(self, Z: Array) -> Array:
@@ -443,7 +444,7 @@ class Problem:
     def average(self, table: Array) -> Array:
         """Row n: c_n (1/q_n) sum_i A_i' table_i."""
         out = np.empty((len(self.nodes), self.dim))
-        self._sweep(kernel.average_rows, self.csr, self.weight, self.start, table, out)
+        self._sweep(kernel.average_rows, self.samples, table, out)
         return out
 
     @computed_once
@@ -451,15 +452,28 @@ class Problem:
         """Of every node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
 
         The largest eigenvalue of (c_n/q_n) sum_i h_i A_i' A_i, h_i the slope bounds, by power
-        iteration; five percent more, as that approaches it from below.
+        iteration; five percent more, as that approaches it from below. Where the operator is affine and its Jacobian
+        not symmetric (AUC), the largest singular value of the Jacobian itself: bounds would forget that the parts of
+        its samples cancel.
         """
-        h = self.component.planning_slopes(self.y)[:, None]
+        if self.component.has_saddle:
+            J = self.component.jacobians(self.y)
+            factors = [J, J.swapaxes(1, 2)]
+        else:
+            factors = [self.component.planning_slopes(self.y)[:, None, None] * np.eye(self.k)]
         Z = np.stack([np.random.default_rng([0, n]).normal(size=self.dim) for n in self.nodes])
-        norms = np.linalg.norm(Z, axis=1)
-        for _ in range(POWER_ITERATIONS):
-            Z = self.average(h * self.images(Z / norms[:, None]))
+        for t in range(POWER_ITERATIONS):
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
-        return self.group.gather(1.05 * norms)
+            products = np.einsum("icd,id->ic", factors[t % len(factors)], self.images(Z / norms[:, None]))
+            Z = self.average(products)
+        return self.group.gather(1.05 * np.linalg.norm(Z, axis=1))
+
+    @computed_once
+    def mean_curvature(self) -> float:
+        """The mean eigenvalue of the pooled Jacobian without Lambda, planned with the bounds on the slopes."""
+        slopes = self.sample_weight * self.component.planning_slopes(self.y)
+        trace = self.total(self._sums(slopes * self.squared_norms().sum(axis=1)))
+        return float(trace) / self.n_samples / self.dim
 
     # One sample per node -----------------------------------------------------------------------
 
@@ -473,7 +487,7 @@ class Problem:
         """A_i z_n, i = samples[n] (N x k)."""
         out = np.empty((len(self.nodes), self.k))
         for n, i in enumerate(self.ids(samples)):
-            kernel.dot_block(*self.csr, i * self.k, Z[n], out[n])
+            kernel.dot_block(self.csr, i * self.k, Z[n], out[n])
         return out
 
     def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:
@@ -521,7 +535,7 @@ class Problem:
         ids = self.ids(samples)
         out, ones = np.zeros((len(self.nodes), self.dim)), np.ones(self.dim)
         for n, i in enumerate(ids):
-            kernel.add_block(*self.csr, i * self.k, coefficients[n], self.weight[i], ones, out[n])
+            kernel.add_block(self.csr, i * self.k, coefficients[n], self.weight[i], ones, out[n])
         return out
 
     def squared_norms(self, r: Array | None = None) -> Array:
@@ -667,22 +681,26 @@ def _sortable(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return y
 
 
-def _split_rows(y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
+def _split_rows(X: Any, y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
     """The rows in node order, and how many each node gets."""
     if isinstance(split, str):
-        if split not in SPLITS:
-            raise unknown_name("split", split, SPLITS)
+        kind, number = splits.parsed(split)
         n_nodes, seed = as_integer("n_nodes", n_nodes, at_least=1), as_integer("seed", seed, at_least=0)
         if n_nodes > y.size:
             raise InputError(f"n_nodes must be between 1 and the number of rows, {y.size}, got {n_nodes}.")
-        order = np.random.default_rng(seed).permutation(y.size)
-        if split == "label":
-            order = order[np.argsort(_sortable(y)[order], kind="stable")]
-        return order, np.array([part.size for part in np.array_split(order, n_nodes)])
+        if kind == "dirichlet":
+            split = splits.dirichlet(_sortable(y), n_nodes, number, seed)
+        elif kind == "column":
+            split = splits.by_column(X, int(number))
+        else:
+            order = np.random.default_rng(seed).permutation(y.size)
+            if kind == "label":
+                order = order[np.argsort(_sortable(y)[order], kind="stable")]
+            return order, np.array([part.size for part in np.array_split(order, n_nodes)])
     nodes = as_array("split", split)
     if nodes.shape != y.shape or nodes.dtype.kind not in "iu" or nodes.min(initial=0) < 0:
         raise InputError(
-            f"split must be 'random', 'label' or one node number >= 0 per row, got an array of shape {nodes.shape}, "
+            f"split must be a name or one node number >= 0 per row, got an array of shape {nodes.shape}, "
             f"dtype {nodes.dtype} for {y.size} rows."
         )
     if nodes.max(initial=0) >= y.size:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
+from dsba.network.contract import ROWS_OF_DATA
 from dsba.problem import Problem
 
 Array = npt.NDArray[np.float64]
@@ -113,8 +114,10 @@ class Recorder:
             if problem.has_objective:
                 record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
         if problem.component.ranks:
-            gather = problem.group.gather
-            record["auc"] = area_under_curve(gather(problem.y), gather(problem.scores(mean)))
+            labels, scores = (
+                problem.group.gather(part, discloses=ROWS_OF_DATA) for part in (problem.y, problem.scores(mean))
+            )
+            record["auc"] = area_under_curve(labels, scores)
         return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}
 
     def _spread(self, Z: Array, center: Array) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 
 Handler = Callable[[int, Any], None]
 
+_asked: list[threading.Event] = []  # of the blocks under way, the innermost last
 POLITE = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 
@@ -23,7 +24,16 @@ def interruptible() -> Iterator[threading.Event]:
         signal.signal(signum, previous[signum])
 
     with _handled([signal.SIGINT, *POLITE], once) as previous:
-        yield event
+        _asked.append(event)
+        try:
+            yield event
+        finally:
+            _asked.remove(event)
+
+
+def requested() -> bool:
+    """Whether a request waits to be noticed; for those who wait for others, and would keep it waiting."""
+    return any(event.is_set() for event in tuple(_asked))
 
 
 @contextmanager

@@ -8,9 +8,11 @@ from typing import Any
 from dsba.algorithms.acc_vr_extra import AccVRExtra
 from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
+from dsba.algorithms.choice import Choice
 from dsba.algorithms.d_admm import DADMM
 from dsba.algorithms.d_bfgs import DBFGS
 from dsba.algorithms.dgd import DGD
+from dsba.algorithms.diging import DIGing
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
@@ -60,6 +62,7 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "dual-rbcd": DualRBCD,
     "gossip-pairwise": GossipPairwise,
     "dgd": DGD,
+    "diging": DIGing,
     "p-extra": PExtra,
     "d-admm": DADMM,
     "dual-averaging": DualAveraging,
@@ -74,8 +77,11 @@ def names() -> list[str]:
     return list(REGISTRY)
 
 
-def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
+def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
     """An algorithm from its registered name (or one's own "file.py:Class") and options, or the object itself."""
+    if isinstance(algorithm, Choice):
+        chosen = get(algorithm.name, **options)
+        return chosen.warm_started() if algorithm.warm else chosen
     if isinstance(algorithm, Algorithm):
         if options:
             raise InputError(f"options go into the algorithm object itself, got {', '.join(options)} beside it.")
@@ -94,8 +100,39 @@ def get(algorithm: str | Algorithm, **options: Any) -> Algorithm:
 
 
 __all__ = [
-    "APAPC", "DADMM", "DBFGS", "DGD", "DLM", "DSA", "DSBA", "DVR", "EXTRA", "GTSAGA", "LEAD", "MSDA", "NIDS", "OPAPC",
-    "REGISTRY", "SAGA", "SOLAM", "SSDA", "VIPAPC", "VIPAPCVR", "AccVRExtra", "Algorithm", "DualAveraging", "DualRBCD",
-    "GossipPairwise", "NetworkNewton", "Newton", "PExtra", "PGExtra", "PointSAGA", "State", "WithCoins", "get",
+    "APAPC",
+    "DADMM",
+    "DBFGS",
+    "DGD",
+    "DLM",
+    "DSA",
+    "DSBA",
+    "DVR",
+    "EXTRA",
+    "GTSAGA",
+    "LEAD",
+    "MSDA",
+    "NIDS",
+    "OPAPC",
+    "REGISTRY",
+    "SAGA",
+    "SOLAM",
+    "SSDA",
+    "VIPAPC",
+    "VIPAPCVR",
+    "AccVRExtra",
+    "Algorithm",
+    "DIGing",
+    "DualAveraging",
+    "DualRBCD",
+    "GossipPairwise",
+    "NetworkNewton",
+    "Newton",
+    "PExtra",
+    "PGExtra",
+    "PointSAGA",
+    "State",
+    "WithCoins",
+    "get",
     "names",
-]  # fmt: skip
+]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.network import Network
+from dsba.network.contract import ITERATES
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -65,7 +66,15 @@ class Algorithm:
     """Whether it has a proximal step, so that it takes problems with a penalty (:mod:`dsba.penalties`)."""
     coins: ClassVar[int] = 0
     """How many random numbers in [0, 1) all nodes share in an iteration (:class:`WithCoins`)."""
+    proven_on: ClassVar[tuple[str, ...]] = ()
+    """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
+
+    @property
+    def discloses(self) -> str:
+        """What other nodes learn from a run: "totals", "iterates" or "rows" (of the data)."""
+        return ITERATES
+
     """Multiples of the automatic step size worth trying in a comparison."""
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Any:
@@ -99,7 +108,19 @@ class Algorithm:
                 "it must leave that alone and return a new state."
             )
 
-    def samples_per_step(self, problem: Problem) -> int:
+    def finished(self, s: Any) -> str | None:
+        """Why the method has come to its own end, as a sentence; None for a method that goes on until it is stopped."""
+        return None
+
+    def settled(self, s: Any, problem: Problem) -> bool:
+        """Whether a small residual means that the solution is near."""
+        return True
+
+    def choices(self, problem: Problem) -> Indices:
+        """Of each node held here, the number of components that ``samples`` are drawn from: its samples."""
+        return problem.sizes
+
+    def samples_per_step(self, problem: Problem) -> float:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
         return problem.n_samples
 
@@ -133,6 +154,21 @@ class Algorithm:
     def refusal(self, problem: Problem) -> str | None:
         """Why the method does not apply to the problem, or None."""
         return None
+
+    def exactness(self) -> str | None:
+        """Why the method needs links that deliver every message as it was sent, or None."""
+        return None
+
+    def require_links(self, net: Network) -> None:
+        """An error where the links of the network are not good enough for the method to run at all."""
+        if net.flaws and (reason := self.exactness()):
+            raise InputError(f"{self.name} does not run on links with {_listed(net.flaws)}: {reason}")
+
+    def doubts(self, net: Network) -> str:
+        """What a result must say where the method is not known to converge on the network; empty elsewhere."""
+        if len(net.flaws) <= 1 and net.flaws <= set(self.proven_on):
+            return ""
+        return f" ({self.name or type(self).__name__} is not known to converge on links with {_listed(net.flaws)})"
 
     def refused(self, problem: Problem) -> str | None:
         """``refusal``, and whether there is a penalty that the method has no proximal step for."""
@@ -172,6 +208,10 @@ class WithCoins(Algorithm):
         for row, common in zip(samples, coins, strict=True):
             s = self.step(s, problem, net, row, common)
         return s
+
+
+def _listed(flaws: frozenset[str]) -> str:
+    return " and ".join(sorted(flaws))
 
 
 def _kept(state: Any) -> list[str]:

@@ -13,20 +13,21 @@ whose nodes have at most C children, at most G neighbours a node, latency l in s
 Arithmetic runs at a billion multiplications a second. 30 passes are what DSBA needs where rows have norm 1 and lambda
 is 1/(10 Q); unscaled tables need many more, which makes the choice of newton for them safer still. Beyond
 ``newton.MOST_COLUMNS`` coefficients newton is no candidate: it would solve by conjugate gradients there, and nobody
-knows beforehand how many sums these need. Both candidates send totals or iterates: no choice shows rows to others.
+knows beforehand how many sums these need. Without a penalty (lambda = 0) newton is chosen wherever it applies: other
+methods may need very many rounds there. Both candidates send totals or iterates: no choice shows rows to others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from dsba.algorithms.newton import MOST_COLUMNS, Newton
 from dsba.errors import as_number
 from dsba.problem import Problem
 from dsba.topology import Topology
 
+CANDIDATES = ("newton", "dsba")
 LATENCY = 0.02  # seconds
 BANDWIDTH = 1e8  # bits a second
 PASSES = 30  # of DSBA
@@ -36,13 +37,18 @@ BOOKKEEPING = 1e-6  # seconds for one sample of DSBA
 
 @dataclass(frozen=True)
 class Choice:
-    """An algorithm's name and options, and why it was chosen: one sentence."""
+    """An algorithm's name, and why it was chosen: one sentence."""
 
     name: str
     reason: str
-    seconds: Mapping[str, float]
-    """What the cost model estimates for each candidate."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What the cost model estimates for each candidate, where it was asked."""
+    warm: bool = False
+    """Whether the start is near the solution."""
+
+    def warm_started(self) -> Choice:
+        """As of an ``Algorithm``: the choice for a start near the solution."""
+        return replace(self, warm=True)
 
 
 def choose(problem: Problem, topology: Topology, *, latency: float = LATENCY, bandwidth: float = BANDWIDTH) -> Choice:
@@ -52,10 +58,13 @@ def choose(problem: Problem, topology: Topology, *, latency: float = LATENCY, ba
     """
     latency = as_number("latency", latency, at_least=0.0)
     bytes_a_second = as_number("bandwidth", bandwidth, above=0.0) / 8
+    refusal = Newton().refused(problem)
+    if problem.lam == 0.0 and refusal is None:
+        return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
     seconds = {"dsba": _dsba(problem, topology, latency, bytes_a_second)}
     if problem.dim > MOST_COLUMNS:
         why = f"newton is for at most {MOST_COLUMNS:,} coefficients"
-    elif refusal := Newton().refused(problem):
+    elif refusal:
         why = f"newton does not apply: {refusal.rstrip('.')}"
     else:
         why = ""

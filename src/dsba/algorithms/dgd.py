@@ -37,6 +37,7 @@ class DGD(Algorithm):
 
     name: ClassVar[str] = "dgd"
     linear: ClassVar[bool] = False
+    proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "compressed changes")
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DGDState:
         return DGDState(np.tile(z0, (len(problem.nodes), 1)))

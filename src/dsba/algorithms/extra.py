@@ -56,7 +56,8 @@ class EXTRA(Algorithm):
         Z, P, new, shrink = s.Z, s.P, s.spare, self.alpha * problem.lam_diag
         count = len(samples)
         if max(Z.size, problem.A.nnz) < PARALLEL_FROM:
-            extra_iterations(count, mixing.kernel_rows, self.alpha, shrink, problem.samples, Z, P, new)
+            rule = (self.alpha, shrink)
+            extra_iterations(count, problem.component, problem.samples, rule, mixing.kernel_rows, Z, P, new)
             Z, new = (new, Z) if count % 2 else (Z, new)
         else:
             columns = even_cuts(problem.dim) if Z.size > PARALLEL_FROM else [0, problem.dim]

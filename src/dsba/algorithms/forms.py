@@ -17,18 +17,29 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices
+from dsba.algorithms.blocks import Blocks, Components, layout
 from dsba.algorithms.sparse_node import (
     Arrays,
     Common,
     Lazy,
     Replay,
+    Shard,
     SparseNode,
     hold_round,
     shards,
 )
 from dsba.errors import CheckpointError
-from dsba.kernels.dense import advance_dense, finish_dense
-from dsba.kernels.modes import ModePlan, advance_modes, plan_effects, plan_modes, rows_from_modes, start_modes
+from dsba.kernels.dense import Recursion, Rows, advance_dense, finish_dense
+from dsba.kernels.modes import (
+    ModePlan,
+    ModeState,
+    Spectrum,
+    advance_modes,
+    plan_effects,
+    plan_modes,
+    rows_from_modes,
+    start_modes,
+)
 from dsba.mixing import Mixing
 from dsba.network import Network
 from dsba.network.routing import Routing
@@ -41,11 +52,12 @@ if TYPE_CHECKING:
 
 
 class Start(NamedTuple):
-    """Where a run begins: the common z0, the table phi (Q x k), the carries (N x p)."""
+    """Where a run begins: the common z0, the table phi (Q x k), the carries (N x p), and the blocks, if any."""
 
     z0: Array
     phi: Array
     carry: Array
+    blocks: Blocks | None
 
 
 class Form(Protocol):
@@ -88,11 +100,11 @@ class Counted:
     traffic: Traffic | None = field(default=None, metadata={"static": True}, kw_only=True)
 
     @staticmethod
-    def ledger(method: OneSample, problem: Problem, net: Network) -> dict[str, Traffic | Indices]:
+    def ledger(method: OneSample, problem: Problem, net: Network, begin: Start) -> dict[str, Traffic | Indices]:
         """The two fields for a run that begins."""
         if method.communication == "dense":
             return {}
-        traffic = Traffic(net.topology, problem.start, *problem.csr[:2], problem.k, method.cache_limit)
+        traffic = Traffic(net.topology, *layout(problem, begin.blocks), method.cache_limit)
         if method.table == "full":
             net.count(*traffic.flood(problem.dim))
         return {"traffic": traffic, "sent": traffic.memory()}
@@ -103,6 +115,12 @@ class Counted:
             net.tally(len(samples), width)
         else:
             net.count(*self.traffic.advance(self.sent, t, samples))
+
+    def recount(self, net: Network, t: int, samples: Indices, width: int) -> None:
+        """Where rows met through the network, which has counted them: deltas are sent instead, if any are."""
+        if self.traffic is not None:
+            net.tally(-len(samples), width)
+            self.count(net, t, samples, width)
 
 
 @dataclass
@@ -123,18 +141,20 @@ class RowState(Counted):
 class StepForm(RowState):
     """Advanced by the method's ``step``."""
 
+    parts: Components = field(metadata={"static": True}, kw_only=True)
+
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         Z = np.tile(begin.z0, (len(problem.nodes), 1))
-        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), **cls.ledger(method, problem, net))  # type: ignore[arg-type]
+        ledger = cls.ledger(method, problem, net, begin)
+        parts = problem if begin.blocks is None else begin.blocks
+        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), parts=parts, **ledger)  # type: ignore[arg-type]
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         s = self
         for row in samples:
             s = method.step(s, problem, net, row)
-        if self.traffic is not None:  # only deltas are sent; the rows that the steps moved are not counted
-            net.tally(-len(samples), problem.dim)
-            self.count(net, self.t, samples, problem.dim)
+        self.recount(net, self.t, samples, problem.dim)
         return s
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
@@ -142,55 +162,66 @@ class StepForm(RowState):
 
 
 @dataclass
-class DenseForm(RowState):
-    """Advanced by a fused kernel where all rows are here, and else by one kernel call after each meeting of rows."""
+class DenseForm(Counted):
+    """Advanced by a fused kernel where all rows are here, and else by one kernel call after each meeting of rows.
 
-    norms: Array = field(metadata={"static": True}, kw_only=True)
+    Stacked rows: Z, V = Z - Z_prev + alpha carry, what rounding left of Z (low), carry (N x p each); the table phi.
+    """
+
+    Z: Array
+    V: Array
+    low: Array
+    phi: Array
+    carry: Array
+    rule: Recursion = field(metadata={"static": True})
+    t: int = 0
 
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         Z = np.tile(begin.z0, (len(problem.nodes), 1))
-        ledger = cls.ledger(method, problem, net)
-        norms = method.norms(problem)
-        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), norms=norms, **ledger)  # type: ignore[arg-type]
+        ledger = cls.ledger(method, problem, net, begin)
+        rule = method.recursion(problem)
+        state = (Z, method.alpha * begin.carry, np.zeros_like(Z), begin.phi, begin.carry.copy(), rule)
+        return cls(*state, **ledger)  # type: ignore[arg-type]
+
+    def rows(self) -> Array:
+        return np.array(self.Z)
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         mixing = net.local_mixing()
         if mixing is None or mixing.rounds > 1:
-            return self._advance_meeting(method, problem, net, samples)
-        self._advance_fused(method, problem, mixing, samples)
+            return self._advance_meeting(problem, net, samples)
+        self._advance_fused(problem, mixing, samples)
         self.count(net, self.t, samples, problem.dim)
         return replace(self, t=self.t + len(samples))
 
-    def _advance_fused(self, method: OneSample, problem: Problem, mixing: Mixing, samples: Indices) -> None:
+    @property
+    def _rows(self) -> Rows:
+        return Rows(self.Z, self.V, self.carry, self.low)
+
+    def _advance_fused(self, problem: Problem, mixing: Mixing, samples: Indices) -> None:
         """All iterations in one call, in place."""
-        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
-        rules = (mixing.kernel_rows, *method.recursion(problem))
-        rows = (self.Z, self.Z_prev, self.phi, self.carry)
-        advance_dense(problem.component, method.backward, method.alpha, *data, *rules, *rows)
+        data = (problem.component, self.rule, problem.samples, samples)
+        advance_dense(*data, mixing.kernel_rows, self._rows, self.phi)
 
-    def _advance_meeting(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
+    def _advance_meeting(self, problem: Problem, net: Network, samples: Indices) -> Self:
         """The same arithmetic where rows meet through the network, one kernel call per iteration."""
-        s = self
         for row in samples:
-            new = net.mix(2 * s.Z - s.Z_prev)
-            s._land(method, problem, row, new)
-            s = replace(s, Z=new, Z_prev=s.Z, t=s.t + 1)
-        return s
+            ahead = self.Z + (self.V - self.rule.alpha * self.carry)
+            self._land(problem, row, net.differences(ahead))
+        return replace(self, t=self.t + len(samples))
 
-    def _land(self, method: OneSample, problem: Problem, samples: Indices, new: Array) -> None:
-        """One iteration from where the rows have met: ``new`` becomes Z+; table and carry change in place."""
-        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
-        rows = (self.Z, self.Z_prev, self.phi, self.carry, new)
-        finish_dense(problem.component, method.backward, method.alpha, *data, *method.recursion(problem), *rows)
+    def _land(self, problem: Problem, samples: Indices, apart: Array) -> None:
+        """One iteration from where the rows have met, in place; ``apart`` is (I - W~)(Z + U)."""
+        finish_dense(problem.component, self.rule, problem.samples, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         mixing = net.local_mixing()
         if mixing is None or mixing.rounds > 1:
-            twin = replace(self, phi=self.phi.copy(), carry=self.carry.copy())
-            twin._land(method, problem, np.zeros(len(problem.nodes), np.int64), self.Z.copy())
+            none = np.zeros(0, np.int64)
+            self._land(problem, none, np.zeros((0, problem.dim)))
         else:
-            self._advance_fused(method, problem, mixing, np.zeros((0, len(problem.nodes)), np.int64))
+            self._advance_fused(problem, mixing, np.zeros((0, len(problem.nodes)), np.int64))
 
 
 @dataclass
@@ -201,30 +232,34 @@ class LazyForm(Counted):
     stamp: Indices
     phi: Array
     plan: ModePlan = field(metadata={"static": True})
-    effects: Array = field(metadata={"static": True})
-    norms: Array = field(metadata={"static": True})
+    rule: Recursion = field(metadata={"static": True})
     t: int = 0
 
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
-        plan = plan_of(method, problem, net)
-        spectrum = (net.topology.eigenvalues, net.topology.eigenvectors)
-        sizes, ages = problem.all_sizes, np.zeros(problem.n_nodes, np.int64)
-        effects = plan_effects(*spectrum, method.alpha, problem.lam, method.backward, sizes, ages)
+        rule = method.recursion(problem)
+        plan = plan_of(rule, problem, net)
+        ages = np.zeros(problem.n_nodes, np.int64)
+        sizes = problem.all_sizes if begin.blocks is None else begin.blocks.all_sizes
+        effects = plan_effects(rule, problem.lam, spectrum_of(net), sizes, ages)
+        plan = plan._replace(effects=effects)
         modes = start_modes(plan, begin.z0, begin.carry, method.alpha)
-        state = (modes, np.zeros(problem.dim, np.int64), begin.phi, plan, effects, method.norms(problem))
-        return cls(*state, **cls.ledger(method, problem, net))  # type: ignore[arg-type]
+        state = (modes, np.zeros(problem.dim, np.int64), begin.phi, plan, rule)
+        return cls(*state, **cls.ledger(method, problem, net, begin))  # type: ignore[arg-type]
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
-        self._advance(method, problem, samples)
+        self._advance(problem, samples)
         self.count(net, self.t, samples, problem.dim)
         return replace(self, t=self.t + len(samples))
 
-    def _advance(self, method: OneSample, problem: Problem, samples: Indices) -> None:
-        data = (problem.csr, problem.y, self.norms, problem.weight, problem.start, samples)
+    @property
+    def state(self) -> ModeState:
+        """What kernels change."""
+        return ModeState(self.modes, self.stamp, self.phi)
+
+    def _advance(self, problem: Problem, samples: Indices) -> None:
         copies = problem.k if self.plan.copied else None
-        state = (self.plan, self.effects, self.modes, self.stamp, self.phi, self.t, copies)
-        advance_modes(problem.component, method.backward, method.alpha, *data, *state)
+        advance_modes(problem.component, self.rule, problem.samples, samples, self.plan, self.state, self.t, copies)
 
     @property
     def Z(self) -> Array:
@@ -233,7 +268,7 @@ class LazyForm(Counted):
     def rows(self) -> Array:
         """Reading the iterates leaves the columns where they are."""
         out = np.empty((self.plan.basis.shape[0], self.modes.shape[0]))
-        rows_from_modes(self.plan, self.modes, self.stamp, self.t, out)
+        rows_from_modes(self.plan, self.state, self.t, out)
         return out
 
     def require_sound(self) -> None:
@@ -242,7 +277,7 @@ class LazyForm(Counted):
             raise CheckpointError(f"the checkpoint's stamps are not between 0 and its iteration {self.t}.")
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
-        self._advance(method, problem, np.zeros((0, problem.n_nodes), np.int64))  # a copy may not fit into memory
+        self._advance(problem, np.zeros((0, problem.n_nodes), np.int64))  # a copy may not fit into memory
 
 
 @dataclass
@@ -256,11 +291,11 @@ class NodesForm:
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         """A full table's carries are flooded before the first iteration."""
         lazy = method.chosen_form(problem, net) == "lazy"
-        common = _common(method, problem, net, lazy)
+        common = _common(method, problem, net, begin, lazy)
         flooded = bool(common.routing.setup)
         nodes = []
-        owned = zip(net.nodes, begin.carry, shards(problem, method.norms(problem), begin.phi), strict=True)
-        for n, own, shard in owned:
+        held = _held(problem, common.rule, begin)
+        for n, own, shard in zip(net.nodes, begin.carry, held, strict=True):
             known = np.broadcast_to(own, (problem.n_nodes, problem.dim))  # -lam z0, the same at all nodes
             if flooded:  # its own row only
                 known = np.zeros(known.shape)
@@ -312,30 +347,41 @@ class NodesForm:
                 raise CheckpointError(f"the checkpoint's stamps of node {node.n} are not between 0 and {self.t}.")
 
 
-def plan_of(method: OneSample, problem: Problem, net: Network) -> ModePlan:
-    """The tables of the lazy form for this step size and topology."""
-    blocks = (problem.csr, problem.k, problem.dim, problem.n_regular)
-    spectrum = (net.topology.eigenvalues, net.topology.eigenvectors)
-    return plan_modes(*blocks, *spectrum, method.alpha * problem.lam, method.backward)
+def metric(rule: Recursion) -> Array | None:
+    """The metric r of the blocks' Gram matrices; None for forward steps, which need none."""
+    return 1.0 - rule.shrink if rule.backward else None
 
 
-def _common(method: OneSample, problem: Problem, net: Network, lazy: bool) -> Common:
+def _held(problem: Problem, rule: Recursion, begin: Start) -> list[Shard]:
+    if begin.blocks is None:
+        return shards(problem.samples, rule, begin.phi, None)
+    return shards(begin.blocks.samples, rule, begin.phi, begin.blocks.plan(metric(rule)))
+
+
+def spectrum_of(net: Network) -> Spectrum:
+    """Of the network's W~."""
+    return Spectrum(net.topology.eigenvalues, net.topology.eigenvectors)
+
+
+def plan_of(rule: Recursion, problem: Problem, net: Network) -> ModePlan:
+    """The tables of the lazy form for this step size and topology; the effects of deltas are still to be filled in."""
+    return plan_modes(problem.csr, problem.k, problem.dim, rule, problem.lam, spectrum_of(net))
+
+
+def _common(method: OneSample, problem: Problem, net: Network, begin: Start, lazy: bool) -> Common:
     """What all nodes know."""
     topology = net.topology
-    step, coef, coef_free, n_regular = method.recursion(problem)
+    rule = method.recursion(problem)
+    rows = problem.k * (1 if begin.blocks is None else begin.blocks.largest)
+    sizes = problem.all_sizes if begin.blocks is None else begin.blocks.all_sizes
     return Common(
         topology=topology,
         routing=Routing(topology, topology.diameter if method.table == "full" else 0),
-        bounds=Bounds(problem.n_nodes, problem.dim, problem.k, tuple(problem.all_sizes.tolist())),
+        bounds=Bounds(problem.n_nodes, problem.dim, rows, tuple(sizes.tolist())),
         component=problem.component,
-        backward=method.backward,
-        alpha=method.alpha,
+        rule=rule,
         lam=problem.lam,
-        n_regular=n_regular,
-        coef=coef,
-        coef_free=coef_free,
-        step=step,
-        plan=plan_of(method, problem, net) if lazy else None,
+        plan=plan_of(rule, problem, net) if lazy else None,
         cache_bytes=method.cache_limit,
         session=net.session,
     )

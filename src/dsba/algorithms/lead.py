@@ -93,6 +93,9 @@ class LEAD(WithCoins):
         """ "auto": 1/L."""
         return {"auto": lambda: 1 / smoothness(problem)}
 
+    def exactness(self) -> str | None:
+        return "its nodes add up all messages of their neighbours."
+
     def refusal(self, problem: Problem) -> str | None:
         return no_objective(problem)
 

@@ -15,6 +15,7 @@ from dsba import exact
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.errors import FitError
 from dsba.network import Network
+from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
@@ -60,7 +61,8 @@ class NewtonState:
     size: float = math.inf  # of the last Newton step, scaled
     errors: float = math.inf  # the length of the last Newton step in standard errors
     straight: int = 0  # steps one after the other of which each was at least half as long as the one before
-    done: bool = False
+    done: bool = False  # no step leads further
+    stuck: bool = False  # and not because the solution is reached
     evaluations: int = 1
     t: int = 0
 
@@ -86,12 +88,19 @@ class Newton(Algorithm):
 
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
 
+    The method goes on until a step is nothing but rounding: its last steps are few, and ``tol`` does not end it
+    before (with conjugate gradients it does, unless the steps stay as long as they were).
+
     Nodes send totals only. With lambda = 0 the method finds out whether the data determines the
     coefficients: columns that depend on each other, and labels that are separated, are a ``FitError``.
     """
 
     name: ClassVar[str] = "newton"
     factors: ClassVar[tuple[float, ...]] = (1.0,)
+
+    @property
+    def discloses(self) -> str:
+        return TOTALS
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
         total = _summed(problem, net, z0, chords=True)
@@ -111,14 +120,23 @@ class Newton(Algorithm):
         straight, evaluations = s.straight + 1 if step.size > 0.5 * s.size else 0, s.evaluations + step.products
         s = replace(s, t=s.t + 1, size=step.size, errors=step.errors, straight=straight, evaluations=evaluations)
         length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
-        for trial in range(TRIALS):
+        for trial in range(1 if step.verdict == LAST else TRIALS):
             z = s.Z[0] + length * step.d
             total = _summed(problem, net, z, chords=trial > 0)
             s = replace(s, evaluations=s.evaluations + 1)
             if _merit(problem, total, z, s) <= before + RISE * abs(before):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
             length *= 0.5 ** (trial + 1)
-        return replace(s, done=True)
+        return replace(s, done=True, stuck=step.errors > NEAR_ERRORS)
+
+    def finished(self, s: NewtonState) -> str | None:
+        if not s.done or s.stuck:
+            return None
+        return f"the last of {s.t} Newton steps changed nothing but rounding"
+
+    def settled(self, s: NewtonState, problem: Problem) -> bool:
+        """With separated labels the residual vanishes, too, but the steps stay as long as they were."""
+        return s.t == 0 or (not _small(problem) and s.straight == 0)
 
     def passes(self, s: NewtonState, problem: Problem) -> float:
         """Evaluations and products with the Hessian so far, the evaluation at the start included."""
@@ -127,6 +145,9 @@ class Newton(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1, Newton's own length, which is halved where it is too long."""
         return {"auto": lambda: 1.0}
+
+    def exactness(self) -> str | None:
+        return "it sums over all nodes exactly, along a tree of links."
 
     def refusal(self, problem: Problem) -> str | None:
         component = problem.component

@@ -11,14 +11,27 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import CheckpointError
-from dsba.kernels.modes import ModePlan, advance_own_row, column_positions, plan_effects, rows_from_modes, start_modes
-from dsba.kernels.replay import advance_replicas
+from dsba.kernels.blocks import BlockPlan, advance_block_replicas, advance_own_block
+from dsba.kernels.dense import Recursion, Rows
+from dsba.kernels.modes import (
+    ModePlan,
+    ModeState,
+    Spectrum,
+    advance_own_row,
+    column_positions,
+    plan_effects,
+    rows_from_modes,
+    start_modes,
+)
+from dsba.kernels.replay import Place, Received, Replicas, Visit, advance_replicas
+from dsba.kernels.samples import Samples
 from dsba.network import Network
 from dsba.network.routing import Routing
 from dsba.network.wire import (
@@ -37,7 +50,6 @@ from dsba.network.wire import (
     unpack,
 )  # fmt: skip
 from dsba.operators import Operator
-from dsba.problem import Problem
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
@@ -53,35 +65,29 @@ class Common:
     routing: Routing
     bounds: Bounds
     component: Operator
-    backward: bool
-    alpha: float
+    rule: Recursion  # each node's own has the norms of its samples alone
     lam: float
-    n_regular: int
-    coef: tuple[float, float]  # (r, damp) of the coordinates with lambda,
-    coef_free: tuple[float, float]  # and of those without
-    step: Array  # -alpha r, per coordinate
     plan: ModePlan | None  # for the lazy form; its columns are each node's own
     cache_bytes: int | None  # per source
     session: int
 
 
 class Shard(NamedTuple):
-    """A node's own samples: blocks A (CSR, k rows each), labels, squared norms, table, weights."""
+    """A node's own samples, the method's numbers for them, the table, and blocks where these are its components."""
 
-    A: tuple[Indices, Indices, Array]
-    y: Array
-    norms: Array
+    samples: Samples
+    rule: Recursion
     phi: Array
-    weight: Array
+    blocks: BlockPlan | None
 
-
-class Received(NamedTuple):
-    """The deltas that came in one round, farthest sources first: rows of a CSR matrix."""
-
-    sources: Indices
-    indptr: Indices
-    indices: Indices
-    values: Array
+    def component(self, i: int, rows: int) -> Block:
+        """Sample i, or the samples of block i; empty rows at the end make it so many ``rows``."""
+        indptr, indices, data = self.samples.A
+        lo, hi = (i, i + 1) if self.blocks is None else self.blocks.cuts[i : i + 2]
+        ends = indptr[lo * self.samples.k : hi * self.samples.k + 1]
+        lengths = np.zeros(rows, np.int64)
+        lengths[: ends.size - 1] = np.diff(ends)
+        return Block(lengths, indices[ends[0] : ends[-1]], data[ends[0] : ends[-1]])
 
 
 class Replica(Protocol):
@@ -94,7 +100,7 @@ class Replica(Protocol):
         ...
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        """Iteration t; the weighted k coefficients of the node's own delta."""
+        """Iteration t; the weighted coefficients of the node's own delta, one for each row of a component."""
         ...
 
     def z(self, t: int) -> Array:
@@ -103,31 +109,36 @@ class Replica(Protocol):
 
 
 class Replay:
-    """Three generations of every row."""
+    """A replica of every row, as far as the deltas received allow."""
 
     def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
-        c, topology = common, common.topology
+        topology = common.topology
         self.common, self.n = common, n
         self.arrays: Arrays = {
-            "rows": np.tile(z0, (3, topology.n_nodes, 1)),
-            "carry": np.zeros((topology.n_nodes, z0.size)),
+            "Z": np.tile(z0, (topology.n_nodes, 1)),
+            "ahead": np.tile(z0, (2, topology.n_nodes, 1)),
+            **{name: np.zeros((topology.n_nodes, z0.size)) for name in ("V", "carry", "low")},
         }
-        mixing = topology.mixing.kernel_rows
-        later = 1.0 - 1.0 / np.array(c.bounds.sizes)
-        self.rules = (mixing, c.step, c.coef, c.coef_free, c.n_regular, later, np.array(topology.distances[n]))
+        share = 1.0 / np.array(common.bounds.sizes)
+        self.place = Place(topology.mixing.kernel_rows, share, np.array(topology.distances[n]))
 
     def start(self, carry: Array) -> None:
         self.arrays["carry"][:] = carry
+        self.arrays["V"][:] = self.common.rule.alpha * carry
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        c, delta = self.common, np.empty(shard.phi.shape[1])
-        own = (shard.A, shard.y, shard.norms, shard.weight, self.n, sample)
-        memory = (self.arrays["rows"], self.arrays["carry"], shard.phi, t)
-        advance_replicas(c.component, c.backward, c.alpha, *own, *self.rules, *memory, tuple(received), delta)
+        delta = np.zeros(self.common.bounds.k)
+        rows = Rows(*(self.arrays[name] for name in Rows._fields))
+        memory = Replicas(rows, self.arrays["ahead"], shard.phi)
+        own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
+        if shard.blocks is None:
+            advance_replicas(*own, self.place, memory, visit, received, delta)
+        else:
+            advance_block_replicas(*own, shard.blocks, self.place, memory, visit, received, delta)
         return delta
 
     def z(self, t: int) -> Array:
-        return self.arrays["rows"][t % 3, self.n].copy()
+        return self.arrays["Z"][self.n].copy()
 
 
 class Lazy:
@@ -136,31 +147,37 @@ class Lazy:
     def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
         assert common.plan is not None
         self.common, self.n, self.z0 = common, n, z0
-        indices = shard.A[1]
-        position = column_positions(indices, z0.size, common.n_regular)
-        self.plan = common.plan._replace(position=position, indices=position[indices])
+        indices = shard.samples.A[1]
+        position = column_positions(indices, z0.size, common.rule.n_regular)
         topology = common.topology
         ages = np.maximum(topology.distances[n] - 1, 0)
-        rules = (common.alpha, common.lam, common.backward, common.bounds.sizes)
-        self.effects = plan_effects(topology.eigenvalues, topology.eigenvectors, *rules, ages)
+        spectrum = Spectrum(topology.eigenvalues, topology.eigenvectors)
+        effects = plan_effects(common.rule, common.lam, spectrum, common.bounds.sizes, ages)
+        self.plan = common.plan._replace(position=position, indices=position[indices], effects=effects)
         modes = np.zeros((z0.size, 2, self.plan.basis.shape[1]))
         self.arrays: Arrays = {"modes": modes, "stamp": np.zeros(z0.size, np.int64)}
 
     def start(self, carry: Array) -> None:
-        self.arrays["modes"][:] = start_modes(self.plan, self.z0, carry, self.common.alpha)
+        self.arrays["modes"][:] = start_modes(self.plan, self.z0, carry, self.common.rule.alpha)
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        c, delta = self.common, np.empty(shard.phi.shape[1])
-        own = (shard.A, shard.y, shard.norms, shard.weight, self.n, sample)
-        memory = (self.plan, self.effects, self.arrays["modes"], self.arrays["stamp"], shard.phi, t)
-        came = tuple(received._replace(indices=self.plan.position[received.indices]))
-        advance_own_row(c.component, c.backward, c.alpha, *own, *memory, came, delta)
+        delta = np.zeros(self.common.bounds.k)
+        indptr, indices, values = received.deltas
+        came = received._replace(deltas=(indptr, self.plan.position[indices], values))
+        own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
+        if shard.blocks is None:
+            advance_own_row(*own, self.plan, self._state(shard.phi), visit, came, delta)
+        else:
+            advance_own_block(*own, shard.blocks, self.plan, self._state(shard.phi), visit, came, delta)
         return delta
 
     def z(self, t: int) -> Array:
         out = np.empty((1, self.z0.size))
-        rows_from_modes(self.plan, self.arrays["modes"], self.arrays["stamp"], t, out, self.n)
+        rows_from_modes(self.plan, self._state(np.empty((0, 0))), t, out, self.n)
         return out[0]
+
+    def _state(self, phi: Array) -> ModeState:
+        return ModeState(self.arrays["modes"], self.arrays["stamp"], phi)
 
 
 class SparseNode:
@@ -253,9 +270,8 @@ class SparseNode:
         deltas = [self._delta(entries[j]) for j in sources]
         indptr = np.cumsum([0, *(values.size for _, values in deltas)])
         indices = np.concatenate([np.empty(0, np.int64), *(indices for indices, _ in deltas)])
-        return Received(
-            np.array(sources, np.int64), indptr, indices, np.concatenate([np.empty(0), *(v for _, v in deltas)])
-        )
+        values = np.concatenate([np.empty(0), *(values for _, values in deltas)])
+        return Received(np.array(sources, np.int64), (indptr, indices, values))
 
     def _delta(self, entry: Entry) -> tuple[Indices, Array]:
         """The product A_i' coef as indices and values."""
@@ -270,10 +286,8 @@ class SparseNode:
 
     def _entry(self, sample: int, delta: Array) -> bytes:
         """The node's own delta, coded: in short where the others have the sample in their caches."""
-        indptr, indices, data = self.shard.A
         k, cache = delta.size, self.caches[self.n]
-        ends = indptr[sample * k : (sample + 1) * k + 1]
-        block = Block(np.diff(ends), indices[ends[0] : ends[-1]], data[ends[0] : ends[-1]])
+        block = self.shard.component(sample, k)
         if cached_bytes(block.indices.size, k) > cache.limit:
             return encode_vector(self.n, block._replace(values=_products(block, delta)))
         if sample in cache:
@@ -358,17 +372,26 @@ def _products(block: Block, coefficients: Array) -> Array:
     return np.repeat(coefficients, block.lengths) * block.values
 
 
-def shards(problem: Problem, norms: Array, phi: Array) -> list[Shard]:
+def shards(samples: Samples, rule: Recursion, phi: Array, plan: BlockPlan | None) -> list[Shard]:
     """What each node of this process holds, and nothing of the others."""
-    indptr, indices, data = problem.csr
+    (indptr, indices, data), y, weight, start, k = samples
     out = []
-    for first, last in zip(problem.start[:-1], problem.start[1:], strict=True):
+    for n, (first, last) in enumerate(pairwise(start.tolist())):
         own = slice(first, last)
-        ends = indptr[own.start * problem.k : own.stop * problem.k + 1]
+        ends = indptr[own.start * k : own.stop * k + 1]
         part = slice(ends[0], ends[-1])
         A = (ends - ends[0], indices[part].astype(np.int64), data[part])
-        out.append(Shard(A, problem.y[own], norms[own], phi[own].copy(), problem.weight[own]))
+        held = Samples(A, y[own], weight[own], np.array([0, last - first]), k)
+        blocks = None if plan is None else _blocks_of(plan, n)
+        out.append(Shard(held, rule._replace(norms=rule.norms[own]), phi[own].copy(), blocks))
     return out
+
+
+def _blocks_of(plan: BlockPlan, n: int) -> BlockPlan:
+    """The blocks of one node, counted from its own first sample."""
+    first, last = plan.first[n : n + 2]
+    cuts, at = plan.cuts[first : last + 1], plan.at[first : last + 1]
+    return BlockPlan(cuts - cuts[0], np.array([0, last - first]), plan.gram[at[0] : at[-1]], at - at[0])
 
 
 def hold_round(net: Network, nodes: list[SparseNode]) -> None:

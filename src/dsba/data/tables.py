@@ -11,7 +11,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,10 +87,20 @@ def _check_lines(path: Path, separator: str, fields: int) -> None:
     with path.open("rb") as stream:
         plain: Any = gzip.GzipFile(fileobj=stream) if _compression(path) else stream
         text = io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
-        lines = csv.reader(text, delimiter=separator)
+        lines = csv.reader(_whole_lines(path, text), delimiter=separator)
         for line in lines:
             if line and len(line) != fields:
                 raise InputError(f"{path}, line {lines.line_num}: wanted {fields} fields, got {len(line)}.")
+
+
+def _whole_lines(path: Path, text: Iterable[str]) -> Iterator[str]:
+    """The lines. A carriage return without a line feed is refused: pandas would end a row there, or drop a field."""
+    for number, line in enumerate(text, 1):
+        if line.endswith("\r"):
+            raise InputError(
+                f"{path}, line {number}: a carriage return without a line feed; wanted lines that end with \\n."
+            )
+        yield line
 
 
 def sniffed(path: Path) -> Dialect:

@@ -50,7 +50,9 @@ class Decentralized(BaseEstimator):
     graph : whatever ``Topology.of`` takes: "random", "random:0.3", "ring", "path", "star", "complete", "grid", the
         path of an edge list, a networkx graph, a ``Topology`` or a list of edges. A networkx graph's nodes are taken
         in sorted order, as the names in ``nodes`` are.
-    algorithm : a registered name or an ``Algorithm`` object, also one of your own.
+    algorithm : a registered name or an ``Algorithm`` object, also one of your own; "auto" chooses newton or dsba by
+        the cost model of ``dsba.algorithms.choice`` (``choice_`` says why), or dsba where ``step_size`` or
+        ``communication`` is given.
     fit_intercept : whether to fit an intercept, exact and not regularised.
     l1_ratio : the share of the regularisation that is ||w||_1 in place of ||w||^2/2, as in scikit-learn's elastic
         nets; above 0 the algorithm must be one with a proximal step.
@@ -127,6 +129,7 @@ class Decentralized(BaseEstimator):
         self.intercept_: Any = scale * np.concatenate([fit.mean[1] for fit in fits])
         results = [fit.result for fit in fits]
         self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
+        self.choice_ = results[0].choice
         self.n_iter_ = max(int(result.history["iteration"][-1]) for result in results)
         self.consensus_error_ = max(float(result.history["consensus"][-1]) for result in results)
 

@@ -40,8 +40,16 @@ class _Classifier(ClassifierMixin, Decentralized):
             raise InputError(
                 f"{type(self).__name__} needs samples of two classes, got one class: {self.classes_[0]!r}."
             )
-        self._fit_classes(self._rows(X, y, nodes, sample_weight))
+        rows = self._rows(X, y, nodes, sample_weight)
+        self._require_weight(rows)
+        self._fit_classes(rows)
         return self
+
+    def _require_weight(self, rows: Rows) -> None:
+        """Without a weight a class is as good as absent, and the intercept would grow without end."""
+        heavy = self._group.share(np.unique(rows.y[rows.weight > 0]).tolist())
+        if len(set().union(*heavy)) < 2:
+            raise InputError(f"{type(self).__name__} needs samples of two classes with a weight above 0.")
 
     def _fit_classes(self, rows: Rows) -> None:
         """Two classes are one problem, more are one against the rest for each."""

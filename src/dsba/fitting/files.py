@@ -58,7 +58,8 @@ def train(
     columns = agreed_columns([file.name for file in files], ranges, n_features, zero_based)
     tell(columns.sentence)
     rows = _read([files[n] for n in own], columns)
-    done = fit(rows, settings, network=network, checkpoint=checkpoint, progress=progress, callbacks=callbacks)
+    options: dict[str, Any] = {"checkpoint": checkpoint, "progress": progress, "callbacks": callbacks}
+    done = fit(rows, settings, network=network, tell=tell, **options)
     return _model(done, settings, columns), done.result
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from dsba import algorithms, operators
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
-from dsba.algorithms.choice import choose
-from dsba.engine import Result, Status, solve
+from dsba.algorithms.choice import Choice
+from dsba.engine import Result, Status, choice_of, solve
 from dsba.errors import as_integer, as_number
 from dsba.fitting.rows import Array, Rows, Size, evened, measured, normalized, sums
 from dsba.fitting.settings import Settings
 from dsba.network import Alone, Group, require_agreement
+from dsba.network.contract import ITERATES
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -38,8 +39,6 @@ class Fit:
     """The rows of all processes, each counted once."""
     rounds_before: int = 0
     """The rounds that a network had counted when the method started, and that it counts no more."""
-    reason: str | None = None
-    """Why the algorithm was chosen, where "auto" was asked for."""
 
     @property
     def mean(self) -> Coefficients:
@@ -54,7 +53,8 @@ class Fit:
     @property
     def gathered(self) -> Array:
         """The iterates of all processes' nodes."""
-        return self.problem.group.gather(self.result.Z).reshape(self.problem.n_nodes, self.problem.dim)
+        gathered = self.problem.group.gather(self.result.Z, discloses=ITERATES)
+        return gathered.reshape(self.problem.n_nodes, self.problem.dim)
 
 
 def fit(
@@ -67,6 +67,7 @@ def fit(
     previous: Coefficients | None = None,
     extra: float = 0.0,
     checkpoint: Path | None = None,
+    tell: Callable[[str], object] = lambda sentence: None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Fit:
@@ -79,6 +80,7 @@ def fit(
     network : how several processes meet; then the rows are this process's, and the graph is the network's.
     previous : the coefficients of an earlier fit, to start from.
     extra : where the operator's extra coordinates start.
+    tell : called with the reason of a choice before the method starts.
     """
     group: Group = network or Alone()
     _agree(group, settings)
@@ -88,7 +90,7 @@ def fit(
     problem = _problem(evened(rows, size), settings, size, topology.n_nodes, network)
     start = cold = _cold_start(problem, rows, size, group, extra)
     tol = as_number("tol", settings.tol, at_least=0.0)
-    algorithm, reason = _algorithm(settings, problem, topology)
+    algorithm = _algorithm(settings, problem, topology, checkpoint, tell)
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
         tol *= _residual(problem, cold) / max(_residual(problem, start), 1e-300)
@@ -98,7 +100,7 @@ def fit(
         communication=settings.communication, network=network, checkpoint=checkpoint, progress=progress,
         callbacks=list(callbacks),
     )  # fmt: skip
-    return Fit(problem, result, size.rows, rounds, reason)
+    return Fit(problem, result, size.rows, rounds)
 
 
 def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
@@ -110,7 +112,8 @@ def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
         "decision": problem.component.decision,
         "link": problem.component.link,
         "lam": problem.lam,
-        "choice": done.reason,
+        "choice": result.choice,
+        "method": result.algorithm.name,
         "step_size": result.step_size,
         "status": str(result.status),
         "message": result.message,
@@ -124,15 +127,15 @@ def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _algorithm(settings: Settings, problem: Problem, topology: Topology) -> tuple[Algorithm, str | None]:
-    """The algorithm, and why "auto" chose it. The cost model plans with a penalty; without one Newton is the choice."""
+def _algorithm(
+    settings: Settings, problem: Problem, topology: Topology, checkpoint: Path | None, tell: Callable[[str], object]
+) -> Algorithm | Choice:
+    """The algorithm asked for, or the choice of "auto", which is told."""
     if settings.algorithm != "auto":
-        return algorithms.get(settings.algorithm), None
-    newton = algorithms.get("newton")
-    if problem.lam == 0.0 and newton.refused(problem) is None:
-        return newton, "newton was chosen: without a penalty other methods may need very many rounds."
-    choice = choose(problem, topology)
-    return algorithms.get(choice.name), choice.reason
+        return algorithms.get(settings.algorithm)
+    choice = choice_of(problem, topology, settings.step_size, settings.communication, checkpoint)
+    tell(choice.reason[0].upper() + choice.reason[1:])
+    return choice
 
 
 def _agree(group: Group, settings: Settings) -> None:

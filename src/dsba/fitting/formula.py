@@ -24,7 +24,7 @@ TRANSFORMS = ("log", "exp", "sqrt", "I")
 ALLOWED = ("C", *TRANSFORMS)
 STATEFUL = ("center", "scale", "standardize", "poly", "bs", "cr", "cc", "cs", "te", "hashed", "lag")
 TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
+    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
     r"|`(?P<quoted>[^`{}\\\n\r]+)`|(?P<sign>[-+:*~()]))"
 )
 LONGEST = 10_000  # characters
@@ -210,7 +210,7 @@ class _Parser:
             return self.inside(self.arithmetic)
         if token.kind == "number":
             self.at += 1
-            return token.text
+            return token.text.lstrip("0") or "0"  # Python knows no whole numbers with zeros before them
         if token.kind == "name" and self._calls():
             return self.transform()
         self.names.numbers[token.text] = None

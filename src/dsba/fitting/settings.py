@@ -26,7 +26,7 @@ class Settings:
     graph: Any = "random"
     """Whatever ``Topology.of`` takes."""
     mixing: str = "laplacian"
-    algorithm: str | Algorithm = "dsba"
+    algorithm: str | Algorithm = "auto"
     communication: str | None = None
     step_size: float | str = "auto"
     max_passes: float = 1000.0

@@ -1,52 +1,97 @@
 """The dense form of DSBA and DSA: many iterations in one call, O(p (edges + N)) work each.
 
+The state is Z, V = U + alpha carry with U = Z - Z_prev, and the carries. Without its sample an iteration is
+
+    U+ = r (V - (I - W~)(Z + U) - damp U),      Z+ = Z + U+,      V+ = U+,      carry+ = 0,
+
+and a delta adds -alpha r delta to Z, alpha ((1 - 1/q) - r) delta to V and (1 - 1/q) delta to the carry. All of this
+is for the sake of rounding. The nodes' mean forgets nothing: an error in V stays, and in a column seldom touched
+it ends up divided by alpha lam. A difference of two stored iterates would bring their rounding into V in every
+iteration, a rounded r a part of every change. So V has numbers of its own, r is 1 - s with a small s, the two
+large parts of a delta's effect on V cancel before they are rounded, and what Z + U+ loses is kept in ``low``.
+
 The arithmetic of one row is in functions of its own, as a node that rebuilds the rows of others
 (``replay.py``) must come to the same bits.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dsba.kernels.cache import njit
-from dsba.kernels.mixing import COLUMNS, mix_block, mix_row
+from dsba.kernels.mixing import COLUMNS, difference_row
 from dsba.kernels.samples import dot_block, resolve
+
+Array = npt.NDArray[np.float64]
+
+
+class Recursion(NamedTuple):
+    """The numbers of DSBA (``backward``) or DSA."""
+
+    backward: bool
+    alpha: float
+    shrink: Array  # s = 1 - r, per coordinate
+    coef: tuple[float, float]  # (s, damp) of the coordinates with lambda,
+    coef_free: tuple[float, float]  # and of those without
+    n_regular: int  # where the coordinates without lambda begin
+    norms: Array  # the samples' squared norms in the metric r (Q x k)
+
+
+class Rows(NamedTuple):
+    """Stacked rows: Z, V = U + alpha carry, the carries, and what rounding left of Z."""
+
+    Z: Array
+    V: Array
+    carry: Array
+    low: Array
 
 
 @njit(cache=True)
-def sample_delta(op: Any, backward: bool, b: Any, t: float, s: Any, y: float, phi: Any, g: Any, delta: Any) -> None:
-    """One sample's new table entry and the change: delta <- g(u) - phi, phi <- g(u).
+def sample_delta(op: Any, rule: Any, samples: Any, i: int, phi: Any, b: Any, g: Any, delta: Any) -> None:
+    """Sample i's new table entry and its weighted change: delta <- weight (g(u) - phi), phi <- g(u).
 
-    Backward (DSBA): b = A_i v without the old entry, and u solves u + t s g(u) = b + t s phi.
+    Backward (DSBA): b = A_i v without the old entry, and u solves u + t s g(u) = b + t s phi, t = alpha weight.
     Forward (DSA): u = b.
     """
-    if backward:
+    y, weight = samples.y[i], samples.weight[i]
+    if rule.backward:
+        t, s = rule.alpha * weight, rule.norms[i]
         for c in range(phi.size):
             b[c] += t * s[c] * phi[c]
         resolve(op, b, t, s, y, delta, g)
     else:
         op.forward(b, y, g)
     for c in range(phi.size):
-        delta[c] = g[c] - phi[c]
+        delta[c] = weight * (g[c] - phi[c])
         phi[c] = g[c]
 
 
 @njit(cache=True)
-def add_delta(
-    indptr: Any, indices: Any, data: Any, row: int, coef: Any, step: Any, later: float, z: Any, carry: Any
-) -> None:
-    """z <- z + diag(step) A_i' coef,  carry <- carry + later A_i' coef.
+def _raised(z: float, low: float, change: float) -> Any:
+    """z + low + change as a number and what its rounding left (Kahan's sum)."""
+    change += low
+    new = z + change
+    return new, change - (new - z)
 
-    Both are made from the product A_i' coef, which is all that some receivers of a delta get.
+
+@njit(cache=True)
+def add_delta(A: Any, row: int, coef: Any, rule: Any, share: float, rows: Any, n: int) -> None:
+    """Row n takes in its sample's change A_i' coef; ``share`` is 1/q.
+
+    All is made from the product A_i' coef, which is all that some receivers of a delta get.
     """
+    indptr, indices, data = A
+    Z, V, carry, low = rows
     for c in range(coef.size):
         for e in range(indptr[row + c], indptr[row + c + 1]):
             j = indices[e]
-            v = coef[c] * data[e]
-            z[j] += step[j] * v
-            carry[j] += later * v
+            v, s = coef[c] * data[e], rule.shrink[j]
+            Z[n, j], low[n, j] = _raised(Z[n, j], low[n, j], -rule.alpha * (1.0 - s) * v)
+            V[n, j] += rule.alpha * (s - share) * v
+            carry[n, j] += (1.0 - share) * v
 
 
 @njit(cache=True)
@@ -60,98 +105,89 @@ def column_blocks(n_regular: int, p: int) -> Any:
 
 
 @njit(cache=True)
-def _look_ahead(Z: Any, Z_prev: Any, n: int, first: int, last: int, ahead: Any) -> None:
-    """Row n of ``ahead`` <- 2 z - z_prev on columns first..last-1."""
+def look_ahead(alpha: float, rows: Any, n: int, first: int, last: int, ahead: Any) -> None:
+    """Row n of ``ahead`` <- z + u on columns first..last-1; ``ahead`` has only these."""
+    Z, V, carry = rows.Z, rows.V, rows.carry
     for j in range(first, last):
-        ahead[n, j - first] = 2.0 * Z[n, j] - Z_prev[n, j]
+        ahead[n, j - first] = Z[n, j] + (V[n, j] - alpha * carry[n, j])
 
 
 @njit(cache=True)
-def _land(Z: Any, Z_prev: Any, carry: Any, alpha: float, coef: Any, n: int, first: int, last: int, out: Any) -> None:
-    """out_n, the mixed row <- z + r (out_n - z + alpha carry - damp (z - z_prev)); carry_n <- 0."""
-    r, damp = coef
+def land(rule: Any, rows: Any, n: int, first: int, last: int, apart: Any) -> None:
+    """Row n's iteration on columns first..last-1; ``apart`` is its row of (I - W~)(Z + U) on these."""
+    Z, V, carry, low = rows
+    s, damp = rule.coef if first < rule.n_regular else rule.coef_free
     for j in range(first, last):
-        gain = out[n, j] - Z[n, j] + alpha * carry[n, j] - damp * (Z[n, j] - Z_prev[n, j])
-        out[n, j] = Z[n, j] + r * gain
+        gain = V[n, j] - apart[j - first] - damp * (V[n, j] - rule.alpha * carry[n, j])
+        u = gain - s * gain
+        V[n, j] = u
+        Z[n, j], low[n, j] = _raised(Z[n, j], low[n, j], u)
         carry[n, j] = 0.0
 
 
 @njit(cache=True)
-def free_step(
-    mixing: Any, Z: Any, Z_prev: Any, carry: Any, alpha: float, coef: Any, first: int, last: int, ahead: Any, out: Any
-) -> None:
-    """out <- Z + r (W~(2Z - Z_prev) - Z + alpha carry - damp (Z - Z_prev)) on some columns; carry <- 0."""
-    for n in range(Z.shape[0]):
-        _look_ahead(Z, Z_prev, n, first, last, ahead)
-    mix_block(mixing, ahead, 0, last - first, out[:, first:last])
-    for n in range(Z.shape[0]):
-        _land(Z, Z_prev, carry, alpha, coef, n, first, last, out)
-
-
-@njit(cache=True)
-def free_row(
-    mixing: Any, Z: Any, Z_prev: Any, carry: Any, alpha: float, coef: Any, coef_free: Any, n_regular: int,
-    blocks: Any, n: int, ahead: Any, out: Any,
-) -> None:  # fmt: skip
-    """Row n alone of ``free_step``, on all columns."""
-    indptr, nodes, _ = mixing
+def free_step(rule: Any, mixing: Any, rows: Any, blocks: Any, ahead: Any, apart: Any) -> None:
+    """One iteration of all rows without their samples; ``ahead`` and ``apart`` are scratch, COLUMNS wide."""
     for b in range(blocks.size - 1):
         first, last = blocks[b], blocks[b + 1]
-        for e in range(indptr[n], indptr[n + 1]):
-            _look_ahead(Z, Z_prev, nodes[e], first, last, ahead)
-        mix_row(mixing, n, ahead, 0, last - first, out[n, first:last])
-        _land(Z, Z_prev, carry, alpha, coef if first < n_regular else coef_free, n, first, last, out)
+        for n in range(rows.Z.shape[0]):
+            look_ahead(rule.alpha, rows, n, first, last, ahead)
+        for n in range(rows.Z.shape[0]):
+            difference_row(mixing, n, ahead, 0, last - first, apart)
+            land(rule, rows, n, first, last, apart)
 
 
 @njit(cache=True)
-def _touch_samples(
-    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
-    step: Any, phi: Any, carry: Any, now: Any, new: Any,
-) -> None:  # fmt: skip
-    """Each row's sample: its change goes into ``new``, which is Z+ without it, and into the carry."""
-    indptr, indices, data = A
-    k = phi.shape[1]
-    b, g, delta = np.empty(k), np.empty(k), np.empty(k)
-    for n in range(samples.size):
-        i = start[n] + samples[n]
-        dot_block(indptr, indices, data, i * k, new[n] if backward else now[n], b)
-        sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
-        delta *= weight[i]
-        later = 1.0 - 1.0 / (start[n + 1] - start[n])
-        add_delta(indptr, indices, data, i * k, delta, step, later, new[n], carry[n])
+def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any, apart: Any) -> None:
+    """Row n alone of ``free_step``; here ``ahead`` is given, on all columns."""
+    for b in range(blocks.size - 1):
+        first, last = blocks[b], blocks[b + 1]
+        difference_row(mixing, n, ahead, first, last, apart)
+        land(rule, rows, n, first, last, apart)
 
 
 @njit(cache=True)
-def finish_dense(
-    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
-    step: Any, coef: Any, coef_free: Any, n_regular: int, Z: Any, Z_prev: Any, phi: Any, carry: Any, new: Any,
-) -> None:  # fmt: skip
-    """One iteration from where the rows have met: ``new`` is W~(2Z - Z_prev), and becomes Z+."""
-    for n in range(Z.shape[0]):
-        _land(Z, Z_prev, carry, alpha, coef, n, 0, n_regular, new)
-        _land(Z, Z_prev, carry, alpha, coef_free, n, n_regular, Z.shape[1], new)
-    _touch_samples(op, backward, alpha, A, y, s, weight, start, samples, step, phi, carry, Z, new)
+def _read_samples(samples: Any, drawn: Any, Z: Any, B: Any) -> None:
+    """B_n <- A_i z_n for each row's sample."""
+    for n in range(drawn.size):
+        dot_block(samples.A, (samples.start[n] + drawn[n]) * B.shape[1], Z[n], B[n])
 
 
 @njit(cache=True)
-def advance_dense(
-    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
-    mixing: Any, step: Any, coef: Any, coef_free: Any, n_regular: int, Z: Any, Z_prev: Any, phi: Any, carry: Any,
-) -> None:  # fmt: skip
-    """As many iterations as ``samples`` has rows, in place.
+def _touch_samples(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi: Any, B: Any) -> None:
+    """Each row's sample, B its images: its change goes into the rows."""
+    k, start = phi.shape[1], samples.start
+    g, delta = np.empty(k), np.empty(k)
+    for n in range(drawn.size):
+        i = start[n] + drawn[n]
+        sample_delta(op, rule, samples, i, phi[i], B[n], g, delta)
+        add_delta(samples.A, i * k, delta, rule, 1.0 / (start[n + 1] - start[n]), rows, n)
 
-    ``coef`` and ``coef_free`` are (r, damp) for the coordinates with and without lambda, ``step`` is
-    -alpha r per coordinate and ``s`` the squared norms in the metric r.
-    """
-    n_nodes, p = Z.shape
-    now, old, new = Z, Z_prev, np.empty_like(Z)
-    blocks, ahead = column_blocks(n_regular, p), np.empty((n_nodes, COLUMNS))
-    for t in range(samples.shape[0]):
-        for c in range(blocks.size - 1):
-            first, last = blocks[c], blocks[c + 1]
-            free_step(mixing, now, old, carry, alpha, coef if first < n_regular else coef_free, first, last, ahead, new)
-        _touch_samples(op, backward, alpha, A, y, s, weight, start, samples[t], step, phi, carry, now, new)
-        now, old, new = new, now, old
-    if samples.shape[0] % 3 != 0:  # the three buffers turn; give Z and Z_prev their own again
-        latest, before = now.copy(), old.copy()
-        Z[:], Z_prev[:] = latest, before
+
+@njit(cache=True)
+def finish_dense(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
+    """One iteration from where the rows have met: ``apart`` is (I - W~)(Z + U)."""
+    B = np.empty((drawn.size, phi.shape[1]))
+    if not rule.backward:
+        _read_samples(samples, drawn, rows.Z, B)
+    for n in range(apart.shape[0]):
+        land(rule, rows, n, 0, rule.n_regular, apart[n])
+        land(rule, rows, n, rule.n_regular, apart.shape[1], apart[n, rule.n_regular :])
+    if rule.backward:
+        _read_samples(samples, drawn, rows.Z, B)
+    _touch_samples(op, rule, samples, drawn, rows, phi, B)
+
+
+@njit(cache=True)
+def advance_dense(op: Any, rule: Any, samples: Any, drawn: Any, mixing: Any, rows: Any, phi: Any) -> None:
+    """As many iterations as ``drawn`` has rows, in place."""
+    n_nodes, p = rows.Z.shape
+    blocks, ahead, apart = column_blocks(rule.n_regular, p), np.empty((n_nodes, COLUMNS)), np.empty(COLUMNS)
+    B = np.empty((n_nodes, phi.shape[1]))
+    for t in range(drawn.shape[0]):
+        if not rule.backward:
+            _read_samples(samples, drawn[t], rows.Z, B)
+        free_step(rule, mixing, rows, blocks, ahead, apart)
+        if rule.backward:
+            _read_samples(samples, drawn[t], rows.Z, B)
+        _touch_samples(op, rule, samples, drawn[t], rows, phi, B)

@@ -17,12 +17,13 @@ def extra_mix(lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, out: A
     D = np.empty(COLUMNS)
     for first in range(lo, hi, COLUMNS):
         for n in range(Z.shape[0]):
-            _mix_row(n, first, min(first + COLUMNS, hi), mixing, shrink, Z, P, D, out)
+            _mix_row(n, (first, min(first + COLUMNS, hi)), mixing, shrink, Z, P, D, out)
 
 
 @njit(cache=True)
-def _mix_row(n: int, lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, D: Any, out: Any) -> None:
+def _mix_row(n: int, columns: Any, mixing: Any, shrink: Any, Z: Any, P: Any, D: Any, out: Any) -> None:
     """``extra_mix`` for node n, ``shrink`` being alpha lam per column. D = Z - W~ Z is summed from differences."""
+    lo, hi = columns
     indptr, nodes, weights = mixing
     z, p, row = Z[n, lo:hi], P[n, lo:hi], out[n, lo:hi]
     D[: hi - lo] = 0.0
@@ -46,16 +47,19 @@ def _settle(D: Any, shrink: Any, z: Any, p: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def extra_iterations(count: int, mixing: Any, alpha: float, shrink: Any, data: Any, Z: Any, P: Any, out: Any) -> None:
+def extra_iterations(count: int, op: Any, samples: Any, rule: Any, mixing: Any, Z: Any, P: Any, out: Any) -> None:
     """Iterations from Z to ``out`` and from there to Z, and so on, node by node: its rows stay in cache.
+
+    ``rule`` is alpha, and alpha lam per column.
 
     Every other iteration goes through the nodes backwards: what was read last is still in cache.
     """
     n_nodes, dim = Z.shape
+    alpha, shrink = rule
     D = np.empty(dim)
     for t in range(count):
         for m in range(n_nodes):
             n = n_nodes - 1 - m if t % 2 else m
-            _mix_row(n, 0, dim, mixing, shrink, Z, P, D, out)
-            add_operator_rows(n, n + 1, *data, -alpha, Z, out)
+            _mix_row(n, (0, dim), mixing, shrink, Z, P, D, out)
+            add_operator_rows(n, n + 1, op, samples, -alpha, Z, out)
         Z, out = out, Z

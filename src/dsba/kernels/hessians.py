@@ -11,19 +11,19 @@ from dsba.kernels.samples import gapless
 @njit(cache=True, nogil=True)
 def add_hessians(lo: int, hi: int, A: Any, start: Any, blocks: Any, dim: int, out: Any) -> None:
     """out_n <- out_n + sum_i A_i' blocks_i A_i over the samples of nodes lo..hi-1: the upper triangle, row by row."""
-    indptr, indices, data = A
     k = blocks.shape[1]
     for n in range(lo, hi):
         for i in range(start[n], start[n + 1]):
             for c in range(k):
                 for other in range(k):
                     if blocks[i, c, other] != 0.0:
-                        add_products(indptr, indices, data, i * k + c, i * k + other, blocks[i, c, other], dim, out[n])
+                        add_products(A, i * k + c, i * k + other, blocks[i, c, other], dim, out[n])
 
 
 @njit(cache=True, nogil=True)
-def add_products(indptr: Any, indices: Any, data: Any, a: int, b: int, scale: float, dim: int, out: Any) -> None:
+def add_products(A: Any, a: int, b: int, scale: float, dim: int, out: Any) -> None:
     """out <- out + scale times the products of row a with row b that lie in the upper triangle."""
+    indptr, indices, data = A
     dense = a == b and gapless(indptr, indices, a)
     for e in range(indptr[a], indptr[a + 1]):
         row = indices[e]

@@ -26,29 +26,29 @@ def mix_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> Non
 
 
 @njit(cache=True)
-def difference_rows(mixing: Any, Z: Any, out: Any) -> None:
-    """out_n <- sum_m weight_nm (z_n - z_m): (I - W~) Z for the weights of W~, L_G Z for weights of one."""
+def difference_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> None:
+    """out <- sum_m weight_nm (z_n - z_m) on columns first..last-1; ``out`` has only these."""
     indptr, nodes, weights = mixing
-    for first in range(0, Z.shape[1], COLUMNS):
-        last = min(first + COLUMNS, Z.shape[1])
-        for n in range(out.shape[0]):
-            out[n, first:last] = 0.0
-            for e in range(indptr[n], indptr[n + 1]):
-                w, m = weights[e], nodes[e]
-                if m != n:
-                    for j in range(first, last):
-                        out[n, j] += w * (Z[n, j] - Z[m, j])
+    out[: last - first] = 0.0
+    for e in range(indptr[n], indptr[n + 1]):
+        w, m = weights[e], nodes[e]
+        if m != n:
+            for j in range(first, last):
+                out[j - first] += w * (Z[n, j] - Z[m, j])
 
 
 @njit(cache=True)
-def mix_block(mixing: Any, Z: Any, first: int, last: int, out: Any) -> None:
-    """Columns first..last-1 of out <- W~ Z."""
-    for n in range(out.shape[0]):
-        mix_row(mixing, n, Z, first, last, out[n])
+def difference_rows(mixing: Any, Z: Any, out: Any) -> None:
+    """out_n <- sum_m weight_nm (z_n - z_m): (I - W~) Z for the weights of W~, L_G Z for weights of one."""
+    for first in range(0, Z.shape[1], COLUMNS):
+        last = min(first + COLUMNS, Z.shape[1])
+        for n in range(out.shape[0]):
+            difference_row(mixing, n, Z, first, last, out[n, first:last])
 
 
 @njit(cache=True)
 def mix_rows(mixing: Any, Z: Any, out: Any) -> None:
     """out <- W~ Z."""
     for first in range(0, Z.shape[1], COLUMNS):
-        mix_block(mixing, Z, first, min(first + COLUMNS, Z.shape[1]), out)
+        for n in range(out.shape[0]):
+            mix_row(mixing, n, Z, first, min(first + COLUMNS, Z.shape[1]), out[n])

@@ -44,6 +44,22 @@ class ModePlan(NamedTuple):
     powers: npt.NDArray[np.float64]  # (group, level, gap, P or Q, mode)
     c1: npt.NDArray[np.float64]  # (group, mode)
     c2: npt.NDArray[np.float64]  # (group,)
+    effects: npt.NDArray[np.float64]  # of one unit of each node's delta (node, z or v, group, mode)
+
+
+class ModeState(NamedTuple):
+    """What changes: all columns in mode space, the iteration each is as of, the table."""
+
+    modes: npt.NDArray[np.float64]  # (column, z or v, mode)
+    stamp: npt.NDArray[np.int64]
+    phi: npt.NDArray[np.float64]
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues of W~, descending, and its eigenvectors as columns."""
+
+    eigenvalues: npt.NDArray[np.float64]
+    eigenvectors: npt.NDArray[np.float64]
 
 
 def _recursion(w: Any, alpha_lam: float, backward: bool) -> tuple[Any, Any, Any]:
@@ -79,31 +95,25 @@ def column_positions(indices: Any, n_columns: int, n_regular: int) -> npt.NDArra
     return position
 
 
-def plan_modes(
-    A: Any,
-    k: int,
-    n_columns: int,
-    n_regular: int,
-    eigenvalues: Any,
-    eigenvectors: Any,
-    alpha_lam: float,
-    backward: bool,
-) -> ModePlan:
-    """Tables for one step size and topology; ``backward`` chooses DSBA's recursion, else DSA's."""
-    indptr, columns, data = A
+def plan_modes(blocks: Any, k: int, n_columns: int, rule: Any, lam: float, spectrum: Spectrum) -> ModePlan:
+    """Tables for one step size and topology; ``blocks`` are the samples' in CSR, ``rule`` the method's recursion."""
+    indptr, columns, data = blocks
+    eigenvalues, eigenvectors = spectrum
     n_nodes = eigenvalues.size
     width = padded(n_nodes)
-    position = column_positions(columns, n_columns, n_regular)
+    position = column_positions(columns, n_columns, rule.n_regular)
     indices = position.astype(columns.dtype)[columns]
     basis, c1 = np.zeros((n_nodes, width)), np.zeros((2, width))
     basis[:, :n_nodes] = eigenvectors
     powers = np.zeros((2, 2, GAPS, 2, width))
-    c2 = np.array([alpha_lam, 0.0])
+    c2 = np.array([rule.alpha * lam, 0.0])
     for group in range(2):
-        kappa = eigenvalues if backward else eigenvalues - c2[group]
+        kappa = eigenvalues if rule.backward else eigenvalues - c2[group]
         c1[group, :n_nodes] = kappa * (1.0 - eigenvalues)
-        powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], backward)
-    return ModePlan(position, indices, side_by_side(indptr, indices, data, k), n_regular, basis, powers, c1, c2)
+        powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], rule.backward)
+    copied = side_by_side(indptr, indices, data, k)
+    none = np.zeros((0, 2, 2, width))
+    return ModePlan(position, indices, copied, rule.n_regular, basis, powers, c1, c2, none)
 
 
 @njit(cache=True)
@@ -121,16 +131,15 @@ def side_by_side(indptr: Any, indices: Any, data: Any, k: int) -> bool:
     return k > 1
 
 
-def plan_effects(
-    eigenvalues: Any, eigenvectors: Any, alpha: float, lam: float, backward: bool, sizes: Any, ages: Any
-) -> npt.NDArray[np.float64]:
+def plan_effects(rule: Any, lam: float, spectrum: Spectrum, sizes: Any, ages: Any) -> npt.NDArray[np.float64]:
     """What one unit of each node's delta does to (z, v), ``ages`` iterations later (node, z or v, group, mode)."""
+    eigenvalues, eigenvectors = spectrum
     n_nodes = eigenvalues.size
     out = np.zeros((n_nodes, 2, 2, padded(n_nodes)))
     later = 1 - 1 / np.asarray(sizes, np.longdouble)[:, None]
-    for group, alpha_lam in enumerate((alpha * lam, 0.0)):
-        r, kappa, M = _recursion(eigenvalues, alpha_lam, backward)
-        change = alpha * eigenvectors * np.array([np.broadcast_to(-r, (n_nodes, n_nodes)), later - r * kappa])
+    for group, alpha_lam in enumerate((rule.alpha * lam, 0.0)):
+        r, kappa, M = _recursion(eigenvalues, alpha_lam, rule.backward)
+        change = rule.alpha * eigenvectors * np.array([np.broadcast_to(-r, (n_nodes, n_nodes)), later - r * kappa])
         for age in range(int(np.max(ages)) + 1):
             due = np.flatnonzero(ages == age)
             out[due, :, group, :n_nodes] = change[:, due].swapaxes(0, 1)
@@ -162,46 +171,42 @@ def _leap(plan: Any, state: Any, at: int, group: int, gap: int) -> int:
 
 
 @njit(cache=True)
-def _read_sample(
-    plan: Any, copies: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, n: int, row: int,
-    b: Any,
-) -> None:  # fmt: skip
+def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
     """b <- A_i z_n at iteration ``time``, without storing the columns' way there.
 
     ``copies`` rows of the block are one row in neighbouring columns: entry by entry, one stretch of memory. None
     is one, known to the compiler.
     """
+    indptr, indices, data = A
     width = plan.basis.shape[1]
-    state, powers, basis = modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
-    n_regular, last = plan.n_regular, indices.size - 1
+    modes, powers, basis = state.modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
+    n_regular, stamp, last = plan.n_regular, state.stamp, indices.size - 1
     together = 1 if copies is None else copies
     b[:] = 0.0
     for c in range(0, b.size, together):
         for e in range(indptr[row + c], indptr[row + c + 1]):
             for m in range(together):
                 soon = (indices[min(e + AHEAD, last)] + m) * 2 * width
-                prefetch(state, soon)  # three cache lines hold twelve modes; hardware fetches what follows
-                prefetch(state, soon + 8)
-                prefetch(state, soon + 16)
+                prefetch(modes, soon)  # three cache lines hold twelve modes; hardware fetches what follows
+                prefetch(modes, soon + 8)
+                prefetch(modes, soon + 16)
                 j = indices[e] + m
                 group = 0 if j < n_regular else 1
                 gap = time - stamp[j]
                 if gap >= GAPS:
-                    gap = _leap(plan, state, j * 2 * width, group, gap)
+                    gap = _leap(plan, modes, j * 2 * width, group, gap)
                     stamp[j] = time - gap
                 power = (group * 2 * GAPS + gap) * 2 * width
-                b[c + m] += data[e] * read_modes(state, j * 2 * width, powers, power, basis, n * width, width)
+                b[c + m] += data[e] * read_modes(modes, j * 2 * width, powers, power, basis, n * width, width)
 
 
 @njit(cache=True)
-def _inject_sample(
-    plan: Any, copies: Any, indptr: Any, indices: Any, data: Any, modes: Any, stamp: Any, time: int, row: int,
-    coef: Any, effect: Any,
-) -> None:  # fmt: skip
+def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
     """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` (z or v, group, mode)."""
+    indptr, indices, data = A
     width = plan.basis.shape[1]
-    state, powers, c1 = modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
-    n_regular, c2 = plan.n_regular, plan.c2
+    modes, powers, c1 = state.modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
+    n_regular, c2, stamp = plan.n_regular, plan.c2, state.stamp
     dz, dv = effect[0].reshape(-1), effect[1].reshape(-1)
     together = 1 if copies is None else copies
     for c in range(0, coef.size, together):
@@ -211,75 +216,69 @@ def _inject_sample(
                 group = 0 if j < n_regular else 1
                 gap = time - stamp[j]
                 if gap >= GAPS:
-                    gap = _leap(plan, state, j * 2 * width, group, gap)
+                    gap = _leap(plan, modes, j * 2 * width, group, gap)
                 power = (group * 2 * GAPS + gap) * 2 * width
                 x = coef[c + m] * data[e]
-                move_modes(state, j * 2 * width, powers, power, c1, dz, dv, group * width, c2[group], x, width)
+                move_modes(modes, j * 2 * width, powers, power, c1, dz, dv, group * width, c2[group], x, width)
                 stamp[j] = time
 
 
 @njit(cache=True)
-def advance_modes(
-    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, start: Any, samples: Any,
-    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, t0: int, copies: Any,
-) -> None:  # fmt: skip
-    """As many iterations as ``samples`` has rows, from iteration ``t0`` on, in place.
+def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any) -> None:
+    """As many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place.
 
     All nodes read before any writes: DSA's samples see the current iterate of every column. ``copies`` is
     the block's k if the plan says that its rows are copies, else None.
     """
-    indptr, _, data = A
-    indices = plan.indices
-    k = phi.shape[1]
+    A = (samples.A[0], plan.indices, samples.A[2])
+    k = state.phi.shape[1]
     n_nodes = plan.basis.shape[0]
     b, g, delta = np.empty(k), np.empty(k), np.empty((n_nodes, k))
-    for t in range(samples.shape[0]):
+    for t in range(drawn.shape[0]):
         now, then = t0 + t, t0 + t + 1
         for n in range(n_nodes):
-            i = start[n] + samples[t, n]
-            _read_sample(plan, copies, indptr, indices, data, modes, stamp, then if backward else now, n, i * k, b)
-            sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta[n])
-            delta[n] *= weight[i]
+            i = samples.start[n] + drawn[t, n]
+            read_sample(plan, copies, A, state, then if rule.backward else now, n, i * k, b)
+            sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
         for n in range(n_nodes):
-            i = start[n] + samples[t, n]
-            _inject_sample(plan, copies, indptr, indices, data, modes, stamp, then, i * k, delta[n], effects[n])
+            i = samples.start[n] + drawn[t, n]
+            inject_sample(plan, copies, A, state, then, i * k, delta[n], plan.effects[n])
 
 
 @njit(cache=True)
 def advance_own_row(
-    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, n: int, i: int,
-    plan: Any, effects: Any, modes: Any, stamp: Any, phi: Any, now: int, received: Any, delta: Any,
-) -> None:  # fmt: skip
-    """Iteration ``now`` at node n alone: take in what was received, then sample i of its own; delta <- its change.
+    op: Any, rule: Any, samples: Any, plan: Any, state: Any, visit: Any, received: Any, delta: Any
+) -> None:
+    """One iteration at one node alone: take in what was received, then its own sample; delta <- its change.
 
     ``modes`` lacks the deltas that are still under way. By linearity and causality node n's own row is
     exact none the less: a delta reaches a node as a message no later than it would through the iterates.
     A delta made in iteration s enters at s + 1 and is received distance(n, source) iterations after s, so
-    ``effects`` are those of age distance - 1, and of age 0 for n itself.
+    the plan's effects are those of age distance - 1, and of age 0 for n itself.
     """
-    sources, ends, columns, values = received
+    n, i, now = visit
+    sources, deltas = received
     b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
     for m in range(sources.size):
-        _inject_sample(plan, None, ends, columns, values, modes, stamp, now, m, one, effects[sources[m]])
-    indptr, _, data = A
+        inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
+    A = (samples.A[0], plan.indices, samples.A[2])
     row, then = i * delta.size, now + 1
-    _read_sample(plan, None, indptr, plan.indices, data, modes, stamp, then if backward else now, n, row, b)
-    sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
-    delta *= weight[i]
-    _inject_sample(plan, None, indptr, plan.indices, data, modes, stamp, then, row, delta, effects[n])
+    read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
+    sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
+    inject_sample(plan, None, A, state, then, row, delta, plan.effects[n])
 
 
 @njit(cache=True)
-def rows_from_modes(plan: Any, modes: Any, stamp: Any, time: int, Z: Any, first_node: int = 0) -> None:
+def rows_from_modes(plan: Any, state: Any, time: int, Z: Any, first_node: int = 0) -> None:
     """Z <- the iterates at ``time`` of as many nodes as it has rows; the state stays as it is."""
     width = plan.basis.shape[1]
     powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
     column, still = np.empty(2 * width), np.zeros(2 * width)
     for j in range(Z.shape[1]):
         at = plan.position[j]
-        column[:] = modes[at].reshape(-1)
+        column[:] = state.modes[at].reshape(-1)
         group = 0 if at < plan.n_regular else 1
-        gap = _leap(plan, column, 0, group, time - stamp[at])
+        gap = _leap(plan, column, 0, group, time - state.stamp[at])
         power = (group * 2 * GAPS + gap) * 2 * width
         move_modes(column, 0, powers, power, c1, still, still, group * width, plan.c2[group], 0.0, width)
         for n in range(Z.shape[0]):

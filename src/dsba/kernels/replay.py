@@ -1,52 +1,91 @@
 """One node of DSBA-s or DSA-s that keeps dense replicas of all rows, bit by bit those of ``dense.py``.
 
 A node hears of source j's delta distance(n, j) iterations after it was made, so that its replica of row j
-can be that many iterations behind its own. Three generations of each row are enough, generation g in
-``rows[g % 3]``, if the farthest rows advance first: row j goes from g to g + 1 with the generations g and
-g - 1 of its neighbours, which are one hop nearer, as near, or one hop farther.
+can be that many iterations behind its own. Rows meet by their ``ahead`` = z + u. Two generations of that are enough,
+generation g in ``ahead[g % 2]``, if the farthest rows advance first: row j goes from g to g + 1 with generation g
+of its neighbours, which are one hop nearer, as near, or one hop farther.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dsba.kernels.cache import njit
-from dsba.kernels.dense import add_delta, column_blocks, free_row, sample_delta
+from dsba.kernels.dense import Rows, add_delta, column_blocks, free_row, look_ahead, sample_delta
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import dot_block
 
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+
+class Place(NamedTuple):
+    """Where a node stands: who meets whom, and of every source its 1/q and its distance."""
+
+    mixing: tuple[Indices, Indices, Array]
+    share: Array
+    distance: Indices
+
+
+class Replicas(NamedTuple):
+    """What a node remembers: the latest generation of all rows, two generations of z + u, its own table."""
+
+    rows: Rows
+    ahead: Array
+    phi: Array
+
+
+class Visit(NamedTuple):
+    """Node n takes its sample i in iteration t."""
+
+    n: int
+    i: int
+    t: int
+
+
+class Received(NamedTuple):
+    """The deltas that came in one round, farthest sources first: rows of a CSR matrix."""
+
+    sources: Indices
+    deltas: tuple[Indices, Indices, Array]
+
 
 @njit(cache=True)
-def _generations(rows: Any, g: int) -> Any:
-    """Z, Z_prev, and where Z+ goes: the rows of generations g, g - 1 and g + 1."""
-    return rows[g % 3], rows[(g - 1) % 3], rows[(g + 1) % 3]
+def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, blocks: Any, apart: Any) -> None:
+    """Advance the rows of the sources received, farthest first; ``blocks`` are of columns, ``apart`` is scratch."""
+    sources, deltas = received
+    rows, ahead, one = memory.rows, memory.ahead, np.ones(1)
+    for m in range(sources.size):
+        j = sources[m]
+        generation = now - place.distance[j]
+        free_row(rule, place.mixing, rows, blocks, j, ahead[generation % 2], apart)
+        add_delta(deltas, m, one, rule, place.share[j], rows, j)
+        look_ahead(rule.alpha, rows, j, 0, ahead.shape[2], ahead[(generation + 1) % 2])
 
 
 @njit(cache=True)
 def advance_replicas(
-    op: Any, backward: bool, alpha: float, A: Any, y: Any, s: Any, weight: Any, n: int, i: int,
-    mixing: Any, step: Any, coef: Any, coef_free: Any, n_regular: int, later: Any, distance: Any,
-    rows: Any, carry: Any, phi: Any, now: int, received: Any, delta: Any,
-) -> None:  # fmt: skip
-    """Iteration ``now`` at node n: the rows of the sources received, farthest first, then its own; delta <- its change.
+    op: Any, rule: Any, samples: Any, place: Any, memory: Any, visit: Any, received: Any, delta: Any
+) -> None:
+    """Iteration ``visit.t`` at node ``visit.n``: the rows of the sources received, farthest first, then its own.
 
-    ``received`` are the sources in that order, and their deltas as the rows of a CSR matrix.
+    ``received`` are the sources in that order, and their deltas as the rows of a CSR matrix. delta <- the change of
+    the node's own sample ``visit.i``.
     """
-    indptr, indices, data = A
-    sources, ends, columns, values = received
-    n_nodes, p = carry.shape
-    blocks, ahead = column_blocks(n_regular, p), np.empty((n_nodes, COLUMNS))
-    b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
-    for m in range(sources.size):
-        j = sources[m]
-        Z, Z_prev, new = _generations(rows, now - distance[j])
-        free_row(mixing, Z, Z_prev, carry, alpha, coef, coef_free, n_regular, blocks, j, ahead, new)
-        add_delta(ends, columns, values, m, one, step, later[j], new[j], carry[j])
-    Z, Z_prev, new = _generations(rows, now)
-    free_row(mixing, Z, Z_prev, carry, alpha, coef, coef_free, n_regular, blocks, n, ahead, new)
-    dot_block(indptr, indices, data, i * delta.size, new[n] if backward else Z[n], b)
-    sample_delta(op, backward, b, alpha * weight[i], s[i], y[i], phi[i], g, delta)
-    delta *= weight[i]
-    add_delta(indptr, indices, data, i * delta.size, delta, step, later[n], new[n], carry[n])
+    n, i, now = visit
+    rows, ahead = memory.rows, memory.ahead
+    p = ahead.shape[2]
+    blocks, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
+    b, g = np.empty(delta.size), np.empty(delta.size)
+    take_received(rule, place, memory, now, received, blocks, apart)
+    if not rule.backward:
+        dot_block(samples.A, i * delta.size, rows.Z[n], b)
+    free_row(rule, place.mixing, rows, blocks, n, ahead[now % 2], apart)
+    if rule.backward:
+        dot_block(samples.A, i * delta.size, rows.Z[n], b)
+    sample_delta(op, rule, samples, i, memory.phi[i], b, g, delta)
+    add_delta(samples.A, i * delta.size, delta, rule, place.share[n], rows, n)
+    look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])

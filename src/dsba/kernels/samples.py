@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dsba.kernels.cache import njit
 from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
@@ -13,6 +14,16 @@ AHEAD = 32  # nonzeros
 NEXT = 512  # entries of the next row to ask for
 KINK = 1e-13  # more than rounding, relative to what is added up
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
+
+
+class Samples(NamedTuple):
+    """What kernels need of the samples held here."""
+
+    A: tuple[npt.NDArray[np.int64], npt.NDArray[Any], npt.NDArray[np.float64]]  # CSR: indptr, indices, data
+    y: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float64]  # of each sample, c_n included
+    start: npt.NDArray[np.int64]  # where each node's samples begin, and where the last one's end
+    k: int  # rows of A a sample
 
 
 @njit(cache=True)
@@ -95,11 +106,12 @@ def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, before: Any, out:
 
 
 @njit(cache=True)
-def _visit_dense(op: Any, data: Any, y: Any, weight: Any, share: float, lo: int, hi: int, z: Any, out: Any) -> None:
-    """``visit`` for samples of k = 1 and no zeros.
+def _visit_dense(op: Any, samples: Any, share: float, lo: int, hi: int, z: Any, out: Any) -> None:
+    """``visit`` for samples lo..hi-1 of k = 1 and no zeros.
 
     A row is added while the next one comes in, so that memory, which sets the pace, is never waited for twice.
     """
+    data, y, weight = samples.A[2], samples.y, samples.weight
     size = np.uint64(z.size)
     a, before = 0.0, np.uint64(lo) * size
     for i in range(lo, hi):
@@ -111,8 +123,9 @@ def _visit_dense(op: Any, data: Any, y: Any, weight: Any, share: float, lo: int,
 
 
 @njit(cache=True)
-def dot_block(indptr: Any, indices: Any, data: Any, row: int, z: Any, out: Any) -> None:
+def dot_block(A: Any, row: int, z: Any, out: Any) -> None:
     """out <- A_i z for the block that starts at ``row``; a row without gaps is read as a dense one."""
+    indptr, indices, data = A
     for r in range(out.size):
         first, end = indptr[row + r], indptr[row + r + 1]
         if gapless(indptr, indices, row + r):  # unsigned: indices need no test for being negative
@@ -125,8 +138,9 @@ def dot_block(indptr: Any, indices: Any, data: Any, row: int, z: Any, out: Any) 
 
 
 @njit(cache=True)
-def norms_block(indptr: Any, indices: Any, data: Any, row: int, r: Any, out: Any) -> None:
+def norms_block(A: Any, row: int, r: Any, out: Any) -> None:
     """out <- the squared norms of A_i's rows in the metric diag(r)."""
+    indptr, indices, data = A
     for c in range(out.size):
         out[c] = 0.0
         for e in range(indptr[row + c], indptr[row + c + 1]):
@@ -136,14 +150,14 @@ def norms_block(indptr: Any, indices: Any, data: Any, row: int, r: Any, out: Any
 @njit(cache=True)
 def norms_all(A: Any, r: Any, out: Any) -> None:
     """out_i <- squared row norms of A_i in the metric diag(r), for all samples."""
-    indptr, indices, data = A
     for i in range(out.shape[0]):
-        norms_block(indptr, indices, data, i * out.shape[1], r, out[i])
+        norms_block(A, i * out.shape[1], r, out[i])
 
 
 @njit(cache=True)
-def add_block(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: float, r: Any, z: Any) -> None:
+def add_block(A: Any, row: int, coef: Any, scale: float, r: Any, z: Any) -> None:
     """z <- z + scale diag(r) A_i' coef for the block that starts at ``row``."""
+    indptr, indices, data = A
     for c in range(coef.size):
         x = scale * coef[c]
         for e in range(indptr[row + c], indptr[row + c + 1]):
@@ -151,8 +165,9 @@ def add_block(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: 
 
 
 @njit(cache=True)
-def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale: float, z: Any) -> None:
+def add_scaled(A: Any, row: int, coef: Any, scale: float, z: Any) -> None:
     """z <- z + scale A_i' coef; a row without gaps is added as a dense one."""
+    indptr, indices, data = A
     for c in range(coef.size):
         x = scale * coef[c]
         first, end = indptr[row + c], indptr[row + c + 1]
@@ -166,20 +181,18 @@ def add_scaled(indptr: Any, indices: Any, data: Any, row: int, coef: Any, scale:
 @njit(cache=True, nogil=True)
 def add_block_rows(lo: int, hi: int, A: Any, start: Any, coef: Any, out: Any) -> None:
     """out_n <- out_n + sum_i A_i' coef_i over the samples of nodes lo..hi-1."""
-    indptr, indices, data = A
     for n in range(lo, hi):
         for i in range(start[n], start[n + 1]):
-            add_scaled(indptr, indices, data, i * coef.shape[1], coef[i], 1.0, out[n])
+            add_scaled(A, i * coef.shape[1], coef[i], 1.0, out[n])
 
 
 @njit(cache=True)
-def visit(
-    op: Any, indptr: Any, indices: Any, data: Any, row: int, y: float, scale: float, z: Any, u: Any, g: Any, out: Any
-) -> None:
-    """out <- out + scale A_i' g(A_i z): one sample of a sweep over all data."""
-    last = indices.size - 1
+def visit(op: Any, samples: Any, i: int, share: float, z: Any, u: Any, g: Any, out: Any) -> None:
+    """out <- out + share weight_i A_i' g(A_i z): one sample of a sweep over all data."""
+    indptr, indices, data = samples.A
+    row, last = i * u.size, indices.size - 1
     if out.size < CACHED:
-        dot_block(indptr, indices, data, row, z, u)
+        dot_block(samples.A, row, z, u)
         for e in range(indptr[row + u.size], min(indptr[row + u.size] + NEXT, last), LINE):
             prefetch(data, e)  # the next row comes in while this one is added
     else:
@@ -190,66 +203,61 @@ def visit(
                 prefetch(out, indices[e])
                 total += data[e] * z[np.uint64(indices[e])]
             u[c] = total
-    op.forward(u, y, g)
-    add_scaled(indptr, indices, data, row, g, scale, out)
+    op.forward(u, samples.y[i], g)
+    add_scaled(samples.A, row, g, share * samples.weight[i], out)
 
 
 @njit(cache=True, nogil=True)
-def table_rows(lo: int, hi: int, op: Any, A: Any, y: Any, start: Any, Z: Any, out: Any) -> None:
+def table_rows(lo: int, hi: int, op: Any, samples: Any, Z: Any, out: Any) -> None:
     """out_i <- g(A_i z_n) for every sample i of nodes lo..hi-1."""
-    indptr, indices, data = A
     u = np.empty(out.shape[1])
     for n in range(lo, hi):
-        for i in range(start[n], start[n + 1]):
-            dot_block(indptr, indices, data, i * u.size, Z[n], u)
-            op.forward(u, y[i], out[i])
+        for i in range(samples.start[n], samples.start[n + 1]):
+            dot_block(samples.A, i * u.size, Z[n], u)
+            op.forward(u, samples.y[i], out[i])
 
 
 @njit(cache=True, nogil=True)
 def image_rows(lo: int, hi: int, A: Any, start: Any, Z: Any, out: Any) -> None:
     """out_i <- A_i z_n for every sample i of nodes lo..hi-1."""
-    indptr, indices, data = A
     for n in range(lo, hi):
         for i in range(start[n], start[n + 1]):
-            dot_block(indptr, indices, data, i * out.shape[1], Z[n], out[i])
+            dot_block(A, i * out.shape[1], Z[n], out[i])
 
 
 @njit(cache=True, nogil=True)
-def average_rows(lo: int, hi: int, A: Any, weight: Any, start: Any, table: Any, out: Any) -> None:
+def average_rows(lo: int, hi: int, samples: Any, table: Any, out: Any) -> None:
     """out_n <- (1/q_n) sum_i weight_i A_i' table_i over the samples of nodes lo..hi-1."""
-    indptr, indices, data = A
+    start = samples.start
     for n in range(lo, hi):
         out[n] = 0.0
         for i in range(start[n], start[n + 1]):
-            scale = weight[i] / (start[n + 1] - start[n])
-            add_scaled(indptr, indices, data, i * table.shape[1], table[i], scale, out[n])
+            scale = samples.weight[i] / (start[n + 1] - start[n])
+            add_scaled(samples.A, i * table.shape[1], table[i], scale, out[n])
 
 
 @njit(cache=True, nogil=True)
-def add_operator_rows(
-    lo: int, hi: int, op: Any, A: Any, y: Any, weight: Any, start: Any, k: int, factor: float, Z: Any, out: Any
-) -> None:
+def add_operator_rows(lo: int, hi: int, op: Any, samples: Any, factor: float, Z: Any, out: Any) -> None:
     """out_n <- out_n + factor (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
-    indptr, indices, data = A
+    k, start = samples.k, samples.start
     u, g = np.empty(k), np.empty(k)
-    full = k == 1 and data.size == y.size * Z.shape[1]
+    full = k == 1 and samples.A[2].size == samples.y.size * Z.shape[1]
     for n in range(lo, hi):
         z, row = Z[n], out[n]
         share = factor / (start[n + 1] - start[n])
         if full:
-            _visit_dense(op, data, y, weight, share, start[n], start[n + 1], z, row)
+            _visit_dense(op, samples, share, start[n], start[n + 1], z, row)
             continue
         for i in range(start[n], start[n + 1]):
-            visit(op, indptr, indices, data, i * k, y[i], share * weight[i], z, u, g, row)
+            visit(op, samples, i, share, z, u, g, row)
 
 
 @njit(cache=True)
 def forward_samples(op: Any, A: Any, y: Any, ids: Any, Z: Any, out: Any) -> None:
     """out_n <- g(A_i z_n), i = ids[n]."""
-    indptr, indices, data = A
     u = np.empty(out.shape[1])
     for n in range(ids.size):
-        dot_block(indptr, indices, data, ids[n] * u.size, Z[n], u)
+        dot_block(A, ids[n] * u.size, Z[n], u)
         op.forward(u, y[ids[n]], out[n])
 
 
@@ -273,12 +281,11 @@ def resolve(op: Any, b: Any, t: float, s: Any, y: float, u: Any, g: Any) -> None
 @njit(cache=True)
 def backward_samples(op: Any, A: Any, y: Any, ids: Any, t: Any, r: Any, V: Any, out: Any) -> None:
     """v_n <- z with z + t_n diag(r) A_i' g(A_i z) = v_n, and out_n <- g(A_i z), i = ids[n]."""
-    indptr, indices, data = A
     k = out.shape[1]
     b, s, u = np.empty(k), np.empty(k), np.empty(k)
     for n in range(ids.size):
         i = ids[n]
-        dot_block(indptr, indices, data, i * k, V[n], b)
-        norms_block(indptr, indices, data, i * k, r, s)
+        dot_block(A, i * k, V[n], b)
+        norms_block(A, i * k, r, s)
         resolve(op, b, t[n], s, y[i], u, out[n])
-        add_block(indptr, indices, data, i * k, out[n], -t[n], r, V[n])
+        add_block(A, i * k, out[n], -t[n], r, V[n])

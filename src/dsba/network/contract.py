@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
+TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
+"""What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
 
 
@@ -50,8 +52,8 @@ class Group(Protocol):
         """Every process's value (of JSON's types), in order."""
         ...
 
-    def gather(self, values: Array) -> Array:
-        """The processes' arrays, flattened, one after the other."""
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+        """The processes' arrays, flattened, one after the other; ``discloses`` says what they tell of the data."""
         ...
 
     def largest(self, values: Array) -> Array:
@@ -110,6 +112,16 @@ class Network(Group, Protocol):
 
         A fused kernel may use its arrays, and tells with ``tally`` what it would have moved.
         """
+        ...
+
+    # Flaws: what links do to the rows they carry (:mod:`dsba.network.faults`) ------------------------
+
+    flaws: frozenset[str]  # names of what is wrong with the links; empty for a transport that delivers everything
+    streams: int  # how often rows meet in an iteration; the engine says so
+    memory: dict[str, Array]  # what links remember between rounds; may be set
+
+    def describe(self) -> str:
+        """What is wrong with the links, with all settings; empty where nothing is."""
         ...
 
     # Frames ---------------------------------------------------------------------------------------

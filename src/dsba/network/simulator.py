@@ -6,7 +6,7 @@ from typing import Any
 
 from dsba import exact
 from dsba.mixing import Mixing
-from dsba.network.contract import Array
+from dsba.network.contract import TOTALS, Array
 from dsba.network.transport import Transport
 from dsba.topology import Topology
 
@@ -37,7 +37,7 @@ class Alone:
     def share(self, value: Any) -> list[Any]:
         return [value]
 
-    def gather(self, values: Array) -> Array:
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
         return values
 
     def largest(self, values: Array) -> Array:

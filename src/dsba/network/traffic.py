@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.cache import njit
+from dsba.kernels.traffic import Caches, Prices, send
 from dsba.network.contract import Counts
 from dsba.network.wire import HEADER_BYTES, again_sizes, cached_bytes, encode_dense, first_sizes, vector_sizes
 from dsba.topology import Topology
 
 Integers = npt.NDArray[np.int64]
 
-VECTOR, FIRST, AGAIN = range(3)
 UNLIMITED = np.iinfo(np.int64).max
 
 
@@ -34,37 +33,37 @@ class Traffic:
         self, topology: Topology, start: Integers, indptr: Integers, indices: Any, k: int, limit: int | None
     ) -> None:
         self.topology, self.start = topology, start
-        self.limit = UNLIMITED if limit is None else limit
+        limit = UNLIMITED if limit is None else limit
         sizes = np.diff(start)
         source = np.repeat(np.arange(sizes.size), sizes)
         sample = np.arange(source.size) - start[source]
         nonzeros = np.diff(indptr[::k])
-        self.room = cached_bytes(nonzeros, k)
         entries = (
             (nonzeros, vector_sizes(source, indptr, indices, k)),
             (nonzeros + k, first_sizes(source, sample, indptr, indices, k)),
             (np.full_like(nonzeros, k), again_sizes(source, sample, k)),
         )
-        self.costs = np.array([np.stack([doubles, size.index, size.total], axis=1) for doubles, size in entries])
+        costs = np.array([np.stack([doubles, size.index, size.total], axis=1) for doubles, size in entries])
+        self.prices = Prices(costs, cached_bytes(nonzeros, k), limit)
         self.span = topology.diameter + 1
 
     def memory(self) -> Integers:
         """Nothing sent, nothing cached."""
-        n_nodes, n_samples = self.start.size - 1, self.room.size
-        return np.zeros(3 * n_nodes * (self.span + 1) + (2 * n_samples if self.limit else 0), np.int64)
+        n_nodes, n_samples = self.start.size - 1, self.prices.room.size
+        return np.zeros(3 * n_nodes * (self.span + 1) + (2 * n_samples if self.prices.limit else 0), np.int64)
 
-    def _parts(self, memory: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-        """Views: sums sent (iteration, node, cost), fifo (node; head, count, bytes), its queue, what is known."""
+    def _parts(self, memory: Integers) -> tuple[Integers, Caches]:
+        """Views: sums sent (iteration, node, cost), and the caches."""
         n_nodes = self.start.size - 1
         ring = 3 * n_nodes * self.span
         sent, fifo, rest = np.split(memory, [ring, ring + 3 * n_nodes])
         queue, known = np.split(rest, 2)
-        return sent.reshape(self.span, n_nodes, 3), fifo.reshape(n_nodes, 3), queue, known
+        return sent.reshape(self.span, n_nodes, 3), Caches(fifo.reshape(n_nodes, 3), queue, known)
 
     def advance(self, memory: Integers, t: int, samples: Integers) -> Counts:
         """Count the rounds of the iterations t, t + 1, ... with these samples (one row each)."""
         before = self._received(memory, t)
-        _send(samples, t, self.start, self.costs, self.room, self.limit, *self._parts(memory))
+        send(samples, t, self.start, self.prices, *self._parts(memory))
         doubles, index_bytes, total = (self._received(memory, t + len(samples)) - before).T
         return self._with_headers(len(samples), doubles, index_bytes, total)
 
@@ -85,33 +84,3 @@ class Traffic:
     def _with_headers(self, rounds: int, doubles: Integers, index_bytes: Integers, entries: Integers) -> Counts:
         received = (doubles, index_bytes, entries + rounds * HEADER_BYTES * self.topology.degrees)
         return Counts(rounds, *(part.astype(np.float64) for part in received))
-
-
-@njit(cache=True)
-def _send(
-    samples: Any, t0: int, start: Any, costs: Any, room: Any, limit: int, sent: Any, fifo: Any, queue: Any, known: Any
-) -> None:
-    """One entry per node and row of ``samples``: sent[t + 1] <- sent[t] + its cost."""
-    span = sent.shape[0]
-    for t in range(samples.shape[0]):
-        for n in range(samples.shape[1]):
-            i = start[n] + samples[t, n]
-            kind = VECTOR
-            if room[i] <= limit:
-                kind = AGAIN if known[i] else FIRST
-            if kind == FIRST:
-                _remember(i, room, limit, fifo[n], queue[start[n] : start[n + 1]], known)
-            sent[(t0 + t + 1) % span, n] = sent[(t0 + t) % span, n] + costs[kind, i]
-
-
-@njit(cache=True)
-def _remember(i: int, room: Any, limit: int, fifo: Any, queue: Any, known: Any) -> None:
-    """Sample i enters one source's cache (``wire.SampleCache``), and the oldest leave until it fits."""
-    head, count, used = fifo
-    while used > limit - room[i]:
-        oldest = queue[head]
-        head, count = (head + 1) % queue.size, count - 1
-        known[oldest], used = 0, used - room[oldest]
-    queue[(head + count) % queue.size] = i
-    known[i] = 1
-    fifo[0], fifo[1], fifo[2] = head, count + 1, used + room[i]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from dsba.errors import InputError
 from dsba.exact import Integers
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.mixing import Mixing
-from dsba.network.contract import Array, Counts
+from dsba.network.contract import TOTALS, Array, Counts
 from dsba.network.placement import Placement
 from dsba.topology import Topology
 
@@ -31,10 +32,34 @@ PARCEL = struct.Struct("<IQ")  # rank, bytes
 MEETINGS = ("mix", "differences", "laplacian", "_sum_neighbours", "meet")  # how rows come together
 
 
+class Message(NamedTuple):
+    """What one row costs on a link: float64 numbers, bytes that are none, all bytes."""
+
+    doubles: float
+    index_bytes: float
+    bytes: float
+
+
+class Meeting(NamedTuple):
+    """One round at the owned nodes, as wrappers of a transport see it (:mod:`dsba.network.faults`).
+
+    Links are the entries of ``placement.mixing``; the rows of ``places`` are heard over them.
+    """
+
+    rows: Array  # those of the owned nodes first
+    places: npt.NDArray[np.int64]
+    weights: Array
+    up: npt.NDArray[np.bool_]  # whether a row is heard
+    arrived: npt.NDArray[np.int64]  # messages that arrive
+    message: Message
+
+
 class Transport:
     """The contract (:class:`dsba.network.contract.Network`) for the process ``rank`` of ``size``."""
 
     session = 0
+    flaws: frozenset[str] = frozenset()
+    streams = 1
 
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
         self.topology, self.rank, self.size = topology, rank, size
@@ -73,10 +98,34 @@ class Transport:
 
     def local_mixing(self) -> Mixing | None:
         """The mixing, unless rows are elsewhere or a subclass (or an attribute) changes how they meet."""
+        return self.topology.mixing if self.size == 1 and self.meets_as_told else None
+
+    @property
+    def meets_as_told(self) -> bool:
+        """Whether rows meet as the mixing matrix says: no subclass and no attribute changes how."""
         changed = any(getattr(type(self), name) is not getattr(Transport, name) for name in MEETINGS)
-        if self.size > 1 or changed or vars(self).keys() & set(MEETINGS):
-            return None
-        return self.topology.mixing
+        return not (changed or vars(self).keys() & set(MEETINGS))
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        """What a round would bring, for a wrapper to change; ``unit`` weights make it the graph's Laplacian."""
+        indptr, places, weights = self.placement.mixing
+        diagonal = places == np.repeat(np.arange(len(self.nodes)), np.diff(indptr))
+        weights = np.ones_like(weights) if unit else weights
+        message = Message(Z.shape[1], 0, 8 * Z.shape[1])
+        return Meeting(self.meet(Z), places, weights, ~diagonal, (~diagonal).astype(np.int64), message)
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        """What links remember between rounds, for checkpoints; a transport by itself remembers nothing."""
+        return {}
+
+    @memory.setter
+    def memory(self, arrays: Mapping[str, Array]) -> None:
+        """Nothing to put back."""
+
+    def describe(self) -> str:
+        """What is wrong with the links, with all settings; empty where nothing is."""
+        return ""
 
     def _sum_neighbours(self, kernel: Any, weights: Any, Z: Array) -> Array:
         """One round: every owned row meets its neighbours' rows, in node order."""
@@ -133,7 +182,7 @@ class Transport:
         self._count_question(0, sum(map(len, parts)), numbers=False)
         return [json.loads(part) for part in parts]
 
-    def gather(self, values: Array) -> Array:
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
         parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())
         self._count_question(0, sum(map(len, parts)))
         return np.concatenate([np.frombuffer(part, "<f8") for part in parts]).astype(np.float64)
@@ -147,12 +196,16 @@ class Transport:
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
     def sum(self, rows: Array) -> Array:
-        top = float(self.largest(np.array([exact.largest(rows)]))[0])
+        top = self.top(exact.largest(rows))
         if top == 0.0 or not math.isfinite(top):
             return np.full(rows.shape[1], top and math.nan)
         scale = exact.exponent(top, self.topology.n_nodes)
         total = self.add(exact.integers(rows, scale))
         return exact.numbers(total, scale)
+
+    def top(self, own: float) -> float:
+        """The largest of all processes' magnitudes, or any number with its exponent."""
+        return float(self.largest(np.array([own]))[0])
 
     def add(self, own: Integers) -> Integers:
         """The sum of all processes' integers, modulo 2^128."""
@@ -236,8 +289,8 @@ class Aside:
     def share(self, value: Any) -> list[Any]:
         return self._ask(self._net.share, value)
 
-    def gather(self, values: Array) -> Array:
-        return self._ask(self._net.gather, values)
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+        return self._ask(partial(self._net.gather, discloses=discloses), values)
 
     def largest(self, values: Array) -> Array:
         return self._ask(self._net.largest, values)

@@ -29,13 +29,21 @@ import struct
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
-from dsba.kernels.cache import njit
+from dsba.kernels.varints import (
+    OVERLONG,
+    TRUNCATED,
+    block_index_bytes,
+    indices_from_gaps,
+    put_varints,
+    take_varints,
+    varint_sizes,
+)
 
 Reals = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -51,7 +59,6 @@ AGAIN, VECTOR, DENSE = 1, 2, 4  # bits: a sample with its coefficients, a block,
 FIRST = AGAIN | VECTOR
 KINDS = (AGAIN, VECTOR, FIRST, DENSE)
 
-TRUNCATED, OVERLONG = -1, -2
 REASONS = {
     TRUNCATED: "it ends in the middle of an entry",
     OVERLONG: "a whole number takes more bytes than it may",
@@ -107,72 +114,7 @@ class EntrySizes(NamedTuple):
     index: Integers  # type: ignore[assignment]  # of these, the ones that are no float64
 
 
-# Varints
-
-
-@njit(cache=True)
-def _varint_size(value: int) -> int:
-    size = 1
-    while value >= 128:
-        value >>= 7
-        size += 1
-    return size
-
-
-@njit(cache=True)
-def _varint_sizes(values: Any) -> Any:
-    out = np.empty(values.size, np.int64)
-    for i in range(values.size):
-        out[i] = _varint_size(values[i])
-    return out
-
-
-@njit(cache=True)
-def _put_varints(values: Any) -> Any:
-    """The bytes of values >= 0."""
-    out, at = np.empty(9 * values.size, np.uint8), 0
-    for value in values:
-        while value >= 128:
-            out[at] = (value & 127) | 128
-            value >>= 7
-            at += 1
-        out[at] = value
-        at += 1
-    return out[:at]
-
-
-@njit(cache=True)
-def _take_varints(buffer: Any, at: int, out: Any) -> int:
-    """Fill ``out`` with the numbers that start at ``at``; the place after them, or a negative reason."""
-    for i in range(out.size):
-        value, shift, byte = np.int64(0), 0, np.int64(128)
-        while byte >= 128:
-            if at >= buffer.size:
-                return TRUNCATED
-            if shift == 63:  # nine bytes hold 63 bits, more than any bound
-                return OVERLONG
-            byte = np.int64(buffer[at])
-            value |= (byte & 127) << shift
-            at, shift = at + 1, shift + 7
-        if byte == 0 and shift > 7:  # one number, one code
-            return OVERLONG
-        out[i] = value
-    return at
-
-
-@njit(cache=True)
-def _indices_from_gaps(lengths: Any, gaps: Any, dim: int) -> bool:
-    """Turn the gaps of all rows into indices, in place; False if one is not below ``dim``."""
-    end = 0
-    for length in lengths:
-        lowest = 0  # that the next index may be
-        for e in range(end, end + length):
-            if gaps[e] >= dim - lowest:
-                return False
-            gaps[e] += lowest
-            lowest = gaps[e] + 1
-        end += length
-    return True
+# Gaps between indices
 
 
 def _gaps(block: Block) -> Integers:
@@ -223,7 +165,7 @@ def _encode(kind: int, source: int, sample: tuple[int, ...], block: Block | None
     numbers = np.concatenate(parts, dtype=np.int64)
     if (numbers < 0).any():
         raise WireError(f"source {source} has a negative sample number, or indices that do not increase from 0 on.")
-    return bytes([kind]) + _put_varints(numbers).tobytes() + values + np.asarray(reals, "<f8").tobytes()
+    return bytes([kind]) + put_varints(numbers).tobytes() + values + np.asarray(reals, "<f8").tobytes()
 
 
 # Frames
@@ -322,7 +264,7 @@ class _Reader:
 
     def numbers(self, count: int) -> Integers:
         out = np.empty(count, np.int64)
-        at = _take_varints(self.buffer, self.at, out)
+        at = take_varints(self.buffer, self.at, out)
         if at < 0:
             self.refuse(REASONS[at])
         self.at = at
@@ -342,7 +284,7 @@ class _Reader:
         if 9 * nnz > self.left:  # before room is made for them: an index has at least one byte, its value eight
             self.refuse(REASONS[TRUNCATED])
         rows, indices = np.array(lengths, np.int64), self.numbers(nnz)
-        if not _indices_from_gaps(rows, indices, dim):
+        if not indices_from_gaps(rows, indices, dim):
             self.refuse(f"it has an index that is not below {dim}")
         return Block(rows, indices, self.reals(nnz))
 
@@ -401,32 +343,19 @@ def _cached_size(block: Block) -> int:
 # Sizes of entries that nobody codes, for a simulator
 
 
-@njit(cache=True)
-def _block_index_bytes(indptr: Any, indices: Any, k: int) -> Any:
-    """The bytes of lengths and indices of all samples' blocks."""
-    out = np.zeros((indptr.size - 1) // k, np.int64)
-    for row in range(indptr.size - 1):
-        size, lowest = _varint_size(indptr[row + 1] - indptr[row]), 0
-        for e in range(indptr[row], indptr[row + 1]):
-            size += _varint_size(indices[e] - lowest)
-            lowest = indices[e] + 1
-        out[row // k] += size
-    return out
-
-
 def vector_sizes(source: Integers, indptr: Integers, indices: Integers, k: int) -> EntrySizes:
     """Of ``encode_vector`` for all Q samples: blocks in CSR with k rows each, ``source`` their nodes."""
-    index = 1 + _varint_sizes(source) + _block_index_bytes(indptr, indices, k)
+    index = 1 + varint_sizes(source) + block_index_bytes(indptr, indices, k)
     return EntrySizes(index + 8 * np.diff(indptr[::k]), index)
 
 
 def first_sizes(source: Integers, sample: Integers, indptr: Integers, indices: Integers, k: int) -> EntrySizes:
     """Of ``encode_first``; ``sample`` are the samples' numbers within their nodes."""
-    vector, size = vector_sizes(source, indptr, indices, k), _varint_sizes(sample)
+    vector, size = vector_sizes(source, indptr, indices, k), varint_sizes(sample)
     return EntrySizes(vector.total + size + 8 * k, vector.index + size)
 
 
 def again_sizes(source: Integers, sample: Integers, k: int) -> EntrySizes:
     """Of ``encode_again``."""
-    index = 1 + _varint_sizes(source) + _varint_sizes(sample)
+    index = 1 + varint_sizes(source) + varint_sizes(sample)
     return EntrySizes(index + 8 * k, index)

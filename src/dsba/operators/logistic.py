@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dsba.operators.base import MAX_NEWTON, ScalarOperator
+from dsba.kernels.resolvents import MAX_NEWTON
+from dsba.operators.base import ScalarOperator
 
 
 @dataclass(frozen=True)

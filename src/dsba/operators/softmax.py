@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from dsba.kernels.cache import njit
-from dsba.operators.base import MAX_NEWTON, Array, Operator
+from dsba.kernels.resolvents import MAX_NEWTON, near_softmax
+from dsba.operators.base import Array, Operator
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,16 @@ class Softmax(Operator):
                 others += out[c]
         out[int(y)] = -others
 
+    def jacobian(self, u: Any, y: float, out: Any) -> None:
+        """diag(p) - p p'."""
+        p = np.empty(len(u))
+        self.forward(u, y, p)
+        p[int(y)] += 1.0
+        for c in range(len(u)):
+            for d in range(len(u)):
+                out[c, d] = -p[c] * p[d]
+            out[c, c] += p[c]
+
     def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
         """Newton's iteration on u + t (p - e_y) = b in R^k (t times s from here on), from a safe start.
 
@@ -70,7 +80,7 @@ class Softmax(Operator):
             for c in range(len(b)):
                 out[c] = b[c]
             return
-        near_solution(b, t, label, out)
+        near_softmax(b, t, label, out)
         p = np.empty(len(b))
         last = math.inf
         for _ in range(MAX_NEWTON):
@@ -111,44 +121,3 @@ class Softmax(Operator):
         p = np.exp(U - U.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         return p * (V - np.sum(p * V, axis=1, keepdims=True))
-
-
-@njit(cache=True)
-def wright_omega(x: float) -> float:
-    """w > 0 with w + log w = x: Newton for l = log w in l + exp(l) = x, which is convex."""
-    if x < -50.0:
-        return math.exp(x) if x > -745.0 else 0.0
-    l = math.log(x) if x > 2.0 else 0.5 * x - 0.5 if x > -1.0 else x
-    for _ in range(MAX_NEWTON):
-        e = math.exp(l)
-        step = (l + e - x) / (1.0 + e)
-        l -= step
-        if abs(step) <= 1e-15 * max(1.0, abs(l)):
-            break
-    return math.exp(l)
-
-
-@njit(cache=True)
-def near_solution(b: Any, t: float, label: int, out: Any) -> None:
-    """out <- u with u + t (softmax(u) - e_y) = b up to the rounding of b + t e_y, by one unknown: m = log sum exp(u).
-
-    With v = b + t e_y the equations are u_c + t exp(u_c - m) = v_c, so t p_c = omega(v_c - m + log t),
-    and m makes the p_c sum to 1. That sum falls with m and is convex, so Newton from the left,
-    m = max v - t, never overshoots.
-    """
-    top = b[label] + t
-    for c in range(len(b)):
-        top = max(top, b[c])
-    m, log_t = top - t, math.log(t)
-    for _ in range(MAX_NEWTON):
-        total, slope = 0.0, 0.0
-        for c in range(len(b)):
-            v = b[c] + t if c == label else b[c]
-            w = wright_omega(v - m + log_t)
-            out[c] = v - w
-            total += w / t
-            slope += w / t / (1.0 + w)
-        step = (total - 1.0) / slope
-        m += step
-        if not step > 1e-12 * max(1.0, abs(m)):
-            break

@@ -1,0 +1,93 @@
+"""What the resolvents of operators on several scores are made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dsba.kernels.cache import njit
+
+MAX_NEWTON = 200
+
+
+@njit(cache=True)
+def solve_auc(c: float, m: float, steps: Any, b0: float, b1: float, b2: float, b3: float) -> Any:
+    """u + diag(steps) J u = b, u = (x'w, own, other, sign theta); every denominator is a sum of positive terms."""
+    t0, t1, t2, t3 = steps
+    D, lift = 1.0 + c * (t0 + t1), 1.0 + m * t1
+    shared = (m * m * t1 * (1.0 + c * t0) + c * (c + m) * t0 + c * (c - m) * t1 + m) / D
+    factor = 1.0 + t3 * (m * m * t2 + shared)
+    rest = b3 + t3 * (b1 * (c - m - m * c * t0) - b0 * c * lift) / D
+    h = (rest + t3 * m * b2) / factor
+    u0 = b0 * ((1.0 + c * t1) / D) + t0 * c * (b1 + lift * h) / D
+    u1 = b1 * ((1.0 + c * t0) / D) + t1 * (c * (b0 - h) + m * (1.0 + c * t0) * h) / D
+    u2 = b2 * ((1.0 + t3 * shared) / factor) - t2 * m * rest / factor
+    return u0, u1, u2, h
+
+
+@njit(cache=True)
+def solve_paper_auc(c: float, m: float, steps: Any, b0: float, b1: float, b2: float) -> Any:
+    """u + diag(steps) J u = b, u = (x'w, own, sign theta), for the paper's components."""
+    t0, t1, t2 = steps
+    near, rest = 1.0 + c * t1, 1.0 + m * t2
+    u0 = (b0 + t0 * c * (b1 / near + b2 / rest)) / (1.0 + t0 * c / near + t0 * c * (t2 * c / rest))
+    return u0, (b1 + t1 * c * u0) / near, (b2 - t2 * c * u0) / rest
+
+
+@njit(cache=True)
+def resolve_paper_auc(p: float, rounds: int, b: Any, t: float, s: Any, y: float, out: Any) -> None:
+    """out <- u with u + t diag(s) g(u) = b, for the paper's components."""
+    sign = 1.0 if y > 0.0 else -1.0
+    c, m = 1.0 + sign - sign * 2.0 * p, 2.0 * p * (1.0 - p)
+    steps = (t * s[0], t * s[1], t * s[2])
+    u0, u1, u2 = 0.0, 0.0, 0.0
+    for _ in range(rounds):
+        v0, v1, v2 = solve_paper_auc(
+            c, m, steps,
+            b[0] - u0 - steps[0] * c * (u0 - u1 - u2 - sign),
+            b[1] - u1 - steps[1] * c * (u1 - u0),
+            sign * b[2] - u2 - steps[2] * (m * u2 + c * u0),
+        )  # fmt: skip
+        u0, u1, u2 = u0 + v0, u1 + v1, u2 + v2
+    out[0], out[1], out[2] = u0, u1, sign * u2
+
+
+@njit(cache=True)
+def wright_omega(x: float) -> float:
+    """w > 0 with w + log w = x: Newton for l = log w in l + exp(l) = x, which is convex."""
+    if x < -50.0:
+        return math.exp(x) if x > -745.0 else 0.0
+    l = math.log(x) if x > 2.0 else 0.5 * x - 0.5 if x > -1.0 else x
+    for _ in range(MAX_NEWTON):
+        e = math.exp(l)
+        step = (l + e - x) / (1.0 + e)
+        l -= step
+        if abs(step) <= 1e-15 * max(1.0, abs(l)):
+            break
+    return math.exp(l)
+
+
+@njit(cache=True)
+def near_softmax(b: Any, t: float, label: int, out: Any) -> None:
+    """out <- u with u + t (softmax(u) - e_y) = b up to the rounding of b + t e_y, by one unknown: m = log sum exp(u).
+
+    With v = b + t e_y the equations are u_c + t exp(u_c - m) = v_c, so t p_c = omega(v_c - m + log t),
+    and m makes the p_c sum to 1. That sum falls with m and is convex, so Newton from the left,
+    m = max v - t, never overshoots.
+    """
+    top = b[label] + t
+    for c in range(len(b)):
+        top = max(top, b[c])
+    m, log_t = top - t, math.log(t)
+    for _ in range(MAX_NEWTON):
+        total, slope = 0.0, 0.0
+        for c in range(len(b)):
+            v = b[c] + t if c == label else b[c]
+            w = wright_omega(v - m + log_t)
+            out[c] = v - w
+            total += w / t
+            slope += w / t / (1.0 + w)
+        step = (total - 1.0) / slope
+        m += step
+        if not step > 1e-12 * max(1.0, abs(m)):
+            break

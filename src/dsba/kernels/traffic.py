@@ -1,0 +1,59 @@
+"""Counting what the sparse protocol would send; see ``network/traffic.py``."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.kernels.cache import njit
+
+Integers = npt.NDArray[np.int64]
+
+VECTOR, FIRST, AGAIN = range(3)
+
+
+class Prices(NamedTuple):
+    """What the samples cost on the wire and in a cache."""
+
+    costs: Integers  # (kind, sample; DOUBLEs, other bytes, all bytes)
+    room: Integers  # bytes in a cache
+    limit: int  # of each source's cache, in bytes
+
+
+class Caches(NamedTuple):
+    """What is known of every source's samples."""
+
+    fifo: Integers  # (node; head, count, bytes)
+    queue: Integers
+    known: Integers
+
+
+@njit(cache=True)
+def send(samples: Any, t0: int, start: Any, prices: Any, sent: Any, caches: Any) -> None:
+    """One entry per node and row of ``samples``: sent[t + 1] <- sent[t] + its cost."""
+    span, known = sent.shape[0], caches.known
+    for t in range(samples.shape[0]):
+        for n in range(samples.shape[1]):
+            i = start[n] + samples[t, n]
+            kind = VECTOR
+            if prices.room[i] <= prices.limit:
+                kind = AGAIN if known[i] else FIRST
+            if kind == FIRST:
+                queue = caches.queue[start[n] : start[n + 1]]
+                _remember(i, prices.room, prices.limit, caches.fifo[n], queue, known)
+            sent[(t0 + t + 1) % span, n] = sent[(t0 + t) % span, n] + prices.costs[kind, i]
+
+
+@njit(cache=True)
+def _remember(i: int, room: Any, limit: int, fifo: Any, queue: Any, known: Any) -> None:
+    """Sample i enters one source's cache (``wire.SampleCache``), and the oldest leave until it fits."""
+    head, count, used = fifo
+    while used > limit - room[i]:
+        oldest = queue[head]
+        head, count = (head + 1) % queue.size, count - 1
+        known[oldest], used = 0, used - room[oldest]
+    queue[(head + count) % queue.size] = i
+    known[i] = 1
+    fifo[0], fifo[1], fifo[2] = head, count + 1, used + room[i]

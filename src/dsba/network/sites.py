@@ -1,0 +1,314 @@
+"""Nodes at institutions: every site starts its own process, and neighbours of the graph talk over pinned TLS.
+
+There is no server. What must reach a site that is no neighbour is relayed along the graph, as the questions of every
+transport are.
+
+An **epoch** is a stretch in which no site was restarted. Every site draws a nonce for it; neighbours tell each other
+epoch and nonce whenever they connect. A neighbour with another nonce in the same epoch was restarted: the next epoch
+begins, everybody is told along the graph, and the run goes on from its latest common checkpoint. A run's identity is
+the hash of all sites' nonces. A line that breaks and comes back within an epoch changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dsba import stopping
+from dsba.errors import InputError, NetworkError
+from dsba.exact import Integers
+from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS, Array
+from dsba.network.frames import cut
+from dsba.network.lines import Lines
+from dsba.network.links import MOST_UNREAD, WINDOW, Link
+from dsba.network.masks import Agreement, Masks, largest_of, levels_of, require_signed
+from dsba.network.pinned import Member
+from dsba.network.transport import FRAMES, QUESTIONS, ROWS, Transport
+from dsba.topology import Topology
+
+Answer = TypeVar("Answer")
+
+PATIENCE = 1800.0  # seconds to wait for a site
+SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for whom
+LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
+MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
+SMALLEST_PATIENCE = 0.1
+
+
+class RestartedError(Exception):
+    """A site was restarted: everything since the last common checkpoint is done again."""
+
+
+class FinishedError(Exception):
+    """The run is over at other sites; ``result`` is the digest of what came out."""
+
+    def __init__(self, result: str) -> None:
+        super().__init__(result)
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who takes part, and who this site is."""
+
+    members: Sequence[Member]
+    rank: int
+    key: Path
+    """The file with the key and the certificate of this site."""
+    sign: Callable[[bytes], bytes]
+    study: bytes
+    """The hash of the study, 32 bytes."""
+    data: str = ""
+    """Stands for this site's data: it must not change within a run."""
+    listen: tuple[str, int] | None = None
+    """Where this site listens, if that is not its address: behind a forwarded port, for example."""
+    tell: Callable[[str], object] = field(default=lambda sentence: None)
+    """Called with sentences for people."""
+    log: Callable[..., object] = field(default=lambda event, **facts: None)
+    """Called with events and their facts."""
+
+    @property
+    def name(self) -> str:
+        return self.members[self.rank].name
+
+
+class SiteNetwork(Transport):
+    """The nodes of one site; a context that closes all its connections and ends all its threads.
+
+    Parameters
+    ----------
+    topology : the graph, the same at all sites.
+    place : who takes part.
+    patience : seconds to wait for a site that is not there.
+    masked : whether sums are masked; None is from three sites on.
+    rows_allowed : whether this site lets rows of its data leave it (``communication="sparse"``, "cached").
+    """
+
+    def __init__(
+        self, topology: Topology, place: Place, *, patience: float = PATIENCE, masked: bool | None = None,
+        rows_allowed: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(topology, place.rank, len(place.members))
+        self.place, self.patience, self.rows_allowed = place, max(patience, SMALLEST_PATIENCE), rows_allowed
+        self.masked = self.size >= MASKED_FROM if masked is None else masked
+        self.masks: Masks | None = None
+        self.changed = threading.Condition()
+        self.links = {peer: Link(peer, place.members[peer].name) for peer in self.placement.peers}
+        self.epoch, self.joined, self.nonce = 1, 0, b""
+        self.run_id = b""
+        self.ended: str | None = None  # a sentence from another site that ends the run here, too
+        self.finished: str | None = None  # the digest of the result, once all have it
+        self.elsewhere: str | None = None  # the same, as a neighbour told it
+        self._asked = TOTALS
+        self._enter(1)
+        self.lines = Lines(self)
+
+    def __enter__(self) -> SiteNetwork:
+        self.lines.open()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Tell the neighbours why, and leave no thread behind."""
+        if error is None:
+            self._linger()
+        else:
+            told = self.ended or f"{self.place.name} has left the run: {_plainly(error)}"
+            for link in self.links.values():
+                link.tell(farewell=told)
+        self.lines.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SiteNetwork:
+        return self  # a place among sites has no copy; scikit-learn's clone asks for one
+
+    # Epochs -------------------------------------------------------------------------------------------
+
+    def run(self, work: Callable[[], Answer]) -> Answer:
+        """``work()`` among all sites; again from its start whenever a site was restarted."""
+        while True:
+            try:
+                self._begin()
+                return work()
+            except RestartedError:
+                self.place.tell("A site was restarted: all go on from the latest common checkpoint.")
+
+    def finish(self, result: str) -> None:
+        """All sites have what came out, whose digest this is; it must be the same everywhere."""
+        everyone = self.aside().share(result)
+        odd = [self.place.members[n].name for n, theirs in enumerate(everyone) if theirs != everyone[0]]
+        if odd:
+            raise NetworkError(f"{odd[0]} came to another result than {self.place.members[0].name}: report this.")
+        with self.changed:
+            self.finished = result
+
+    def heard(self, link: Link, epoch: int, nonce: bytes) -> None:
+        """What a neighbour says of its epoch; called by the threads that read, within ``changed``."""
+        if self.finished is not None:
+            if nonce != link.theirs:
+                link.tell(finished=self.finished)
+            return
+        restarted = epoch == self.epoch and link.theirs not in (None, nonce)
+        if epoch > self.epoch or restarted:
+            self._enter(max(epoch, self.epoch + restarted))
+        if epoch == self.epoch and link.theirs is None:
+            link.meet(nonce, self.place.study)
+        self.changed.notify_all()
+
+    def _enter(self, epoch: int) -> None:
+        self.epoch, self.nonce = epoch, secrets.token_bytes(32)
+        for link in self.links.values():
+            link.reset(epoch, self.nonce)
+
+    def _begin(self) -> None:
+        """Wait for the neighbours, and agree with all sites on a run and on secrets for its masks."""
+        with self.changed:
+            self.joined, self.masks = self.epoch, None
+        self._wait(lambda: all(link.theirs for link in self.links.values()), self._absent)
+        agreement = Agreement()
+        own = {"nonce": self.nonce.hex(), "key": agreement.public.hex(), "data": self.place.data}
+        own["signature"] = self.place.sign(self._signed(self.rank, own)).hex()
+        everyone = self.aside().share(own)
+        self.run_id = self._verified(everyone)
+        self.session = int.from_bytes(self.run_id[:4], "little")
+        if self.masked:
+            halves = {n: bytes.fromhex(said["key"]) for n, said in enumerate(everyone) if n != self.rank}
+            agreed = {n: agreement.secret(half) for n, half in halves.items()}
+            self.masks = Masks(self.rank, agreed, self.place.study, self.run_id)
+        self.place.log("run", run=self.run_id.hex(), epoch=self.joined, masked=self.masked)
+
+    def _signed(self, rank: int, said: dict[str, str]) -> bytes:
+        facts = f"{self.joined} {rank} {said['nonce']} {said['key']} {said['data']}"
+        return b"dsba agreement " + self.place.study + facts.encode()
+
+    def _verified(self, everyone: list[Any]) -> bytes:
+        """The identity of the run, if what all sites said is signed by them."""
+        digest = hashlib.sha256(b"dsba run" + self.place.study + self.joined.to_bytes(8, "little"))
+        for rank, said in enumerate(everyone):
+            member = self.place.members[rank]
+            try:
+                require_signed(
+                    member.certificate, self._signed(rank, said), bytes.fromhex(said["signature"]), member.name
+                )
+                digest.update(bytes.fromhex(said["nonce"]))
+            except (KeyError, TypeError, ValueError):
+                raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
+        return digest.digest()
+
+    # Waiting ------------------------------------------------------------------------------------------
+
+    def _absent(self) -> list[str]:
+        return [link.name for link in self.links.values() if link.theirs is None]
+
+    def _wait(self, ready: Callable[[], bool], missing: Callable[[], list[str]]) -> None:
+        """Until ``ready``, with patience; ``missing`` names those who are waited for."""
+        begun, say_at = time.monotonic(), SAY_AFTER
+        with self.changed:
+            while True:
+                self._require_current()
+                if ready():
+                    return
+                waited = time.monotonic() - begun
+                if waited > self.patience:
+                    raise NetworkError(
+                        f"{self.place.name} has waited {self.patience:g} seconds for {', '.join(missing())}. "
+                        "When all sites start again they go on from the last checkpoint."
+                    )
+                if waited > say_at:
+                    self.place.tell(f"Waiting for {', '.join(missing())} ({waited:.0f} s).")
+                    say_at += SAY_EVERY
+                if waited > SAY_AFTER and stopping.requested():
+                    raise KeyboardInterrupt
+                self.changed.wait(min(0.5, self.patience))
+
+    def _require_current(self) -> None:
+        if self.ended is not None:
+            raise NetworkError(self.ended)
+        if self.elsewhere is not None and self.finished is None:
+            raise FinishedError(self.elsewhere)
+        if self.joined != self.epoch:
+            raise RestartedError
+
+    def _linger(self) -> None:
+        """Neighbours may still need what was sent last; whoever is done says so."""
+        deadline = time.monotonic() + min(LINGER, self.patience)
+        while time.monotonic() < deadline:
+            for link in self.links.values():
+                link.tell(done=True)
+            with self.changed:
+                if self.ended or all(link.done for link in self.links.values()):
+                    return
+                self.changed.wait(0.5)
+
+    # The two primitives -------------------------------------------------------------------------------
+
+    def send(self, peer: int, message: bytes, purpose: int) -> None:
+        if len(message) > MOST_UNREAD:
+            raise InputError(f"a message of {len(message)} bytes is too long for sites: {MOST_UNREAD} are allowed.")
+        link, parts = self.links[peer], cut(message)
+        self._count_sent(purpose, len(message))
+        for place, part in enumerate(parts):
+            self._wait(lambda part=part: _room(link, len(part)), lambda: [link.name])  # type: ignore[misc]
+            if not link.put(self.joined, purpose, part, place + 1 < len(parts)):
+                raise RestartedError
+
+    def receive(self, peer: int, purpose: int) -> bytes:
+        link = self.links[peer]
+        self._wait(lambda: bool(link.inbox[purpose]), lambda: [link.name])
+        with self.changed:
+            self._require_current()
+            return link.next(purpose)
+
+    def _count_sent(self, purpose: int, length: int) -> None:
+        if purpose == FRAMES and not self.rows_allowed:
+            raise InputError(
+                f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
+                "communication='dense' in the study, or allow it at every site (--allow-rows)."
+            )
+        told = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA, QUESTIONS: self._asked}[purpose]
+        self.place.log("sent", discloses=told, bytes=length)
+
+    # Questions ----------------------------------------------------------------------------------------
+
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+        if discloses == ROWS_OF_DATA and not self.rows_allowed:
+            raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
+        self._asked = discloses
+        try:
+            return super().gather(values)
+        finally:
+            self._asked = TOTALS
+
+    def top(self, own: float) -> float:
+        """Masked, the largest exponent of all sites is learned and not whose it is."""
+        if self.masks is None:
+            return super().top(own)
+
+        def plus(a: bytes, b: bytes) -> bytes:
+            return (np.frombuffer(a, "<u8") + np.frombuffer(b, "<u8")).tobytes()
+
+        hidden = self.masks.hide_words(levels_of(own, secrets.token_bytes))
+        total = self._ask(hidden.astype("<u8").tobytes(), plus)
+        self._count_question(8, 8)
+        return largest_of(np.frombuffer(total, "<u8").astype(np.uint64))
+
+    def add(self, own: Integers) -> Integers:
+        return super().add(own if self.masks is None else self.masks.hide(own))
+
+
+def _room(link: Link, length: int) -> bool:
+    under_way = link.under_way
+    return under_way == 0 or under_way + length <= WINDOW
+
+
+def _plainly(error: BaseException) -> str:
+    """Why this site leaves, for the others: a sentence, and nothing of an unforeseen error but its kind."""
+    if isinstance(error, InputError | NetworkError):
+        return str(error)
+    return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."

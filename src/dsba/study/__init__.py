@@ -1,0 +1,1 @@
+"""A study: what sites agreed on, their keys, and the run that they join."""
