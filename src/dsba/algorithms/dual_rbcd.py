@@ -58,7 +58,8 @@ class DualRBCD(WithCoins, InnerSolver):
             x[n - first] -= self.alpha * (s.Z[n - first] - np.frombuffer(frame))
             received[n - first] = problem.dim
         net.count(0, received, 0, 0)
-        solution, touched = s.solver.solve(x, s.solution, [n - first for n in heard])
+        ends = [n - first for n in edge if n in net.nodes]  # they solve whether or not the link carried anything
+        solution, touched = s.solver.solve(x, s.solution, ends)
         return BlockState(*solution, s.solver, x, s.t + 1, s.touched + touched)
 
     def samples_per_step(self, problem: Problem) -> int:
