@@ -19,6 +19,7 @@ from dsba.kernels.dense import Recursion
 from dsba.kernels.lanes import padded
 from dsba.network import Network
 from dsba.problem import Problem
+from dsba.recorder import Iterates
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
 TABLES = ("zero", "full")
@@ -72,6 +73,9 @@ class OneSample(Algorithm):
 
     def rows(self, s: Form) -> Array:
         return s.rows()
+
+    def iterates(self, s: Form, problem: Problem) -> Iterates:
+        return s.iterates(problem)
 
     def warm_up(self, s: Form, problem: Problem, net: Network, *draws: Any) -> None:
         s.warm_up(self, problem, net)
