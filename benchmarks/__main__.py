@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import communication, estimators, full_gradient, hosts, kernels, startup
+from benchmarks import choice, communication, estimators, full_gradient, hosts, kernels, sites, startup, tables
 from benchmarks.measure import Row, machine
 
 OUT = Path("results") / "bench"
@@ -32,8 +32,11 @@ def main(chosen: list[str]) -> None:
         "numpy": full_gradient.against_numpy,
         "scipy": full_gradient.against_scipy,
         "estimators": estimators.against_pooled,
+        "choice": choice.choices,
+        "tables": tables.four_hospitals,
         "communication": communication.communication,
         "hosts": hosts.over_a_slow_network,
+        "sites": sites.over_tls,
     }
     for name, part in parts.items():
         if not chosen or name in chosen:

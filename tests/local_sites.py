@@ -45,14 +45,14 @@ class Sites:
     def network(self, topology, rank, *, place=None, **options):
         return SiteNetwork(topology, place or self.place(rank), **{"patience": self.patience, **options})
 
-    def together(self, topology, work, **options):
+    def together(self, topology, work, places=None, **options):
         """``work(network)`` at every site at once: their answers in order, or the first error."""
         size = len(self.members)
         answers, errors = [None] * size, []
 
         def one(rank):
             try:
-                with self.network(topology, rank, **options) as net:
+                with self.network(topology, rank, place=places and places[rank], **options) as net:
                     answers[rank] = net.run(lambda: work(net))
             except BaseException as error:
                 errors.append(error)

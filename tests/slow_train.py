@@ -1,13 +1,17 @@
-"""``dsba train`` at a pace that leaves time to disturb it, on any machine: rank 0 waits a little at every pass."""
+"""``dsba train`` at a pace that leaves time to disturb it, on any machine: rank 0 waits a little at every pass.
+
+A number before the command is how long it waits, in seconds.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 
 from dsba.cli import main
 from dsba.cli import train as command
 
-PAUSE = 0.03  # seconds
+PAUSE = 0.03 if sys.argv[1].isalpha() else float(sys.argv.pop(1))  # seconds
 
 
 def paced():

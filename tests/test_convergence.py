@@ -28,7 +28,7 @@ def settings(method, operator):
 PAIRS = [(m, o) for m in METHODS for o in OPERATORS if settings(m, o)]
 LINEAR = [pair for pair in PAIRS if dsba.algorithms.REGISTRY[pair[0]].linear]
 # Methods of which the gate sees one operator and few graphs, and `make full` everything.
-RIVALS = ["nids", "apapc", "opapc", "gt-saga"]
+RIVALS = ["pg-extra", "nids", "apapc", "opapc", "gt-saga", "lead", "acc-vr-extra", "dvr", "vi-papc", "vi-papc-vr"]
 
 
 def solved(problem, topology, method, distance=1e-11, **options):
@@ -52,8 +52,7 @@ def test_reaches_the_certified_optimum(method, operator):
 @pytest.mark.parametrize("method", [m for m in RIVALS if dsba.algorithms.REGISTRY[m].linear])
 def test_rivals_reach_the_certified_optimum_on_few_graphs(method):
     operator = next(o for o in ("ridge", "auc") if (method, o) in LINEAR)
-    few = [("complete", 1, "random"), ("path", 2, np.repeat([0, 1], [3, 57])), ("random", 10, UNEQUAL)]
-    certify(method, operator, [case for case in few if applies(method, operator, case[1])])
+    certify(method, operator, [("path", 2, np.repeat([0, 1], [10, 50])), ("random", 10, "random")])
 
 
 def certify(method, operator, cases):

@@ -96,8 +96,8 @@ found = {}
 for operator in ESTIMATORS:
     X, y = long_rows(operator)
     own = SITES == network.rank
-    settings = {"network": network, "random_state": 5, "max_passes": 30, "tol": 1e-9, "algorithm": "dsba"}
-    estimator = ESTIMATORS[operator].set_params(**settings)
+    options = {"max_passes": 30, "tol": 1e-9, "random_state": 5, "algorithm": "dsba"}
+    estimator = ESTIMATORS[operator].set_params(network=network, **options)
     found[operator] = [part.tolist() for part in of_estimator(estimator.fit(X[own], y[own]))]
 if network.rank == 0:
     open(sys.argv[1], "w").write(json.dumps(found))

@@ -119,6 +119,46 @@ def test_the_page_works_offline_in_a_browser(results, browser):
     assert requests_of(browser) == [results.page.as_uri()]
 
 
+def test_time_on_a_network_follows_the_sliders(results, browser):
+    """seconds / N + rounds x latency + bytes / bandwidth, in the chart, in the table and on the map."""
+    open_page(browser, results.page.as_uri())
+    press(browser, "time")
+    assert chart(browser)["x"] == "seconds on the network"
+    history = results.histories[results.runs[0].id]
+
+    def slide(name, exponent):
+        browser.execute_script(
+            "const s = document.getElementById(arguments[0]);"
+            " s.value = arguments[1]; s.dispatchEvent(new Event('input'))",
+            name, exponent,
+        )  # fmt: skip
+
+    for latency, bandwidth in ((-3, 6), (0, 4)):
+        slide("latency", latency)
+        slide("bandwidth", bandwidth)
+        mid = [results.curves(results.cases[0])["DSBA"].mid[c][-1] for c in ("seconds", "rounds", "bytes_max")]
+        wanted = mid[0] / 5 + mid[1] * 10**latency + mid[2] / 10**bandwidth
+        assert chart(browser)["last"] == pytest.approx(wanted, rel=1e-4)
+    assert len(history["time"]) == len(history["seconds"])
+    drawn = browser.execute_script(
+        "const m = document.getElementById('map'); return {kind: m.data[0].type, wide: m.data[0].z[0].length,"
+        " place: [m.data.at(-1).x[0], m.data.at(-1).y[0]], output: document.querySelector('#latency + output').value}"
+    )
+    assert drawn == {"kind": "heatmap", "wide": 57, "place": [1e4, 1], "output": "1 s"}
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_the_printed_page_says_data_and_network(results, browser):
+    browser.get(results.page.as_uri())
+    assert not browser.find_element("id", "shown").is_displayed()
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    line = browser.find_element("id", "shown")
+    assert line.is_displayed()
+    assert "breast cancer" in line.text
+    assert "ring, N = 5, laplacian" in line.text
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_a_curve_can_be_hidden(results, browser):
     browser.get(results.page.as_uri())
     browser.execute_script("document.querySelector('.legendtoggle').dispatchEvent(new MouseEvent('mousedown'))")

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import re
+import socket
+import ssl
 import threading
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from conformance import TOPOLOGIES, answers, check, rows
-from local_sites import Sites
+from local_sites import Sites, free_port
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
 
 import dsba
+from dsba import exact
+from dsba.network.frames import Frame, encode
+from dsba.network.lines import MOST_STRANGERS
+from dsba.network.links import Link
+from dsba.network.pinned import Door, Member, RefusedError, answer, context, dialled, explained
+from dsba.network.sites import SiteNetwork
+from dsba.network.transport import QUESTIONS
+from dsba.study import keys
 
-pytest.importorskip("websockets")
-pytest.importorskip("cryptography")
 
-
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _no_thread_is_left():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     yield
-    assert threading.active_count() == before
+    assert not [thread.name for thread in set(threading.enumerate()) - before]
 
 
 # The contract --------------------------------------------------------------------------------------
@@ -104,3 +116,417 @@ def test_an_error_at_one_site_is_told_to_all(tmp_path):
         Sites(tmp_path, 3).together(dsba.Topology.path(3), heard)
     assert len(said) == 3
     assert said.count("site0 has left the run: the table of site0 is missing.") == 2
+
+
+# Refusals, while a run goes on -----------------------------------------------------------------------
+
+
+class Running:
+    """Three sites on a path that sum again and again; at the end every sum was right at every site."""
+
+    def __init__(self, folder):
+        self.sites, self.nets, self.stop = Sites(folder, 3), [None] * 3, threading.Event()
+        self.topology, self.sums, self.errors = dsba.Topology.path(3), [0] * 3, []
+        self.wanted = dsba.Simulator(self.topology).sum(rows()[:3])
+        self.threads = [threading.Thread(target=self.one, args=(rank,)) for rank in range(3)]
+
+    def one(self, rank):
+        try:
+            with self.sites.network(self.topology, rank) as self.nets[rank]:
+                self.nets[rank].run(lambda: self.work(self.nets[rank]))
+        except BaseException as error:
+            self.errors.append(error)
+
+    def work(self, net):
+        while not net.largest(np.array([float(self.stop.is_set())]))[0]:
+            assert (net.sum(rows()[net.rank : net.rank + 1]) == self.wanted).all()
+            self.sums[net.rank] += 1
+            time.sleep(0.001)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        self.more()
+        return self
+
+    def more(self):
+        """Until the run has gone on."""
+        before, deadline = list(self.sums), time.monotonic() + 60
+        while any(now < then + 3 for now, then in zip(self.sums, before, strict=True)):
+            assert time.monotonic() < deadline, self.errors
+            time.sleep(0.005)
+
+    def __exit__(self, kind, error, trace):
+        try:
+            if error is None:
+                self.more()
+        finally:
+            self.stop.set()
+            for thread in self.threads:
+                thread.join()
+        assert not self.errors
+        assert all(net.epoch == 1 for net in self.nets)
+
+    def wait_for(self, sentence, rank=0):
+        """Until people at a site were told so."""
+        deadline = time.monotonic() + 20
+        while not any(re.search(sentence, said) for said in self.sites.said[rank]):
+            assert time.monotonic() < deadline, self.sites.said[rank]
+            time.sleep(0.01)
+
+    def dial(self, key, to=0, members=None):
+        """As a program with this key would; the sentence at its end, or None."""
+        return dialled(self.sites.members[to], context(key, members or self.sites.members, server=False))
+
+    def greet(self, rank, **changed):
+        """With a site's own key, but another first message: what the other side answers."""
+        with self.dial(self.sites.folder / f"site{rank}.pem") as connection:
+            hello = self.nets[rank].lines.hello(Link(0, "site0"))
+            connection.send(json.dumps({**hello, **changed}))
+            return json.loads(connection.recv(10)).get("refused")
+
+
+@pytest.fixture(scope="module")
+def the_run(tmp_path_factory):
+    with Running(tmp_path_factory.mktemp("running")) as run:
+        yield run
+
+
+@pytest.fixture
+def running(the_run):
+    """Without strangers: only four of an address are heard at a time."""
+    while the_run.nets[0].lines.strangers.total():
+        time.sleep(0.01)
+    return the_run
+
+
+def refused(work):
+    with pytest.raises(RefusedError) as found, work:
+        pass
+    return str(found.value)
+
+
+def test_no_certificate(running):
+    bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
+    with (
+        pytest.raises(ssl.SSLError) as found,
+        socket.create_connection(running.sites.members[0].address) as line,
+        bare.wrap_socket(line) as secured,
+    ):
+        secured.recv(1)
+    assert explained(found.value) == "it wants a certificate, and none was sent."
+    running.wait_for("Refused a connection from 127.0.0.1: it sent no certificate")
+    running.more()
+
+
+def test_another_certificate_with_the_right_name(running, tmp_path):
+    keys.make("site1", tmp_path / "fake.pem")
+    assert "it does not know the certificate of this site" in refused(running.dial(tmp_path / "fake.pem"))
+    running.wait_for("it shows another certificate than the one in the study")
+    running.more()
+
+
+def test_the_wrong_certificate_of_somebody_who_answers(running, tmp_path):
+    """The dialling side compares as well: a certificate of the study, but of another site."""
+    odd = [member._replace(certificate=running.sites.members[1].certificate) for member in running.sites.members]
+    said = refused(dialled(odd[0], context(running.sites.folder / "site2.pem", running.sites.members, server=False)))
+    assert "it shows another site's certificate" in said
+    running.more()
+
+
+@pytest.mark.parametrize(
+    ("begins", "here", "there"),
+    [
+        (-100, "it says that the certificate of this site has expired", "its certificate has expired"),
+        (+100, "does not accept the certificate of this site: is it valid yet", "its certificate is not valid yet"),
+    ],
+)
+def test_expired_and_not_yet_valid(begins, here, there, running, tmp_path):
+    key = keys.make(f"site{begins}", tmp_path / "odd.pem", begins=datetime.now(UTC) + timedelta(days=begins), days=50)
+    running.nets[0].lines.server.load_verify_locations(cadata=key.certificate)  # as if the study had it
+    assert here in refused(running.dial(tmp_path / "odd.pem"))
+    running.wait_for(there)
+    running.more()
+
+
+def test_an_expired_certificate_of_somebody_who_answers(running, tmp_path):
+    """Told at the dialling site, with what to do; the other side hears it by an alert of TLS."""
+    key = keys.make("site0", tmp_path / "odd.pem", begins=datetime.now(UTC) - timedelta(days=100), days=50)
+    late = Member("site0", ("127.0.0.1", free_port()), key.certificate)
+    members = [late, *running.sites.members[1:]]
+    said = []
+
+    def answering():
+        with socket.create_server(late.address) as listener:
+            ready.set()
+            sock, _ = listener.accept()
+            try:
+                answer(sock, context(tmp_path / "odd.pem", members, server=True), members, Door())
+            except RefusedError as error:
+                said.append(str(error))
+
+    ready, thread = threading.Event(), threading.Thread(target=answering)
+    thread.start()
+    ready.wait(10)
+    here = refused(dialled(late, context(running.sites.folder / "site1.pem", members, server=False)))
+    thread.join()
+    assert "its certificate has expired: it needs a new one" in here
+    assert said == ["it says that the certificate of this site has expired: make a new one (dsba study key)."]
+
+
+def test_plain_text(running):
+    with socket.create_connection(running.sites.members[0].address) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: site0\r\n\r\n")
+        line.settimeout(10)
+        assert b"This port speaks TLS 1.3" in line.recv(1000)
+    running.wait_for("it speaks plain text and not TLS")
+    running.more()
+
+
+def test_plain_text_of_somebody_who_answers(running):
+    def answering():
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            ready.set()
+            sock, _ = listener.accept()
+            with sock:
+                sock.recv(1000)
+                sock.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    port, ready = free_port(), threading.Event()
+    thread = threading.Thread(target=answering)
+    thread.start()
+    ready.wait(10)
+    member = running.sites.members[0]._replace(address=("127.0.0.1", port))
+    said = refused(dialled(member, context(running.sites.folder / "site1.pem", running.sites.members, server=False)))
+    thread.join()
+    assert "it answers in plain text and not with TLS: a wrong port, or a proxy in between" in said
+
+
+def test_tls_1_2(running):
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with pytest.raises(ssl.SSLError) as found, socket.create_connection(running.sites.members[0].address) as line:
+        old.wrap_socket(line)
+    assert "it accepts no version of TLS that was offered: TLS 1.3 is wanted" in explained(found.value)
+    running.wait_for("it offers no TLS 1.3")
+    running.more()
+
+
+def test_not_a_neighbour(running):
+    """site2 is in the study, and no neighbour of site0."""
+    assert running.greet(2) == "site2 and site0 are not neighbours in the study."
+    running.wait_for("Refused site2: site2 and site0 are not neighbours in the study.")
+    running.more()
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"study": "0" * 64}, "site1 has another study file than site0: compare the hashes"),
+        ({"program": "dsba 0.0.1"}, "site1 has dsba 0.0.1 and site0 has dsba .*: use the same"),
+        ({"format": 99}, "site1 has dsba .* and site0 has dsba .*: use the same"),
+        ({"data": "other"}, "the data of site1 changed since the run began"),
+        ({"site": "site2"}, "site1 calls itself site2"),
+        ({"nonce": "x"}, "its first message is damaged"),
+        ({"epoch": -1}, "its first message is damaged"),
+        ({"heard": None}, "its first message is damaged"),
+    ],
+)
+def test_another_study_version_or_data(changed, sentence, running):
+    assert re.search(sentence, running.greet(1, **changed))
+    running.wait_for(f"Refused site1: {sentence}")
+    running.more()
+
+
+@pytest.mark.parametrize("place", ["tag", "crc", "cut"])
+def test_frames_of_an_earlier_run_and_damaged_ones(place, running):
+    """Sent by a neighbour after the handshake: refused, the line begins anew, and nothing is lost or doubled."""
+    link = running.nets[1].links[0]
+    frame = encode(link.tag ^ (place == "tag"), Frame(QUESTIONS, False, 10**6, 0, b"what"))
+    frame = {"tag": frame, "crc": frame[:-1] + b"x", "cut": frame[:20]}[place]
+    reason = {"tag": "it belongs to an earlier run", "crc": "its checksum is wrong", "cut": "it has 20 bytes"}[place]
+    while True:
+        with suppress(Exception):  # the line may be just beginning anew
+            link.connection.send(frame)
+            break
+    running.wait_for(f"Refused site1: refused a frame from site1: {reason}")
+    running.wait_for(f"site0 refused this site: refused a frame from site1: {reason}", rank=1)
+    running.more()
+
+
+def test_half_open_connections(running):
+    """They are kept apart from sites that have shown a certificate, and are few."""
+    address = running.sites.members[0].address
+    held = [socket.create_connection(address) for _ in range(40)]
+    running.more()
+    assert running.nets[0].lines.strangers.total() <= MOST_STRANGERS
+    for line in held:
+        line.close()
+    running.more()
+
+
+@pytest.mark.full
+def test_a_thousand_half_open_connections(running):
+    """Some say nothing, some stop within the handshake, some close at once; the run goes on all the while."""
+    address, held = running.sites.members[0].address, []
+    for number in range(1000):
+        with suppress(OSError):
+            held.append(socket.create_connection(address, 10))
+            if number % 3 == 1:
+                held[-1].sendall(b"\x16\x03\x01\x02\x00\x01")
+            if number % 3 == 2:
+                held.pop().close()
+        if number % 100 == 0:
+            running.more()
+            assert running.nets[0].lines.strangers.total() <= MOST_STRANGERS
+    for line in held:
+        line.close()
+    running.more()
+
+
+# Secure sums -----------------------------------------------------------------------------------------
+
+
+def test_masked_and_unmasked_sums_have_the_same_bits(tmp_path):
+    sites, topology = Sites(tmp_path, 5), TOPOLOGIES["random"]
+    parts = [rows(seed, 10.0 ** (20 * seed - 40)) for seed in range(5)] + [np.zeros((5, 3)), np.full((5, 2), 5e-324)]
+
+    def work(net):
+        return [net.sum(part[net.nodes.start : net.nodes.stop]).tolist() for part in parts]
+
+    masked, bare = (sites.together(topology, work, masked=masked) for masked in (True, False))
+    assert masked == bare == [[dsba.Simulator(topology).sum(part).tolist() for part in parts]] * 5
+
+
+def test_nothing_that_a_site_sends_is_an_unmasked_contribution(tmp_path, monkeypatch):
+    """Everything that site1 sends is read: with masks none of its parts is in there, without them they are."""
+    own = rows()[1]
+    scale = exact.exponent(np.abs(rows()[:3]).max(), 3)
+    words = exact.integers(own[None], scale).low
+    wanted = [word.astype("<u8").tobytes() for word in words if 0 < word < 2**64 - 1]
+    assert len(wanted) > 3
+
+    def sent_by_site1(masked):
+        messages, masks = [], []
+        real_send, real_begin = SiteNetwork.send, SiteNetwork._begin
+
+        def send(net, peer, message, purpose):
+            if net.rank == 1:
+                messages.append(message)
+            real_send(net, peer, message, purpose)
+
+        def begin(net):
+            real_begin(net)
+            if net.rank == 1 and net.masks is not None:
+                net.masks.derived = lambda other, number: masks.append((net.run_id, other, number))
+
+        def work(net):
+            answers = [net.sum(rows()[net.rank : net.rank + 1]).tolist() for _ in range(3)]
+            if net.epoch == 1 and net.rank == 2:  # as if the site had been restarted
+                with net.changed:
+                    net._enter(2)
+                net.lines._announce()
+            return [*answers, net.sum(rows()[net.rank : net.rank + 1]).tolist()]
+
+        monkeypatch.setattr(SiteNetwork, "send", send)
+        monkeypatch.setattr(SiteNetwork, "_begin", begin)
+        answers = Sites(tmp_path / str(masked), 3).together(dsba.Topology.ring(3), work, masked=masked)
+        monkeypatch.undo()
+        assert answers[0] == answers[1] == answers[2]
+        return messages, masks
+
+    for masked in (True, False):
+        (tmp_path / str(masked)).mkdir()
+    hidden, masks = sent_by_site1(True)
+    bare, none = sent_by_site1(False)
+    for part in wanted:
+        assert any(part in message for message in bare)
+        assert not any(part in message for message in hidden)
+    assert len({run for run, _, _ in masks}) == 2  # before and after the rejoin
+    assert len(set(masks)) == len(masks) > 0
+    assert not none
+
+
+# Broken lines and restarts ---------------------------------------------------------------------------
+
+
+def test_lines_that_break_all_the_time_change_nothing(tmp_path):
+    sites, topology = Sites(tmp_path, 3, (2,)), dsba.Topology.ring(3)
+    over = threading.Event()
+
+    def work(net):
+        if net.rank == 1:
+            threading.Thread(target=cut, args=(net,)).start()
+        answers = []
+        for seed in range(60):
+            Z = rows(seed)[net.rank : net.rank + 1]
+            answers.append((net.sum(Z).tolist(), net.mix(Z).tolist()))
+        over.set()
+        return answers
+
+    def cut(net):
+        while not over.wait(0.1):
+            for link in net.links.values():
+                if link.connection is not None:
+                    link.connection.close_socket()
+
+    everyone = sites.together(topology, work)
+    simulator = dsba.Simulator(topology)
+    for seed in range(60):
+        Z = rows(seed)[:3]
+        mixed = simulator.mix(Z).tolist()
+        assert [answers[seed] for answers in everyone] == [(simulator.sum(Z).tolist(), [row]) for row in mixed]
+    assert sum("is broken" in said for said in sites.said[1]) > 0
+    assert all(event != "run" or facts["epoch"] == 1 for event, facts in sites.events[0])
+
+
+class Killed(Exception):
+    """Stands for kill -9: nobody is told."""
+
+
+@pytest.mark.parametrize("method", ["newton", "dsba"])
+def test_a_restarted_site_rejoins_and_the_bits_are_those_of_an_undisturbed_run(method, tmp_path):
+    """Newton's totals and DSBA's iterates: all go on from the latest common checkpoint, the others by themselves."""
+    sites, wanted, kills = Sites(tmp_path, 3), None, []
+    wanted = dsba.solve(problem_of("logistic"), TOPOLOGY, method, max_passes=8, tol=0.0, **forms(method))
+
+    def work(net):
+        def stumble(record):
+            if net.rank == 1 and record["passes"] >= 3 and not kills:
+                kills.append(record["passes"])
+                raise Killed
+
+        result = dsba.solve(
+            problem_of("logistic", net), TOPOLOGY, method, max_passes=8, tol=0.0, callbacks=[stumble],
+            checkpoint=tmp_path / "checkpoint", **forms(method),
+        )  # fmt: skip
+        return result.Z, {c: result.history[c] for c in result.history if c != "seconds"}
+
+    answers, errors = [None] * 3, []
+
+    def one(rank):
+        try:
+            net = sites.network(TOPOLOGY, rank)
+            with net:
+                try:
+                    answers[rank] = net.run(lambda: work(net))
+                except Killed:
+                    net.lines.close()
+                    net.links.clear()  # no farewell
+                    one(rank)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert kills
+    assert (np.concatenate([Z for Z, _ in answers]) == wanted.Z).all()
+    for _, history in answers:
+        for column, values in history.items():
+            np.testing.assert_array_equal(values, wanted.history[column], err_msg=column)

@@ -29,7 +29,9 @@ def test_mutated_inputs_are_read_rightly_or_refused(name, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] * (name == "kill-tables-mpi")) for name in SUBJECTS]
+)
 def test_killed_and_resumed(name):
     """One run is killed a moment after it made progress; the same command ends it with the same bits."""
     assert round_of_kills(SUBJECTS[name], 1, random.Random(name)) == {"kills": 1, "different": 0}

@@ -173,7 +173,9 @@ def test_guards_end_the_fit_between_owners_and_only_speak_in_one_process(tmp_pat
     assert not (tmp_path / "two" / "model.dsba").exists()
     code, text = mpiexec(2, *TRAIN, *words, tmp_path / "allowed", "--allow-two-sites")
     assert code == 0, text
-    assert Model.load(tmp_path / "allowed").facts["table"]["guards"]["sites"] == 2
+    parts = Model.load(tmp_path / "allowed").facts["table"]["schema_"]["parts"]
+    assert [part["guards"]["sites"] for part in parts] == [2, 2]
+    assert "h1 allows two sites." in text
 
 
 @needs_mpi

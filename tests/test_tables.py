@@ -335,7 +335,7 @@ def test_a_held_out_share_is_stratified_and_the_sites_own():
     assert (out != held_out(labels, 0.25, seed=3, node=2)).any()
     assert held_out(np.linspace(0, 1, 40), 0.1, 0, 0).sum() == 4
     with pytest.raises(dsba.InputError, match="held-out share"):
-        held_out(labels, 1.0, 0, 0)
+        Wishes(parse("y ~ x"), test_share=1.0)
 
 
 def test_new_tables_are_read_as_the_model_was():

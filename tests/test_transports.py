@@ -141,6 +141,10 @@ class Deaf(Simulator):
         self.tally(1, Z.shape[1])
         return np.zeros_like(Z)
 
+    def exchange(self, outboxes):
+        super().exchange(outboxes)
+        return [{} for _ in outboxes]
+
     def sum(self, rows):
         return 0 * super().sum(rows)
 

@@ -13,8 +13,8 @@ from conftest import make_problem
 import dsba
 from dsba import sampling
 from dsba.network import Simulator
+from dsba.penalties import L1
 
-ITERATIONS = 40
 TOPOLOGIES = [dsba.Topology.star(4), dsba.Topology.path(4, mixing="metropolis")]
 
 
@@ -26,10 +26,12 @@ class Dense:
         self.X, self.y, self.start = problem.A.toarray(), problem.y, problem.start
         self.q = np.diff(self.start)
         self.L = problem.local_smoothness.max() + self.lam  # a parameter, as the step size is
+        self.L_sample = problem.constants.L_plan
         self.c = self.N * self.q / self.q.sum()
         self.logistic = type(problem.component).__name__ == "Logistic"
         self.W, self.W_tilde = topology.W, (np.eye(self.N) + topology.W) / 2
         self.Lap = np.eye(self.N) - topology.W
+        self.l1 = 0.0 if problem.penalty is None else problem.penalty.strength
 
     def derivative(self, i, u):
         return -self.y[i] / (1 + np.exp(self.y[i] * u)) if self.logistic else u - self.y[i]
@@ -43,6 +45,21 @@ class Dense:
         means = [sum(self.sample(n, i, Z[n]) for i in range(self.q[n])) / self.q[n] for n in range(self.N)]
         return np.array(means) + self.lam * Z
 
+    def prox(self, V, t):
+        """Soft thresholds."""
+        return np.where(np.abs(V) <= t * self.l1, 0.0, V - t * self.l1 * np.sign(V))
+
+
+def pg_extra(d, alpha, X, draws):
+    """Shi, Ling, Wu and Yin: the first step, then the general one."""
+    G, half = d.gradient(X), d.W @ X - alpha * d.gradient(X)
+    X, X_prev, G_prev = d.prox(half, alpha), X, G
+    for _ in draws[1:]:
+        G = d.gradient(X)
+        half = d.W @ X + half - d.W_tilde @ X_prev - alpha * (G - G_prev)
+        X, X_prev, G_prev = d.prox(half, alpha), X, G
+    return X
+
 
 def nids(d, alpha, X, draws):
     """Li, Shi and Yan, with the bracket's old gradient taken for zero at first."""
@@ -50,7 +67,7 @@ def nids(d, alpha, X, draws):
     for _ in draws:
         G = d.gradient(X)
         Z = Z - X + d.W_tilde @ (2 * X - X_prev - alpha * G + alpha * G_prev)
-        X, X_prev, G_prev = Z, X, G
+        X, X_prev, G_prev = d.prox(Z, alpha), X, G
     return X
 
 
@@ -97,23 +114,153 @@ def gt_saga(d, alpha, X, draws):
     return X
 
 
-TWINS = {"nids": nids, "apapc": apapc, "opapc": opapc, "gt-saga": gt_saga}
+def lead(d, eta, X, draws, coins):
+    """Liu et al.: C rounds to multiples of half the largest magnitude, up with the probability that keeps the mean."""
+    H, Hw, D = X, d.W @ X, np.zeros_like(X)
+    for coin in coins[:, 0]:
+        u = np.array([generator.random(d.p) for generator in sampling.generators(coin, range(d.N))])
+        G = d.gradient(X)
+        Y = X - eta * G - eta * D
+        top = np.abs(Y - H).max(axis=1, keepdims=True)
+        Q = top / 2 * np.sign(Y - H) * np.floor(2 * np.abs(Y - H) / top + u)
+        Yh, Yw = H + Q, Hw + d.W @ Q
+        H, Hw = 0.5 * H + 0.5 * Yh, 0.5 * Hw + 0.5 * Yw
+        D = D + (Yh - Yw) / (2 * eta)
+        X = X - eta * G - eta * D
+    return X
 
 
-def ours(name, problem, topology, z0, draws, **options):
-    """The iterates of the registered method, with these draws."""
-    method = dsba.algorithms.get(name, **options).resolved(problem, topology)
-    net = Simulator(topology)
-    return method, method.advance(method.init(problem, net, z0), problem, net, *draws)
+def acc_vr_extra(d, alpha, X, draws, coins):
+    """Li, Lin and Fang, with whole gradients at the anchor."""
+    b, q, U2 = int(np.ceil(np.sqrt(d.q.max()))), d.q.max(), d.Lap / 2
+    th1 = min(0.5, np.sqrt(q * d.lam / (b * (d.L_sample + d.lam))) / 2)
+    m, beta = d.lam * alpha / th1, d.L
+    Z = Wt = X
+    V = np.zeros_like(X)
+    for first, second in coins:
+        Y = th1 * Z + Wt / 2 + (1 - th1 - 0.5) * X
+        est = d.gradient(Wt) - d.lam * Wt + d.lam * Y
+        for samples in sampling.batches(first, range(d.N), d.q, b):
+            est = est + np.array([d.sample(n, i, Y[n]) - d.sample(n, i, Wt[n]) for n, i in enumerate(samples)]) / b
+        Z_new = (m * Y + Z - alpha / th1 * (est + V + th1 * beta * U2 @ Z)) / (1 + m)
+        V = V + th1 * beta * U2 @ Z_new
+        X, Z = Y + th1 * (Z_new - Z), Z_new
+        Wt = X if second < b / q else Wt
+    return X
+
+
+def dvr(d, rho, X, draws, coins, catalyst=False):
+    """Hendrikx, Bach and Massoulie: the iterate from its relation to all points y, in every iteration anew."""
+    q, values = d.q.max(), np.linalg.eigvalsh(d.Lap)
+    tau = max(0.0, d.L_sample / q - d.lam) if catalyst else 0.0
+    sigma, l1, l2 = d.lam + tau, values[1], values[-1]
+    weight = 2 * l1 / (sigma + d.L - d.lam)
+    L_comp, L_comm = weight * (1 + d.L_sample / q / sigma) * q, l2 / sigma
+    p_comp = 1 / (1 + L_comm / L_comp)
+    eta = min(p_comp / L_comp, (1 - p_comp) / L_comm)
+    loop, root = int(np.ceil((q + d.L_sample / sigma) / p_comp)), np.sqrt(d.lam / sigma)
+    center = last = X
+    node = np.repeat(np.arange(d.N), d.q)
+    y = np.einsum("ij,ij->i", d.X, X[node])
+    far = np.zeros_like(X)  # what gossip has moved
+
+    def relation():
+        g = np.array([d.derivative(i, y[i]) for i in range(y.size)]) * (d.c / d.q)[node]
+        sums = np.array([g[node == n] @ d.X[node == n] for n in range(d.N)])
+        return (tau * center - sums) / sigma + far
+
+    for t, (samples, coin) in enumerate(zip(draws, coins[:, 0], strict=True), 1):
+        X = relation()
+        if coin < p_comp:
+            for n, i in enumerate(samples):
+                row = d.start[n] + i
+                share = min(1.0, rho * d.q[n] / q)
+                assert catalyst or abs(share - eta * weight * d.q[n] / p_comp) < 1e-12
+                y[row] = (1 - share) * y[row] + share * (d.X[row] @ X[n])
+        else:
+            far = far - eta / (sigma * (1 - p_comp)) * d.Lap @ X
+        if catalyst and t % loop == 0:
+            X = relation()
+            center, last = X + (1 - root) / (1 + root) * (X - last), X
+    return relation()
+
+
+def dvr_catalyst(d, rho, X, draws, coins):
+    return dvr(d, rho, X, draws, coins, catalyst=True)
+
+
+def vi_numbers(d, eta):
+    values = np.linalg.eigvalsh(d.Lap)
+    chi, b = values[-1] / values[1], d.lam / d.L**2
+    a = 1 - min(1 / (1 + 3 * d.L * np.sqrt(chi) / d.lam), 1 / (2 * chi))
+    return d.Lap / values[-1], a, b, min(1 / (2 * b), 1 / (9 * eta))
+
+
+def vi_papc(d, eta, Z, draws):
+    """Kovalev et al. with full batches."""
+    G, a, b, theta = vi_numbers(d, eta)
+    Z_old, Y = Z, np.zeros_like(Z)
+    Y_old = Y
+    for _ in draws:
+        Delta = d.gradient(Z) + a * (d.gradient(Z) - d.gradient(Z_old)) - (Y + a * (Y - Y_old))
+        Z, Z_old = Z - eta * Delta, Z
+        Y, Y_old = Y - theta * G @ (Z - b * (d.gradient(Z) - Y)), Y
+    return Z
+
+
+def vi_papc_vr(d, eta, Z, draws, coins):
+    """Kovalev et al. with batches of one sample."""
+    G, a, b, theta = vi_numbers(d, eta)
+    p, Y, nodes = 1 / d.q.max(), np.zeros_like(Z), range(d.N)
+    Z_old, Y_old, w, w_old = Z, Y, Z, Z
+
+    def some(samples, P):
+        return np.array([d.sample(n, i, P[n]) + d.lam * P[n] for n, i in enumerate(samples)])
+
+    for first, second, third in coins:
+        (s1,), (s2,) = (sampling.batches(coin, nodes, d.q, 1) for coin in (first, second))
+        delta = some(s1, Z) - some(s1, w_old) + a * (some(s1, Z) - some(s1, Z_old)) + d.gradient(w_old)
+        Delta = delta - (Y + a * (Y - Y_old))
+        Z, Z_old = Z + p * (w - Z) - eta * Delta, Z
+        half = some(s2, Z) - some(s2, w) + d.gradient(w)
+        Y, Y_old = Y - theta * G @ (Z - b * (half - Y)), Y
+        w, w_old = (Z if third < p else w), w
+    return Z
+
+
+COINED = {
+    "lead": lead,
+    "acc-vr-extra": acc_vr_extra,
+    "dvr": dvr,
+    "dvr catalyst": dvr_catalyst,
+    "vi-papc-vr": vi_papc_vr,
+}
+TWINS = {"vi-papc": vi_papc, "pg-extra": pg_extra, "nids": nids, "apapc": apapc, "opapc": opapc, "gt-saga": gt_saga}
 
 
 @pytest.mark.parametrize("operator", ["ridge", "logistic"])
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize("name", [*TWINS, *COINED])
 def test_equals_its_twin(name, operator, unequal):
-    problem = make_problem(operator, 4, split=unequal)
+    compare(name, make_problem(operator, 4, split=unequal))
+
+
+@pytest.mark.parametrize("name", ["pg-extra", "nids"])
+def test_equals_its_twin_with_a_penalty(name, unequal):
+    compare(name, make_problem("ridge", 4, split=unequal, penalty=L1(0.05)))
+
+
+def compare(name, problem):
+    twin = (TWINS | COINED)[name]
+    name, _, option = name.partition(" ")
+    iterations = 400 if option else 40  # Catalyst's inner loops take their time
     for topology in TOPOLOGIES:
         z0 = np.linspace(-0.5, 0.5, problem.dim)
-        draws = sampling.draw(3, problem.sizes, 0, ITERATIONS)
-        method, state = ours(name, problem, topology, z0, (draws,))
-        expected = TWINS[name](Dense(problem, topology), method.alpha, np.tile(z0, (4, 1)), draws)
+        method = dsba.algorithms.get(name, **({option: True} if option else {})).resolved(problem, topology)
+        draws = [sampling.draw(3, problem.sizes, 0, iterations)]
+        if method.coins:
+            draws.append(sampling.coins(3, method.coins, 0, iterations))
+        net = Simulator(topology)
+        state = method.advance(method.init(problem, net, z0), problem, net, *draws)
+        assert not option or 2 * state.plan.inner < iterations
+        expected = twin(Dense(problem, topology), method.alpha, np.tile(z0, (4, 1)), *draws)
         assert np.abs(method.rows(state) - expected).max() < 1e-10 * np.abs(expected).max()

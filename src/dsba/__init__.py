@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dsba import algorithms, data, network, operators
+from dsba import algorithms, data, network, operators, penalties
 from dsba._version import __version__
 from dsba.algorithms import DSA, DSBA
 from dsba.data import load_libsvm
@@ -64,6 +64,7 @@ __all__ = [
     "network",
     "operators",
     "optimum",
+    "penalties",
     "solve",
 ]
 

@@ -324,7 +324,7 @@ class Run:
     def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
         """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
         t, nodes = self.state.t, self.problem.nodes
-        samples = sampling.draw(self.seed, self.problem.sizes, t, count, nodes.start)
+        samples = sampling.draw(self.seed, self.algorithm.choices(self.problem), t, count, nodes.start)
         if not self.algorithm.coins:
             return (samples,)
         return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)

@@ -35,19 +35,32 @@ def code_of(name: str) -> str:
 
 def load_class(text: str, base: type, kind: str) -> Any:
     """The class that a text "file.py:Name" or "module:Name" stands for, which must be a ``base``."""
+    found = _load(text, kind)
+    if not (isinstance(found, type) and issubclass(found, base)):
+        raise InputError(f"{kind} {text!r} must be a subclass of dsba's {base.__name__}, got {found!r}.")
+    return found
+
+
+def load_function(text: str, kind: str) -> Any:
+    """The function that a text "file.py:name" or "module:name" stands for."""
+    found = _load(text, kind)
+    if not callable(found):
+        raise InputError(f"{kind} {text!r} must be a function, got {found!r}.")
+    return found
+
+
+def _load(text: str, kind: str) -> Any:
+    """What a text "file.py:Name" or "module:Name" stands for."""
     where, _, name = text.rpartition(":")
     try:
         module = _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-        found = getattr(module, name)
+        return getattr(module, name)
     except FileNotFoundError:
         raise InputError(f"{kind} {text!r}: there is no file {where}.") from None
     except (AttributeError, ImportError, SyntaxError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{kind} {text!r} cannot be loaded: {error}.") from error
-    if not (isinstance(found, type) and issubclass(found, base)):
-        raise InputError(f"{kind} {text!r} must be a subclass of dsba's {base.__name__}, got {found!r}.")
-    return found
 
 
 def _from_file(path: Path) -> ModuleType:

@@ -1,7 +1,8 @@
 """The problem: data at N nodes, a component operator, lambda. Knows nothing of the graph.
 
 Find the common z with    (1/Q) sum_i B_i(z) + Lambda z = 0    over all Q samples of all nodes;
-for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates).
+for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates). A penalty
+(:mod:`dsba.penalties`) may be added to the objective.
 Node n holds q_n samples and its local operator is c_n (1/q_n) sum_i B_i(z) + Lambda z with
 c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however the data is split.
 
@@ -25,6 +26,7 @@ import scipy.sparse as sp
 from dsba import operators
 from dsba._version import __version__
 from dsba.caching import computed_once
+from dsba.data import splits
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.exact import SparseRows
 from dsba.kernels import samples as kernel
@@ -33,11 +35,12 @@ from dsba.memory import own_pages
 from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
 from dsba.parallel import CORES, run_pieces
+from dsba.penalties import Penalty
 
 Array = npt.NDArray[np.float64]
-SPLITS = ("random", "label")
 PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
+MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
 LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with
 
 
@@ -65,6 +68,8 @@ class Problem:
         the paper's lambda on everything.
     intercept : append a constant column, free of lambda like the extra coordinates; a number is its value
         (True is 1), which leaves the solution's predictions alone but not the conditioning.
+    penalty : a convex function of the weights beyond lambda, such as ``dsba.penalties.L1(0.01)``; for objectives only,
+        and for the methods that have a proximal step.
     group : the processes that hold the problem together, each with the shards of its own nodes: a
         :class:`dsba.MPINetwork` or another transport; None is this one alone.
     """
@@ -77,6 +82,7 @@ class Problem:
         *,
         regularize: str = "weights",
         intercept: bool | float = False,
+        penalty: Penalty | None = None,
         group: Group | None = None,
     ) -> None:
         tuples = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) for s in shards)
@@ -101,7 +107,7 @@ class Problem:
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
         samples = (X, np.concatenate(labels), np.concatenate(weights), sizes)
-        self._assemble(*samples, operator, lam, regularize, intercept, (group or Alone()).aside())
+        self._assemble(*samples, operator, lam, regularize, intercept, penalty, (group or Alone()).aside())
 
     @classmethod
     def from_arrays(
@@ -117,23 +123,26 @@ class Problem:
         *,
         regularize: str = "weights",
         intercept: bool | float = False,
+        penalty: Penalty | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> Problem:
         """Pooled data, split over ``n_nodes`` nodes.
 
-        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), or
-        an integer array, the node of each row (then ``n_nodes`` is one more than its maximum).
+        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), "dirichlet:0.3" (each
+        class dealt out by proportions with this alpha), "column:4" (a node for each value of this column), or an
+        integer array, the node of each row. With the last two, ``n_nodes`` follows from the data.
         ``normalize`` scales every row to norm 1 (without the intercept); empty rows stay empty.
         """
         X = _as_csr(X, "X")
         y = _as_labels(y, X.shape[0], "X")
         weights = _as_weights(sample_weight, X.shape[0], "X")
-        order, sizes = _split_rows(y, n_nodes, split, seed)
+        order, sizes = _split_rows(X, y, n_nodes, split, seed)
         X = sp.csr_array(X[order])  # a copy: scaled in place below
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
         self = cls.__new__(cls)
-        self._assemble(X, y[order], weights[order], sizes, operator, lam, regularize, intercept, Alone())
+        samples = (X, y[order], weights[order], sizes)
+        self._assemble(*samples, operator, lam, regularize, intercept, penalty, Alone())
         return self
 
     def _assemble(
@@ -146,6 +155,7 @@ class Problem:
         lam: float | None,
         regularize: str,
         intercept: bool | float,
+        penalty: Penalty | None,
         group: Group,
     ) -> None:
         empty = np.flatnonzero(sizes == 0)
@@ -160,8 +170,10 @@ class Problem:
             raise InputError(f"lam must be finite, got {lam!r}.")
         self.intercept = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
         component = operators.get(operator)
+        self.penalty = _as_penalty(penalty, component)
         self.n_features = int(X.shape[1])
         given = {"operator": repr(component), "lam": lam, "regularize": regularize, "intercept": self.intercept}
+        given["penalty"] = repr(self.penalty)
         require_agreement(group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
         self.group, self.sizes = group, sizes
         held = group.share(sizes.tolist())
@@ -230,7 +242,7 @@ class Problem:
         return diag
 
     def pooled(self, z: Array, images: Array | None = None) -> Array:
-        """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution; ``images`` of z, where they are known."""
+        """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution of a problem without a penalty."""
         table = self._weighted(self.images_of(z) if images is None else images)
         columns, _ = self._distinct
         entries = np.empty(columns.size)
@@ -249,6 +261,40 @@ class Problem:
         G = np.empty_like(U)
         kernel.forward_all(self.component, U, self.y, G)
         return self.sample_weight[:, None] * G
+
+    def residual(self, z: Array, images: Array | None = None) -> Array:
+        """Zero exactly at the solution: ``pooled``, with a penalty (z - prox_t(z - t pooled(z)))/t for a fixed t."""
+        pooled = self.pooled(z, images)
+        if self.penalty is None:
+            return pooled
+        t = self.forward_step
+        return (z - self.prox(z - t * pooled, t)) / t
+
+    @property
+    def forward_step(self) -> float:
+        """A step at which gradient descent on the pooled problem is stable, wherever a loss has a bounded slope."""
+        return 1.0 / (self.constants.L_plan + self.lam)
+
+    @property
+    def penalised(self) -> slice:
+        """The coordinates that a penalty concerns."""
+        return slice(0, self.component.copies * self.n_features)
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """The penalty's proximal map of step t (a number, or one for each coordinate) on every row of V."""
+        if self.penalty is None:
+            return V
+        own, out = self.penalised, V.copy()
+        out[..., own] = self.penalty.prox(V[..., own], t if np.isscalar(t) else t[own])
+        return out
+
+    def prox_slope(self, V: Array, t: Any) -> Array:
+        """The derivative of ``prox`` by V, coordinate by coordinate."""
+        out = np.ones_like(V)
+        if self.penalty is not None:
+            own = self.penalised
+            out[..., own] = self.penalty.slope(V[..., own], t if np.isscalar(t) else t[own])
+        return out
 
     def _summed(self, U: Array) -> Array:
         """Row n: the sum of B_i over the node's samples, given their images."""
@@ -277,11 +323,12 @@ class Problem:
         return self.component.has_loss
 
     def objective(self, z: Array, images: Array | None = None) -> float:
-        """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates; ``images`` of z, where they are known."""
+        """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates, and the penalty where there is one."""
         if not self.has_objective:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
         losses = float(self.total(self._losses(self.images_of(z) if images is None else images)))
-        return float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
+        smooth = float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
+        return smooth if self.penalty is None else smooth + self.penalty.value(z[self.penalised])
 
     def _losses(self, U: Array) -> Array:
         """For each node held here, the sum of its samples' losses, given their images."""
@@ -414,15 +461,28 @@ class Problem:
         """Of every node, a Lipschitz constant of the local operator without Lambda, to plan step sizes with.
 
         The largest eigenvalue of (c_n/q_n) sum_i h_i A_i' A_i, h_i the slope bounds, by power
-        iteration; five percent more, as that approaches it from below.
+        iteration; five percent more, as that approaches it from below. Where the operator is affine and its Jacobian
+        not symmetric (AUC), the largest singular value of the Jacobian itself: bounds would forget that the parts of
+        its samples cancel.
         """
-        h = self.component.planning_slopes(self.y)[:, None]
+        if self.component.has_saddle:
+            J = self.component.jacobians(self.y)
+            factors = [J, J.swapaxes(1, 2)]
+        else:
+            factors = [self.component.planning_slopes(self.y)[:, None, None] * np.eye(self.k)]
         Z = np.stack([np.random.default_rng([0, n]).normal(size=self.dim) for n in self.nodes])
-        norms = np.linalg.norm(Z, axis=1)
-        for _ in range(POWER_ITERATIONS):
-            Z = self.average(h * self.images(Z / norms[:, None]))
+        for t in range(POWER_ITERATIONS):
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
-        return self.group.gather(1.05 * norms)
+            products = np.einsum("icd,id->ic", factors[t % len(factors)], self.images(Z / norms[:, None]))
+            Z = self.average(products)
+        return self.group.gather(1.05 * np.linalg.norm(Z, axis=1))
+
+    @computed_once
+    def mean_curvature(self) -> float:
+        """The mean eigenvalue of the pooled Jacobian without Lambda, planned with the bounds on the slopes."""
+        slopes = self.sample_weight * self.component.planning_slopes(self.y)
+        trace = self.total(self._sums(slopes * self.squared_norms().sum(axis=1)))
+        return float(trace) / self.n_samples / self.dim
 
     # One sample per node -----------------------------------------------------------------------
 
@@ -432,17 +492,52 @@ class Problem:
         kernel.forward_samples(self.component, self.csr, self.y, self.ids(samples), Z, out)
         return out
 
+    def image(self, samples: Any, Z: Array) -> Array:
+        """A_i z_n, i = samples[n] (N x k)."""
+        out = np.empty((len(self.nodes), self.k))
+        for n, i in enumerate(self.ids(samples)):
+            kernel.dot_block(self.csr, i * self.k, Z[n], out[n])
+        return out
+
     def backward(self, samples: Any, Z: Array, D: Array, t: float) -> tuple[Array, Array]:
         """Z+ with (1 + t Lambda)(z+_n - z_n) + t c_n B_i(z+_n) = d_n, i = samples[n], and g(A_i z+_n).
 
         The resolvent of t (B_i + Lambda) at v = (1 + t Lambda) z + d. Given as an increment, a
-        fixed point stays one in floating point; r v with a rounded r would creep.
+        fixed point stays one in floating point; r v with a rounded r would creep. With a penalty it is the
+        resolvent of t (B_i + Lambda + the penalty's subdifferential), where k = 1.
         """
         ids = self.ids(samples)
         r = 1.0 / (1.0 + t * self.lam_diag)
+        if self.penalty is not None:
+            return self._proximal_backward(ids, Z + r * D, t, r)
         new, out = Z + r * D, np.empty((len(self.nodes), self.k))
         kernel.backward_samples(self.component, self.csr, self.y, ids, t * self.weight[ids], r, new, out)
         return new, out
+
+    def _proximal_backward(self, ids: Any, V: Array, t: float, r: Array) -> tuple[Array, Array]:
+        """Z+ = prox_{t r}(V - t c_n g(u) r a) with u = a'Z+, and g(u).
+
+        With more g the score a'Z+ only falls, so u is the root of an increasing function: Newton, kept inside a
+        shrinking bracket, for all nodes at once.
+        """
+        a, y, step = self.A[ids].toarray(), self.y[ids], t * self.weight[ids]
+        u, lo, hi = np.zeros(len(ids)), np.full(len(ids), -np.inf), np.full(len(ids), np.inf)
+        G = np.empty((len(ids), 1))
+        for trial in range(MAX_ROOT):
+            kernel.forward_all(self.component, u[:, None], y, G)
+            point = V - step[:, None] * G * (r * a)
+            Z = self.prox(point, t * r)
+            score = np.einsum("nj,nj->n", a, Z)
+            lo, hi = np.maximum(lo, np.minimum(u, score)), np.minimum(hi, np.maximum(u, score))
+            bend = self.component.curvature(u[:, None], np.ones_like(G), y)[:, 0]
+            gain = np.einsum("nj,nj->n", a * a * r, self.prox_slope(point, t * r))
+            new = u - (u - score) / (1.0 + step * bend * gain)
+            outside = ~((lo <= new) & (new <= hi)) | (trial % 4 == 3)
+            new = np.where(outside & (lo < hi), lo + 0.5 * (hi - lo), np.clip(new, lo, hi))
+            if (np.abs(new - u) <= ROOT_ROUNDING * np.abs(u)).all():
+                break
+            u = new
+        return Z, G
 
     def spread(self, samples: Any, coefficients: Array) -> Array:
         """Row n: c_n A_i' coefficients_n, i = samples[n]."""
@@ -477,7 +572,7 @@ class Problem:
 
     def digest(self) -> str:
         """A fingerprint of data, split, operator and lambda, to match checkpoints with."""
-        h = hashlib.sha256(repr((self.component, self.lam, self.dim, self.n_regular)).encode())
+        h = hashlib.sha256(repr((self.component, self.lam, self.dim, self.n_regular, self.penalty)).encode())
         indptr, indices, values = self.csr
         for array in (indptr, indices.astype(np.int64), values, self.y, self.weight, self.start):
             h.update(np.ascontiguousarray(array).data)
@@ -485,6 +580,16 @@ class Problem:
 
 
 # The door: everything that comes in is made CSR float64 and checked here ---------------------------
+
+
+def _as_penalty(penalty: Any, component: Operator) -> Penalty | None:
+    if penalty is None:
+        return None
+    if not isinstance(penalty, Penalty):
+        raise InputError(f"penalty must be a dsba.penalties.Penalty or None, got {type(penalty).__name__}.")
+    if not component.has_loss:
+        raise InputError(f"a penalty needs an objective, and {type(component).__name__} has none.")
+    return penalty
 
 
 def _kinds(shards: Any) -> str:
@@ -585,22 +690,26 @@ def _sortable(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return y
 
 
-def _split_rows(y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
+def _split_rows(X: Any, y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
     """The rows in node order, and how many each node gets."""
     if isinstance(split, str):
-        if split not in SPLITS:
-            raise unknown_name("split", split, SPLITS)
+        kind, number = splits.parsed(split)
         n_nodes, seed = as_integer("n_nodes", n_nodes, at_least=1), as_integer("seed", seed, at_least=0)
         if n_nodes > y.size:
             raise InputError(f"n_nodes must be between 1 and the number of rows, {y.size}, got {n_nodes}.")
-        order = np.random.default_rng(seed).permutation(y.size)
-        if split == "label":
-            order = order[np.argsort(_sortable(y)[order], kind="stable")]
-        return order, np.array([part.size for part in np.array_split(order, n_nodes)])
+        if kind == "dirichlet":
+            split = splits.dirichlet(_sortable(y), n_nodes, number, seed)
+        elif kind == "column":
+            split = splits.by_column(X, int(number))
+        else:
+            order = np.random.default_rng(seed).permutation(y.size)
+            if kind == "label":
+                order = order[np.argsort(_sortable(y)[order], kind="stable")]
+            return order, np.array([part.size for part in np.array_split(order, n_nodes)])
     nodes = as_array("split", split)
     if nodes.shape != y.shape or nodes.dtype.kind not in "iu" or nodes.min(initial=0) < 0:
         raise InputError(
-            f"split must be 'random', 'label' or one node number >= 0 per row, got an array of shape {nodes.shape}, "
+            f"split must be a name or one node number >= 0 per row, got an array of shape {nodes.shape}, "
             f"dtype {nodes.dtype} for {y.size} rows."
         )
     if nodes.max(initial=0) >= y.size:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
+from dsba.network.contract import ROWS_OF_DATA
 from dsba.problem import Problem
 
 Array = npt.NDArray[np.float64]
@@ -115,7 +116,7 @@ class Recorder:
     objective  f(mean z), where the operator is the gradient of one
     gap        (f(mean z) - f*) / (f(0) - f*)
     distance   root mean square over nodes of ||z_n - z*||, over ||z*||
-    residual   ||operator(mean z)|| / ||operator(z0)||
+    residual   ||operator(mean z)|| / ||operator(z0)||; with a penalty, of ``problem.residual``
     consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
     auc        area under the ROC curve of the mean model on all data, for an operator that ranks
 
@@ -129,7 +130,7 @@ class Recorder:
         self.metrics = metrics or {}
         self.z_star = reference
         zero = np.zeros(problem.dim)
-        self.initial_residual, at_zero = (float(np.linalg.norm(problem.pooled(z))) for z in (z0, zero))
+        self.initial_residual, at_zero = (float(np.linalg.norm(problem.residual(z))) for z in (z0, zero))
         # A start near the solution has next to no residual; growing from there is no divergence.
         self.largest_residual = LARGEST * max(1.0, _ratio(at_zero, self.initial_residual))
         if reference is not None and problem.has_objective:
@@ -140,7 +141,7 @@ class Recorder:
         """All metrics."""
         problem, mean = self.problem, iterates.mean
         images = problem.images_of(mean)
-        residual = float(np.linalg.norm(problem.pooled(mean, images)))
+        residual = float(np.linalg.norm(problem.residual(mean, images)))
         record = {
             "residual": _ratio(residual, self.initial_residual),
             "consensus": self._distance(iterates, mean),
@@ -152,8 +153,8 @@ class Recorder:
             if problem.has_objective:
                 record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
         if problem.component.ranks:
-            gather = problem.group.gather
-            record["auc"] = area_under_curve(gather(problem.y), gather(images[:, 0]))
+            labels, scores = (problem.group.gather(part, discloses=ROWS_OF_DATA) for part in (problem.y, images[:, 0]))
+            record["auc"] = area_under_curve(labels, scores)
         return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}
 
     def _distance(self, iterates: Iterates, center: Array) -> float:

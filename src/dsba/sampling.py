@@ -45,3 +45,14 @@ def coins(seed: int, width: int, first: int, count: int) -> npt.NDArray[np.float
     out = np.concatenate([_coin_block(seed, width, block) for block in blocks])
     offset = first - blocks.start * BLOCK
     return out[offset : offset + count]
+
+
+def generators(coin: float, nodes: range) -> list[np.random.Generator]:
+    """A generator for each of these nodes, from a number that all nodes share and the node's own number."""
+    return [np.random.default_rng([int(coin * 2.0**53), n, COINS]) for n in nodes]
+
+
+def batches(coin: float, nodes: range, sizes: npt.ArrayLike, count: int) -> Indices:
+    """``count`` samples of each node, drawn with replacement: a row has one sample of each node."""
+    draws = zip(generators(coin, nodes), np.asarray(sizes), strict=True)
+    return np.array([generator.integers(size, size=count) for generator, size in draws]).T

@@ -5,20 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # conftest sits there
 
 from conftest import ROOT
+from tests.soak import site_kills
 from tests.soak.inputs import BAD, NAMES, Ledger, soak_inputs
-from tests.soak.kills import KILLS, SUBJECTS, soak_kills
+from tests.soak.kills import KILLS, SUBJECTS, round_of_kills, soak_kills
 from tests.soak.readers import READERS
+
+ROUNDS = {name: (KILLS, partial(round_of_kills, subject)) for name, subject in SUBJECTS.items()}
+ROUNDS["kill-sites"] = (site_kills.KILLS, site_kills.round_of_kills)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="of the stated counts")
-    parser.add_argument("--only", action="append", choices=[*READERS, *SUBJECTS], help="these alone")
+    parser.add_argument("--only", action="append", choices=[*READERS, *ROUNDS], help="these alone")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--state", type=Path, default=ROOT / ".cache" / "soak", help="folder of counts and failures")
     return parser.parse_args()
@@ -26,12 +31,13 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     given = arguments()
-    wanted = given.only or [*READERS, *SUBJECTS]
+    wanted = given.only or [*READERS, *ROUNDS]
     ledger = Ledger(given.state)
     soak_inputs(ledger, [name for name in wanted if name in READERS], given.share, given.workers)
     for name in wanted:
-        if name in SUBJECTS:
-            soak_kills(ledger, SUBJECTS[name], max(1, round(given.share * KILLS)))
+        if name in ROUNDS:
+            kills, one_round = ROUNDS[name]
+            soak_kills(ledger, name, one_round, max(1, round(given.share * kills)))
     return report(ledger, wanted)
 
 
@@ -43,7 +49,7 @@ def report(ledger: Ledger, wanted: list[str]) -> int:
     failed = 0
     for name in wanted:
         counts = ledger.total(name)
-        if name in SUBJECTS:
+        if name in ROUNDS:
             print(f"{name}: {counts['kills']} kills, {counts['different']} ended with other bits")
             failed |= counts["different"] > 0
             continue

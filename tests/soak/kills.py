@@ -22,7 +22,8 @@ KILLS = 100  # of each subject in a full soak
 SERIES = 5  # kills of one run, before it may end
 PAUSE = 0.5  # seconds, at most, between a sign of progress and the kill
 SLOW_TRAIN = (sys.executable, ROOT / "tests" / "slow_train.py", "train")
-OPTIONS = ("--graph", "ring", "--lam", "1e-6", "--tol", "0", "--max-passes", "60")
+OPTIONS = ("--graph", "ring", "--algorithm", "dsba", "--lam", "1e-6", "--tol", "0", "--max-passes", "60")
+Round = Callable[[int, random.Random], dict[str, int]]
 EXPERIMENT = """stop = { max_passes = 12 }
 tune = { passes = 6 }
 data = [{ name = "breast-cancer" }]
@@ -51,6 +52,27 @@ def _ranks(folder: Path) -> tuple[Any, ...]:
     return (MPIEXEC, "-n", 3, *_sites(folder), "--communication", "cached")
 
 
+def _hospitals(folder: Path) -> tuple[Any, ...]:
+    """Newton's few steps on tables, with a pause at each: somewhere among them is the kill."""
+    from test_inference import FORMULAS
+    from test_table_commands import tables
+
+    slowly = (SLOW_TRAIN[0], SLOW_TRAIN[1], "0.4", *SLOW_TRAIN[2:])
+    return (*slowly, *tables(folder), "--formula", FORMULAS["logistic"], "--graph", "ring", "--test-share", "0.2")
+
+
+def _hospitals_of_ranks(folder: Path) -> tuple[Any, ...]:
+    return (MPIEXEC, "-n", 4, *_hospitals(folder))
+
+
+def _table_model(out: Path) -> Any:
+    """Everything of the model: coefficients, standard errors, rounds, the choice, the measures of held-out rows."""
+    from dsba.fitting.model import Model
+
+    facts = Model.load(out).facts
+    return _model(out), facts["table"], facts["choice"], facts["status"]
+
+
 def _model(out: Path) -> Any:
     from dsba.fitting.model import Model
 
@@ -74,6 +96,8 @@ SUBJECTS = {
     for subject in [
         Subject("kill-train", _sites, _model),
         Subject("kill-mpi", _ranks, _model),
+        Subject("kill-tables", _hospitals, _table_model),
+        Subject("kill-tables-mpi", _hospitals_of_ranks, _table_model),
         Subject("kill-compare", _experiment, _results),
     ]
 }
@@ -132,13 +156,13 @@ def round_of_kills(subject: Subject, kills: int, rng: random.Random) -> dict[str
         return {"kills": done, "different": 0 if same else max(done, 1)}
 
 
-def soak_kills(ledger: Ledger, subject: Subject, kills: int) -> None:
+def soak_kills(ledger: Ledger, name: str, one_round: Round, kills: int) -> None:
     """Rounds until there were as many kills as wanted; rounds that are in the ledger count."""
     number = 0
-    while ledger.total(subject.name)["kills"] < kills:
-        key = f"{subject.name} {number}"
+    while ledger.total(name)["kills"] < kills:
+        key = f"{name} {number}"
         if not ledger.has(key):
-            missing = kills - ledger.total(subject.name)["kills"]
-            ledger.add(key, round_of_kills(subject, min(SERIES, missing), random.Random(key)))
-            print(f"{subject.name}: {ledger.total(subject.name)['kills']} of {kills} kills", file=sys.stderr)
+            missing = kills - ledger.total(name)["kills"]
+            ledger.add(key, one_round(min(SERIES, missing), random.Random(key)))
+            print(f"{name}: {ledger.total(name)['kills']} of {kills} kills", file=sys.stderr)
         number += 1

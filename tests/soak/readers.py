@@ -39,7 +39,11 @@ from dsba.experiments.example import EXAMPLE
 from dsba.experiments.spec import read as read_experiment
 from dsba.fitting.model import Model
 from dsba.network import MessageSimulator
+from dsba.network.frames import Frame, FrameError, encode
+from dsba.network.links import Link
 from dsba.network.wire import Header, unpack
+from dsba.study.example import example as study_example
+from dsba.study.file import parse as parse_study
 
 Input = dict[str, bytes]
 
@@ -312,6 +316,35 @@ def read_frame(folder: Path) -> str:
     return digest([entry.raw for entry in unpack((folder / "file").read_bytes(), header, due, node.common.bounds)])
 
 
+SITE_TAG = 0x0123456789ABCDEF
+
+
+def site_frame_corpus() -> list[Input]:
+    payloads = [b"", b"answer", bytes(range(256)) * 16]
+    frames = [
+        Frame(kind, last, 0, 0, data)
+        for kind, last, data in zip((1, 2, 3), (False, True, False), payloads, strict=True)
+    ]
+    return [{"file": encode(SITE_TAG, frame)} for frame in frames]
+
+
+def read_site_frame(folder: Path) -> str:
+    """As a link reads it: the frame that is due, or a reason why not."""
+    link = Link(1, "site1")
+    link.meet(b"nonce", b"study")
+    link.tag = SITE_TAG
+    try:
+        link.take((folder / "file").read_bytes())
+    except FrameError as error:
+        raise InputError(str(error)) from None
+    return digest([[kind, list(messages)] for kind, messages in link.inbox.items()], link.parts, link.received)
+
+
+def read_study(folder: Path) -> bool:
+    parse_study((folder / "file").read_bytes(), "file")
+    return True
+
+
 READERS = {
     reader.name: reader
     for reader in [
@@ -333,5 +366,7 @@ READERS = {
         Reader("models", 100_000, model_corpus, read_model),
         Reader("results", 50_000, results_corpus, read_results),
         Reader("frames", 200_000, frame_corpus, read_frame),
+        Reader("site-frames", 100_000, site_frame_corpus, read_site_frame),
+        Reader("studies", 20_000, lambda: [{"file": study_example().encode()}], read_study, lambda folder: True),
     ]
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from dsba.algorithms.acc_vr_extra import AccVRExtra
 from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.choice import Choice
@@ -15,17 +16,22 @@ from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dsa import DSA
 from dsba.algorithms.dsba import DSBA
 from dsba.algorithms.dual_averaging import DualAveraging
+from dsba.algorithms.dvr import DVR
 from dsba.algorithms.extra import EXTRA
 from dsba.algorithms.gt_saga import GTSAGA
+from dsba.algorithms.lead import LEAD
 from dsba.algorithms.msda import MSDA
 from dsba.algorithms.newton import Newton
 from dsba.algorithms.nids import NIDS
 from dsba.algorithms.opapc import OPAPC
 from dsba.algorithms.p_extra import PExtra
+from dsba.algorithms.pg_extra import PGExtra
 from dsba.algorithms.point_saga import PointSAGA
 from dsba.algorithms.saga import SAGA
 from dsba.algorithms.solam import SOLAM
 from dsba.algorithms.ssda import SSDA
+from dsba.algorithms.vi_papc import VIPAPC
+from dsba.algorithms.vi_papc_vr import VIPAPCVR
 from dsba.errors import InputError, unknown_name
 from dsba.plugins import load_class
 
@@ -37,10 +43,16 @@ REGISTRY: dict[str, type[Algorithm]] = {
     "dlm": DLM,
     "ssda": SSDA,
     "msda": MSDA,
+    "pg-extra": PGExtra,
     "nids": NIDS,
     "apapc": APAPC,
     "opapc": OPAPC,
     "gt-saga": GTSAGA,
+    "lead": LEAD,
+    "acc-vr-extra": AccVRExtra,
+    "dvr": DVR,
+    "vi-papc": VIPAPC,
+    "vi-papc-vr": VIPAPCVR,
     "dgd": DGD,
     "diging": DIGing,
     "p-extra": PExtra,
@@ -80,7 +92,35 @@ def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
 
 
 __all__ = [
-    "APAPC", "DADMM", "DGD", "DLM", "DSA", "DSBA", "EXTRA", "GTSAGA", "MSDA", "NIDS", "OPAPC", "REGISTRY", "SAGA",
-    "SOLAM", "SSDA", "Algorithm", "DIGing", "DualAveraging", "Newton", "PExtra", "PointSAGA", "State", "WithCoins",
-    "get", "names",
-]  # fmt: skip
+    "APAPC",
+    "DADMM",
+    "DGD",
+    "DLM",
+    "DSA",
+    "DSBA",
+    "DVR",
+    "EXTRA",
+    "GTSAGA",
+    "LEAD",
+    "MSDA",
+    "NIDS",
+    "OPAPC",
+    "REGISTRY",
+    "SAGA",
+    "SOLAM",
+    "SSDA",
+    "VIPAPC",
+    "VIPAPCVR",
+    "AccVRExtra",
+    "Algorithm",
+    "DIGing",
+    "DualAveraging",
+    "Newton",
+    "PExtra",
+    "PGExtra",
+    "PointSAGA",
+    "State",
+    "WithCoins",
+    "get",
+    "names",
+]

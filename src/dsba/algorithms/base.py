@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.network import Network
+from dsba.network.contract import ITERATES
 from dsba.problem import Problem
 from dsba.recorder import Iterates, StackedRows
 from dsba.topology import Topology
@@ -56,11 +57,19 @@ class Algorithm:
     name: ClassVar[str] = ""
     linear: ClassVar[bool] = True
     """Whether it converges linearly; sublinear methods are tested for their rate instead."""
+    composite: ClassVar[bool] = False
+    """Whether it has a proximal step, so that it takes problems with a penalty (:mod:`dsba.penalties`)."""
     coins: ClassVar[int] = 0
     """How many random numbers in [0, 1) all nodes share in an iteration (:class:`WithCoins`)."""
     proven_on: ClassVar[tuple[str, ...]] = ()
     """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
+
+    @property
+    def discloses(self) -> str:
+        """What other nodes learn from a run: "totals", "iterates" or "rows" (of the data)."""
+        return ITERATES
+
     """Multiples of the automatic step size worth trying in a comparison."""
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Any:
@@ -106,7 +115,11 @@ class Algorithm:
         """Whether a small residual means that the solution is near."""
         return True
 
-    def samples_per_step(self, problem: Problem) -> int:
+    def choices(self, problem: Problem) -> Indices:
+        """Of each node held here, the number of components that ``samples`` are drawn from: its samples."""
+        return problem.sizes
+
+    def samples_per_step(self, problem: Problem) -> float:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
         return problem.n_samples
 
@@ -156,9 +169,15 @@ class Algorithm:
             return ""
         return f" ({self.name or type(self).__name__} is not known to converge on links with {_listed(net.flaws)})"
 
+    def refused(self, problem: Problem) -> str | None:
+        """``refusal``, and whether there is a penalty that the method has no proximal step for."""
+        if problem.penalty is not None and not self.composite:
+            return f"it has no proximal step, and the problem has the penalty {problem.penalty!r}."
+        return self.refusal(problem)
+
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """The same algorithm with its step size as a number, checked."""
-        if reason := self.refusal(problem):
+        if reason := self.refused(problem):
             raise InputError(f"{self.name} does not apply to this problem: {reason}")
         alpha = self.step_size
         if isinstance(alpha, str):

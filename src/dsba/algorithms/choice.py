@@ -58,7 +58,7 @@ def choose(problem: Problem, topology: Topology, *, latency: float = LATENCY, ba
     """
     latency = as_number("latency", latency, at_least=0.0)
     bytes_a_second = as_number("bandwidth", bandwidth, above=0.0) / 8
-    refusal = Newton().refusal(problem)
+    refusal = Newton().refused(problem)
     if problem.lam == 0.0 and refusal is None:
         return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
     seconds = {"dsba": _dsba(problem, topology, latency, bytes_a_second)}

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from dsba.algorithms.base import Indices
-from dsba.algorithms.dsba import finite_lipschitz
-from dsba.algorithms.forms import RowState
+from dsba.algorithms.forms import StepForm
 from dsba.algorithms.one_sample import OneSample
+from dsba.algorithms.step_rules import finite_lipschitz, forward_step
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
 
-State = TypeVar("State", bound=RowState)
+State = TypeVar("State", bound=StepForm)
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,19 @@ class DSA(OneSample):
 
     def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
         alpha, lam = self.alpha, problem.lam_diag
-        ids = problem.ids(samples)
-        g = problem.forward(samples, s.Z)
-        delta = problem.spread(samples, g - s.phi[ids])
+        ids = s.parts.ids(samples)
+        g = s.parts.forward(samples, s.Z)
+        delta = s.parts.spread(samples, g - s.phi[ids])
         mixed = net.mix(2 * s.Z - s.Z_prev)
         Z = mixed + alpha * (s.carry - delta) - alpha * lam * (s.Z - s.Z_prev)
         table = s.phi.copy()
         table[ids] = g
-        carry = (1 - 1 / problem.sizes)[:, None] * delta
+        carry = (1 - 1 / s.parts.sizes)[:, None] * delta
         return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": SAGA's 1/(3 L), less where W~ has small eigenvalues; "paper": 1/(24 L), as for DSBA."""
-        smallest = float(topology.eigenvalues[-1])
+        """ "auto": 1/L to 3/L, the longer the less the rows of a node overlap; "paper": 1/(24 L), as for DSBA."""
         return {
-            "auto": lambda: min(1.0, 2 * smallest) / (3 * (problem.constants.L_plan + problem.lam)),
-            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem)),
+            "auto": lambda: forward_step(problem, topology, self.block_size),
+            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.block_size)),
         }

@@ -31,12 +31,13 @@ class DualState:
 class DualAveraging(Algorithm):
     """The nodes average sums of gradients; each point is such a sum, scaled by a vanishing step.
 
-        Y+ = W~ Y + B(X)
+        Y+ = P Y + B(X)
         X+ = z0 - alpha / sqrt(t + 1) Y+
         Z+ = mean of X over all iterations so far, X+ included
 
-    Start: X = z0, Y = 0. The paper wants a doubly stochastic matrix: W~ is one wherever W >= -I has
-    no negative entry off the diagonal, as the named mixings do.
+    Start: X = z0, Y = 0. The paper wants a doubly stochastic matrix P: W, or W~ = (I + W)/2 where that forgets
+    differences faster, as where W has eigenvalues near -1. Both are doubly stochastic if W has no negative entry off
+    the diagonal, as the named mixings have none.
     """
 
     name: ClassVar[str] = "dual-averaging"
@@ -48,7 +49,8 @@ class DualAveraging(Algorithm):
         return DualState(X, X, np.zeros_like(X), z0)
 
     def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
-        Y = net.mix(s.Y) + problem.operator(s.X)
+        lazy = net.mix(s.Y)
+        Y = (2 * lazy - s.Y if plain_is_faster(net.topology) else lazy) + problem.operator(s.X)
         X = s.z0 - self.alpha / math.sqrt(s.t + 1) * Y
         Z = s.Z + (X - s.Z) / (s.t + 1)
         return DualState(Z, X, Y, s.z0, s.t + 1)
@@ -59,3 +61,9 @@ class DualAveraging(Algorithm):
 
     def refusal(self, problem: Problem) -> str | None:
         return no_objective(problem)
+
+
+def plain_is_faster(topology: Topology) -> bool:
+    """Whether W's second largest eigenvalue, in absolute value, is below that of W~, which has none below 0."""
+    others = topology.eigenvalues[1:]
+    return bool(np.abs(2 * others - 1).max(initial=0.0) < others.max(initial=0.0))

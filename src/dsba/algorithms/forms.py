@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices
+from dsba.algorithms.blocks import Blocks, Components, layout
 from dsba.algorithms.sparse_node import (
     Arrays,
     Common,
     Lazy,
     Replay,
+    Shard,
     SparseNode,
     hold_round,
     shards,
@@ -53,11 +55,12 @@ if TYPE_CHECKING:
 
 
 class Start(NamedTuple):
-    """Where a run begins: the common z0, the table phi (Q x k), the carries (N x p)."""
+    """Where a run begins: the common z0, the table phi (Q x k), the carries (N x p), and the blocks, if any."""
 
     z0: Array
     phi: Array
     carry: Array
+    blocks: Blocks | None
 
 
 class Form(Protocol):
@@ -114,11 +117,11 @@ class Counted:
     traffic: Traffic | None = field(default=None, metadata={"static": True}, kw_only=True)
 
     @staticmethod
-    def ledger(method: OneSample, problem: Problem, net: Network) -> dict[str, Traffic | Indices]:
+    def ledger(method: OneSample, problem: Problem, net: Network, begin: Start) -> dict[str, Traffic | Indices]:
         """The two fields for a run that begins."""
         if method.communication == "dense":
             return {}
-        traffic = Traffic(net.topology, problem.start, *problem.csr[:2], problem.k, method.cache_limit)
+        traffic = Traffic(net.topology, *layout(problem, begin.blocks), method.cache_limit)
         if method.table == "full":
             net.count(*traffic.flood(problem.dim))
         return {"traffic": traffic, "sent": traffic.memory()}
@@ -129,6 +132,12 @@ class Counted:
             net.tally(len(samples), width)
         else:
             net.count(*self.traffic.advance(self.sent, t, samples))
+
+    def recount(self, net: Network, t: int, samples: Indices, width: int) -> None:
+        """Where rows met through the network, which has counted them: deltas are sent instead, if any are."""
+        if self.traffic is not None:
+            net.tally(-len(samples), width)
+            self.count(net, t, samples, width)
 
 
 @dataclass
@@ -149,18 +158,20 @@ class RowState(Counted, HeldRows):
 class StepForm(RowState):
     """Advanced by the method's ``step``."""
 
+    parts: Components = field(metadata={"static": True}, kw_only=True)
+
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         Z = np.tile(begin.z0, (len(problem.nodes), 1))
-        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), **cls.ledger(method, problem, net))  # type: ignore[arg-type]
+        ledger = cls.ledger(method, problem, net, begin)
+        parts = problem if begin.blocks is None else begin.blocks
+        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), parts=parts, **ledger)  # type: ignore[arg-type]
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         s = self
         for row in samples:
             s = method.step(s, problem, net, row)
-        if self.traffic is not None:  # only deltas are sent; the rows that the steps moved are not counted
-            net.tally(-len(samples), problem.dim)
-            self.count(net, self.t, samples, problem.dim)
+        self.recount(net, self.t, samples, problem.dim)
         return s
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
@@ -185,7 +196,7 @@ class DenseForm(Counted, HeldRows):
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         Z = np.tile(begin.z0, (len(problem.nodes), 1))
-        ledger = cls.ledger(method, problem, net)
+        ledger = cls.ledger(method, problem, net, begin)
         rule = method.recursion(problem)
         state = (Z, method.alpha * begin.carry, np.zeros_like(Z), begin.phi, begin.carry.copy(), rule)
         return cls(*state, **ledger)  # type: ignore[arg-type]
@@ -246,11 +257,12 @@ class LazyForm(Counted):
         rule = method.recursion(problem)
         plan = plan_of(rule, problem, net)
         ages = np.zeros(problem.n_nodes, np.int64)
-        effects = plan_effects(rule, problem.lam, spectrum_of(net), problem.all_sizes, ages)
+        sizes = problem.all_sizes if begin.blocks is None else begin.blocks.all_sizes
+        effects = plan_effects(rule, problem.lam, spectrum_of(net), sizes, ages)
         plan = plan._replace(effects=effects)
         modes = start_modes(plan, begin.z0, begin.carry, method.alpha)
         state = (modes, np.zeros(problem.dim, np.int64), begin.phi, plan, rule)
-        return cls(*state, **cls.ledger(method, problem, net))  # type: ignore[arg-type]
+        return cls(*state, **cls.ledger(method, problem, net, begin))  # type: ignore[arg-type]
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         self._advance(problem, samples)
@@ -303,10 +315,11 @@ class NodesForm(HeldRows):
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         """A full table's carries are flooded before the first iteration."""
         lazy = method.chosen_form(problem, net) == "lazy"
-        common = _common(method, problem, net, lazy)
+        common = _common(method, problem, net, begin, lazy)
         flooded = bool(common.routing.setup)
         nodes = []
-        for n, own, shard in zip(net.nodes, begin.carry, shards(problem, common.rule, begin.phi), strict=True):
+        held = _held(problem, common.rule, begin)
+        for n, own, shard in zip(net.nodes, begin.carry, held, strict=True):
             known = np.broadcast_to(own, (problem.n_nodes, problem.dim))  # -lam z0, the same at all nodes
             if flooded:  # its own row only
                 known = np.zeros(known.shape)
@@ -358,6 +371,17 @@ class NodesForm(HeldRows):
                 raise CheckpointError(f"the checkpoint's stamps of node {node.n} are not between 0 and {self.t}.")
 
 
+def metric(rule: Recursion) -> Array | None:
+    """The metric r of the blocks' Gram matrices; None for forward steps, which need none."""
+    return 1.0 - rule.shrink if rule.backward else None
+
+
+def _held(problem: Problem, rule: Recursion, begin: Start) -> list[Shard]:
+    if begin.blocks is None:
+        return shards(problem.samples, rule, begin.phi, None)
+    return shards(begin.blocks.samples, rule, begin.phi, begin.blocks.plan(metric(rule)))
+
+
 def spectrum_of(net: Network) -> Spectrum:
     """Of the network's W~."""
     return Spectrum(net.topology.eigenvalues, net.topology.eigenvectors)
@@ -368,14 +392,16 @@ def plan_of(rule: Recursion, problem: Problem, net: Network) -> ModePlan:
     return plan_modes(problem.csr, problem.k, problem.dim, rule, problem.lam, spectrum_of(net))
 
 
-def _common(method: OneSample, problem: Problem, net: Network, lazy: bool) -> Common:
+def _common(method: OneSample, problem: Problem, net: Network, begin: Start, lazy: bool) -> Common:
     """What all nodes know."""
     topology = net.topology
     rule = method.recursion(problem)
+    rows = problem.k * (1 if begin.blocks is None else begin.blocks.largest)
+    sizes = problem.all_sizes if begin.blocks is None else begin.blocks.all_sizes
     return Common(
         topology=topology,
         routing=Routing(topology, topology.diameter if method.table == "full" else 0),
-        bounds=Bounds(problem.n_nodes, problem.dim, problem.k, tuple(problem.all_sizes.tolist())),
+        bounds=Bounds(problem.n_nodes, problem.dim, rows, tuple(sizes.tolist())),
         component=problem.component,
         rule=rule,
         lam=problem.lam,

@@ -15,6 +15,7 @@ from dsba import exact
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.errors import FitError
 from dsba.network import Network
+from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
@@ -96,6 +97,10 @@ class Newton(Algorithm):
 
     name: ClassVar[str] = "newton"
     factors: ClassVar[tuple[float, ...]] = (1.0,)
+
+    @property
+    def discloses(self) -> str:
+        return TOTALS
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
         total = _summed(problem, net, z0, chords=True)

@@ -27,17 +27,17 @@ class NIDSState:
 
 @dataclass(frozen=True)
 class NIDS(Algorithm):
-    """V+ = V - Z + W~ (2 Z - Z_prev - alpha [B(Z) - B(Z_prev)]),   Z+ = V+ (Algorithm 1 of the paper).
+    """V+ = V - Z + W~ (2 Z - Z_prev - alpha [B(Z) - B(Z_prev)]),   Z+ = prox_alpha(V+) (Algorithm 1 of the paper).
 
-    Started from V = Z_prev = Z0, B(Z_prev) := 0. Without a penalty V = Z, and this is exact diffusion. With
-    P = Z_prev - alpha B(Z_prev) - V+, which is the sum over the past of (I - W~) times the bracket, no old
-    operator value is needed:
+    Started from V = Z_prev = Z0, B(Z_prev) := 0. prox is the penalty's proximal map; without one Z = V, and this is
+    exact diffusion. With P = Z_prev - alpha B(Z_prev) - V no old operator value is needed:
 
         Y  = Z - alpha B(Z)
         P+ = P + (I - W~) (Y - P + Z - V),      V+ = Y - P+,      P = 0 at the start.
     """
 
     name: ClassVar[str] = "nids"
+    composite: ClassVar[bool] = True
     factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 1.8)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NIDSState:
@@ -48,7 +48,7 @@ class NIDS(Algorithm):
         Y = s.Z - self.alpha * problem.operator(s.Z)
         P = s.P + net.differences(Y - s.P + s.Z - s.V)
         V = Y - P
-        return NIDSState(V, V, P, s.t + 1)
+        return NIDSState(problem.prox(V, self.alpha), V, P, s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/L; every step below 2/L converges, whatever the graph."""

@@ -13,15 +13,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.block_forms import BlockDense, BlockLazy
+from dsba.algorithms.blocks import Blocks, counts
 from dsba.algorithms.forms import DenseForm, Form, LazyForm, NodesForm, Start, StepForm
+from dsba.algorithms.rounds import automatic_batch_size
 from dsba.errors import InputError, as_integer, unknown_name
 from dsba.kernels.dense import Recursion
 from dsba.kernels.lanes import padded
 from dsba.network import Network
+from dsba.network.contract import ITERATES, ROWS_OF_DATA
 from dsba.problem import Problem
 from dsba.recorder import Iterates
+from dsba.topology import Topology
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
+BLOCK_FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": BlockDense, "lazy": BlockLazy}
 TABLES = ("zero", "full")
 COMMUNICATIONS = ("dense", "sparse", "cached")
 
@@ -38,6 +44,8 @@ class OneSample(Algorithm):
     """"dense": iterates to the neighbours; "sparse": deltas to everybody (DSBA-s); "cached": a sample only once."""
     cache_bytes: int | None = None
     """With "cached", what a node remembers of each other node's samples; None is all, 0 is "sparse"."""
+    batch_size: int | str = 1
+    """Samples of a node that an iteration takes as one component (``blocks.py``); "auto": the cost model's choice."""
 
     backward: ClassVar[bool] = True
 
@@ -51,12 +59,18 @@ class OneSample(Algorithm):
                 raise unknown_name(kind, name, known)
         if self.cache_bytes is not None:
             as_integer("cache_bytes", self.cache_bytes, at_least=0)
+        if self.batch_size != "auto":
+            as_integer("batch_size", self.batch_size, at_least=1)
+
+    @property
+    def discloses(self) -> str:
+        return ITERATES if self.communication == "dense" else ROWS_OF_DATA
 
     # A run ----------------------------------------------------------------------------------------
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Form:
         """z = z_prev = z0, carry = -(phibar + lam z0): the general step then holds from the start."""
-        form = FORMS[self.chosen_form(problem, net)]
+        form = (FORMS if self.block_size == 1 else BLOCK_FORMS)[self.chosen_form(problem, net)]
         if self.communication != "dense" and net.local_mixing() is None:
             form = NodesForm
         rows = np.broadcast_to(z0, (len(problem.nodes), problem.dim))
@@ -66,7 +80,8 @@ class OneSample(Algorithm):
         else:
             phi = np.zeros((problem.y.size, problem.k))
             carry = np.broadcast_to(-problem.lam_diag * z0, rows.shape)
-        return form.start(self, problem, net, Start(z0, phi, carry))
+        blocks = Blocks(problem, self.block_size) if self.block_size > 1 else None
+        return form.start(self, problem, net, Start(z0, phi, carry, blocks))
 
     def advance(self, s: Form, problem: Problem, net: Network, samples: Indices) -> Form:
         return s.advance(self, problem, net, samples)
@@ -80,6 +95,17 @@ class OneSample(Algorithm):
     def warm_up(self, s: Form, problem: Problem, net: Network, *draws: Any) -> None:
         s.warm_up(self, problem, net)
 
+    def resolved(self, problem: Problem, topology: Topology) -> Self:
+        """With the batch size and the step size as numbers."""
+        if self.batch_size == "auto":
+            return replace(self, batch_size=automatic_batch_size(problem, topology)).resolved(problem, topology)
+        if self.block_size > 1 and not problem.component.has_jacobian:
+            name = type(problem.component).__name__
+            raise InputError(f"batch_size={self.batch_size} needs an operator with a jacobian, and {name} has none.")
+        if self.block_size > 1 and problem.penalty is not None:
+            raise InputError(f"batch_size={self.batch_size} is for problems without a penalty: use batch_size=1.")
+        return super().resolved(problem, topology)
+
     def warm_started(self) -> Self:
         """With the full table: a table of zeros would forget where the start is."""
         return replace(self, table="full")
@@ -89,11 +115,23 @@ class OneSample(Algorithm):
             return None
         return f"with communication={self.communication!r} every node rebuilds the others' states from all messages."
 
-    def samples_per_step(self, problem: Problem) -> int:
-        return problem.n_nodes
+    @property
+    def block_size(self) -> int:
+        """The batch size as a number; ``resolved`` replaces "auto"."""
+        assert not isinstance(self.batch_size, str)
+        return self.batch_size
+
+    def choices(self, problem: Problem) -> Indices:
+        return counts(problem.sizes, self.block_size)
+
+    def samples_per_step(self, problem: Problem) -> float:
+        """One sample of each node, or the mean size of its blocks."""
+        return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.block_size)))
 
     def passes(self, s: Any, problem: Problem) -> float:
-        return super().passes(s, problem) + (self.table == "full")
+        """The full table and the blocks' Gram matrices are a pass each."""
+        gram = self.backward and self.block_size > 1
+        return super().passes(s, problem) + (self.table == "full") + gram
 
     def recursion(self, problem: Problem) -> Recursion:
         """The numbers that kernels need."""
@@ -118,6 +156,13 @@ class OneSample(Algorithm):
     def chosen_form(self, problem: Problem, net: Network) -> str:
         """The form asked for, if it can be had on this network; "auto" is the cheaper one."""
         mixing = net.local_mixing()
+        if problem.penalty is not None:
+            if self.form not in ("auto", "step") or self.communication != "dense":
+                raise InputError(
+                    "with a penalty the iterates are advanced by form 'step' with dense communication, got "
+                    f"form={self.form!r} and communication={self.communication!r}."
+                )
+            return "step"
         if self.communication != "dense" and net.topology.mixing.rounds > 1:
             raise InputError(
                 f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "
@@ -137,18 +182,17 @@ class OneSample(Algorithm):
             )
         if self.form != "auto":
             return self.form
-        return "lazy" if lazy_cost(problem) < dense_cost(problem, net) else "dense"
+        nonzeros = self.samples_per_step(problem) * problem.mean_nnz
+        return "lazy" if lazy_cost(problem, nonzeros) < dense_cost(problem, net, nonzeros) else "dense"
 
 
-def lazy_cost(problem: Problem) -> float:
-    """Nanoseconds per iteration of the lazy form: every nonzero of N samples moves padded(N) modes."""
-    nonzeros = problem.n_nodes * problem.mean_nnz
+def lazy_cost(problem: Problem, nonzeros: float) -> float:
+    """Nanoseconds per iteration of the lazy form: every nonzero that is touched moves padded(N) modes."""
     return nonzeros * (38.0 + 1.4 * padded(problem.n_nodes))
 
 
-def dense_cost(problem: Problem, net: Network) -> float:
+def dense_cost(problem: Problem, net: Network, nonzeros: float) -> float:
     """Nanoseconds per iteration of the dense form: every coordinate meets every neighbour."""
     mixing = net.topology.mixing
     meetings = mixing.rounds * mixing.rows[1].size + 4 * problem.n_nodes
-    touched = problem.n_nodes * problem.mean_nnz
-    return 1.05 * problem.dim * meetings + 12.0 * touched
+    return 1.05 * problem.dim * meetings + 12.0 * nonzeros

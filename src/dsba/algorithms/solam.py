@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices
 from dsba.algorithms.point_saga import several_nodes
+from dsba.errors import as_number
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
@@ -18,11 +19,12 @@ from dsba.topology import Topology
 
 @dataclass
 class SolamState:
-    """The weighted average Z, the iterate X (1 x p each), the sum of weights, bounds on ||w|| and the rest of z."""
+    """The weighted average Z, the iterate X (1 x p each), sum of weights, positives seen, bounds on ||w|| and rest."""
 
     Z: Array
     X: Array
     total: float
+    positives: float
     radius: float = field(metadata={"static": True})
     bounds: Array = field(metadata={"static": True})
     t: int = 0
@@ -35,11 +37,15 @@ class SOLAM(Algorithm):
         x+ = P( x - gamma_t (B_i(x) + Lambda x) ),    gamma_t = alpha / sqrt(t + 1)
         z+ = mean of x over the iterations so far, weighted with gamma_t
 
-    P projects onto ||w|| <= R, |a|, |b| <= R kappa, |theta| <= 2 R kappa, kappa the longest row.
-    The paper has no lambda and lets R regularise; here lambda does, and R is so large that the
-    solution is inside: at it lam/2 ||w||^2 is at most p(1-p), or lam/2 more with lambda on everything.
-    The paper estimates the share p of positives as samples come in; here it is the data's.
+    P projects onto ||w|| <= R, |a|, |b| <= R kappa, |theta| <= 2 R kappa, kappa the longest row. By default lambda
+    regularises, and R is so large that the solution is inside: at it lam/2 ||w||^2 is at most p(1-p), or lam/2 more
+    with lambda on everything; the share p of positives is the data's. With a ``radius`` the method is as published:
+    R regularises, lambda is not used, and p is estimated from the samples that have come in. Take
+    ``operators.AUC(centered=False)`` with it for the published components.
     """
+
+    radius: float | None = None
+    """R, to run the method as published."""
 
     name: ClassVar[str] = "solam"
     linear: ClassVar[bool] = False
@@ -47,21 +53,35 @@ class SOLAM(Algorithm):
     def init(self, problem: Problem, net: Network, z0: Array) -> SolamState:
         p = float(np.mean(problem.y > 0))
         radius = math.sqrt(1 + 2 * p * (1 - p) / problem.lam) if problem.lam > 0 else math.inf
+        if self.radius is not None:
+            radius = as_number("radius", self.radius, above=0.0)
         kappa = math.sqrt(problem.squared_norms()[:, 0].max())
         X = z0[None, :].copy()
-        return SolamState(X, X, 0.0, radius, radius * kappa * np.array([1.0, 1.0, 2.0]))
+        return SolamState(X, X, 0.0, 0.0, radius, radius * kappa * np.array([1.0, 1.0, 2.0]))
 
     def step(self, s: SolamState, problem: Problem, net: Network, samples: Indices) -> SolamState:
         gamma = self.alpha / math.sqrt(s.t + 1)
         total = s.total + gamma
         Z = s.Z + gamma / total * (s.X - s.Z)
-        B = problem.spread(samples, problem.forward(samples, s.X))
-        X = s.X - gamma * (B + problem.lam_diag * s.X)
+        positives = s.positives + float(problem.y[samples[0]] > 0)
+        if self.radius is None:
+            slope = problem.spread(samples, problem.forward(samples, s.X)) + problem.lam_diag * s.X
+        else:
+            slope = self._published_slope(problem, samples, s.X, positives / (s.t + 1))
+        X = s.X - gamma * slope
         w, rest = X[:, : problem.n_features], X[:, problem.n_features :]
         if (norm := float(np.linalg.norm(w))) > s.radius:
             w *= s.radius / norm
         np.clip(rest, -s.bounds, s.bounds, out=rest)
-        return SolamState(Z, X, total, s.radius, s.bounds, s.t + 1)
+        return SolamState(Z, X, total, positives, s.radius, s.bounds, s.t + 1)
+
+    def _published_slope(self, problem: Problem, samples: Indices, X: Array, p: float) -> Array:
+        """B_i at X with p, the share of positives so far."""
+        i, k = int(samples[0]), problem.k
+        u = problem.A[i * k : (i + 1) * k] @ X[0]
+        g = np.empty((1, k))
+        replace(problem.component, p=p).forward(u, problem.y[i], g[0])  # type: ignore[call-arg]
+        return problem.spread(samples, g)
 
     def samples_per_step(self, problem: Problem) -> int:
         return 1

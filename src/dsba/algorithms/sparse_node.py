@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import CheckpointError
+from dsba.kernels.blocks import BlockPlan, advance_block_replicas, advance_own_block
 from dsba.kernels.dense import Recursion, Rows
 from dsba.kernels.modes import (
     ModePlan,
@@ -48,7 +50,6 @@ from dsba.network.wire import (
     unpack,
 )  # fmt: skip
 from dsba.operators import Operator
-from dsba.problem import Problem
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
@@ -72,11 +73,21 @@ class Common:
 
 
 class Shard(NamedTuple):
-    """A node's own samples, the method's numbers for them, and the table."""
+    """A node's own samples, the method's numbers for them, the table, and blocks where these are its components."""
 
     samples: Samples
     rule: Recursion
     phi: Array
+    blocks: BlockPlan | None
+
+    def component(self, i: int, rows: int) -> Block:
+        """Sample i, or the samples of block i; empty rows at the end make it so many ``rows``."""
+        indptr, indices, data = self.samples.A
+        lo, hi = (i, i + 1) if self.blocks is None else self.blocks.cuts[i : i + 2]
+        ends = indptr[lo * self.samples.k : hi * self.samples.k + 1]
+        lengths = np.zeros(rows, np.int64)
+        lengths[: ends.size - 1] = np.diff(ends)
+        return Block(lengths, indices[ends[0] : ends[-1]], data[ends[0] : ends[-1]])
 
 
 class Replica(Protocol):
@@ -89,7 +100,7 @@ class Replica(Protocol):
         ...
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        """Iteration t; the weighted k coefficients of the node's own delta."""
+        """Iteration t; the weighted coefficients of the node's own delta, one for each row of a component."""
         ...
 
     def z(self, t: int) -> Array:
@@ -116,11 +127,14 @@ class Replay:
         self.arrays["V"][:] = self.common.rule.alpha * carry
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        delta = np.empty(shard.phi.shape[1])
+        delta = np.zeros(self.common.bounds.k)
         rows = Rows(*(self.arrays[name] for name in Rows._fields))
         memory = Replicas(rows, self.arrays["ahead"], shard.phi)
-        own = (self.common.component, shard.rule, shard.samples)
-        advance_replicas(*own, self.place, memory, Visit(self.n, sample, t), received, delta)
+        own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
+        if shard.blocks is None:
+            advance_replicas(*own, self.place, memory, visit, received, delta)
+        else:
+            advance_block_replicas(*own, shard.blocks, self.place, memory, visit, received, delta)
         return delta
 
     def z(self, t: int) -> Array:
@@ -147,11 +161,14 @@ class Lazy:
         self.arrays["modes"][:] = start_modes(self.plan, self.z0, carry, self.common.rule.alpha)
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        delta = np.empty(shard.phi.shape[1])
+        delta = np.zeros(self.common.bounds.k)
         indptr, indices, values = received.deltas
         came = received._replace(deltas=(indptr, self.plan.position[indices], values))
-        own = (self.common.component, shard.rule, shard.samples)
-        advance_own_row(*own, self.plan, self._state(shard.phi), Visit(self.n, sample, t), came, delta)
+        own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
+        if shard.blocks is None:
+            advance_own_row(*own, self.plan, self._state(shard.phi), visit, came, delta)
+        else:
+            advance_own_block(*own, shard.blocks, self.plan, self._state(shard.phi), visit, came, delta)
         return delta
 
     def z(self, t: int) -> Array:
@@ -269,10 +286,8 @@ class SparseNode:
 
     def _entry(self, sample: int, delta: Array) -> bytes:
         """The node's own delta, coded: in short where the others have the sample in their caches."""
-        indptr, indices, data = self.shard.samples.A
         k, cache = delta.size, self.caches[self.n]
-        ends = indptr[sample * k : (sample + 1) * k + 1]
-        block = Block(np.diff(ends), indices[ends[0] : ends[-1]], data[ends[0] : ends[-1]])
+        block = self.shard.component(sample, k)
         if cached_bytes(block.indices.size, k) > cache.limit:
             return encode_vector(self.n, block._replace(values=_products(block, delta)))
         if sample in cache:
@@ -357,18 +372,26 @@ def _products(block: Block, coefficients: Array) -> Array:
     return np.repeat(coefficients, block.lengths) * block.values
 
 
-def shards(problem: Problem, rule: Recursion, phi: Array) -> list[Shard]:
+def shards(samples: Samples, rule: Recursion, phi: Array, plan: BlockPlan | None) -> list[Shard]:
     """What each node of this process holds, and nothing of the others."""
-    indptr, indices, data = problem.csr
+    (indptr, indices, data), y, weight, start, k = samples
     out = []
-    for first, last in zip(problem.start[:-1], problem.start[1:], strict=True):
+    for n, (first, last) in enumerate(pairwise(start.tolist())):
         own = slice(first, last)
-        ends = indptr[own.start * problem.k : own.stop * problem.k + 1]
+        ends = indptr[own.start * k : own.stop * k + 1]
         part = slice(ends[0], ends[-1])
         A = (ends - ends[0], indices[part].astype(np.int64), data[part])
-        samples = Samples(A, problem.y[own], problem.weight[own], np.array([0, last - first]), problem.k)
-        out.append(Shard(samples, rule._replace(norms=rule.norms[own]), phi[own].copy()))
+        held = Samples(A, y[own], weight[own], np.array([0, last - first]), k)
+        blocks = None if plan is None else _blocks_of(plan, n)
+        out.append(Shard(held, rule._replace(norms=rule.norms[own]), phi[own].copy(), blocks))
     return out
+
+
+def _blocks_of(plan: BlockPlan, n: int) -> BlockPlan:
+    """The blocks of one node, counted from its own first sample."""
+    first, last = plan.first[n : n + 2]
+    cuts, at = plan.cuts[first : last + 1], plan.at[first : last + 1]
+    return BlockPlan(cuts - cuts[0], np.array([0, last - first]), plan.gram[at[0] : at[-1]], at - at[0])
 
 
 def hold_round(net: Network, nodes: list[SparseNode]) -> None:

@@ -138,7 +138,13 @@ def tune(
         experiment = experiment.model_copy(update={"method": chosen})
     with _stoppable():
         results = run(
-            experiment, out, workers=workers, force=_forced(force), progress=True, tune_only=True, command=_command()
+            experiment,
+            out,
+            workers=workers,
+            force=_forced(force),
+            progress=True,
+            tune_only=True,
+            command=command_line(),
         )
     _print_tuning(results)
     _print_warnings(results)
@@ -215,7 +221,7 @@ def _forced(methods: Sequence[str] | None) -> bool | list[str]:
 def _run(plan: Plan, out: Path, workers: int | None, force: Sequence[str] | None, live: bool, port: int) -> None:
     from dsba.experiments import run
 
-    options: dict[str, Any] = {"workers": workers, "force": _forced(force), "progress": True, "command": _command()}
+    options: dict[str, Any] = {"workers": workers, "force": _forced(force), "progress": True, "command": command_line()}
     with _stoppable():
         if live:
             from dsba.report.live import Live as Server
@@ -241,7 +247,8 @@ def _stoppable() -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _command() -> str:
+def command_line() -> str:
+    """The command that was given, as one would type it."""
     return shlex.join(["dsba", *sys.argv[1:]])
 
 

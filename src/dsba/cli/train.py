@@ -1,4 +1,4 @@
-"""The commands ``dsba train``, ``dsba summary`` and ``dsba predict``."""
+"""The commands ``dsba train``, ``dsba summary``, ``dsba predict`` and ``dsba evaluate``."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from dsba.fitting.settings import Settings
 from dsba.folders import owned
 
 if TYPE_CHECKING:
+    from dsba.fitting.guards import Guards
     from dsba.fitting.model import Model
     from dsba.network import MPINetwork
 
 DEFAULTS = Settings()
-MARKER = ".dsba-train"
+MARKER, PAGE = ".dsba-train", "report.html"
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
@@ -41,6 +42,8 @@ TABLE_ONLY = (
     "offset",
     "exposure",
     "allow_two_sites",
+    "no_guards",
+    "test_share",
 )
 LIBSVM_ONLY = ("n_features", "zero_based", "normalize", "intercept")
 
@@ -56,11 +59,22 @@ PREDICT_EXAMPLES = (
     "Examples:  `dsba predict run new.csv --out p.csv --keep id`   `dsba predict run new.svm > labels.txt`"
 )
 
+EVALUATE_EXAMPLES = """Examples:
+
+`dsba evaluate run test.csv`   `mpiexec -n 3 dsba evaluate run a.csv b.csv c.csv --json`
+"""
+
+TwoSites = Annotated[
+    bool, typer.Option("--allow-two-sites", help="Of tables: two sites may take part, though nothing is hidden.")
+]
+NoGuards = Annotated[bool, typer.Option("--no-guards", help="Of tables: switch off this site's disclosure guards.")]
+
 
 def register(app: typer.Typer) -> None:
     app.command(epilog=TRAIN_EXAMPLES)(train)
     app.command()(summary)
     app.command(epilog=PREDICT_EXAMPLES)(predict)
+    app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
 
 
 def train(
@@ -80,9 +94,9 @@ def train(
     weights: Annotated[str | None, typer.Option(help="Of tables: the column of the sample weights.")] = None,
     offset: Annotated[str | None, typer.Option(help="Of tables: a column to add to the scores.")] = None,
     exposure: Annotated[str | None, typer.Option(help="Of tables: a column whose logarithm is an offset.")] = None,
-    allow_two_sites: Annotated[
-        bool, typer.Option("--allow-two-sites", help="Of tables: two sites may take part, though nothing is hidden.")
-    ] = False,
+    test_share: Annotated[float, typer.Option(help="Of tables: the share of each site's rows to hold out.")] = 0.0,
+    allow_two_sites: TwoSites = False,
+    no_guards: NoGuards = False,
     operator: Annotated[str, typer.Option(help="ridge, logistic, auc, ..., or my_loss.py:Class.")] = "logistic",
     lam: Annotated[float | None, typer.Option(help="Penalty; if not given 1/(10 Q), 0 for tables.")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
@@ -126,8 +140,10 @@ def train(
         work = _libsvm(files, settings, {"n_features": n_features, "zero_based": zero_based})
     else:
         plan = _plan(formula, target, features, all_features)
-        wishes = {"missing": missing, "rare": rare_levels, "weights": weights, "offset": offset, "exposure": exposure}
-        work = _tables(files, plan, settings, given, wishes=wishes, cov=cov, two_sites=allow_two_sites)
+        wishes = {"missing": missing, "rare": rare_levels, "weights": weights, "offset": offset, "exposure": exposure,
+                  "test_share": test_share}  # fmt: skip
+        guards = _guards(allow_two_sites, no_guards)
+        work = _tables(files, plan, settings, given, wishes=wishes, cov=cov, guards=guards)
     _together(lambda: _train(work, settings, len(files), out, checkpoint, timeout))
 
 
@@ -161,18 +177,20 @@ def _libsvm(files: list[Path], settings: Settings, layout: dict[str, Any]) -> Ca
     return work
 
 
-def _tables(
-    files: list[Path], plan: Any, settings: Settings, given: set[str], two_sites: bool, **wanted: Any
-) -> Callable[..., Model]:
+def _tables(files: list[Path], plan: Any, settings: Settings, given: set[str], **wanted: Any) -> Callable[..., Model]:
     def work(**options: Any) -> Model:
         from dsba.fitting import tables
-        from dsba.fitting.guards import Guards
 
         ours = {name: value for name, value in tables.DEFAULTS.items() if name not in given}
-        guards = Guards(sites=2) if two_sites else Guards()
-        return tables.train(files, plan, replace(settings, **ours), guards=guards, **wanted, **options).model
+        return tables.train(files, plan, replace(settings, **ours), **wanted, **options).model
 
     return work
+
+
+def _guards(two_sites: bool, off: bool) -> Guards:
+    from dsba.fitting.guards import Guards
+
+    return Guards.off() if off else Guards(sites=2) if two_sites else Guards()
 
 
 def _train(
@@ -202,8 +220,21 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
         model.save(out)
         typer.echo(f"{status}: {message}.")
         typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
+        if "table" in model.facts:
+            typer.echo(f"Page: {_page(model, out).resolve()}")
     if status == "interrupted":
         raise typer.Exit(130)
+
+
+def _page(model: Model, out: Path) -> Path:
+    """Write the page of a table's model."""
+    from dsba.cli.experiments import command_line
+    from dsba.fitting.results import Results
+    from dsba.report.model_page import model_page
+
+    with replacing(out / PAGE) as stream:
+        stream.write(model_page(Results(model), command_line()).encode())
+    return out / PAGE
 
 
 def _network(settings: Settings, n_nodes: int, timeout: float) -> MPINetwork | None:
@@ -300,6 +331,65 @@ def predict(
         return
     with replacing(out) as stream:
         stream.write(text.encode())
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
+    files: Annotated[list[Path], typer.Argument(help="Tables with outcomes, one per site; each rank opens its own.")],
+    plain: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
+    graph: Annotated[str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.")] = "path",
+    allow_two_sites: TwoSites = False,
+    no_guards: NoGuards = False,
+    timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
+) -> None:
+    """How well a table's model predicts: AUC, log loss, calibration, deviance or R², per site and over all sites.
+
+    Under mpiexec no rank reads another's files, and only sums travel. A site's figures are printed by its own rank.
+    """
+    _together(
+        lambda: _evaluate(
+            model, files, plain, plot, Settings(graph=graph), _guards(allow_two_sites, no_guards), timeout
+        )
+    )
+
+
+def _evaluate(
+    folder: Path, files: list[Path], plain: bool, plot: Path | None, settings: Settings, guards: Guards, timeout: float
+) -> None:
+    import json
+
+    from dsba.fitting.evaluation import sentences
+    from dsba.fitting.results import Results
+    from dsba.fitting.tables import evaluate_files
+    from dsba.network import Simulator
+
+    network = _network(settings, len(files), timeout) or Simulator(settings.topology(len(files)))
+    found = evaluate_files(Results.load(folder), files, network, guards)
+    first = network.rank == 0
+    if plot is not None and first:
+        _plot(found.pooled, plot)
+    if plain:
+        if first:
+            typer.echo(json.dumps(found.plain(), indent=2))
+        return
+    for site, measures in found.sites.items():
+        typer.echo(sentences(site, measures))
+    if first:
+        typer.echo(sentences("All sites", found.pooled))
+        for group in found.pooled.get("calibration", ()):
+            bounds = f"{group['low']:.1f} to {group['high']:.1f}"
+            typer.echo(f"  predicted {bounds}: {group['rows']:,} rows, mean {group['predicted']:.3f}, "
+                       f"events {group['observed']:.3f}")  # fmt: skip
+
+
+def _plot(pooled: dict[str, Any], file: Path) -> None:
+    from dsba.report.model_page import standalone
+
+    if "calibration" not in pooled:
+        raise InputError("only a model of probabilities has a calibration to plot.")
+    with replacing(file) as stream:
+        stream.write(standalone(pooled["calibration"]).encode())
 
 
 def _table_predictions(model: Model, file: Path, label: bool, keep: list[str]) -> str:

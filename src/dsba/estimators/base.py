@@ -3,7 +3,7 @@
 ``fit(X, y)`` splits the data over simulated nodes; ``fit(X, y, nodes=site_of_row)`` takes the split as
 it is. The result is that of scikit-learn's estimator on the pooled data, to the tolerance asked for.
 
-    w, b = argmin  (1/sum s) sum_i s_i loss(x_i'w + b, y_i) + lam/2 ||w||^2
+    w, b = argmin  (1/sum s) sum_i s_i loss(x_i'w + b, y_i) + lam ((1 - l1_ratio)/2 ||w||^2 + l1_ratio ||w||_1)
 
 with sample weights s and an intercept b that is not regularised; each class says how its alpha or C
 gives lam. Estimators are dataclasses: the generated ``__init__`` stores its arguments and does nothing
@@ -28,10 +28,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from dsba.algorithms import Algorithm
 from dsba.engine import Result, Status
+from dsba.errors import InputError, as_number
 from dsba.fitting import Fit, Rows, Settings, as_rows, fit, numbered, total_weight
 from dsba.fitting.fit import Coefficients
 from dsba.network import Alone, Group
 from dsba.operators import Operator
+from dsba.penalties import L1
 
 Array = npt.NDArray[np.float64]
 
@@ -52,6 +54,8 @@ class Decentralized(BaseEstimator):
         the cost model of ``dsba.algorithms.choice`` (``choice_`` says why), or dsba where ``step_size`` or
         ``communication`` is given.
     fit_intercept : whether to fit an intercept, exact and not regularised.
+    l1_ratio : the share of the regularisation that is ||w||_1 in place of ||w||^2/2, as in scikit-learn's elastic
+        nets; above 0 the algorithm must be one with a proximal step.
     tol : stop when the norm of the optimality condition is this small, relative to the model of the
         intercept alone.
     max_passes : stop after this many passes over the data, with a ConvergenceWarning.
@@ -70,6 +74,7 @@ class Decentralized(BaseEstimator):
     graph: Any = DEFAULTS.graph
     algorithm: str | Algorithm = DEFAULTS.algorithm
     fit_intercept: bool = DEFAULTS.intercept
+    l1_ratio: float = 0.0
     tol: float = DEFAULTS.tol
     max_passes: float = DEFAULTS.max_passes
     step_size: float | str = DEFAULTS.step_size
@@ -97,8 +102,12 @@ class Decentralized(BaseEstimator):
         return as_rows(X, y, weight, None if nodes is None else numbered(nodes, len(y)))
 
     def _settings(self, rows: Rows) -> Settings:
+        lam, ratio = self._lam(total_weight(rows, self._group)), as_number("l1_ratio", self.l1_ratio, at_least=0.0)
+        if ratio > 1.0:
+            raise InputError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}.")
         return Settings(
-            self._operator(), self._lam(total_weight(rows, self._group)), bool(self.fit_intercept), self.graph,
+            self._operator(), (1.0 - ratio) * lam, bool(self.fit_intercept), self.graph,
+            penalty=L1(ratio * lam) if ratio > 0.0 else None,
             algorithm=self.algorithm, communication=self.communication, step_size=self.step_size,
             max_passes=self.max_passes, tol=self.tol, seed=self._group.share(_seed(self.random_state))[0],
         )  # fmt: skip

@@ -14,16 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba import data as datasets
-from dsba import operators
+from dsba import plugins
 from dsba.algorithms import Algorithm
 from dsba.data import Dataset
 from dsba.data.dataset import csr
 from dsba.engine import Result, Status, solve
 from dsba.errors import CheckpointError, InputError
-from dsba.experiments import environment
+from dsba.experiments import environment, measures
+from dsba.experiments.objects import Arrays, Assigned
 from dsba.experiments.plan import Case, Job, Pooled, Run, Tuning
 from dsba.experiments.sources import data_digest
-from dsba.experiments.spec import Data, Stop
+from dsba.experiments.spec import Stop, metric_name
 from dsba.kernels.samples import normalize_rows
 from dsba.problem import Problem
 from dsba.recorder import Metric, area_under_curve
@@ -66,53 +67,62 @@ def files(job: Job, folder: Folder) -> list[Path]:
 # Data --------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _load(name: str, digest: str) -> Dataset:
+@lru_cache(maxsize=2)
+def _load(name: str, digest: str, rows: Arrays | None = None) -> Dataset:
     """A data set, if it is still the one that the plan was made for."""
+    if rows is not None:
+        return rows.data
     loaded = datasets.load(name)
     if digest and data_digest(name) != digest:
         raise InputError(f"{name} has changed since the comparison began: start it again.")
     return loaded
 
 
-@lru_cache(maxsize=1)
-def _load_test(pooled: Pooled, n_features: int) -> Dataset | None:
-    """The test set with the training set's columns, rows of norm 1, labels -1, +1."""
-    if pooled.test is None:
-        return None
-    X, y = _load(pooled.test, pooled.test_digest)
+def _training(pooled: Pooled) -> Dataset:
+    return _load(pooled.data.name, pooled.digest, pooled.data.rows)
+
+
+@lru_cache(maxsize=2)
+def _measured_rows(pooled: Pooled, test: bool) -> Dataset:
+    """The training rows or the test rows as the problem has them: its columns, its scale, its labels."""
+    X, y = _training(pooled)
+    n_features, classes = X.shape[1], np.unique(y)
+    if test:
+        assert pooled.test is not None
+        X, y = _load(pooled.test, pooled.test_digest, pooled.data.test_rows)
     X = X[:, :n_features]  # a column never trained on has no weight
     X = csr(X.data.copy(), X.indices, X.indptr, n_features)
-    normalize_rows(X.indptr, X.data)
-    return Dataset(X, _labels(y, pooled.data, pooled.problem.operator))
+    if pooled.data.normalize is not False:
+        normalize_rows(X.indptr, X.data)
+    return Dataset(X, _labels(y, pooled, classes))
 
 
-def _labels(y: Array, data: Data, operator: str) -> Array:
+def _labels(y: Array, pooled: Pooled, classes: npt.NDArray[Any] | None = None) -> Array:
     """-1, +1 where there are two classes or a binarisation; the labels themselves elsewhere."""
-    kind = operators.get(operator).labels
-    if kind in ("count", "multiclass"):
+    data, operator = pooled.data, pooled.problem.build()
+    if operator.labels in ("count", "multiclass"):
         return y
     if data.binarisation is not None:
         return datasets.binarise(y, data.binarisation)
-    classes = np.unique(y)
+    classes = np.unique(y) if classes is None else classes
     if classes.size == 2:
         return np.where(y == classes[1], 1.0, -1.0)
-    if kind == "binary":
+    if operator.labels == "binary":
         raise InputError(
-            f"{data.name} has {classes.size} classes and {operator} needs two: "
+            f"{data.name} has {classes.size} classes and {pooled.problem.name} needs two: "
             'give positive = [the classes of +1], or positive = "half".'
         )
     return y
 
 
 @lru_cache(maxsize=2)
-def _problem(pooled: Pooled, n_nodes: int, split: str, seed: int) -> Problem:
-    X, y = _load(pooled.data.name, pooled.digest)
+def _problem(pooled: Pooled, n_nodes: int, split: str | Assigned, seed: int) -> Problem:
+    X, y = _training(pooled)
     problem = pooled.problem
-    labels = _labels(y, pooled.data, problem.operator)
     return Problem.from_arrays(
-        X, labels, problem.operator, n_nodes, problem.lam, split, seed=seed, regularize=problem.regularize
-    )
+        X, _labels(y, pooled), problem.build(), n_nodes, problem.lam, split if isinstance(split, str) else split.nodes,
+        pooled.data.normalize is not False, seed, regularize=problem.regularize, intercept=problem.intercept or False,
+    )  # fmt: skip
 
 
 def build(case: Case, seed: int) -> Problem:
@@ -121,12 +131,21 @@ def build(case: Case, seed: int) -> Problem:
 
 
 def _metrics(pooled: Pooled, problem: Problem) -> dict[str, Metric]:
-    """AUC on the test set, for operators that rank and data with a test set."""
-    test = _load_test(pooled, problem.n_features)
-    if test is None:
-        return {}
-    X, y = test
-    return {"test_auc": lambda z: area_under_curve(y, X @ z[: problem.n_features])}
+    """What is measured besides what every run has; AUC on the test set for operators that rank."""
+    found = {metric_name(wanted): _metric(wanted, pooled, problem) for wanted in pooled.metrics}
+    if pooled.test is not None and problem.component.ranks:
+        found["test_auc"] = measures.auc(problem, _measured_rows(pooled, True))
+    return found
+
+
+def _metric(wanted: Any, pooled: Pooled, problem: Problem) -> Metric:
+    """A metric by name, or a function of z and the rows of the test set (of all data where there is none)."""
+    if isinstance(wanted, str) and not plugins.is_plugin(wanted):
+        rows = _measured_rows(pooled, wanted.startswith("test_"))
+        return measures.NAMED[wanted.removeprefix("test_")](problem, rows)
+    function = plugins.load_function(wanted, "metric") if isinstance(wanted, str) else wanted
+    X, y = _measured_rows(pooled, pooled.test is not None)
+    return lambda z: float(function(z, X, y))
 
 
 # References --------------------------------------------------------------------------------------
@@ -138,8 +157,9 @@ def _find_reference(pooled: Pooled, folder: Folder) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the residual is kept, and shown
         z, residual = optimum(problem)
-    X, y = _load(pooled.data.name, pooled.digest)
+    X, y = _training(pooled)
     ranks = problem.component.ranks
+    reached = {name: metric(z) for name, metric in _metrics(pooled, problem).items()}
     facts = Facts(
         id=pooled.id,
         rows=problem.n_samples,
@@ -149,20 +169,21 @@ def _find_reference(pooled: Pooled, folder: Folder) -> None:
         residual=residual,
         certified=residual <= CERTIFIED,
         metric="gap" if problem.has_objective else "distance",
-        binarisation=_binarisation(y, pooled.data, pooled.problem.operator),
+        binarisation=_binarisation(y, pooled),
         test_set=pooled.test,
         auc=area_under_curve(problem.y, problem.scores(z)) if ranks else None,
+        test_auc=reached.pop("test_auc", None),
+        metrics=dict(reached),
         array=folder.write_optimum(pooled.id, z),
-        **{name: metric(z) for name, metric in _metrics(pooled, problem).items()},
     )
     folder.write_sealed(folder.facts(pooled.id), facts)
 
 
-def _binarisation(y: Array, data: Data, operator: str) -> str | None:
+def _binarisation(y: Array, pooled: Pooled) -> str | None:
     """Which classes were made +1, in words."""
-    if data.binarisation is None or operators.get(operator).labels == "multiclass":
+    if pooled.data.binarisation is None or pooled.problem.build().labels == "multiclass":
         return None
-    chosen = datasets.binarise(y, data.binarisation) > 0
+    chosen = datasets.binarise(y, pooled.data.binarisation) > 0
     positive, negative = (", ".join(f"{c:g}" for c in np.unique(y[rows])) for rows in (chosen, ~chosen))
     return f"classes {positive} are +1, classes {negative} are -1"
 
@@ -188,11 +209,13 @@ class Setting:
             "seed": self.seed, "reference": self.folder.read_optimum(self.case.pooled.id), "checkpoint": file,
             "callbacks": [self.watch], "metrics": metrics,
         }  # fmt: skip
+        topology = self.case.network.drawn(self.seed)
+        arguments["network"] = self.case.network.links(topology)
         try:
-            result = solve(problem, self.case.network.topology, algorithm, **arguments)
+            result = solve(problem, topology, algorithm, **arguments)
         except CheckpointError:
             file.unlink()
-            result = solve(problem, self.case.network.topology, algorithm, **arguments)
+            result = solve(problem, topology, algorithm, **arguments)
         if result.status == Status.INTERRUPTED:
             raise Interrupted
         return result

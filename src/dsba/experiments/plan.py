@@ -16,9 +16,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dsba import operators
-from dsba.experiments.sources import Sources, test_set
-from dsba.experiments.spec import BUDGETS, Data, Experiment, Method, Network, Problems, Stop, Tune, refusal
+from dsba.errors import InputError
+from dsba.experiments.objects import Assigned
+from dsba.experiments.sources import Sources, needs_test_set, test_set
+from dsba.experiments.spec import BUDGETS, Data, Experiment, Method, Network, Problems, Stop, Tune, metric_name, refusal
 from dsba.report import index, titles
 
 
@@ -30,19 +31,27 @@ class Pooled:
     problem: Problems
     digest: str = ""  # of the data
     code: str = ""  # of the operator's sources
-    test: str | None = None  # the name of the test set, for operators that rank
+    test: str | None = None  # the name of the test set, where something is measured on it
     test_digest: str = ""
+    metrics: tuple[Any, ...] = ()  # what is measured besides what every run has
+    metric_code: tuple[str, ...] = ()  # of the metrics' sources
 
     @property
     def id(self) -> str:
-        problem = self.problem.content() | {"operator": [titles.class_name(self.problem.operator), self.code]}
-        content = [self.digest, self.data.binarisation, self.test_digest, problem]
-        return _identifier([Path(self.data.name).name, titles.class_name(self.problem.operator)], content)
+        operator = self.problem.operator
+        named = self.problem.name if isinstance(operator, str) else repr(operator)
+        problem = self.problem.content() | {"operator": [named, self.code]}
+        content: list[Any] = [self.digest, self.data.binarisation, self.test_digest, problem]
+        if self.data.normalize is not None:
+            content.append({"normalize": self.data.normalize})
+        if self.metrics:
+            content.append([[metric_name(m), code] for m, code in zip(self.metrics, self.metric_code, strict=True)])
+        return _identifier([Path(self.data.name).name, self.problem.name], content)
 
     @property
     def data_title(self) -> str:
         """The data set's name, and that it was made one of two classes."""
-        changed = self.data.binarisation and operators.get(self.problem.operator).labels != "multiclass"
+        changed = self.data.binarisation and self.problem.build().labels != "multiclass"
         return titles.data_title(self.data.name, self.data.label, bool(changed))
 
     @property
@@ -58,24 +67,29 @@ class Case:
 
     pooled: Pooled
     network: Network
-    split: str
+    split: str | Assigned
 
     @property
     def id(self) -> str:
         topology = self.network.topology
         file = Path(self.network.edges).stem if self.network.edges else None
         content = self.network.content() | {"edges": file, "topology": topology.digest()}
-        return _identifier([self.pooled.id, topology.name, self.split], [content])
+        content.pop("label", None)
+        if links := self.network.links(topology):
+            content["links"] = links.describe()
+        if not isinstance(self.split, str):
+            content["nodes"] = self.split.digest
+        return _identifier([self.pooled.id, topology.name, str(self.split)], [content])
 
     def shown(self) -> index.Case:
         return index.Case(
             id=self.id,
             data=self.pooled.data_title,
             problem=self.pooled.problem.title,
-            operator=titles.class_name(self.pooled.problem.operator),
+            operator=self.pooled.problem.name,
             network=self.network.title,
             nodes=self.network.topology.n_nodes,
-            split=self.split,
+            split=str(self.split),
             reference=self.pooled.id,
         )
 
@@ -94,7 +108,7 @@ class Tuning:
     @property
     def id(self) -> str:
         stop = self.stop.content() | {"max_seconds": None}
-        words = [self.case.pooled.id, "tune", titles.class_name(self.method.algorithm)]
+        words = [self.case.pooled.id, "tune", titles.class_name(self.method.name)]
         return _identifier(words, [self.case.id, _method(self.method, self.code), self.passes, self.seeds, stop])
 
     @property
@@ -165,13 +179,25 @@ class Plan:
         named = {case.network.title: index.Network.of(case.network.topology) for case in self.cases}
         return index.Index(
             title=e.title, config=e.to_toml(self.kept_plugins), seeds=list(e.seeds), axes=list(e.axes),
-            metrics=list(e.metrics), max_passes=max(run.stop.max_passes for run in self.runs), left_out=self.left_out,
-            data=dict(self.sources.data), plugins={self.kept_plugins[n]: d for n, d in self.sources.code.items()},
+            metrics=[metric_name(m) for m in e.metrics], band=e.band or "range",
+            link=index.Link(**e.link.content()) if e.link else index.Link(),
+            max_passes=max(run.stop.max_passes for run in self.runs), left_out=self.left_out,
+            data=dict(self.sources.data), plugins=self._code(),
             networks=dict(named), cases=[case.shown() for case in self.cases],
-            methods=[index.Method(title=m.title, iterates=_iterates(m)) for m in e.method],
+            methods=[_shown_method(m) for m in e.method],
             runs=[index.Run(id=r.id, case=r.case.id, method=r.method.title, seed=r.seed) for r in self.runs],
             searches=[index.Planned(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
         )  # fmt: skip
+
+    def _code(self) -> dict[str, str]:
+        """The digests of plugins by where they are kept, and of objects by their names."""
+        e = self.experiment
+        named = {self.kept_plugins[name]: digest for name, digest in self.sources.code.items()}
+        own: list[tuple[str, Any]] = [(p.name, p.operator) for p in e.problem] + [
+            (m.title, m.algorithm) for m in e.method
+        ]
+        own += [(metric_name(m), m) for m in e.metrics]
+        return named | {name: self.sources.code_of(one) for name, one in own if not isinstance(one, str)}
 
     @property
     def kept_plugins(self) -> dict[str, str]:
@@ -186,16 +212,14 @@ class Plan:
 def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     """Every combination; methods that do not apply to a problem are left out, with the reason."""
     e, known = experiment, Sources.of(experiment) if sources is None else sources
-    pooled = [_pooled(d, p, known) for d, p in product(e.data, e.problem)]
+    pooled = [_pooled(d, p, e, known) for d, p in product(e.data, e.problem)]
     cases = [Case(p, n, s) for p, n, s in product(pooled, e.network, e.splits)]
     runs, left_out = [], []
     for case, method in product(cases, e.method):
-        if reason := refusal(method, case.pooled.problem, case.network.topology.n_nodes):
-            left_out.append(
-                f"{method.title} is left out for {titles.class_name(case.pooled.problem.operator)}: {reason}"
-            )
+        if reason := refusal(method, case.pooled.problem, case.network):
+            left_out.append(f"{method.title} is left out for {case.pooled.problem.name}: {reason}")
             continue
-        stop, code = e.stop.model_copy(update=method.budgets), known.code.get(method.algorithm, "")
+        stop, code = e.stop.model_copy(update=method.budgets), known.code_of(method.algorithm)
         tuning = None
         if method.tuned:
             searched = method if stop.max_doubles else method.same_iterates()  # a budget of DOUBLEs is of what is sent
@@ -204,10 +228,25 @@ def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     return Plan(e, known, cases, runs, list(dict.fromkeys(left_out)))
 
 
-def _pooled(data: Data, problem: Problems, known: Sources) -> Pooled:
-    test = test_set(data) if operators.get(problem.operator).ranks else None
-    digests = known.data.get(data.name, ""), known.code.get(problem.operator, "")
-    return Pooled(data, problem, *digests, test, known.data.get(test, "") if test else "")
+def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Sources) -> Pooled:
+    measured = [m for m in experiment.metrics if callable(m) or ":" in m or m.removeprefix("test_") in index.ON_DATA]
+    ranks = problem.build().ranks
+    test = test_set(data) if ranks or (measured and needs_test_set(experiment)) else None
+    for metric in measured:
+        if test is None and isinstance(metric, str) and metric.startswith("test_"):
+            raise InputError(f"the metric {metric!r} needs a test set, and {data.name!r} has none.")
+    return Pooled(
+        data, problem, known.data.get(data.name, ""), known.code_of(problem.operator),
+        test, known.data.get(test, "") if test else "",
+        tuple(measured), tuple(known.code_of(m) for m in measured),
+    )  # fmt: skip
+
+
+def _shown_method(method: Method) -> index.Method:
+    return index.Method(
+        title=method.title, iterates=_iterates(method), algorithm=titles.class_name(method.name),
+        settings=method.settings,
+    )  # fmt: skip
 
 
 def _with_needs(run: Run) -> Iterator[Job]:
@@ -220,7 +259,8 @@ def _with_needs(run: Run) -> Iterator[Job]:
 def _method(method: Method, code: str) -> dict[str, Any]:
     """The method's settings without its label, the path of its file, and its budgets, which are the run's."""
     content = {key: value for key, value in method.content().items() if key not in BUDGETS}
-    return content | {"label": "", "algorithm": [titles.class_name(method.algorithm), code]}
+    named = titles.class_name(method.name) if isinstance(method.algorithm, str) else repr(method.algorithm)
+    return content | {"label": "", "algorithm": [named, code]}
 
 
 def _iterates(method: Method) -> str:

@@ -54,11 +54,13 @@ def run(
     Parameters
     ----------
     experiment : the path of a TOML file, a dictionary of the same form, or an ``Experiment``. Code that it
-        names ("mine.py:Class") is run.
+        names ("mine.py:Class") is run. A dictionary may hold objects instead of names: arrays, topologies, networkx
+        graphs, mixing matrices, operators, algorithms, functions as metrics, and the node of every row as a split.
     out : the results folder; finished runs found there are not repeated, unfinished ones go on. It must be
         new, empty, or a results folder.
     workers : processes, as many as there are cores by default; 1 stays in this process. With more, a
-        script needs the usual ``if __name__ == "__main__":`` around its call.
+        script needs the usual ``if __name__ == "__main__":`` around its call. Operators, algorithms and metrics that
+        are objects are known in this process only, so everything then stays here.
     force : start anew; a list of methods' labels starts these anew.
     report : write figures, summary and page at the end.
     tune_only : search step sizes and stop there.
@@ -70,7 +72,8 @@ def run(
         folder.write_sealed(folder.environment, environment.describe(command, todo.place))
         wanted = [*_references(todo), *todo.tunings] if tune_only else todo.jobs
         with Display(progress, todo.experiment, len(wanted)) as display:
-            _perform_all(wanted, folder, workers or os.cpu_count() or 1, display, on_record)
+            processes = 1 if todo.experiment.has_code else workers or os.cpu_count() or 1
+            _perform_all(wanted, folder, processes, display, on_record)
         folder.drop_checkpoints()
         results = Results(folder, todo.index())
         if tune_only:

@@ -6,12 +6,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dsba import data as datasets
-from dsba import operators, plugins
+from dsba import fingerprint, plugins
 from dsba.data import registry
 from dsba.data.libsvm import find_file
 from dsba.errors import InputError
+from dsba.experiments.objects import digest_of_rows
 from dsba.experiments.spec import Data, Experiment
 
 TEST_ENDINGS = {".trn": ".tst", ".tr": ".t", "": ".t"}
@@ -26,22 +28,36 @@ class Sources:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Sources:
-        ranks = any(operators.get(problem.operator).ranks for problem in experiment.problem)
-        names = [name for d in experiment.data for name in (d.name, test_set(d) if ranks else None) if name]
-        return cls(
-            {name: data_digest(name) for name in dict.fromkeys(names)},
-            {name: plugins.digest(name) for name in experiment.plugins},
-        )
+        tested = needs_test_set(experiment)
+        found = {data.name: data.rows.digest if data.rows else data_digest(data.name) for data in experiment.data}
+        for data in experiment.data if tested else ():
+            if data.test_rows:
+                found[test_name(data)] = data.test_rows.digest
+            elif name := test_set(data):
+                found[name] = data_digest(name)
+        return cls(found, {name: plugins.digest(name) for name in experiment.plugins})
+
+    def code_of(self, thing: Any) -> str:
+        """The digest of a plugin or of an object of one's own; empty for what is dsba's."""
+        return self.code.get(thing, "") if isinstance(thing, str) else fingerprint.digest_of(thing)
+
+
+def needs_test_set(experiment: Experiment) -> bool:
+    """Whether anything is measured on a test set."""
+    wanted = experiment.metrics
+    on_test = any(not isinstance(m, str) or plugins.is_plugin(m) or m.startswith("test_") for m in wanted)
+    return on_test or any(problem.build().ranks for problem in experiment.problem)
+
+
+def test_name(data: Data) -> str:
+    """What the test rows that came with a data set are called."""
+    return f"{data.name} (test)"
 
 
 def data_digest(name: str) -> str:
     """Of the file's bytes; of an embedded set, which has no file, of its arrays."""
     if name in datasets.EMBEDDED:
-        X, y = datasets.load(name)
-        found = hashlib.sha256(f"{X.shape}".encode())
-        for array in (X.data, X.indices.astype("<i8"), X.indptr.astype("<i8"), y):
-            found.update(array.tobytes())
-        return found.hexdigest()
+        return digest_of_rows(*datasets.load(name))
     path = find_file(name, embedded=datasets.EMBEDDED)
     try:
         with Path(path).open("rb") as stream:
@@ -52,7 +68,7 @@ def data_digest(name: str) -> str:
 
 def locate(data: Data) -> None:
     """An error if a data set is not here; it says where it was looked for, and how to get it."""
-    for name in filter(None, (data.name, data.test)):
+    for name in filter(None, (None if data.rows else data.name, data.test)):
         if name in datasets.EMBEDDED:
             continue
         try:
@@ -65,7 +81,9 @@ def locate(data: Data) -> None:
 
 def test_set(data: Data) -> str | None:
     """The name of the test set: the one given, the registry's, or the file beside it; if it is there."""
-    if data.test is not None or data.name in datasets.EMBEDDED:
+    if data.test_rows is not None:
+        return test_name(data)
+    if data.test is not None or data.rows is not None or data.name in datasets.EMBEDDED:
         return data.test
     known = registry.REGISTRY.get(data.name)
     stem, _, end = data.name.rpartition(".")

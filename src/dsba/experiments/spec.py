@@ -5,24 +5,38 @@ Everything is checked before anything runs; an error names the line and the key.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from dsba import algorithms, operators, plugins
 from dsba.algorithms import Algorithm
-from dsba.data import registry
+from dsba.data import registry, splits
 from dsba.errors import InputError, shortened, unknown_name
+from dsba.experiments.objects import Arrays, Assigned, read_array, read_numpy
+from dsba.mixing import MIXINGS
+from dsba.network import Changing, Compressed, Delayed, Lossy, Simulator, Transport
+from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.report import titles
-from dsba.report.index import AXES, METRICS
+from dsba.report.index import AXES, COLUMNS, LARGEST, LONGEST, METRICS
 from dsba.topology import FAMILIES, Topology
 
 BUDGETS = ("max_passes", "max_seconds", "max_doubles", "max_rounds")
@@ -31,12 +45,14 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, strict=True)]
 Seed = Annotated[int, Field(ge=0, strict=True)]
 Known = str  # a name that a validator looks up
+UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
+TAKEN = {*METRICS, *AXES, *COLUMNS}  # names that a metric of one's own must not have
 
 
 class Part(BaseModel):
     """A table of the file: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     def content(self) -> dict[str, Any]:
         """What was set, defaults included, for identifiers and for TOML."""
@@ -44,12 +60,30 @@ class Part(BaseModel):
 
 
 class Data(Part):
-    """A data set: an embedded name, a name in $DSBA_DATA or the cache, or the path of a LIBSVM file."""
+    """A data set: an embedded name, a name in $DSBA_DATA or the cache, the path of a LIBSVM file or of a .npz file with
+    X and y (and perhaps X_test and y_test). In Python also arrays: ``X``, ``y``, ``X_test``, ``y_test``.
+    """
 
     name: str
     label: str = ""  # shown in figures; by default the registry's title, or the file's name
     test: str | None = None  # the test set; by default the file beside it that ends in .t (or .tst for .trn)
     positive: Literal["half"] | tuple[float, ...] | None = None  # which classes are +1; "half": the first half
+    normalize: bool | None = None  # rows of norm 1; true by default
+    rows: Arrays | None = Field(default=None, exclude=True)
+    test_rows: Arrays | None = Field(default=None, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _arrays(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        given = {**_in_file(given.get("name")), **given}
+        rest = {key: value for key, value in given.items() if key not in ("X", "y", "X_test", "y_test")}
+        for key, end in (("rows", ""), ("test_rows", "_test")):
+            X, y = given.get(f"X{end}"), given.get(f"y{end}")
+            if X is not None or y is not None:
+                rest[key] = Arrays.of(X, y, f"the data set {rest.get('name', '')!r}")
+        return rest
 
     @property
     def title(self) -> str:
@@ -58,73 +92,203 @@ class Data(Part):
     @property
     def binarisation(self) -> Literal["half"] | tuple[float, ...] | None:
         """``positive``, or "half" for a set that is known to have more than two classes."""
-        known = registry.REGISTRY.get(self.name)
+        known = registry.REGISTRY.get(self.name) if self.rows is None else None
         return self.positive or ("half" if known and known.classes > 2 else None)
 
 
 class Problems(Part):
-    """An operator with its regularisation; ``lam`` missing is 1/(10 Q)."""
+    """An operator with its regularisation; ``lam`` missing is 1/(10 Q). Further keys are the operator's own numbers.
 
-    operator: Known = "logistic"
+    In Python the operator may be an object.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+
+    operator: str | Operator = "logistic"
     lam: Positive | None = None
     regularize: Literal["weights", "all"] = "weights"
+    intercept: bool | Positive | None = None
+
+    @field_serializer("operator")
+    def _as_text(self, operator: str | Operator) -> str:
+        return operator if isinstance(operator, str) else repr(operator)
 
     @field_validator("operator")
     @classmethod
-    def _known(cls, name: str) -> str:
-        operators.get(name)
-        return name
+    def _known(cls, operator: str | Operator) -> str | Operator:
+        operators.get(operator)
+        return operator
+
+    @model_validator(mode="after")
+    def _options_known(self) -> Self:
+        self.build()
+        return self
+
+    def build(self) -> Operator:
+        """The operator object."""
+        found, options = operators.get(self.operator), dict(self.model_extra or {})
+        known = {f.name for f in dataclasses.fields(found)}
+        for option in options:
+            if option not in known:
+                raise unknown_name(f"key of the problem {self.name}", option, {*known, *type(self).model_fields})
+        return dataclasses.replace(found, **options) if options else found
+
+    @property
+    def name(self) -> str:
+        return titles.class_name(self.operator) if isinstance(self.operator, str) else type(self.operator).__name__
 
     @property
     def title(self) -> str:
-        return titles.problem_title(self.operator, self.lam, self.regularize)
+        options = self.model_extra or {}
+        if not isinstance(self.operator, str):
+            options = {f.name: getattr(self.operator, f.name) for f in dataclasses.fields(self.operator)}
+        return titles.problem_title(self.name, self.lam, self.regularize, options)
 
 
 class Network(Part):
-    """A graph with its mixing matrix; ``edges`` is a file of node pairs and replaces ``graph``."""
+    """A graph with its mixing matrix; ``edges`` is a file of node pairs and replaces ``graph``.
+
+    ``mixing`` may be the path of a .npy file. In Python ``graph`` may be a topology, a networkx graph or a list of
+    edges, and ``mixing`` an array. ``seed = "each"`` draws a random graph for each seed of the experiment.
+
+    The other keys are flaws of the links (docs/howto/network.md): ``drop`` and ``one_way``, ``delay``, ``change`` (the
+    probability of an edge in a round), ``graphs`` (that come one after the other: topologies, or files of node pairs),
+    ``compress``, ``memory`` and ``pull``. ``link_seed`` is the seed of all of them.
+    """
 
     graph: Known = "random"
     n_nodes: Count = 10
     p: Annotated[float, Field(ge=0, le=1)] = 0.4
-    seed: Seed = 0
-    mixing: Literal["laplacian", "metropolis"] = "laplacian"
+    seed: Seed | Literal["each"] = 0
+    mixing: Known = "laplacian"
     tau: Positive | None = None
     edges: str | None = None
+    drop: Annotated[float, Field(ge=0, lt=1)] | None = None
+    one_way: bool | None = None
+    delay: Count | tuple[Seed, Seed] | None = None
+    change: Annotated[float, Field(gt=0, le=1)] | None = None
+    compress: str | None = None
+    memory: bool | None = None
+    pull: Annotated[float, Field(gt=0, le=1)] | None = None
+    link_seed: Seed | None = None
+    label: str | None = None
+    given: Topology | None = Field(default=None, exclude=True)
+    graphs: tuple[Topology, ...] = Field(default=(), exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _objects(cls, given: Any) -> Any:
+        """Graphs and matrices become topologies."""
+        if not isinstance(given, Mapping):
+            return given
+        content = dict(given)
+        weights = {"mixing": _matrix(content.get("mixing", "laplacian")), "tau": content.get("tau")}
+        if graphs := content.get("graphs"):
+            content["graphs"] = tuple(Topology.of(graph, **weights) for graph in graphs)
+            union = sorted({edge for graph in content["graphs"] for edge in graph.edges})
+            content.setdefault("graph", Topology.from_edges(union, n_nodes=content["graphs"][0].n_nodes, **weights))
+        graph = content.get("edges") or content.get("graph", "random")
+        own_weights = not isinstance(weights["mixing"], str)
+        if isinstance(graph, str) and not own_weights:
+            return content
+        named = {key: content[key] for key in ("n_nodes", "p", "seed") if key in content}
+        if isinstance(content.get("edges"), str):
+            named = {}
+        topology = Topology.of(graph, **{**({"n_nodes": 10} if graph in FAMILIES else {}), **named, **weights})
+        mixing = content.get("mixing", "laplacian")
+        mixing = mixing if isinstance(mixing, str) else topology.mixing.name
+        return content | {"given": topology, "graph": topology.name, "mixing": mixing, "n_nodes": topology.n_nodes}
 
     @field_validator("graph")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in FAMILIES:
+        if name not in (*FAMILIES, *UNNAMED):
             raise unknown_name("graph", name, FAMILIES)
         return name
 
     @model_validator(mode="after")
     def _buildable(self) -> Self:
-        _ = self.topology
+        if self.given is None and self.mixing not in MIXINGS:
+            raise InputError(
+                f"'mixing' must be {' or '.join(MIXINGS)}, or the path of a .npy file, got {self.mixing!r}."
+            )
+        if self.seed == "each" and (self.graph != "random" or self.given is not None or self.edges):
+            raise InputError('\'seed\' = "each" draws random graphs: it needs graph = "random".')
+        self.links(self.topology)
         return self
 
     @cached_property
     def topology(self) -> Topology:
+        """The graph; of those that are drawn for each seed, the one of seed 0."""
+        return self.drawn(0)
+
+    def drawn(self, seed: int) -> Topology:
+        """The graph of a run with this seed."""
+        if self.given is not None:
+            return self.given
         weights: dict[str, Any] = {"mixing": self.mixing, "tau": self.tau}
         if self.edges is not None:
             return Topology.from_edges(self.edges, **weights)
-        return Topology.family(self.graph, self.n_nodes, p=self.p, seed=self.seed, **weights)
+        chosen = seed if self.seed == "each" else self.seed
+        return Topology.family(self.graph, self.n_nodes, p=self.p, seed=chosen, **weights)
+
+    def links(self, topology: Topology) -> Transport | None:
+        """The network with the flaws of its links; None where they have none."""
+        net: Transport = Simulator(topology)
+        seed = self.link_seed or 0
+        if self.change is not None or self.graphs:
+            net = Changing(net, self.graphs, p=self.change, seed=seed)
+        if self.delay is not None:
+            net = Delayed(net, self.delay, seed=seed)
+        if self.drop is not None:
+            net = Lossy(net, self.drop, symmetric=not self.one_way, seed=seed)
+        if self.compress is not None:
+            memory = True if self.memory is None else self.memory
+            net = Compressed(net, self.compress, memory=memory, step=self.pull or 1.0, seed=seed)
+        return net if net.flaws else None
 
     @property
     def title(self) -> str:
+        if self.label:
+            return self.label
         graph = Path(self.edges).stem if self.edges else self.graph
-        return titles.network_title(graph, self.p, self.topology.n_nodes, self.mixing)
+        title = titles.network_title(graph, self.p, self.topology.n_nodes, self.mixing)
+        return ", ".join([title, *(["a graph per seed"] if self.seed == "each" else []), *self._flaws()])
+
+    def _flaws(self) -> list[str]:
+        """What is wrong with the links, in words."""
+        found = [f"{self.change:g} of the edges a round"] if self.change is not None else []
+        found += [f"{len(self.graphs)} graphs in turn"] if self.graphs else []
+        found += (
+            [f"{self.delay} rounds late".replace("(", "").replace(")", "").replace(", ", " to ")] if self.delay else []
+        )
+        found += [f"{self.drop:.0%} {'one-way ' if self.one_way else ''}loss"] if self.drop else []
+        return found + ([self.compress + (" rows" if self.memory is False else "")] if self.compress else [])
+
+
+def _in_file(name: Any) -> dict[str, Any]:
+    """The arrays of a .npz file: X and y, and X_test and y_test if they are there."""
+    if not isinstance(name, str) or not name.endswith(".npz"):
+        return {}
+    return read_numpy(name, ("X", "y"), ("X_test", "y_test"))
+
+
+def _matrix(mixing: Any) -> Any:
+    """A mixing's name, or the matrix in a .npy file, or the matrix itself."""
+    return read_array(mixing) if isinstance(mixing, str) and mixing.endswith(".npy") else mixing
 
 
 class Method(Part):
     """An algorithm, how it communicates, its step size; further keys are the algorithm's options.
 
-    ``step_size`` is "tune", a rule's name such as "auto", or a number. A budget replaces the one of [stop].
+    ``step_size`` is "tune", a rule's name such as "auto", or a number. A budget replaces the one of [stop]. ``grid``
+    has the values that a search tries, by option: ``grid = {step_size = [0.1, 1.0]}``; all combinations are tried. In
+    Python the algorithm may be an object; it has its own options, and its step size if that is a number.
     """
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
-    algorithm: Known
+    algorithm: str | Algorithm
     label: str = ""
     step_size: Positive | str = "tune"
     communication: Literal["dense", "sparse", "cached"] = "dense"
@@ -132,21 +296,47 @@ class Method(Part):
     max_seconds: Positive | None = None
     max_doubles: Positive | None = None
     max_rounds: Positive | None = None
+    grid: dict[str, tuple[Positive, ...]] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_step(cls, given: Any) -> Any:
+        """An object's number is its step size, unless another one is asked for."""
+        algorithm = given.get("algorithm") if isinstance(given, Mapping) else None
+        if not isinstance(algorithm, Algorithm) or isinstance(algorithm.step_size, str):
+            return given
+        return {"step_size": algorithm.step_size, **given}
+
+    @field_serializer("algorithm")
+    def _as_text(self, algorithm: str | Algorithm) -> str:
+        return algorithm if isinstance(algorithm, str) else repr(algorithm)
 
     @field_validator("algorithm")
     @classmethod
-    def _known(cls, name: str) -> str:
-        algorithms.get(name)
-        return name
+    def _known(cls, algorithm: str | Algorithm) -> str | Algorithm:
+        algorithms.get(algorithm)
+        return algorithm
 
     @model_validator(mode="after")
     def _options_known(self) -> Self:
-        self.build(1.0)
+        built = self.build(1.0)
+        known = {f.name for f in dataclasses.fields(built)}
+        for option in self.grid or {}:
+            if option not in known:
+                raise unknown_name(f"option in the grid of {self.title}", option, known)
         return self
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.content(), sort_keys=True))
+
+    @property
+    def name(self) -> str:
+        return self.algorithm if isinstance(self.algorithm, str) else type(self.algorithm).__name__
 
     @property
     def title(self) -> str:
-        return titles.method_title(self.algorithm, self.communication, self.label)
+        own = None if isinstance(self.algorithm, str) else self.algorithm.name
+        return titles.method_title(own or self.name, self.communication, self.label)
 
     @property
     def budgets(self) -> dict[str, float]:
@@ -158,17 +348,45 @@ class Method(Part):
         return dict(self.model_extra or {})
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The options that are numbers, words or switches, an object's own among them: a sweep may go over them."""
+        built = self.build("auto")
+        found = {f.name: getattr(built, f.name) for f in dataclasses.fields(built) if f.name != "step_size"}
+        return {name: value for name, value in found.items() if isinstance(value, bool | int | float | str)}
+
+    @property
     def tuned(self) -> bool:
         return self.step_size == "tune"
 
     def build(self, step_size: float | str, **parameters: Any) -> Algorithm:
         """The algorithm object with this step size."""
         how = {} if self.communication == "dense" else {"communication": self.communication}
-        return algorithms.get(self.algorithm, **{"step_size": step_size, **how, **self.options, **parameters})
+        options = {"step_size": step_size, **how, **self.options, **parameters}
+        if isinstance(self.algorithm, str):
+            return algorithms.get(self.algorithm, **options)
+        known = {f.name for f in dataclasses.fields(self.algorithm)}
+        for option in options:
+            if option not in known:
+                raise unknown_name(f"option of {self.title}", option, known)
+        return dataclasses.replace(self.algorithm, **options)
+
+    def candidates(self, problem: Problem, topology: Topology) -> list[Algorithm]:
+        """What a search of the step size begins with: the combinations of the grid, or the algorithm's own."""
+        if not self.grid:
+            return self.build("auto").grid(problem, topology)
+        combinations = [dict(zip(self.grid, chosen, strict=True)) for chosen in product(*self.grid.values())]
+        return [self.build(one.pop("step_size", "auto"), **one) for one in combinations]
 
     def same_iterates(self) -> Method:
         """The method whose iterates are the same: communication changes what is sent, never the result."""
         return self.model_copy(update={"communication": "dense", "label": ""})
+
+
+class Link(Part):
+    """What a message costs in time, for the axis "time": seconds a round, and bytes a second into a node."""
+
+    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
+    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
 
 
 class Stop(Part):
@@ -196,30 +414,59 @@ class Experiment(Part):
 
     title: str = "Comparison"
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
-    splits: Annotated[tuple[Literal["random", "label"], ...], Field(min_length=1)] = ("random",)
-    metrics: tuple[Known, ...] = ()  # drawn in the figures; by default gap, or AUC and distance
+    splits: Annotated[tuple[str | Assigned, ...], Field(min_length=1)] = ("random",)
+    metrics: tuple[str | Callable[..., float], ...] = ()  # drawn in the figures; by default gap, or AUC and distance
+    band: Literal["quartiles"] | None = None  # of several seeds; by default from the least to the largest
     axes: Annotated[tuple[Known, ...], Field(min_length=1)] = ("passes", "doubles_max")
     stop: Stop = Stop()
     tune: Tune = Tune()
+    link: Link | None = None
     data: Annotated[tuple[Data, ...], Field(min_length=1)]
     problem: Annotated[tuple[Problems, ...], Field(min_length=1)]
     network: Annotated[tuple[Network, ...], Field(min_length=1)] = (Network(),)
     method: Annotated[tuple[Method, ...], Field(min_length=1)]
 
-    @field_validator("metrics", "axes")
+    @field_validator("axes")
     @classmethod
-    def _columns(cls, names: tuple[str, ...], info: Any) -> tuple[str, ...]:
-        known = METRICS if info.field_name == "metrics" else AXES
+    def _known_axes(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            if name not in known:
-                raise unknown_name(info.field_name.removesuffix("s"), name, known)
+            if name not in AXES:
+                raise unknown_name("axis", name, AXES)
         return names
+
+    @field_validator("metrics")
+    @classmethod
+    def _known_metrics(cls, wanted: tuple[Any, ...]) -> tuple[Any, ...]:
+        for one in wanted:
+            name = metric_name(one)
+            if isinstance(one, str) and not plugins.is_plugin(one) and one not in METRICS:
+                raise unknown_name("metric", one, METRICS)
+            if (callable(one) or plugins.is_plugin(one)) and (not name.isidentifier() or name in TAKEN):
+                raise InputError(f"the metric {name!r} needs another name: it becomes a column of the histories.")
+        return wanted
+
+    @field_serializer("metrics")
+    def _metric_names(self, wanted: tuple[Any, ...]) -> list[str]:
+        return [one if isinstance(one, str) else metric_name(one) for one in wanted]
+
+    @field_validator("splits", mode="before")
+    @classmethod
+    def _arrays_of_nodes(cls, given: Any) -> Any:
+        if isinstance(given, str) or not isinstance(given, list | tuple):
+            return [given] if isinstance(given, str) else given
+        return [_split(one, number, len(given)) for number, one in enumerate(given)]
+
+    @field_serializer("splits")
+    def _split_names(self, splits: tuple[Any, ...]) -> list[str]:
+        return [str(one) for one in splits]
 
     @model_validator(mode="after")
     def _no_repeats(self) -> Self:
         named: dict[str, list[Any]] = {
             "methods": [m.title for m in self.method],
             "data sets": [d.title for d in self.data],
+            "splits": [str(split) for split in self.splits],
+            "metrics": [metric_name(one) for one in self.metrics],
             "seeds": list(self.seeds),
             "seeds of [tune]": list(self.tune.seeds),
         }
@@ -232,34 +479,66 @@ class Experiment(Part):
     @property
     def plugins(self) -> list[str]:
         """The names that stand for code outside of dsba."""
-        return plugins_in(self.content())
+        named = {"problem": self.problem, "method": self.method}
+        texts = {table: [{CODE[table]: getattr(e, CODE[table])} for e in entries] for table, entries in named.items()}
+        return plugins_in({**texts, "metrics": self.metrics})
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether something was given in Python that a file cannot name."""
+        arrays = [d for d in self.data if (d.rows or d.test_rows) and not d.name.endswith(".npz")]
+        graphs = [n for n in self.network if n.graphs or (n.given and not n.mixing.endswith(".npy"))]
+        nodes = [s for s in self.splits if not str(s).endswith(".npy") and not isinstance(s, str)]
+        return self.has_code or bool(arrays or graphs or nodes)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether a loss, an algorithm or a metric was given as an object, which only this process knows."""
+        named = [p.operator for p in self.problem] + [m.algorithm for m in self.method] + list(self.metrics)
+        return any(not isinstance(one, str) for one in named)
 
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
         """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
         content = _renamed(self.content(), plugins or {})
+        note = ["# Made of Python objects: `dsba compare` needs the script that made them."] if self.has_objects else []
         plain = {k: v for k, v in content.items() if not isinstance(v, dict) and not _is_tables(v)}
-        lines = _assignments(plain)
+        lines = note + _assignments(plain)
         for key, value in content.items():
             for table in value if _is_tables(value) else [value] if isinstance(value, dict) else []:
                 lines += ["", f"[[{key}]]" if _is_tables(value) else f"[{key}]", *_assignments(table)]
         return "\n".join(lines) + "\n"
 
 
+def metric_name(metric: Any) -> str:
+    """The column of a metric: its own name, or that of the function."""
+    return titles.class_name(metric) if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+
+
+def _split(given: Any, number: int, count: int) -> str | Assigned:
+    """A split by name, or the node of every row from an array or a .npy file."""
+    if isinstance(given, str) and given.endswith(".npy"):
+        return Assigned.of(read_array(given), given)
+    if isinstance(given, str):
+        splits.parsed(given)
+        return given
+    return given if isinstance(given, Assigned) else Assigned.of(given, "own" if count == 1 else f"own {number}")
+
+
 def _is_classification(problem: Problems) -> bool:
-    return operators.get(problem.operator).labels in ("binary", "multiclass")
+    return problem.build().labels in ("binary", "multiclass")
 
 
-def refusal(method: Method, problem: Problems, n_nodes: int) -> str | None:
-    """Why the method does not apply to the problem, asked of a toy of its kind; None where it does."""
-    n_nodes = min(n_nodes, 2)  # some methods are for a single node
+def refusal(method: Method, problem: Problems, network: Network) -> str | None:
+    """Why the method does not apply to the problem, asked of a toy of its kind, or to the network; None elsewhere."""
+    n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
     labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
-    toy = Problem.from_arrays(np.eye(4), labels, problem.operator, n_nodes, problem.lam, regularize=problem.regularize)
+    toy = Problem.from_arrays(np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize)
     algorithm = method.build("auto" if method.tuned else method.step_size)
     if (reason := algorithm.refusal(toy)) is None and isinstance(algorithm.step_size, str):
         rules = algorithm.step_sizes(toy, Topology.complete(n_nodes))
         if algorithm.step_size not in rules:
             raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
-    return reason
+    return reason or (algorithm.exactness() if network.links(network.topology) else None)
 
 
 # Plugins -----------------------------------------------------------------------------------------
@@ -275,6 +554,9 @@ def plugins_in(content: Mapping[str, Any]) -> list[str]:
         for entry in entries if isinstance(entries, list | tuple) else ():
             name = entry.get(key) if isinstance(entry, Mapping) else None
             found += [name] if isinstance(name, str) and plugins.is_plugin(name) else []
+    wanted: Any = content.get("metrics", ())
+    for name in wanted if isinstance(wanted, list | tuple) else ():
+        found += [name] if isinstance(name, str) and plugins.is_plugin(name) else []
     return list(dict.fromkeys(found))
 
 
@@ -287,6 +569,8 @@ def _renamed(content: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, 
                 {**e, key: names.get(e[key], e[key])} if isinstance(e, Mapping) and isinstance(e.get(key), str) else e
                 for e in entries
             ]
+    if isinstance(wanted := content.get("metrics"), list | tuple):
+        changed["metrics"] = [names.get(one, one) if isinstance(one, str) else one for one in wanted]
     return changed
 
 
@@ -358,7 +642,7 @@ def _is_type_name(part: Any) -> bool:
 
 def _keys_at(place: tuple[Any, ...]) -> list[str]:
     parts: dict[str, type[Part]] = {
-        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": Network,
+        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": Network, "link": Link,
     }  # fmt: skip
     return list(parts.get(str(place[0]), Experiment).model_fields if len(place) > 1 else Experiment.model_fields)
 
@@ -401,5 +685,11 @@ def _is_tables(value: Any) -> bool:
 
 
 def _assignments(table: Mapping[str, Any]) -> list[str]:
-    # JSON's strings, numbers, booleans and lists are TOML's, too
-    return [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items() if value not in ("", [])]
+    return [f"{key} = {_written(value)}" for key, value in table.items() if value not in ("", [])]
+
+
+def _written(value: Any) -> str:
+    """A value in TOML: JSON's strings, numbers, booleans and lists are TOML's, too."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_written(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)

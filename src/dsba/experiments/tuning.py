@@ -85,19 +85,22 @@ class Search:
 
     def __init__(self, job: Tuning, folder: Folder, watch: Watch) -> None:
         self.job, self.folder, self.watch = job, folder, watch
-        problem, topology = build(job.case, job.seeds[0]), job.case.network.topology
+        problem, topology = build(job.case, job.seeds[0]), job.case.network.drawn(job.seeds[0])
         self.metric = "gap" if problem.has_objective else "distance"
         self.base = job.method.build("auto")
+        self.on = problem, topology
         self.automatic = self.base.resolved(problem, topology).alpha
         self.trials: list[Trial] = []
         self.extended: dict[tuple[str, int], int] = {}
         self.warnings: list[str] = []
         self.journal = self._noted()
-        for variant in self.base.grid(problem, topology):
+        for variant in job.method.candidates(problem, topology):
             self.enter(variant)
 
     def enter(self, variant: Algorithm) -> Trial:
-        self.trials.append(Trial(variant, _differences(variant, self.base)))
+        grid = self.job.method.grid
+        tuned = {name: getattr(variant, name) for name in grid} if grid else _differences(variant, self.base)
+        self.trials.append(Trial(variant.resolved(*self.on), tuned))
         return self.trials[-1]
 
     def attempt(self, trial: Trial, passes: float) -> Trial:

@@ -88,7 +88,7 @@ def designed(site: Site, schema: Schema, *, outcome: bool = True) -> Design:
     gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
     names = (*matrix.columns, *(f"{column}[missing]" for column in schema.indicators))
     X = np.column_stack([matrix.to_numpy(np.float64), *gaps])
-    y = _outcome(ready, schema) if outcome else None
+    y = outcome_of(Site(site.name, ready), schema) if outcome else None
     return Design(names, X, y, _numbers(frame, wishes.weights, 1.0), _offset(frame, wishes))
 
 
@@ -139,14 +139,17 @@ def _evaluated(side: str, frame: pd.DataFrame) -> pd.DataFrame:
         )
 
 
-def _outcome(frame: pd.DataFrame, schema: Schema) -> npt.NDArray[Any]:
+def outcome_of(site: Site, schema: Schema) -> npt.NDArray[Any]:
     """Labels of a classification as numbers 0, 1, ...; everything else as it is."""
-    formula = schema.wishes.formula
+    formula, frame = schema.wishes.formula, site.frame
     if formula.left is None:
         raise InputError("the formula has no outcome: write it before ~.")
     if schema.classes is not None:
         number = {level: n for n, level in enumerate(schema.classes)}
-        return np.array([number[plain_value(value)] for value in frame[formula.response[0]].tolist()], np.int64)
+        codes = [number.get(plain_value(value), -1) for value in frame[formula.response[0]].tolist()]
+        if unknown := codes.count(-1):
+            raise InputError(f"{unknown} rows of {site.name} have an outcome that the model does not know.")
+        return np.array(codes, np.int64)
     values = frame[list(formula.response)].astype(np.float64)
     return _evaluated(f"0 + {formula.left}", values).to_numpy(np.float64)[:, 0]
 
@@ -240,8 +243,6 @@ def as_sites(table: Any, sites: str | None = None) -> list[Site]:
 
 def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:
     """Which rows of a site are kept for testing: the same share of every class, or of all rows of numbers."""
-    if not 0.0 <= share < 1.0:
-        raise InputError(f"the held-out share must be at least 0 and below 1, got {share!r}.")
     rng = np.random.default_rng([seed, node])
     out = np.zeros(len(labels), bool)
     groups = np.unique(labels) if labels.dtype.kind in "iub" else [None]

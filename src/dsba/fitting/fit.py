@@ -19,6 +19,7 @@ from dsba.errors import as_integer, as_number
 from dsba.fitting.rows import Array, Rows, Size, evened, measured, normalized, sums
 from dsba.fitting.settings import Settings
 from dsba.network import Alone, Group, require_agreement
+from dsba.network.contract import ITERATES
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -52,7 +53,8 @@ class Fit:
     @property
     def gathered(self) -> Array:
         """The iterates of all processes' nodes."""
-        return self.problem.group.gather(self.result.Z).reshape(self.problem.n_nodes, self.problem.dim)
+        gathered = self.problem.group.gather(self.result.Z, discloses=ITERATES)
+        return gathered.reshape(self.problem.n_nodes, self.problem.dim)
 
 
 def fit(
@@ -157,12 +159,12 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
         split = "random" if rows.nodes is None else rows.nodes
         return Problem.from_arrays(
             rows.X, rows.y, operator, n_nodes, lam, split, False, settings.seed,
-            intercept=intercept, sample_weight=rows.weight,
+            intercept=intercept, penalty=settings.penalty, sample_weight=rows.weight,
         )  # fmt: skip
     nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
     owned = [nodes == n for n in np.unique(nodes)]
     shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
-    return Problem(shards, operator, lam, intercept=intercept, group=network)
+    return Problem(shards, operator, lam, intercept=intercept, penalty=settings.penalty, group=network)
 
 
 def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:
@@ -195,4 +197,4 @@ def packed(problem: Problem, z: Array, weights: Array, intercepts: Array) -> Arr
 
 
 def _residual(problem: Problem, z: Array) -> float:
-    return float(np.linalg.norm(problem.pooled(z)))
+    return float(np.linalg.norm(problem.residual(z)))

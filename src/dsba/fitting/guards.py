@@ -22,6 +22,18 @@ class Guards:
     rows_per_level: int = 3
     """The fewest pooled rows of a factor's level."""
 
+    @classmethod
+    def off(cls) -> Guards:
+        """No guard at all: what a site may choose for itself, and what everybody is told that it chose."""
+        return cls(0, 0, 0, 0)
+
+    @property
+    def loosened(self) -> str | None:
+        """What the site asks less for than usual, as a part of a sentence."""
+        if self == Guards.off():
+            return "has switched its guards off"
+        return "allows two sites" if self.sites < Guards().sites else None
+
     def too_few_sites(self, sites: int) -> str | None:
         if sites >= self.sites:
             return None

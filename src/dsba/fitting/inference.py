@@ -22,6 +22,7 @@ import scipy.linalg
 from scipy.special import gammaln, log_expit, xlogy
 
 from dsba.errors import InputError, unknown_name
+from dsba.fitting.evaluation import calibration, grouped
 from dsba.network import Group
 from dsba.operators import link_of
 
@@ -81,6 +82,8 @@ class Inference:
     llnull: float
     left: float
     """How far the next Newton step would go, in standard errors."""
+    calibration: list[dict[str, float]] | None
+    """Of probabilities, on the rows themselves."""
 
 
 def null_parts(sample: Sample, family: str) -> tuple[Array, Array]:
@@ -113,7 +116,7 @@ def infer(
     return Inference(
         total.covariance(cov, scale), total.rows, total.rows - p, known.dispersed, scale, total.deviance,
         total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
-        total.left(scale),
+        total.left(scale), calibration(total.groups) if total.groups.size else None,
     )  # fmt: skip
 
 
@@ -133,7 +136,8 @@ def _sums(sample: Sample, coefficients: Array, family: Family, cov: str, null: A
     ]  # fmt: skip
     information = X.T @ (X * (w * family.variance(mu))[:, None])
     upper = np.triu_indices(X.shape[1])
-    return np.array([*head, *(g @ X), *information[upper], *(rows.T @ rows)[upper]])
+    groups = grouped(y, mu) if family.link == "logit" else np.zeros(0)
+    return np.array([*head, *(g @ X), *information[upper], *(rows.T @ rows)[upper], *groups])
 
 
 class _Totals:
@@ -144,7 +148,9 @@ class _Totals:
         self.rows, self.sites = int(total[0]), int(total[1])
         self.log_weights, self.deviance, self.saturated, self.null_deviance = map(float, total[2:HEAD])
         self.score = total[HEAD : HEAD + p]
-        information, self.meat = (_symmetric(half, p) for half in np.split(total[HEAD + p :], 2))
+        half = p * (p + 1) // 2
+        upper, meat, self.groups = np.split(total[HEAD + p :], [half, 2 * half])
+        information, self.meat = _symmetric(upper, p), _symmetric(meat, p)
         roots = np.sqrt(information.diagonal())
         factor = scipy.linalg.cho_factor(information / roots[:, None] / roots)
         self.bread = scipy.linalg.cho_solve(factor, np.eye(p)) / roots[:, None] / roots

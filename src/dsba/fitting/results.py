@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,14 +16,17 @@ import scipy.stats
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dsba.errors import InputError, unknown_name
-from dsba.fitting.design import INTERCEPT, designed
+from dsba.fitting.design import INTERCEPT, as_sites, designed
 from dsba.fitting.model import Model
-from dsba.fitting.schema import MISSING_LEVEL, SITE, Schema, Site, kind_of
+from dsba.fitting.schema import MISSING_LEVEL, SITE, Schema, Site, kind_of, plain_value
+from dsba.network import Alone
 from dsba.operators import decide, link_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
+
+    from dsba.fitting.evaluation import Evaluation
 
 Array = npt.NDArray[np.float64]
 
@@ -50,11 +55,20 @@ class TableFacts(BaseModel):
     model_config = ConfigDict(strict=True)
 
     names: list[str]
+    sd: list[float]
+    """The pooled standard deviations of the columns; the intercept's is 1."""
     schema_: dict[str, Any]
     cov: str
     rounds: int
     told: list[str]
-    guards: dict[str, int]
+    events: int | None
+    """Rows of the second class, of all sites."""
+    calibration: list[dict[str, float]] | None
+    """Of the rows that the model was fitted to, where it predicts probabilities."""
+    convergence: list[list[float]]
+    """Rounds of the method and the relative residual, at every record point."""
+    test: dict[str, Any] | None
+    """Measures of the rows that were held out, over all sites."""
     inference: InferenceFacts | None
     why_none: str | None
     """Why there is no inference."""
@@ -91,6 +105,17 @@ class Results:
         """Write ``model.dsba`` (and ``model.json``, a copy for people) into the folder."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         self.model.save(Path(folder))
+
+    def digest(self) -> str:
+        """A fingerprint of the model, to compare between processes."""
+        h = hashlib.sha256(json.dumps(self.model.facts["table"], sort_keys=True).encode())
+        h.update(self._coefficients.tobytes())
+        return h.hexdigest()
+
+    def tested(self, measures: dict[str, Any]) -> Results:
+        """The same results with the measures of held-out rows."""
+        table = {**self.model.facts["table"], "test": measures}
+        return Results(replace(self.model, facts={**self.model.facts, "table": table}))
 
     # Coefficients --------------------------------------------------------------------------------
 
@@ -200,6 +225,11 @@ class Results:
             return 1.0 - self.llf / self.llnull
         return float(-np.expm1((self.llnull - self.llf) * 2.0 / self.nobs))
 
+    @property
+    def test(self) -> dict[str, Any] | None:
+        """The measures of the held-out rows of all sites, where some were held out."""
+        return self.facts.test
+
     # Shown ---------------------------------------------------------------------------------------
 
     def to_frame(self) -> pd.DataFrame:
@@ -249,23 +279,54 @@ class Results:
         """
         import pandas as pd
 
-        schema = replace(self.schema, wishes=replace(self.schema.wishes, weights=None))
-        _require_fit(table, schema, name)
-        whole = _complete(table, schema)
-        design = designed(Site(name, table.loc[whole].reset_index(drop=True)), schema, outcome=False)
-        scores = (design.X @ self._coefficients + design.offset)[:, None]
-        known = self._labels(scores) if labels else self._mean(scores)
+        _require_fit(table, self._needed, name)
+        whole = _complete(table, self._needed)
+        scores = self.scores(table.loc[whole], name=name)
+        known = self._labels(scores) if labels else self.mean(scores)
         predictions = pd.Series(known, index=table.index[whole], name="prediction")
         return predictions.reindex(table.index) if not whole.all() else predictions
 
-    def _mean(self, scores: Array) -> Array:
+    def scores(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
+        """x'b + offset of each row, of which no column that is needed may be missing."""
+        _require_fit(table, self._needed, name)
+        design = designed(Site(name, table.reset_index(drop=True)), self._needed, outcome=False)
+        return design.X @ self._coefficients + design.offset
+
+    def mean(self, scores: Array) -> Array:
+        """The mean responses that belong to scores."""
         link = self.model.facts["link"]
-        return scores[:, 0] if link is None else link_of(link).mean(scores)
+        return scores if link is None else link_of(link).mean(scores[:, None])
+
+    def known_rows(self, table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+        """Which rows can be predicted: nothing that is needed is missing, and all levels are known."""
+        known = _complete(table, self._needed)
+        for column, levels in self.schema.levels.items():
+            if column in table.columns:
+                named = {*levels, *self.schema.merged.get(column, ())}
+                values = table[column]
+                found = np.array([plain_value(value) in named for value in values.tolist()], bool)
+                known = known & (found | values.isna().to_numpy())
+        return known
+
+    def evaluate(self, table: Any, *, sites: str | None = None) -> Evaluation:
+        """AUC, log loss, calibration, deviance or R^2 on a table with outcomes, at every site and pooled.
+
+        ``table`` and ``sites`` are as in ``dsba.fit``.
+        """
+        from dsba.fitting.evaluation import evaluate
+
+        return evaluate(self, as_sites(table, sites), Alone())
+
+    @cached_property
+    def _needed(self) -> Schema:
+        """The schema of predictions, which need no weights."""
+        return replace(self.schema, wishes=replace(self.schema.wishes, weights=None))
 
     def _labels(self, scores: Array) -> npt.NDArray[Any]:
         if self.schema.classes is None:
             raise InputError("only a model of classes predicts labels.")
-        return decide(self.model.facts["decision"], self.model.facts["link"], scores, np.array(self.schema.classes))
+        decision, link = self.model.facts["decision"], self.model.facts["link"]
+        return decide(decision, link, scores[:, None], np.array(self.schema.classes))
 
     # Small parts ---------------------------------------------------------------------------------
 

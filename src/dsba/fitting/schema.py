@@ -7,7 +7,7 @@ counts of the model's columns, and which levels and labels occur. Counts per lev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, as_number, unknown_name
 from dsba.fitting.formula import Formula, parse
 from dsba.fitting.guards import Guards
 from dsba.network import Group, require_agreement
@@ -53,8 +53,12 @@ class Wishes:
     offset: str | None = None
     exposure: str | None = None
     """A column whose logarithm is an offset."""
+    test_share: float = 0.0
+    """The share of each site's rows that is held out."""
 
     def __post_init__(self) -> None:
+        if not 0.0 <= as_number("test_share", self.test_share) < 1.0:
+            raise InputError(f"the held-out share must be at least 0 and below 1, got {self.test_share!r}.")
         for kind, name, known in (("missing", self.missing, MISSING), ("rare levels", self.rare, RARE)):
             if name not in known:
                 raise unknown_name(kind, name, known)
@@ -82,6 +86,8 @@ class Part:
     rows: int
     kinds: dict[str, str]
     missing: dict[str, int]
+    guards: Guards = field(default_factory=Guards)
+    """What the site asks for."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | 
     """Agree with all processes on a schema, or end at all of them with one sentence."""
     guards = guards or Guards()
     require_agreement(group, wishes.facts())
-    parts = _parts(sites, wishes, group)
+    parts = _parts(sites, wishes, group, guards)
     names = [part.site for part in parts]
     if len(set(names)) < len(names):
         raise InputError(f"two sites have the same name {next(n for n in names if names.count(n) > 1)!r}.")
@@ -167,15 +173,16 @@ def end_together(group: Group, complaint: str | None) -> None:
 # Columns and types -------------------------------------------------------------------------------
 
 
-def _parts(sites: Sequence[Site], wishes: Wishes, group: Group) -> tuple[Part, ...]:
+def _parts(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards) -> tuple[Part, ...]:
     own = []
     for name, frame in sites:
         held = [column for column in wishes.columns if column in frame.columns]
         kinds = {column: kind_of(frame[column]) for column in held}
         missing = {column: int(frame[column].isna().sum()) for column in held}
-        own.append([name, len(frame), kinds, missing])
+        own.append([name, len(frame), kinds, missing, asdict(guards)])
     complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes)
-    return tuple(Part(*part) for parts in share_unless(group, complaint, own) for part in parts)
+    everyone = [part for parts in share_unless(group, complaint, own) for part in parts]
+    return tuple(Part(site, rows, kinds, gaps, Guards(**theirs)) for site, rows, kinds, gaps, theirs in everyone)
 
 
 def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dsba.algorithms import Algorithm
 from dsba.operators import Operator
+from dsba.penalties import Penalty
 from dsba.topology import Topology
 
 
@@ -34,6 +35,8 @@ class Settings:
     seed: int = 0
     normalize: bool = False
     """Whether to scale every row to norm 1."""
+    penalty: Penalty | None = None
+    """A penalty of the coefficients beyond lambda."""
 
     def topology(self, n_nodes: int) -> Topology:
         """The graph that was asked for, with its mixing matrix."""

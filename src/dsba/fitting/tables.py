@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,8 @@ import numpy.typing as npt
 from dsba import operators
 from dsba.data.tables import column_names, read_table
 from dsba.errors import FitError, InputError, as_number, unknown_name
-from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables
+from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables, held_out
+from dsba.fitting.evaluation import Evaluation, evaluate, sentences
 from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.formula import Formula, from_columns, parse
@@ -23,14 +24,14 @@ from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
 from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
-from dsba.fitting.schema import Site, Wishes, absent_column, share_unless
+from dsba.fitting.schema import Site, Wishes, absent_column, end_together, share_unless, speak
 from dsba.fitting.settings import Settings
-from dsba.network import Network, Simulator
+from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
 
 Array = npt.NDArray[np.float64]
 
-DEFAULTS: dict[str, Any] = {"lam": 0.0, "tol": 1e-12, "max_passes": 100.0}
+DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
 """The settings of tables that differ from those of other data: no penalty, and to the last digits."""
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
@@ -51,6 +52,7 @@ def fit(
     offset: str | None = None,
     graph: Any = "random",
     algorithm: str = "auto",
+    test_share: float = 0.0,
 ) -> Results:
     """Fit a model to a table whose rows are at several sites; only sums leave a site.
 
@@ -66,10 +68,13 @@ def fit(
     weights, offset : columns; an offset is added to the scores (Poisson and linear models).
     graph : who talks to whom, whatever ``Topology.of`` takes.
     algorithm : "auto" is "newton" without a penalty, else what ``dsba.algorithms.choice`` estimates to be fastest.
+    test_share : the share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
+        measures of these rows.
     """
     held = as_sites(table, sites)
     component = operators.get(operator)
-    wishes = Wishes(parse(formula), component.labels, missing, weights=weights, offset=offset)
+    extras: dict[str, Any] = {"weights": weights, "offset": offset, "test_share": test_share}
+    wishes = Wishes(parse(formula), component.labels, missing, **extras)
     chosen = {**DEFAULTS, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
     settings = Settings(operator, graph=graph, **chosen)
     network = Simulator(settings.topology(len(held)))
@@ -95,8 +100,6 @@ def train(
     settings: Settings,
     *,
     wishes: dict[str, Any],
-    cov: str = "classical",
-    guards: Guards | None = None,
     network: Network | None = None,
     tell: Callable[[str], object] = lambda sentence: None,
     **options: Any,
@@ -107,24 +110,56 @@ def train(
     ----------
     wishes : fields of :class:`dsba.fitting.schema.Wishes` beside the formula and the labels.
     tell : called with sentences for people.
-    options : those of ``dsba.fitting.fit``.
+    options : those of ``fit_sites``.
     """
     if network is None:
         network = Simulator(settings.topology(len(files)))
-    if len(files) != network.topology.n_nodes:
-        nodes = network.topology.n_nodes
-        raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
+    own = _own_files(files, network)
+    return train_own(own, plan, settings, network, wishes=wishes, tell=tell, **options)
+
+
+def train_own(
+    own: dict[str, Path],
+    plan: Plan,
+    settings: Settings,
+    network: Network,
+    *,
+    wishes: dict[str, Any],
+    tell: Callable[[str], object],
+    **options: Any,
+) -> Results:
+    """The same for the files of this process's own nodes, by the names of their sites."""
     network.reset()
-    own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
-    if len(own) < len(network.nodes):
-        raise InputError("two files have the same name, and sites are named after their files: rename one.")
     headers = {name: column_names(file) for name, file in own.items()}
     others = {"labels": operators.get(settings.operator).labels, **wishes}
     wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
     sites = [Site(name, _read(file, headers[name], wanted)) for name, file in own.items()]
-    results = fit_sites(sites, wanted, settings, network, cov=cov, guards=guards, tell=tell, **options)
+    results = fit_sites(sites, wanted, settings, network, tell=tell, **options)
     _tell(results, tell)
     return results
+
+
+def evaluate_files(results: Results, files: Sequence[Path], network: Network, guards: Guards) -> Evaluation:
+    """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
+    require_agreement(network, {"model": results.digest()})
+    wanted = results.schema.wishes
+    sites = []
+    for name, file in _own_files(files, network).items():
+        sites.append(Site(name, _read(file, column_names(file), replace(wanted, weights=None))))
+    enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
+    speak(network, [guards.too_few_sites(len(files)), *enough])
+    return evaluate(results, sites, network)
+
+
+def _own_files(files: Sequence[Path], network: Network) -> dict[str, Path]:
+    """The files of this process's nodes, by the names of their sites."""
+    if len(files) != network.topology.n_nodes:
+        nodes = network.topology.n_nodes
+        raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
+    own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
+    if len(own) < len(network.nodes):
+        raise InputError("two files have the same name, and sites are named after their files: rename one.")
+    return own
 
 
 def _read(file: Path, header: Sequence[str], wishes: Wishes) -> Any:
@@ -164,6 +199,11 @@ def _tell(results: Results, tell: Callable[[str], object]) -> None:
         tell(f"{part.site}: {part.rows} rows, {missing} missing values in the model's columns.")
     for sentence in results.facts.told:
         tell(f"Between owners this would be refused: {sentence}")
+    for part in results.schema.parts:
+        if loosened := part.guards.loosened:
+            tell(f"{part.site} {loosened}.")
+    if results.test is not None:
+        tell(sentences("Held-out rows of all sites", results.test))
 
 
 def fit_sites(
@@ -178,20 +218,42 @@ def fit_sites(
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    ``options`` are those of ``dsba.fitting.fit``.
+    Where a share of each site's rows is held out, the model is evaluated on these. ``options`` are those of
+    ``dsba.fitting.fit``.
     """
     if cov not in COVARIANCES:
         raise unknown_name("cov", cov, COVARIANCES)
     component, guards = operators.get(settings.operator), guards or Guards()
     _require_usable(component, wishes)
-    designs = design_tables(sites, wishes, network, guards)
+    kept, tests = _split(sites, wishes, settings.seed, network)
+    designs = design_tables(kept, wishes, network, guards)
     columns = _scaled(designs, component, network)
     settings = replace(settings, intercept=columns.scaling.intercept is not None)
     done = _fitted(columns, component, settings, network, options)
     coefficients = columns.assembled(done)
     inference, why = _inferred(columns, coefficients, component, settings, cov, network)
-    known = _Known(cov, guards, inference, why, done.rounds_before + network.rounds)
-    return _results(done, settings, designs, columns, coefficients, known)
+    known = _Known(cov, inference, why, done.rounds_before + network.rounds)
+    results = _results(done, settings, designs, columns, coefficients, known)
+    return results.tested(evaluate(results, tests, network).pooled) if tests else results
+
+
+def _split(sites: Sequence[Site], wishes: Wishes, seed: int, network: Network) -> tuple[list[Site], list[Site]]:
+    """The rows to fit to and those held out, if any. Rows without an outcome are not held out."""
+    if not wishes.test_share:
+        return list(sites), []
+    end_together(network, absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes))
+    kept, tests = [], []
+    for node, (name, frame) in zip(network.nodes, sites, strict=True):
+        known = np.flatnonzero(frame[list(wishes.formula.response)].notna().all(axis=1))
+        labels = frame[wishes.formula.response[0]].iloc[known]
+        strata: npt.NDArray[Any] = np.zeros(len(known))
+        if wishes.labels == "binary":
+            strata = np.unique(labels.astype(str), return_inverse=True)[1]
+        out = np.zeros(len(frame), bool)
+        out[known[held_out(strata, wishes.test_share, seed, node)]] = True
+        kept.append(Site(name, frame.loc[~out].reset_index(drop=True)))
+        tests.append(Site(name, frame.loc[out].reset_index(drop=True)))
+    return kept, tests
 
 
 def _inferred(
@@ -273,7 +335,6 @@ def _fitted(
 
 class _Known(NamedTuple):
     cov: str
-    guards: Guards
     inference: Inference | None
     why_none: str | None
     rounds: int
@@ -282,17 +343,21 @@ class _Known(NamedTuple):
 def _results(
     done: Fit, settings: Settings, designs: Designs, columns: Columns, coefficients: Array, known: _Known
 ) -> Results:
-    inference = None
+    inference, left_out = None, ("rows", "left", "calibration")
     if known.inference is not None:
-        inference = {name: value for name, value in vars(known.inference).items() if name not in ("rows", "left")}
+        inference = {name: value for name, value in vars(known.inference).items() if name not in left_out}
         inference["covariance"] = columns.scaling.unscaled_covariance(known.inference.covariance).tolist()
     table = {
         "names": list(columns.names),
+        "sd": columns.scaling.sd.tolist(),
         "schema_": designs.schema.facts(),
         "cov": known.cov,
         "rounds": known.rounds,
         "told": list(designs.told),
-        "guards": asdict(known.guards),
+        "events": _events(designs, columns),
+        "calibration": known.inference and known.inference.calibration,
+        "convergence": _convergence(done),
+        "test": None,
         "inference": inference,
         "why_none": known.why_none,
     }
@@ -301,3 +366,18 @@ def _results(
     classes = None if designs.schema.classes is None else np.array(designs.schema.classes)
     facts = {**run_facts(done, settings), "table": table}
     return Results(Model(params[columns.others][None, :], np.array(constant), done.gathered, classes, facts))
+
+
+def _events(designs: Designs, columns: Columns) -> int | None:
+    """The rows of the second class, from the pooled mean of the outcomes."""
+    if designs.schema.classes is None or designs.schema.wishes.weights is not None:
+        return None
+    return round(designs.rows * float(columns.size.mean or 0.0))
+
+
+def _convergence(done: Fit) -> list[list[float]]:
+    """Rounds and residuals, at no more than a hundred record points."""
+    history = done.result.history
+    every = max(1, len(history) // 100)
+    points = np.column_stack([history["rounds"], history["residual"]])
+    return [*points[:-1:every].tolist(), points[-1].tolist()]

@@ -113,7 +113,7 @@ def look_ahead(alpha: float, rows: Any, n: int, first: int, last: int, ahead: An
 
 
 @njit(cache=True)
-def _land(rule: Any, rows: Any, n: int, first: int, last: int, apart: Any) -> None:
+def land(rule: Any, rows: Any, n: int, first: int, last: int, apart: Any) -> None:
     """Row n's iteration on columns first..last-1; ``apart`` is its row of (I - W~)(Z + U) on these."""
     Z, V, carry, low = rows
     s, damp = rule.coef if first < rule.n_regular else rule.coef_free
@@ -134,7 +134,7 @@ def free_step(rule: Any, mixing: Any, rows: Any, blocks: Any, ahead: Any, apart:
             look_ahead(rule.alpha, rows, n, first, last, ahead)
         for n in range(rows.Z.shape[0]):
             difference_row(mixing, n, ahead, 0, last - first, apart)
-            _land(rule, rows, n, first, last, apart)
+            land(rule, rows, n, first, last, apart)
 
 
 @njit(cache=True)
@@ -143,7 +143,7 @@ def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any,
     for b in range(blocks.size - 1):
         first, last = blocks[b], blocks[b + 1]
         difference_row(mixing, n, ahead, first, last, apart)
-        _land(rule, rows, n, first, last, apart)
+        land(rule, rows, n, first, last, apart)
 
 
 @njit(cache=True)
@@ -171,8 +171,8 @@ def finish_dense(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi: A
     if not rule.backward:
         _read_samples(samples, drawn, rows.Z, B)
     for n in range(apart.shape[0]):
-        _land(rule, rows, n, 0, rule.n_regular, apart[n])
-        _land(rule, rows, n, rule.n_regular, apart.shape[1], apart[n, rule.n_regular :])
+        land(rule, rows, n, 0, rule.n_regular, apart[n])
+        land(rule, rows, n, rule.n_regular, apart.shape[1], apart[n, rule.n_regular :])
     if rule.backward:
         _read_samples(samples, drawn, rows.Z, B)
     _touch_samples(op, rule, samples, drawn, rows, phi, B)

@@ -195,7 +195,7 @@ def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
 
 
 @njit(cache=True)
-def _read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
+def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
     """b <- A_i z_n at iteration ``time``; the sample's columns move there.
 
     ``copies`` rows of the block are one row in neighbouring columns: entry by entry, one stretch of memory. None
@@ -265,6 +265,13 @@ def _add_sample(plan: Any, copies: Any, A: Any, state: Any, row: int, coef: Any,
 
 
 @njit(cache=True)
+def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
+    """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` to them."""
+    _move_sample(plan, copies, A, state, time, (row, row + coef.size))
+    _add_sample(plan, copies, A, state, row, coef, effect)
+
+
+@njit(cache=True)
 def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any) -> None:
     """DSBA: as many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place.
 
@@ -277,7 +284,7 @@ def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state
     for t in range(drawn.shape[0]):
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            _read_sample(plan, copies, A, state, t0 + t + 1, n, i * k, b)
+            read_sample(plan, copies, A, state, t0 + t + 1, n, i * k, b)
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
             _add_sample(plan, copies, A, state, i * k, delta, plan.effects[n])
 
@@ -293,12 +300,11 @@ def advance_modes_forward(
     for t in range(drawn.shape[0]):
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            _read_sample(plan, copies, A, state, t0 + t, n, i * k, b)
+            read_sample(plan, copies, A, state, t0 + t, n, i * k, b)
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            _move_sample(plan, copies, A, state, t0 + t + 1, (i * k, i * k + k))
-            _add_sample(plan, copies, A, state, i * k, delta[n], plan.effects[n])
+            inject_sample(plan, copies, A, state, t0 + t + 1, i * k, delta[n], plan.effects[n])
 
 
 @njit(cache=True)
@@ -316,15 +322,12 @@ def advance_own_row(
     sources, deltas = received
     b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
     for m in range(sources.size):
-        _move_sample(plan, None, deltas, state, now, (m, m + 1))
-        _add_sample(plan, None, deltas, state, m, one, plan.effects[sources[m]])
+        inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
     A = (samples.A[0], plan.indices, samples.A[2])
     row, then = i * delta.size, now + 1
-    _read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
+    read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
     sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-    if not rule.backward:
-        _move_sample(plan, None, A, state, then, (row, row + delta.size))
-    _add_sample(plan, None, A, state, row, delta, plan.effects[n])
+    inject_sample(plan, None, A, state, then, row, delta, plan.effects[n])
 
 
 @njit(cache=True)

@@ -54,6 +54,19 @@ class Received(NamedTuple):
 
 
 @njit(cache=True)
+def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, blocks: Any, apart: Any) -> None:
+    """Advance the rows of the sources received, farthest first; ``blocks`` are of columns, ``apart`` is scratch."""
+    sources, deltas = received
+    rows, ahead, one = memory.rows, memory.ahead, np.ones(1)
+    for m in range(sources.size):
+        j = sources[m]
+        generation = now - place.distance[j]
+        free_row(rule, place.mixing, rows, blocks, j, ahead[generation % 2], apart)
+        add_delta(deltas, m, one, rule, place.share[j], rows, j)
+        look_ahead(rule.alpha, rows, j, 0, ahead.shape[2], ahead[(generation + 1) % 2])
+
+
+@njit(cache=True)
 def advance_replicas(
     op: Any, rule: Any, samples: Any, place: Any, memory: Any, visit: Any, received: Any, delta: Any
 ) -> None:
@@ -63,17 +76,11 @@ def advance_replicas(
     the node's own sample ``visit.i``.
     """
     n, i, now = visit
-    sources, deltas = received
     rows, ahead = memory.rows, memory.ahead
     p = ahead.shape[2]
     blocks, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
-    b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
-    for m in range(sources.size):
-        j = sources[m]
-        generation = now - place.distance[j]
-        free_row(rule, place.mixing, rows, blocks, j, ahead[generation % 2], apart)
-        add_delta(deltas, m, one, rule, place.share[j], rows, j)
-        look_ahead(rule.alpha, rows, j, 0, p, ahead[(generation + 1) % 2])
+    b, g = np.empty(delta.size), np.empty(delta.size)
+    take_received(rule, place, memory, now, received, blocks, apart)
     if not rule.backward:
         dot_block(samples.A, i * delta.size, rows.Z[n], b)
     free_row(rule, place.mixing, rows, blocks, n, ahead[now % 2], apart)

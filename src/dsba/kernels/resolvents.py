@@ -26,6 +26,33 @@ def solve_auc(c: float, m: float, steps: Any, b0: float, b1: float, b2: float, b
 
 
 @njit(cache=True)
+def solve_paper_auc(c: float, m: float, steps: Any, b0: float, b1: float, b2: float) -> Any:
+    """u + diag(steps) J u = b, u = (x'w, own, sign theta), for the paper's components."""
+    t0, t1, t2 = steps
+    near, rest = 1.0 + c * t1, 1.0 + m * t2
+    u0 = (b0 + t0 * c * (b1 / near + b2 / rest)) / (1.0 + t0 * c / near + t0 * c * (t2 * c / rest))
+    return u0, (b1 + t1 * c * u0) / near, (b2 - t2 * c * u0) / rest
+
+
+@njit(cache=True)
+def resolve_paper_auc(p: float, rounds: int, b: Any, t: float, s: Any, y: float, out: Any) -> None:
+    """out <- u with u + t diag(s) g(u) = b, for the paper's components."""
+    sign = 1.0 if y > 0.0 else -1.0
+    c, m = 1.0 + sign - sign * 2.0 * p, 2.0 * p * (1.0 - p)
+    steps = (t * s[0], t * s[1], t * s[2])
+    u0, u1, u2 = 0.0, 0.0, 0.0
+    for _ in range(rounds):
+        v0, v1, v2 = solve_paper_auc(
+            c, m, steps,
+            b[0] - u0 - steps[0] * c * (u0 - u1 - u2 - sign),
+            b[1] - u1 - steps[1] * c * (u1 - u0),
+            sign * b[2] - u2 - steps[2] * (m * u2 + c * u0),
+        )  # fmt: skip
+        u0, u1, u2 = u0 + v0, u1 + v1, u2 + v2
+    out[0], out[1], out[2] = u0, u1, sign * u2
+
+
+@njit(cache=True)
 def wright_omega(x: float) -> float:
     """w > 0 with w + log w = x: Newton for l = log w in l + exp(l) = x, which is convex."""
     if x < -50.0:

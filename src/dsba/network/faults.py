@@ -4,7 +4,7 @@ Each is a wrapper of a network and may wrap another wrapper. What happens in a r
 seed, the number of the round and the link, so a run can be stopped and resumed, and every process knows the same.
 
 A wrapper changes how rows meet (``mix``, ``differences``, ``laplacian``), and with it every method that sends rows.
-It answers questions like the network it wraps: a record point is measured as before. ``flaws`` says what is wrong
+Record points are measured as before: they ask the group that holds the problem. ``flaws`` says what is wrong
 with the links, and a method says on which flaws it is known to converge (``Algorithm.proven_on``).
 """
 
@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError, as_integer, as_number
+from dsba.exact import SparseRows
 from dsba.kernels.mixing import difference_rows
-from dsba.network.contract import Array
+from dsba.network.contract import Array, Boxes
 from dsba.network.transport import Meeting, Transport
 from dsba.topology import Topology
 
@@ -111,6 +112,16 @@ class Wrapper(Transport):
         super().reset()
         self._kept = {}
         self.net.reset()
+
+    def exchange(self, outboxes: Boxes) -> Boxes:
+        """Frames must not go around the flaws of the links: a method that sends them needs links without."""
+        raise InputError(f"frames need links that deliver everything, and these have {', '.join(sorted(self.flaws))}.")
+
+    def sum(self, rows: Array | SparseRows) -> Array:
+        """The same for exact sums, which a method would ask for."""
+        raise InputError(
+            f"exact sums need links that deliver everything, and these have {', '.join(sorted(self.flaws))}."
+        )
 
     def describe(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dsba._version import __version__
@@ -50,7 +51,7 @@ class Lines:
         self.client = context(self.place.key, members, server=False)
         if own.address is not None and any(not self._dials(peer) for peer in self.net.links):
             self.server = context(self.place.key, members, server=True)
-            self.listener = _listening(own.address)
+            self.listener = _listening(self.place.listen or own.address)
             self._start(self._accept)
         for peer, link in self.net.links.items():
             if self._dials(peer):
@@ -138,6 +139,8 @@ class Lines:
         name = self.place.members[rank].name
         try:
             if link is None:
+                with suppress(Exception):
+                    connection.recv(HANDSHAKE)  # whoever dials speaks first, and would not hear us before
                 raise _refuse(connection, f"{name} and {self.place.name} are not neighbours in the study.")
             self._serve(connection, link, answers=True)
         except RefusedError as error:
@@ -227,8 +230,9 @@ class Lines:
             return None
         if link.known_data not in (None, said.get("data")):
             return f"the data of {link.name} changed since the run began: a run with other data is another run."
-        numbers = [said.get("epoch"), said.get("arrived")]
-        if any(type(n) is not int or not 0 <= n < 2**62 for n in numbers) or not _hex(said.get("nonce"), 32):
+        numbers, texts = ([said.get(key) for key in both] for both in (("epoch", "arrived"), ("data", "heard")))
+        sound = all(type(n) is int and 0 <= n < 2**62 for n in numbers) and all(type(text) is str for text in texts)
+        if not sound or not _hex(said.get("nonce"), 32):
             return "its first message is damaged."
         return None
 

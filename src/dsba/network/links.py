@@ -23,6 +23,7 @@ WINDOW = (
 )  # payload bytes that may be under way: they fit into the system's buffers, so that nobody waits in send
 ACKNOWLEDGE_EVERY = 16  # frames, where nothing is sent the other way
 ACKNOWLEDGE_BYTES = WINDOW // 4
+MOST_UNREAD = 1 << 28  # bytes of a message, and of all messages that wait to be read
 
 
 class Link:
@@ -47,6 +48,7 @@ class Link:
             self.number = self.acknowledged = self.received = 0
             self.owed_frames = self.owed_bytes = 0  # received since the last acknowledgement
             self.parts: list[bytes] = []
+            self.unread = 0
             self.inbox: dict[int, deque[bytes]] = {kind: deque() for kind in KINDS}
 
     def meet(self, theirs: bytes, study: bytes) -> None:
@@ -131,6 +133,9 @@ class Link:
         if frame.number > self.received:
             raise FrameError(f"it has the number {frame.number}, and number {self.received} is due")
         self.received += 1
+        self.unread += len(frame.payload)
+        if self.unread > MOST_UNREAD:
+            raise FrameError(f"more than {MOST_UNREAD} bytes came that nobody asked for")
         self.parts.append(frame.payload)
         if not frame.goes_on:
             self.inbox[frame.kind].append(b"".join(self.parts))
@@ -138,6 +143,12 @@ class Link:
         self.owed_frames += 1
         self.owed_bytes += len(frame.payload)
         return self.owed_frames >= ACKNOWLEDGE_EVERY or self.owed_bytes >= ACKNOWLEDGE_BYTES
+
+    def next(self, kind: int) -> bytes:
+        """The oldest message of a kind that has come whole."""
+        message = self.inbox[kind].popleft()
+        self.unread -= len(message)
+        return message
 
     def acknowledge(self, connection: Connection) -> None:
         self.owed_frames = self.owed_bytes = 0

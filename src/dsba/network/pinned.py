@@ -145,18 +145,27 @@ def dialled(to: Member, using: ssl.SSLContext) -> Iterator[Connection]:
 
 
 def _connect(name: str, host: str, port: int, using: ssl.SSLContext) -> Any:
+    failures: list[BaseException | None] = []
     from websockets.sync.client import ClientConnection, connect
 
     class Telling(ClientConnection):
-        """Says what TLS said, where the other side refused after our own handshake was done."""
+        """Says what TLS said, where the other side refused after our own handshake was done.
+
+        Reading and writing fail together then, in two threads; the alert is what was read.
+        """
+
+        def set_connection_exc(self, exc: BaseException | None) -> None:
+            failures.append(exc)
+            super().set_connection_exc(exc)
 
         def handshake(self, *arguments: Any, **options: Any) -> None:
             try:
                 super().handshake(*arguments, **options)
             except Exception:
                 self.recv_events_thread.join(HANDSHAKE)
-                if isinstance(self.connection_exc, OSError):
-                    raise self.connection_exc from None
+                told = [one for one in failures if isinstance(one, OSError)]
+                if told:
+                    raise max(told, key=lambda one: "ALERT" in str(getattr(one, "reason", ""))) from None
                 raise
 
     direct = {"proxy": None} if host in ("localhost", "::1") or host.startswith("127.") else {}

@@ -28,7 +28,7 @@ from dsba.exact import Integers
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS, Array
 from dsba.network.frames import cut
 from dsba.network.lines import Lines
-from dsba.network.links import WINDOW, Link
+from dsba.network.links import MOST_UNREAD, WINDOW, Link
 from dsba.network.masks import Agreement, Masks, largest_of, levels_of, require_signed
 from dsba.network.pinned import Member
 from dsba.network.transport import FRAMES, QUESTIONS, ROWS, Transport
@@ -41,7 +41,6 @@ SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for
 LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
 MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
-MOST_MESSAGE = 1 << 28  # bytes of a message that is put together from frames
 
 
 class RestartedError(Exception):
@@ -69,6 +68,8 @@ class Place:
     """The hash of the study, 32 bytes."""
     data: str = ""
     """Stands for this site's data: it must not change within a run."""
+    listen: tuple[str, int] | None = None
+    """Where this site listens, if that is not its address: behind a forwarded port, for example."""
     tell: Callable[[str], object] = field(default=lambda sentence: None)
     """Called with sentences for people."""
     log: Callable[..., object] = field(default=lambda event, **facts: None)
@@ -248,8 +249,8 @@ class SiteNetwork(Transport):
     # The two primitives -------------------------------------------------------------------------------
 
     def send(self, peer: int, message: bytes, purpose: int) -> None:
-        if len(message) > MOST_MESSAGE:
-            raise InputError(f"a message of {len(message)} bytes is too long for sites: {MOST_MESSAGE} are allowed.")
+        if len(message) > MOST_UNREAD:
+            raise InputError(f"a message of {len(message)} bytes is too long for sites: {MOST_UNREAD} are allowed.")
         link, parts = self.links[peer], cut(message)
         self._count_sent(purpose, len(message))
         for place, part in enumerate(parts):
@@ -262,7 +263,7 @@ class SiteNetwork(Transport):
         self._wait(lambda: bool(link.inbox[purpose]), lambda: [link.name])
         with self.changed:
             self._require_current()
-            return link.inbox[purpose].popleft()
+            return link.next(purpose)
 
     def _count_sent(self, purpose: int, length: int) -> None:
         if purpose == FRAMES and not self.rows_allowed:

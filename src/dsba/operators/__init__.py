@@ -28,6 +28,8 @@ REGISTRY: dict[str, type[Operator]] = {
 
 
 ALIASES = {"linear": "ridge"}
+VARIANTS: dict[str, Operator] = {"auc-paper": AUC(centered=False)}
+"""Registered operators with other settings; ``names`` leaves them out."""
 
 
 def names() -> list[str]:
@@ -43,9 +45,11 @@ def get(operator: str | Operator) -> Operator:
         raise InputError(f"operator must be an object, got the class {operator.__name__}: write {operator.__name__}().")
     if isinstance(operator, str) and ":" in operator:
         return load_class(operator, Operator, "operator")()
+    if isinstance(operator, str) and operator in VARIANTS:
+        return VARIANTS[operator]
     name = ALIASES.get(operator, operator) if isinstance(operator, str) else operator
     if not isinstance(name, str) or name not in REGISTRY:
-        raise unknown_name("operator", operator, [*REGISTRY, *ALIASES])
+        raise unknown_name("operator", operator, [*REGISTRY, *ALIASES, *VARIANTS])
     return REGISTRY[name]()
 
 

@@ -1,4 +1,4 @@
-"""AUC maximisation: the saddle-point form of the pairwise squared loss, with centred components (k = 4)."""
+"""AUC maximisation: the saddle-point form of the pairwise squared loss, with centred components or the paper's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dsba.errors import InputError
-from dsba.kernels.resolvents import solve_auc
+from dsba.kernels.resolvents import resolve_paper_auc, solve_auc
 from dsba.operators.base import Array, Operator, Saddle
 
 ROUNDS = 3  # of the resolvent's linear solve: one leaves 1e-6 of it at steps of 1e8, two 1e-10, three 1e-14
@@ -26,19 +26,32 @@ class AUC(Operator):
 
         c e^2 / 2  -  sign c h e  +  m h (b - a)  -  m theta^2 / 2.
 
-    The paper has x'w in place of e in the second term and no third one. Over all samples the two are
-    the same, but the paper's components change with a common shift of all scores, a and b, which the
-    mean does not, and that noise brakes every stochastic method along it (docs/architecture.md).
+    The paper has x'w in place of e in the second term and no third one: ``centered=False``, with u = (x'w, own,
+    theta), own being a or b (k = 3). Over all samples the two are the same, but the paper's components change with a
+    common shift of all scores, a and b, which the mean does not, and that noise brakes every stochastic method
+    along it (docs/architecture.md). A node's samples do not sum to the same either: the local operators of all
+    methods, EXTRA's too, differ between the two forms.
     """
 
     p: float = math.nan
-    k: ClassVar[int] = 4
+    centered: bool = True
     extra: ClassVar[int] = 3
     cocoercive: ClassVar[bool] = False
     labels: ClassVar[str] = "binary"
     decision: ClassVar[str] = "rank"
 
+    @property
+    def k(self) -> int:  # type: ignore[override]
+        return 4 if self.centered else 3
+
     def forward(self, u: Any, y: float, out: Any) -> None:
+        if not self.centered:
+            sign = 1.0 if y > 0.0 else -1.0
+            c = 1.0 + sign - sign * 2.0 * self.p
+            out[0] = c * (u[0] - u[1] - sign * (1.0 + u[2]))
+            out[1] = c * (u[1] - u[0])
+            out[2] = 2.0 * self.p * (1.0 - self.p) * u[2] + sign * c * u[0]
+            return
         sign, own, other = (1.0, 1, 2) if y > 0.0 else (-1.0, 2, 1)
         c, m = 1.0 + sign - sign * 2.0 * self.p, 2.0 * self.p * (1.0 - self.p)
         e, h = u[0] - u[own], sign * (1.0 + u[3])
@@ -47,8 +60,23 @@ class AUC(Operator):
         out[other] = m * h
         out[3] = m * u[3] + sign * (c * e - m * (u[other] - u[own]))
 
+    def jacobian(self, u: Any, y: float, out: Any) -> None:
+        """g is affine, so its values at the unit vectors less the one at 0."""
+        k = len(out)
+        zero, unit, column = np.empty(k), np.zeros(k), np.empty(k)
+        self.forward(unit, y, zero)
+        for d in range(k):
+            unit[d] = 1.0
+            self.forward(unit, y, column)
+            unit[d] = 0.0
+            for c in range(k):
+                out[c, d] = column[c] - zero[c]
+
     def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
         """One linear system, solved again for what rounding left of it."""
+        if not self.centered:
+            resolve_paper_auc(self.p, ROUNDS, b, t, s, y, out)
+            return
         sign, own, other = (1.0, 1, 2) if y > 0.0 else (-1.0, 2, 1)
         c, m = 1.0 + sign - sign * 2.0 * self.p, 2.0 * self.p * (1.0 - self.p)
         steps = (t * s[0], t * s[own], t * s[other], t * s[3])
@@ -73,38 +101,38 @@ class AUC(Operator):
         return replace(self, p=share)
 
     def blocks(self, X: sp.csr_array, y: Array) -> sp.csr_array:
-        """Rows x, e_a, e_b, e_theta for each sample: three entries more than x, in the same order."""
+        """Rows x, e_a, e_b, e_theta for each sample, or x, e_a or e_b, e_theta: k - 1 entries more than x."""
         n, d = X.shape
-        ends = X.indptr[1:] + 3 * np.arange(1, n + 1)
-        indptr = np.concatenate([[0], (ends[:, None] + np.arange(-3, 1)).ravel()])
+        more = self.k - 1
+        columns = np.broadcast_to(d + np.arange(3), (n, 3))
+        if not self.centered:
+            columns = np.stack([np.where(y > 0, d, d + 1), np.full(n, d + 2)], axis=1)
+        ends = X.indptr[1:] + more * np.arange(1, n + 1)
+        indptr = np.concatenate([[0], (ends[:, None] + np.arange(-more, 1)).ravel()])
         body = np.ones(indptr[-1], bool)
         indices = np.empty(indptr[-1], X.indices.dtype if d + 3 < 2**31 else np.int64)
         data = np.ones(indptr[-1])
-        for row in range(3):
-            body[ends - 3 + row], indices[ends - 3 + row] = False, d + row
+        for row in range(more):
+            body[ends - more + row], indices[ends - more + row] = False, columns[:, row]
         indices[body], data[body] = X.indices, X.data
-        return sp.csr_array((data, indices, indptr), shape=(4 * n, d + 3))
+        return sp.csr_array((data, indices, indptr), shape=(self.k * n, d + 3))
 
     def jacobians(self, y: Array) -> Array:
-        """The matrix of g's linear part for each sample (Q x 4 x 4)."""
-        J = np.empty((2, 4, 4))
+        """The matrix of g's linear part for each sample (Q x k x k)."""
+        J = np.empty((2, self.k, self.k))
         for of_class, label in zip(J, (1.0, -1.0), strict=True):
-            zero = np.empty(4)
-            self.forward(np.zeros(4), label, zero)
-            for unit, column in zip(np.eye(4), of_class.T, strict=True):
-                self.forward(unit, label, column)
-                column -= zero
+            self.jacobian(np.zeros(self.k), label, of_class)
         return np.where((y > 0)[:, None, None], J[0], J[1])
 
     def saddle(self, A: sp.csr_array, y: Array, scale: Array) -> Saddle:
-        """B has the rows x - e_a or x - e_b, c couples a, b and the scores with theta."""
+        """B has the rows x - e_a or x - e_b, c couples a, b and the scores with theta, which is the last."""
         J = scale[:, None, None] * self.jacobians(y)
-        own = np.where(y > 0, 1, 2)
-        first = 4 * np.arange(y.size)
-        coupling = J[:, :, 3].copy()
-        coupling[:, 3] = 0.0
+        own = np.where(y > 0, 1, 2) if self.centered else 1
+        first = self.k * np.arange(y.size)
+        coupling = J[:, :, -1].copy()
+        coupling[:, -1] = 0.0
         B = sp.csr_array(A[first] - A[first + own])
-        return Saddle(B, J[:, 0, 0], A.T @ coupling.ravel(), float(J[:, 3, 3].sum()))
+        return Saddle(B, J[:, 0, 0], A.T @ coupling.ravel(), float(J[:, -1, -1].sum()))
 
     def planning_slopes(self, y: Array) -> Array:
         positive, negative = np.linalg.norm(self.jacobians(np.array([1.0, -1.0])), ord=2, axis=(1, 2))

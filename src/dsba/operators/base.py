@@ -112,6 +112,14 @@ class Operator:
         """out <- u with u + t diag(s) g(u) = b."""
         raise NotImplementedError
 
+    def jacobian(self, u: Any, y: float, out: Any) -> None:
+        """out <- the Jacobian of g at u (k x k). With it DSBA takes blocks of samples (``batch_size``)."""
+        raise NotImplementedError
+
+    @property
+    def has_jacobian(self) -> bool:
+        return type(self).jacobian is not Operator.jacobian
+
     def loss(self, u: Any, y: float) -> float:
         """The function whose gradient is g, where there is one."""
         raise NotImplementedError
@@ -141,6 +149,10 @@ class Operator:
 
     def saddle(self, A: sp.csr_array, y: Array, scale: Array) -> Saddle:
         """Of an affine g whose Jacobian is not symmetric: the Jacobian of sum_i scale_i A_i' g(A_i z)."""
+        raise NotImplementedError
+
+    def jacobians(self, y: Array) -> Array:
+        """Of an affine g whose Jacobian is not symmetric: that of every sample (Q x k x k)."""
         raise NotImplementedError
 
     @property
@@ -241,6 +253,13 @@ class ScalarOperator(Operator):
 
     def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
         out[0] = self.resolvent(b[0], t * s[0], y)
+
+    def jacobian(self, u: Any, y: float, out: Any) -> None:
+        out[0, 0] = self.slope(u[0], y)
+
+    @property
+    def has_jacobian(self) -> bool:
+        return type(self).slope is not ScalarOperator.slope
 
     def loss(self, u: Any, y: float) -> float:
         return self.value(u[0], y)

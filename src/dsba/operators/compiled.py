@@ -2,7 +2,7 @@
 
 An operator is a frozen dataclass of floats whose methods are plain scalar functions. For Numba it
 is a small struct of its fields, and its methods are compiled on demand. The type's identity is a
-string: the class's name and a fingerprint of the code it depends on. So compiled kernels are
+string: the class's name and a fingerprint of its fields and the code it depends on. So compiled kernels are
 cached on disk per operator, found again by the next process, and an edited operator never meets a
 kernel compiled for its older self. (A function passed as an argument or a closure would be
 compiled anew in every process.)
@@ -32,13 +32,14 @@ from numba.extending import (
     unbox,
 )
 
+from dsba.fingerprint import code_facts
 from dsba.kernels.cache import sources_digest
 from dsba.operators.base import Operator
 
 _classes: dict[str, type[Operator]] = {}
 
 # What kernels may call of an operator, with the number of arguments.
-METHODS = {"value": 2, "map": 2, "slope": 2, "resolvent": 3, "loss": 2, "forward": 3, "backward": 5}
+METHODS = {"value": 2, "map": 2, "slope": 2, "resolvent": 3, "loss": 2, "forward": 3, "jacobian": 3, "backward": 5}
 
 # Numba keeps code of modules that cannot be imported by name (runpy, exec) in a module of its own;
 # a second process must find it under the same name to read the cached kernels.
@@ -53,40 +54,22 @@ class OperatorType(types.Type):
         super().__init__(name=name)
 
 
-def _code_facts(function: Any, seen: set[int]) -> list[Any]:
-    """What a loaded function's machine code depends on: its byte code, and the values it refers to.
-
-    The function as it is in memory counts, not its file, which may have been edited since.
-    """
-    function = getattr(function, "py_func", function)  # a helper that is compiled already
-    if id(function) in seen or not inspect.isfunction(function):
-        return [] if inspect.isfunction(function) else [repr(function)]
-    seen.add(id(function))
-    codes, facts = [function.__code__], []
-    for code in codes:  # grows: nested code is among the constants
-        codes += [c for c in code.co_consts if inspect.iscode(c)]
-        facts += [code.co_code, code.co_names, [c for c in code.co_consts if not inspect.iscode(c)]]
-    names = {name for code in codes for name in code.co_names}
-    values = {name: value for name, value in function.__globals__.items() if name in names}
-    values |= inspect.getclosurevars(function).nonlocals
-    return facts + [[name, _code_facts(value, seen)] for name, value in sorted(values.items())]
-
-
 def _class_facts(cls: type) -> list[Any]:
     seen: set[int] = set()
     methods = sorted((n, f) for n, f in vars(cls).items() if n in METHODS and inspect.isfunction(f))
-    return [cls.__qualname__, [[n, _code_facts(f, seen)] for n, f in methods]]
+    return [cls.__qualname__, [[n, code_facts(f, seen)] for n, f in methods]]
 
 
 @cache
 def operator_type(cls: type[Operator]) -> OperatorType:
     """The Numba type of an operator class."""
-    digest = hashlib.sha256(sources_digest())
+    members = tuple(f.name for f in fields(cls))
+    digest = hashlib.sha256(sources_digest() + repr(members).encode())
     for base in cls.__mro__[:-1]:
         digest.update(repr(_class_facts(base)).encode())
     name = f"{cls.__module__}.{cls.__qualname__}<{digest.hexdigest()[:16]}>"
     _classes[name] = cls
-    return OperatorType(name, tuple(f.name for f in fields(cls)))
+    return OperatorType(name, members)
 
 
 @typeof_impl.register(Operator)

@@ -47,6 +47,14 @@ class ScaledHuber(Operator):
         out[0] = a
         out[1] = 1.0 - 0.25 * a * a
 
+    def jacobian(self, u: Any, y: float, out: Any) -> None:
+        """2/sigma (1, -r)' (1, -r) where |r| <= epsilon, 0 beyond."""
+        sigma = u[1] if u[1] > 0.0 else 1.0
+        r = (u[0] - y) / sigma
+        scale = 2.0 / sigma if u[1] > 0.0 and abs(r) <= self.epsilon else 0.0
+        out[0, 0], out[0, 1] = scale, -scale * r
+        out[1, 0], out[1, 1] = -scale * r, scale * r * r
+
     def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
         """With sigma(a) = b1 - t1 (1 - a^2/4), a solves t0 a + sigma(a) a/2 = b0 - y: a cubic.
 

@@ -58,6 +58,16 @@ class Softmax(Operator):
                 others += out[c]
         out[int(y)] = -others
 
+    def jacobian(self, u: Any, y: float, out: Any) -> None:
+        """diag(p) - p p'."""
+        p = np.empty(len(u))
+        self.forward(u, y, p)
+        p[int(y)] += 1.0
+        for c in range(len(u)):
+            for d in range(len(u)):
+                out[c, d] = -p[c] * p[d]
+            out[c, c] += p[c]
+
     def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
         """Newton's iteration on u + t (p - e_y) = b in R^k (t times s from here on), from a safe start.
 

@@ -5,27 +5,48 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dsba.recorder import History
+from dsba.report.index import Link
+
+Array = npt.NDArray[np.float64]
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-6, 1e-10)
-COSTS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds")
+COSTS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
+SHORT = {
+    "passes": "passes", "rounds": "rounds", "doubles_max": "DOUBLEs", "bytes_max": "bytes", "seconds": "seconds",
+    "time": "time (s)",
+}  # fmt: skip
+BANDS = {"range": (0.0, 100.0), "quartiles": (25.0, 75.0)}  # percentiles of the seeds that a band goes between
 ROUNDING = 1e-12  # below this a relative error goes up and down by itself
 FALLEN_BACK = 10.0  # a run that ends this many times above its best has become unstable
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A method's history; the median of several seeds, with a band from the least to the largest."""
+    """A method's history; the median of several seeds, with a band around it."""
 
     mid: History
     low: History | None = None
     high: History | None = None
 
 
-def median_curve(histories: Sequence[History]) -> Curve:
+def timed(history: History, nodes: int, link: Link) -> History:
+    """The history with a column "time": nodes compute side by side, every round waits, every byte takes its time."""
+    columns = history.to_dict()
+    return History(columns | {"time": seconds(columns, nodes, link.latency, link.bandwidth)})
+
+
+def seconds(costs: Mapping[str, Any], nodes: int, latency: Any, bandwidth: Any) -> Any:
+    """Seconds on a network: those of a node's computing, a latency a round, and the hottest node's bytes."""
+    return costs["seconds"] / nodes + costs["rounds"] * latency + costs["bytes_max"] / bandwidth
+
+
+def median_curve(histories: Sequence[History], band: str = "range") -> Curve:
     """Record by record over the seeds. It ends where the first seed stops: from there on it would be of others."""
     if len(histories) == 1:
         return Curve(histories[0])
@@ -33,15 +54,17 @@ def median_curve(histories: Sequence[History]) -> Curve:
     bands = {}
     for name in histories[0]:
         rows = np.stack([history[name][:length] for history in histories])
-        bands[name] = (np.median(rows, axis=0), rows.min(axis=0), rows.max(axis=0))
+        low, high = np.percentile(rows, BANDS[band], axis=0)
+        bands[name] = (np.median(rows, axis=0), low, high)
     mid, low, high = (History({name: band[i] for name, band in bands.items()}) for i in range(3))
     return Curve(mid, low, high)
 
 
 def costs(history: History, metric: str, tol: float) -> dict[str, float | None]:
-    """Every cost at the first record with ``metric`` at most ``tol``; None where there is none."""
+    """Every cost of the history at the first record with ``metric`` at most ``tol``; None where there is none."""
     reached = np.flatnonzero(history[metric] <= tol)
-    return {cost: float(history[cost][reached[0]]) if reached.size else None for cost in COSTS}
+    measured = [cost for cost in COSTS if cost in history]
+    return {cost: float(history[cost][reached[0]]) if reached.size else None for cost in measured}
 
 
 def final(history: History, metric: str) -> float:
@@ -63,17 +86,25 @@ class Entrant:
 
     def cost(self, metric: str, tol: float, cost: str) -> float | None:
         """The median over the seeds of what the tolerance cost; None where half of them did not reach it."""
-        found = [costs(history, metric, tol)[cost] for history in self.histories]
-        middle = float(np.median([math.inf if value is None else value for value in found]))
+        middle = float(np.median(self.each(metric, tol, cost)))
         return middle if math.isfinite(middle) else None
+
+    def each(self, metric: str, tol: float, cost: str) -> list[float]:
+        """What the tolerance cost with every seed; infinite where it was not reached."""
+        found = [costs(history, metric, tol)[cost] for history in self.histories]
+        return [math.inf if value is None else value for value in found]
 
     def final(self, metric: str) -> float:
         return float(np.median([final(history, metric) for history in self.histories]))
 
     def spent(self, cost: str) -> float:
         """The least that a seed had spent when it was stopped; infinite if all diverged."""
-        alive = [h for h, status in zip(self.histories, self.statuses, strict=True) if status != "diverged"]
-        return min((float(history[cost][-1]) for history in alive), default=math.inf)
+        return min((float(history[cost][-1]) for history in self.alive), default=math.inf)
+
+    @property
+    def alive(self) -> list[History]:
+        """The histories of the seeds that did not diverge."""
+        return [h for h, status in zip(self.histories, self.statuses, strict=True) if status != "diverged"]
 
     @property
     def status(self) -> str:
@@ -104,3 +135,31 @@ def verdict(entrants: Mapping[str, Entrant], metric: str, tol: float, cost: str)
     first = [title for title, value in reached.items() if value == least]
     stopped = [title for title in entrants if title not in reached and entrants[title].spent(cost) < least]
     return Verdict(first, stopped)
+
+
+def fastest(
+    entrants: Mapping[str, Entrant], metric: str, tol: float, nodes: int, latency: Array, bandwidth: Array
+) -> npt.NDArray[np.int64]:
+    """Who reaches the tolerance first, by number, for every latency (row) and bandwidth (column).
+
+    -1: nobody does, or one that was stopped by its budget might have been faster.
+    """
+    least = np.full((latency.size, bandwidth.size), math.inf)
+    winner, spent = np.full(least.shape, -1), np.full(least.shape, math.inf)
+    for number, entrant in enumerate(entrants.values()):
+        each = [_reached(history, metric, tol) for history in entrant.histories]
+        times = np.median([_grid(c, nodes, latency, bandwidth) for c in each], axis=0)
+        winner, least = np.where(times < least, number, winner), np.minimum(least, times)
+        if not np.isfinite(times).all() and entrant.alive:
+            ends = [_grid(history.last(), nodes, latency, bandwidth) for history in entrant.alive]
+            spent = np.minimum(spent, np.min(ends, axis=0))
+    return np.where(np.isfinite(least) & (spent >= least), winner, -1)
+
+
+def _reached(history: History, metric: str, tol: float) -> dict[str, float]:
+    found = costs(history, metric, tol)
+    return {name: math.inf if value is None else value for name, value in found.items()}
+
+
+def _grid(costs: Mapping[str, float], nodes: int, latency: Array, bandwidth: Array) -> Array:
+    return seconds(costs, nodes, latency[:, None], bandwidth[None, :])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
+from textwrap import wrap
 from typing import Any
 from zlib import crc32
 
@@ -21,14 +22,21 @@ AXES = {
     "index_bytes_max": "bytes of indices received at the hottest node",
     "bytes_max": "bytes received at the hottest node",
     "seconds": "seconds (evaluation excluded)",
+    "time": "seconds on the network",
     "gap": "relative gap  (f − f*) / (f(0) − f*)",
     "distance": "relative distance to the solution",
     "consensus": "consensus error",
     "residual": "relative residual",
     "auc": "AUC on the data",
     "test_auc": "AUC on the test set",
+    "accuracy": "accuracy on the data",
+    "test_accuracy": "accuracy on the test set",
+    "log_loss": "log loss on the data",
+    "test_log_loss": "log loss on the test set",
+    "loss": "loss on the data",
+    "test_loss": "loss on the test set",
 }
-LINEAR = ("auc", "test_auc")  # metrics on a linear axis, larger is better
+LOGARITHMIC = ("gap", "distance", "consensus", "residual")  # errors; all other metrics have a linear axis
 # Okabe and Ito's colours can be told apart with any colour vision; markers and dashes also in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "P", "v", "X", "*")
@@ -54,6 +62,43 @@ class Panel:
     curves: Mapping[str, Curve]
     marks: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Size:
+    """The width of a figure in inches and the size of its font in points; None is a size for screens."""
+
+    width: float | None = None
+    font: float = 10.0
+
+    @property
+    def small(self) -> float:
+        return self.font if self.width else 0.833 * self.font
+
+    def wrapped(self, text: str, columns: int = 1) -> str:
+        """A title in lines that fit over one of so many columns."""
+        if self.width is None:
+            return text
+        letters = max(12, int(72 * (self.width / columns - 0.6) / (LETTER * self.font)))
+        return "\n".join(part for line in text.splitlines() for part in wrap(line, letters))
+
+    def legend_columns(self, names: Sequence[str], most: int) -> int:
+        """How many entries of a legend stand side by side."""
+        if self.width is None:
+            return min(len(names), most)
+        entry = (
+            (LETTER * max(map(len, names), default=1) + 4.5) * self.font / 72
+        )  # the line and its margins: 4.5 letters
+        return max(1, min(len(names), int(self.width / entry)))
+
+    def inches(self, rows: int, columns: int) -> tuple[float, float]:
+        if self.width is None:
+            return max(3.9 * columns, 5.6), 3.1 * rows + 0.9
+        return self.width, rows * (0.72 * self.width / columns + 0.35) + 0.035 * self.font
+
+
+LETTER = 0.56  # the width of a letter, of the size of its font
+SCREEN = Size()
 
 
 @dataclass(frozen=True)
@@ -90,36 +135,56 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     return {label: found[label] for label in labels}
 
 
-def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "") -> Any:
-    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend."""
+def new_figure(size: Size, rows: int = 1, columns: int = 1) -> Any:
+    """An empty figure for a grid of panels, which shows itself in a notebook without pyplot's global state."""
+    from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     class Picture(Figure):
-        """Shows itself in a notebook, without pyplot's global state."""
-
         def _repr_png_(self) -> bytes:
             return rendered(self, "png")
 
-    columns = max(len(row) for row in rows)
-    figure = Picture(figsize=(max(3.9 * columns, 5.6), 3.1 * len(rows) + 0.9), layout="constrained")
+        def savefig(self, *args: Any, **options: Any) -> None:
+            """Publishers want Type 42 fonts: those of Type 3, the default, are refused by many."""
+            with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+                super().savefig(*args, **options)
+
+    figure = Picture(figsize=size.inches(rows, columns), layout="constrained")
     FigureCanvasAgg(figure)
+    return figure
+
+
+def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "", size: Size = SCREEN) -> Any:
+    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend."""
+    columns = max(len(row) for row in rows)
+    figure = new_figure(size, len(rows), columns)
     grid = figure.subplots(len(rows), columns, squeeze=False)
     chosen, handles = looks(labels), dict[str, Any]()
     for axes_row, row in zip(grid, rows, strict=True):
         for axes, panel in zip(axes_row, row, strict=False):
-            handles |= _draw(axes, panel, chosen)
+            handles |= _draw(axes, panel, chosen, size)
+            axes.set_title(plain(size.wrapped(panel.title, columns)), fontsize=size.small)
         for axes in axes_row[len(row) :]:
             axes.set_visible(False)
-        axes_row[0].set_ylabel(AXES[row[0].metric], fontsize="small")
+        axes_row[0].set_ylabel(axis_title(row[0].metric), fontsize=size.small)
     order = [label for label in labels if label in handles] + [name for name in handles if name not in labels]
-    figure.legend(
-        [handles[name] for name in order], [plain(name) for name in order], loc="outside lower center",
-        ncols=min(len(order), 2 * columns + 2), frameon=False, fontsize="small",
-    )  # fmt: skip
+    add_legend(figure, {name: handles[name] for name in order}, 2 * columns + 2, size)
     if title:
-        figure.suptitle(plain(title), fontsize="medium")
+        figure.suptitle(plain(title), fontsize=1.2 * size.small)
     return figure
+
+
+def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: Size) -> None:
+    figure.legend(
+        list(handles.values()), [plain(name) for name in handles], loc="outside lower center",
+        ncols=size.legend_columns(list(handles), columns), frameon=False, fontsize=size.small,
+    )  # fmt: skip
+
+
+def axis_title(name: str) -> str:
+    """What an axis is called; a metric of one's own goes by its own name."""
+    return AXES.get(name, name.replace("_", " "))
 
 
 def plain(text: str) -> str:
@@ -135,7 +200,7 @@ def rendered(figure: Any, kind: str) -> bytes:
     return stream.getvalue()
 
 
-def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look]) -> dict[str, Any]:
+def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look], size: Size) -> dict[str, Any]:
     """The panel's lines by label, for the legend."""
     wide = _is_wide(panel)
     handles = {label: _draw_curve(axes, panel, curve, chosen[label], wide) for label, curve in panel.curves.items()}
@@ -144,18 +209,22 @@ def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look]) -> dict[str, Any]
         handles[label] = axes.axvline(position, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)))
     for label, level in panel.levels.items():
         handles[label] = axes.axhline(level, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
-    axes.set_title(plain(panel.title), fontsize="small")
-    axes.set_xlabel(AXES[panel.x], fontsize="small")
-    axes.tick_params(labelsize="small")
+    axes.set_xlabel(axis_title(panel.x), fontsize=size.small)
+    finish(axes, size)
+    return handles
+
+
+def finish(axes: Any, size: Size) -> None:
+    """What all axes have in common."""
+    axes.tick_params(labelsize=size.small)
     axes.grid(True, which="major", color="0.9", linewidth=0.7)
     axes.spines[["top", "right"]].set_visible(False)
-    return handles
 
 
 def _scale(axes: Any, panel: Panel, wide: bool) -> None:
     from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    if panel.metric in LINEAR:
+    if panel.metric not in LOGARITHMIC:
         axes.set_ylim(*_range_after_start(panel))
     else:
         axes.set_yscale("log")
@@ -170,7 +239,9 @@ def _scale(axes: Any, panel: Panel, wide: bool) -> None:
         axes.set_xlim(left=0)
         axes.xaxis.set_major_locator(MaxNLocator(5))
     if panel.x not in ("passes", "nominal_passes"):
-        axes.xaxis.set_major_formatter(EngFormatter("s" if panel.x == "seconds" else "", sep="\N{THIN SPACE}"))
+        axes.xaxis.set_major_formatter(
+            EngFormatter("s" if panel.x in ("seconds", "time") else "", sep="\N{THIN SPACE}")
+        )
 
 
 def _draw_curve(axes: Any, panel: Panel, curve: Curve, look: Look, wide: bool) -> Any:
@@ -189,7 +260,7 @@ def _draw_curve(axes: Any, panel: Panel, curve: Curve, look: Look, wide: bool) -
 def _shown(history: History, metric: str) -> Any:
     """Values for the axis: errors no smaller than rounding; what diverged ends where it left."""
     values = history[metric]
-    if metric in LINEAR:
+    if metric not in LOGARITHMIC:
         return values
     if metric == "consensus":  # all nodes start at one point, and zero has no place on a logarithmic axis
         values = np.where(values == 0.0, np.nan, values)
@@ -199,7 +270,7 @@ def _shown(history: History, metric: str) -> Any:
 def _range_after_start(panel: Panel) -> tuple[float, float]:
     """What the first record adds to the range hides the rest: AUC starts at one half."""
     values = np.concatenate([curve.mid[panel.metric][1:] for curve in panel.curves.values()])
-    values = np.append(values[np.isfinite(values)], list(panel.levels.values()) or 1.0)
+    values = np.append(values[np.isfinite(values)], list(panel.levels.values()))
     margin = max(0.06 * float(np.ptp(values)), 1e-4)
     return float(values.min()) - margin, float(values.max()) + margin
 

@@ -16,10 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 if TYPE_CHECKING:
     from dsba.topology import Topology
 
-AXES = ("passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds")
-METRICS = ("gap", "distance", "consensus", "residual", "auc", "test_auc")
+AXES = ("passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
+LONGEST, LARGEST = 1e6, 1e18  # latency in seconds, bandwidth in bytes a second: beyond any link
+ON_DATA = ("accuracy", "log_loss", "loss")  # of the mean model on all data; with "test_" before it, on the test set
+METRICS = (
+    "gap", "distance", "consensus", "residual", "auc", "test_auc", *ON_DATA, *(f"test_{name}" for name in ON_DATA),
+)  # fmt: skip
+COLUMNS = ("iteration", "objective", "index_bytes_max")  # of histories, besides axes and metrics
 Axis = Annotated[str, Field(pattern=f"^({'|'.join(AXES)})$")]
-Metric = Annotated[str, Field(pattern=f"^({'|'.join(METRICS)})$")]
+Metric = Annotated[str, Field(pattern=r"^[^\W\d]\w*$", max_length=100)]  # one's own functions among them
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=200)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -83,6 +88,15 @@ class Case(Shown):
 class Method(Shown):
     title: str
     iterates: str  # equal for methods that only communicate differently
+    algorithm: str = ""
+    settings: dict[str, Setting] = {}  # the options that a sweep may go over
+
+
+class Link(Shown):
+    """What a message costs in time: seconds a round, and bytes a second into a node."""
+
+    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
+    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
 
 
 class Run(Shown):
@@ -109,6 +123,8 @@ class Index(Shown):
     seeds: list[Count]
     axes: Annotated[list[Axis], Field(min_length=1)]
     metrics: list[Metric]
+    band: Literal["range", "quartiles"] = "range"
+    link: Link = Link()
     max_passes: Number
     left_out: list[str]  # why a method does not appear on a problem, a sentence each
     data: dict[str, Digest]  # of the data files' bytes, by name
@@ -153,12 +169,13 @@ class Facts(Shown):
     test_set: str | None = None
     auc: Number | None = None
     test_auc: Number | None = None
+    metrics: dict[str, Number | None] = {}
     array: Digest | None = None
 
     @property
     def levels(self) -> dict[str, float]:
         """What the reference solution reaches."""
-        found = {"auc": self.auc, "test_auc": self.test_auc}
+        found = {"auc": self.auc, "test_auc": self.test_auc, **self.metrics}
         return {name: value for name, value in found.items() if value is not None}
 
 

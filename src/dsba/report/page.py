@@ -5,14 +5,15 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dsba.recorder import History
-from dsba.report.curves import COSTS, TOLERANCES, Entrant, median_curve, verdict
-from dsba.report.figures import AXES, Look, looks
+from dsba.report.curves import COSTS, TOLERANCES, Entrant, costs, median_curve, verdict
+from dsba.report.figures import AXES, LOGARITHMIC, Look, axis_title, looks
 from dsba.report.index import Candidate, Case, Network, written
 
 if TYPE_CHECKING:
@@ -29,17 +30,24 @@ def page(results: Results, live: bool = False) -> str:
     """The HTML text; ``live`` makes it ask its own server for news."""
     from plotly.offline import get_plotlyjs
 
-    assets = files("dsba.report") / "assets"
     content = contents(results, live)
-    parts = {
+    return filled("page.html", {
         "title": html.escape(content["title"]),
-        "css": (assets / "page.css").read_text(encoding="utf-8"),
-        "js": (assets / "page.js").read_text(encoding="utf-8"),
+        "css": asset("page.css"),
+        "js": asset("page.js"),
         "library": get_plotlyjs(),
         "data": as_json(content).replace("<", "\\u003c"),  # nothing in a name can end the script
-    }
-    text = (assets / "page.html").read_text(encoding="utf-8")
-    head, *rest = text.split("{{")
+    })  # fmt: skip
+
+
+def asset(name: str) -> str:
+    """The text of a file that comes with the package."""
+    return (files("dsba.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def filled(template: str, parts: dict[str, str]) -> str:
+    """A template with its parts put in; what a part contains is never looked at."""
+    head, *rest = asset(template).split("{{")
     for piece in rest:
         name, _, tail = piece.partition("}}")
         head += parts[name] + tail
@@ -65,7 +73,10 @@ def contents(results: Results, live: bool = False) -> dict[str, Any]:
         "finished": len(index.runs) - results.unfinished,
         "planned": len(index.runs),
         "seeds": len(index.seeds),
-        "axes": AXES,
+        "band": index.band,
+        "link": index.link.model_dump(),
+        "axes": AXES | {name: axis_title(name) for name in index.metrics},
+        "logarithmic": LOGARITHMIC,
         "tolerances": TOLERANCES,
         "styles": {label: _style(look) for label, look in looks(results.labels).items()},
         "networks": {title: network and _network(network) for title, network in index.networks.items()},
@@ -135,6 +146,7 @@ def _case(results: Results, case: Case) -> dict[str, Any]:
     }
     return {
         **case.titles,
+        "nodes": case.nodes,
         "metric": facts.metric,
         "certified": facts.certified,
         "residual": facts.residual,
@@ -150,17 +162,32 @@ def _case(results: Results, case: Case) -> dict[str, Any]:
 
 
 def _curve(results: Results, case: Case, title: str, entrant: Entrant) -> dict[str, Any]:
-    curve, metric = median_curve(entrant.histories), results.metric(case)
+    curve, metric = median_curve(entrant.histories, results.index.band), results.metric(case)
     messages = [results.outcomes[run.id].message for run in results.runs_of(case)[title]]
     return {
         "method": title,
         "status": entrant.status,
         "message": " / ".join(dict.fromkeys(messages)),
         "costs": [{cost: _exact(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
+        "reached": [[_parts(_at(history, metric, tol)) for history in entrant.histories] for tol in TOLERANCES],
+        "spent": [
+            _parts(h.last()) for h, s in zip(entrant.histories, entrant.statuses, strict=True) if s != "diverged"
+        ],
         "mid": _columns(curve.mid),
         "low": curve.low and _columns(curve.low),
         "high": curve.high and _columns(curve.high),
     }
+
+
+def _at(history: History, metric: str, tol: float) -> dict[str, float] | None:
+    """The costs of one seed's first record that reached the tolerance."""
+    found = costs(history, metric, tol)
+    return None if found["passes"] is None else {name: value or 0.0 for name, value in found.items()}
+
+
+def _parts(record: Mapping[str, float] | None) -> list[float | None] | None:
+    """What the time on a network is made of: seconds, rounds, bytes."""
+    return None if record is None else [_rounded(record[name]) for name in ("seconds", "rounds", "bytes_max")]
 
 
 def _verdicts(entrants: dict[str, Entrant], metric: str, tol: float) -> dict[str, dict[str, list[str]]]:
@@ -190,7 +217,8 @@ def _short(value: float | None) -> str:
 
 
 def _columns(history: History) -> dict[str, list[float | None]]:
-    return {name: [_rounded(v) for v in history[name]] for name in history if name not in ("iteration", "objective")}
+    hidden = ("iteration", "objective", "time")  # the page makes the time itself, for any link
+    return {name: [_rounded(v) for v in history[name]] for name in history if name not in hidden}
 
 
 def _exact(value: float | None) -> float | None:

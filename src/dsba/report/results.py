@@ -13,13 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from dsba.errors import InputError
+from dsba.errors import InputError, as_number
 from dsba.recorder import History
-from dsba.report import old
-from dsba.report.curves import COSTS, TOLERANCES, Curve, Entrant, Verdict, costs, has_fallen_back, median_curve, verdict
-from dsba.report.figures import Panel, draw_panels, rendered
+from dsba.report import old, sweeps, tables
+from dsba.report.curves import (
+    COSTS,
+    TOLERANCES,
+    Curve,
+    Entrant,
+    Verdict,
+    costs,
+    has_fallen_back,
+    median_curve,
+    timed,
+    verdict,
+)  # fmt: skip
+from dsba.report.figures import Panel, Size, draw_panels, rendered
 from dsba.report.folder import Folder
-from dsba.report.index import Case, Environment, Facts, Index, Outcome, Run, Search, written
+from dsba.report.index import LARGEST, LONGEST, Case, Environment, Facts, Index, Link, Outcome, Run, Search, written
 
 SUMMARY = TOLERANCES[2:]  # the tolerances of summary.csv and of the winners
 TRAFFIC = ("doubles_max", "bytes_max", "index_bytes_max")
@@ -30,8 +41,9 @@ LEAST_GAP = -1e-9  # rounding does not go below; a gap that does was measured ag
 class Results:
     """The finished runs of an experiment.
 
-    ``to_frame()`` is one pandas row per record, ``plot()`` a matplotlib figure, ``summary()`` the costs of
-    reaching a tolerance, ``winners()`` who paid least, ``report()`` writes all files.
+    ``to_frame()`` is one pandas row per record, ``plot()``, ``sweep()`` and ``map()`` are matplotlib figures,
+    ``summary()`` are the costs of reaching a tolerance, ``to_latex()`` a table of them, ``winners()`` who paid least;
+    ``report()`` writes all files. ``on(latency, bandwidth)`` are the same results with another link in the axis "time".
     """
 
     def __init__(self, folder: Folder, index: Index, partial: Mapping[str, History] | None = None) -> None:
@@ -50,6 +62,15 @@ class Results:
         elif not folder.index.is_file():
             raise InputError(f"{folder.root} is no results folder: it has no {folder.index.name}.")
         return cls(folder, folder.read_index())
+
+    def on(self, latency: float, bandwidth: float) -> Results:
+        """The same results on links with this latency (seconds a round) and bandwidth (bytes a second into a node)."""
+        given = {"latency": as_number("latency", latency, at_least=0.0)}
+        given["bandwidth"] = as_number("bandwidth", bandwidth, at_least=1.0)
+        if given["latency"] > LONGEST or given["bandwidth"] > LARGEST:
+            raise InputError(f"a link has a latency up to {LONGEST:g} and a bandwidth up to {LARGEST:g}, got {given}.")
+        link = Link(**given)
+        return Results(self.folder, self.index.model_copy(update={"link": link}), self.partial)
 
     @cached_property
     def outcomes(self) -> dict[str, Outcome]:
@@ -72,7 +93,7 @@ class Results:
                     f"the history of {run.id} has no {self.metric(self.case(run))}: it is of another problem."
                 )
             require_sound(history, f"{run.method} on {self.case(run).data}")
-            found[run.id] = history
+            found[run.id] = timed(history, self.case(run).nodes, self.index.link)
         return found
 
     @cached_property
@@ -123,7 +144,8 @@ class Results:
 
     def curves(self, case: Case) -> dict[str, Curve]:
         """By method: the history, or the median of several seeds with its band."""
-        return {title: median_curve(entrant.histories) for title, entrant in self.entrants(case).items()}
+        band = self.index.band
+        return {title: median_curve(entrant.histories, band) for title, entrant in self.entrants(case).items()}
 
     def to_frame(self) -> Any:
         """One row per record of every run (pandas is an optional dependency)."""
@@ -189,6 +211,18 @@ class Results:
         finals = {title: entrant.final(self.metric(case)) for title, entrant in self.entrants(case).items()}
         nearest = min(finals, key=lambda title: finals[title])
         return {"tolerance": None, "nearest": nearest, "final": finals[nearest]}
+
+    def to_latex(
+        self,
+        costs: Sequence[str] = ("passes", "rounds", "bytes_max"),
+        metrics: Sequence[str] = (),
+        tol: float | None = None,
+    ) -> str:
+        """A plain LaTeX tabular for each case: costs of reaching ``tol``, and metrics at the end.
+
+        ``tol`` is by default the tightest tolerance that somebody reached on every case.
+        """
+        return tables.latex(self, costs, metrics, tol or sweeps.tolerance(self))
 
     def tuning(self) -> list[dict[str, Any]]:
         """One row per candidate of every finished step-size search."""
@@ -261,11 +295,44 @@ class Results:
 
     # Figures -------------------------------------------------------------------------------------
 
-    def plot(self, x: str = "passes", y: str | None = None) -> Any:
-        """A matplotlib figure: a panel per case, ``y`` (by default what the methods are judged by) against ``x``."""
+    def plot(
+        self, x: str = "passes", y: str | None = None, *, width: float | None = None, font_size: float = 10.0
+    ) -> Any:
+        """A matplotlib figure: a panel per case, ``y`` (by default what the methods are judged by) against ``x``.
+
+        ``width`` in inches makes it a figure for print: 3.25 is a column of many journals, with ``font_size=8``.
+        """
         panels = [self.panel(case, x, y or self.metric(case)) for case in self.cases]
-        rows = [panels[i : i + 3] for i in range(0, len(panels), 3)]
-        return draw_panels(rows, self.labels)
+        across = 3 if width is None or width > 4 else 1
+        rows = [panels[i : i + across] for i in range(0, len(panels), across)]
+        return draw_panels(rows, self.labels, size=Size(width, font_size))
+
+    def sweep(
+        self,
+        x: str = "N",
+        cost: str = "passes",
+        tol: float | None = None,
+        *,
+        relative_to: str | None = None,
+        width: float | None = None,
+        font_size: float = 10.0,
+    ) -> Any:
+        """A matplotlib figure: what reaching ``tol`` cost against ``x``.
+
+        ``x`` is "N", "lam", "gamma", "tolerance", or an option of the methods such as "batch_size". ``relative_to``
+        divides by the cost of that method.
+        """
+        found = sweeps.sweep(self, x, cost, tol, relative_to)
+        return sweeps.draw_sweep(found, x, cost, self.labels, relative_to, Size(width, font_size))
+
+    def map(
+        self, case: Case | None = None, tol: float | None = None, *, width: float | None = None, font_size: float = 10.0
+    ) -> Any:
+        """A matplotlib figure: which method reaches ``tol`` first, by latency and bandwidth.
+
+        It is of one case, the first by default.
+        """
+        return sweeps.draw_map(self, case or self.cases[0], tol, Size(width, font_size))
 
     @property
     def labels(self) -> list[str]:
@@ -288,6 +355,9 @@ class Results:
             used.append(slug(name))
             number = f"-{used.count(used[-1])}" if used.count(used[-1]) > 1 else ""
             yield used[-1] + number, draw_panels(self._grid(cases), self.labels, title)
+        for x in sweeps.varied(self):
+            for cost in ("passes", "rounds", "bytes_max"):
+                yield f"sweep-{slug(x)}-{slug(cost)}", self.sweep(x, cost)
 
     def _grid(self, cases: list[Case]) -> list[list[Panel]]:
         rows = []
@@ -312,7 +382,7 @@ class Results:
     def panel(self, case: Case, x: str, metric: str) -> Panel:
         """The curves of a case; methods that only communicate differently share one curve where x is the work."""
         curves, facts = self.curves(case), self.facts(case)
-        if x not in TRAFFIC and x != "seconds":
+        if x not in TRAFFIC and x not in ("seconds", "time"):
             distinct = {m.iterates: m.title for m in reversed(self.index.methods) if m.title in curves}
             curves = {title: curve for title, curve in curves.items() if title in distinct.values()}
         marks = {SHIP_ALL: ship_all(facts, case)} if x == "doubles_max" else {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dsba.data import registry
 
 COMMUNICATION = {"dense": "", "sparse": "-s", "cached": "-c"}  # what it adds to a method's title
@@ -17,8 +19,14 @@ def data_title(name: str, label: str = "", binarised: bool = False) -> str:
     return label or registry.title(name) + (" (binarised)" if binarised else "")
 
 
-def problem_title(operator: str, lam: float | None, regularize: str) -> str:
-    extras = [f"λ = {lam:g}"] if lam else []
+def problem_title(
+    operator: str, lam: float | None, regularize: str, options: Mapping[str, object] | None = None
+) -> str:
+    extras = [
+        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in (options or {}).items()
+    ]
+    extras += [f"λ = {lam:g}"] if lam else []
     extras += ["λ on all coordinates"] if regularize == "all" else []
     return ", ".join([class_name(operator), *extras])
 

@@ -17,6 +17,7 @@ import numpy as np
 from dsba.errors import InputError
 from dsba.operators import Operator
 from dsba.problem import Problem
+from dsba.solvers import composite
 from dsba.solvers.linear import Array, Rows, Tally
 from dsba.solvers.newton import Equation, step, unsolvable
 
@@ -27,7 +28,7 @@ NEAR = 1e-3  # how well a smoothed problem is solved before the next
 
 
 class Optimum(NamedTuple):
-    """z and ||F(z)|| / ||F(0)||, F the pooled operator with lambda."""
+    """z and ||F(z)|| / ||F(0)||, F the pooled operator with lambda; with a penalty ``problem.residual`` is F."""
 
     z: Array
     residual: float
@@ -39,19 +40,26 @@ def optimum(problem: Problem, *, tol: float = 1e-13) -> Optimum:
     The residual bounds the error: ||z - z*|| <= residual ||F(0)|| / mu, mu the strong monotonicity
     (lambda, at least). Where F(0) = 0, z = 0 is the solution and its residual 0.
     """
-    scale = float(np.linalg.norm(problem.pooled(np.zeros(problem.dim))))
+    scale = float(np.linalg.norm(problem.residual(np.zeros(problem.dim))))
     if scale == 0.0:
         return Optimum(np.zeros(problem.dim), 0.0)
+    if problem.penalty is not None:
+        return _announced(Optimum(*composite.solve(problem, scale, tol)), tol)
     if reason := unsolvable(problem.component):
         raise InputError(f"there is no reference solver: {reason}; compute the solution and give it as the reference.")
     best = _iterate(problem, np.zeros(problem.dim), scale, tol)
     if not best.residual <= CERTIFIED and problem.component.has_envelope:
         best = min(best, _iterate(problem, _approach(problem, scale), scale, tol), key=lambda o: o.residual)
+    return _announced(best, tol)
+
+
+def _announced(best: Optimum, tol: float) -> Optimum:
+    """The optimum, with a warning where it is none."""
     if not best.residual <= CERTIFIED:
         warnings.warn(
             f"the reference is not certified: its relative residual is {best.residual:.2g}, wanted {tol:.2g}.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return best
 

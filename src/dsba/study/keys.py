@@ -108,6 +108,13 @@ def parse(text: str) -> Certificate:
     return certificate
 
 
+def name_of(certificate: Certificate) -> str:
+    """The site that a certificate was made for."""
+    from cryptography.x509.oid import NameOID
+
+    return ",".join(str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+
+
 def text_of(certificate: bytes) -> str:
     """A certificate as a study file holds it."""
     return base64.b64encode(certificate).decode()

@@ -1,15 +1,17 @@
 "use strict";
 (() => {
   let data = JSON.parse(document.getElementById("data").textContent);
-  const COSTS = ["passes", "rounds", "doubles_max", "bytes_max", "seconds"];
+  const COSTS = ["passes", "rounds", "doubles_max", "bytes_max", "seconds", "time"];
   const SHORT = {
     passes: "passes", nominal_passes: "nominal passes", rounds: "rounds", doubles_max: "DOUBLEs", bytes_max: "bytes",
     index_bytes_max: "index bytes", seconds: "seconds", gap: "gap", distance: "distance", consensus: "consensus",
-    residual: "residual", auc: "AUC", test_auc: "test AUC",
+    residual: "residual", auc: "AUC", test_auc: "test AUC", time: "time on the network",
   };
-  const X = ["passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds"];
-  const Y = ["gap", "distance", "consensus", "residual", "auc", "test_auc"];
-  const LINEAR = ["auc", "test_auc"];
+  const X = ["passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds", "time"];
+  const isLinear = (metric) => !data.logarithmic.includes(metric);
+  const short = (name) => SHORT[name] ?? name.replaceAll("_", " ");
+  const columns = (it) => unique(it.curves.flatMap((c) => Object.keys(c.mid))).filter((name) => !X.includes(name) && name !== "index_bytes_max");
+  const link = { ...data.link };
   const FLOOR = 1e-15;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const chosen = { case: 0, x: "passes", y: null, tolerance: null };
@@ -70,18 +72,87 @@
     });
     fill("pick-case", ...groups.filter(Boolean));
     const has = (name) => it.curves.some((c) => name in c.mid);
-    const axes = (names) => names.filter(has).map((name) => [name, SHORT[name]]);
+    const axes = (names) => names.filter((name) => has(name) || name === "time").map((name) => [name, short(name)]);
     fill("pick-axes",
       group("horizontal", axes(X), chosen.x, (key) => { chosen.x = key; }),
-      group("vertical", axes(Y), chosen.y, (key) => { chosen.y = key; }));
+      group("vertical", axes(columns(it)), chosen.y, (key) => { chosen.y = key; }));
     const reached = data.tolerances.map((tol, k) => [k, tol.toExponential(0)]);
     fill("pick-tolerance", group(`relative ${it.metric}`, reached, chosen.tolerance, (key) => { chosen.tolerance = key; }));
+  }
+
+  // Time on a network: the nodes compute side by side, every round waits, every byte takes its time -------------
+
+  const duration = ([seconds, rounds, bytes], nodes, { latency, bandwidth }) =>
+    seconds / nodes + rounds * latency + bytes / bandwidth;
+
+  const along = (curve, it, name = chosen.x) => (name !== "time" ? curve.mid[name]
+    : curve.mid.seconds.map((s, k) => duration([s, curve.mid.rounds[k], curve.mid.bytes_max[k]], it.nodes, link)));
+
+  function median(values) {
+    const sorted = [...values].sort((a, b) => a - b), half = (sorted.length - 1) / 2;
+    return (sorted[Math.floor(half)] + sorted[Math.ceil(half)]) / 2;
+  }
+
+  function timeTo(curve, it, on) {
+    return median(curve.reached[chosen.tolerance].map((parts) => (parts ? duration(parts, it.nodes, on) : Infinity)));
+  }
+
+  // Who is the fastest; null where nobody is, or where one that its budget stopped might have been faster.
+  function race(it, on) {
+    const times = it.curves.map((curve) => timeTo(curve, it, on));
+    const least = Math.min(...times);
+    const first = it.curves.filter((_, k) => times[k] === least && Number.isFinite(least)).map((c) => c.method);
+    const stopped = it.curves.filter((curve, k) => !Number.isFinite(times[k])
+      && curve.spent.some((parts) => duration(parts, it.nodes, on) < least)).map((c) => c.method);
+    return { first: Number.isFinite(least) ? first : [], stopped: Number.isFinite(least) ? stopped : [] };
+  }
+
+  const quantity = (value, unit) => {
+    const steps = unit === "s" ? [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] : [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"]];
+    const [size, name] = steps.find(([least]) => value >= 0.9995 * least) ?? steps.at(-1);
+    return `${Number((value / size).toPrecision(3))} ${name}`;
+  };
+
+  function renderLink() {
+    for (const [name, unit] of [["latency", "s"], ["bandwidth", "B"]]) {
+      const slider = $(name);
+      slider.value = Math.log10(Math.max(link[name], 1e-9));
+      slider.nextElementSibling.value = quantity(link[name], unit);
+      slider.oninput = () => { link[name] = 10 ** Number(slider.value); render(); };
+    }
+  }
+
+  function renderMap(it) {
+    const latencies = Array.from({ length: 57 }, (_, k) => 10 ** (-6 + k / 8));
+    const bandwidths = Array.from({ length: 57 }, (_, k) => 10 ** (3 + k / 8));
+    const methods = it.curves.map((c) => c.method);
+    const z = latencies.map((latency) => bandwidths.map((bandwidth) => {
+      const { first, stopped } = race(it, { latency, bandwidth });
+      return first.length && !stopped.length ? methods.indexOf(first[0]) : null;
+    }));
+    const n = methods.length, scale = methods.flatMap((m, k) => [[k / n, color(data.styles[m])], [(k + 1) / n, color(data.styles[m])]]);
+    const present = methods.filter((_, k) => z.some((row) => row.includes(k)));
+    const keys = present.map((m) => ({ x: [null], y: [null], type: "scatter", mode: "markers", name: plain(m),
+      marker: { symbol: "square", size: 12, color: color(data.styles[m]) } }));
+    const here = { x: [link.bandwidth], y: [link.latency], type: "scatter", mode: "markers", name: "the sliders",
+      marker: { symbol: "circle-open", size: 12, color: ink("--ink"), line: { width: 2 } } };
+    const axis = { type: "log", gridcolor: ink("--line"), zeroline: false, automargin: true, exponentformat: "SI", dtick: 1 };
+    Plotly.react("map", [{ x: bandwidths, y: latencies, z, type: "heatmap", colorscale: scale, zmin: -0.5, zmax: n - 0.5,
+      showscale: false, hovertemplate: "latency %{y:.2~s}s, bandwidth %{x:.2~s}B/s<br>%{text}<extra></extra>",
+      text: z.map((row) => row.map((k) => (k === null ? "undecided" : plain(methods[k])))) }, ...keys, here], {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink("--ink"), size: 13 },
+      margin: { l: 64, r: 12, t: 12, b: 48 }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
+      xaxis: { ...axis, range: [3, 10], title: { text: "bandwidth, bytes a second into a node", font: { size: 13 } } },
+      yaxis: { ...axis, range: [-6, 1], title: { text: "latency, seconds a round", font: { size: 13 } } },
+    }, { responsive: true, displayModeBar: false });
+    $("map-note").textContent = `To reach a relative ${it.metric} of ${data.tolerances[chosen.tolerance].toExponential(0)}. Nothing is drawn where nobody `
+      + "reaches it, or where a method that its budget stopped might have been faster.";
   }
 
   // Curves -------------------------------------------------------------------------------------
 
   function shown(values) {
-    if (LINEAR.includes(chosen.y)) return values;
+    if (isLinear(chosen.y)) return values;
     const missing = (v) => v === null || (v === 0 && chosen.y === "consensus"); // all nodes start at one point
     return values.map((v) => (missing(v) ? null : Math.max(v, FLOOR)));
   }
@@ -91,7 +162,7 @@
     for (const curve of it.curves) {
       if (!(chosen.y in curve.mid)) continue;
       const look = data.styles[curve.method], line = color(look);
-      const x = wide ? curve.mid[chosen.x].map((v) => (v > 0 ? v : null)) : curve.mid[chosen.x];
+      const x = wide ? along(curve, it).map((v) => (v > 0 ? v : null)) : along(curve, it);
       const off = hidden.has(curve.method) ? "legendonly" : true;
       if (curve.low) {
         const band = { x, type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false,
@@ -111,7 +182,7 @@
 
   function isWide(it) {
     if (chosen.x.endsWith("passes")) return false;
-    const ends = it.curves.map((c) => Math.max(...c.mid[chosen.x].filter((v) => v !== null))).filter((v) => v > 0);
+    const ends = it.curves.map((c) => Math.max(...along(c, it).filter((v) => v !== null))).filter((v) => v > 0);
     return ends.length > 0 && Math.max(...ends) > 30 * Math.min(...ends);
   }
 
@@ -141,8 +212,8 @@
       xaxis: { ...axis, title: { text: data.axes[chosen.x], font: { size: 13 } }, type: wide ? "log" : "linear",
         rangemode: "tozero", exponentformat: "SI", dtick: wide ? 1 : undefined },
       yaxis: { ...axis, title: narrow ? undefined : { text: data.axes[chosen.y], font: { size: 13 } },
-        type: LINEAR.includes(chosen.y) ? "linear" : "log", exponentformat: "power", nticks: 8, dtick: decades(it) < 2.5 && !LINEAR.includes(chosen.y) ? "D2" : undefined,
-        range: LINEAR.includes(chosen.y) ? aucRange(it) : undefined },
+        type: isLinear(chosen.y) ? "linear" : "log", exponentformat: "power", nticks: 8, dtick: decades(it) < 2.5 && !isLinear(chosen.y) ? "D2" : undefined,
+        range: isLinear(chosen.y) ? linearRange(it) : undefined },
       uirevision: `${chosen.case} ${chosen.x} ${chosen.y}`, // zoom survives a refresh, not a change of axes
     };
   }
@@ -152,9 +223,10 @@
     return Math.log10(Math.max(...values) / Math.max(Math.min(...values), FLOOR));
   }
 
-  function aucRange(it) {
+  function linearRange(it) {
     const values = it.curves.flatMap((c) => (c.mid[chosen.y] || []).slice(1)).filter((v) => v !== null);
-    const low = Math.min(...values, it.levels[chosen.y] ?? 1), high = Math.max(...values, it.levels[chosen.y] ?? 0);
+    const all = chosen.y in it.levels ? [...values, it.levels[chosen.y]] : values;
+    const low = Math.min(...all), high = Math.max(...all);
     const margin = Math.max(0.06 * (high - low), 1e-4);
     return [low - margin, high + margin];
   }
@@ -171,7 +243,7 @@
       render();
       return false;
     });
-    const seeds = data.seeds > 1 ? `Lines are medians of ${data.seeds} seeds, bands go from the least to the largest; curves end where the first seed stops. ` : "";
+    const seeds = data.seeds > 1 ? `Lines are medians of ${data.seeds} seeds, bands go from ${data.band === "quartiles" ? "the first to the third quartile" : "the least to the largest"}; curves end where the first seed stops. ` : "";
     $("chart-note").textContent = seeds + "Drag to zoom, double-click to zoom out, click a name to hide its curve."
       + (it.certified ? "" : ` The reference is not certified: its relative residual is ${number(it.residual)}.`);
   }
@@ -193,16 +265,17 @@
   }
 
   function renderTable(it) {
-    const finals = [it.metric, "auc", "test_auc"].filter((m) => it.curves.some((c) => m in c.mid));
-    const columns = [
-      ...COSTS.map((cost) => ({ name: SHORT[cost], of: (c) => c.costs[chosen.tolerance][cost],
-        verdict: it.verdicts[chosen.tolerance][cost] })),
-      ...finals.map((m) => ({ name: `final ${SHORT[m]}`, of: (c) => last(c.mid[m]), digits: LINEAR.includes(m) ? 5 : 3 })),
+    const finals = unique([it.metric, ...columns(it).filter(isLinear)]);
+    const measured = [
+      ...COSTS.map((cost) => (cost === "time"
+        ? { name: "time (s)", of: (c) => { const t = timeTo(c, it, link); return Number.isFinite(t) ? t : null; }, verdict: race(it, link) }
+        : { name: SHORT[cost], of: (c) => c.costs[chosen.tolerance][cost], verdict: it.verdicts[chosen.tolerance][cost] })),
+      ...finals.map((m) => ({ name: `final ${short(m)}`, of: (c) => last(c.mid[m]), digits: isLinear(m) ? 5 : 3 })),
     ];
-    const heads = [{ name: "method" }, ...columns, { name: "ended", text: true }];
+    const heads = [{ name: "method" }, ...measured, { name: "ended", text: true }];
     const rows = it.curves.map((curve) => [
       { value: curve.method, swatch: color(data.styles[curve.method]) },
-      ...columns.map((column) => {
+      ...measured.map((column) => {
         const cell = { value: number(column.of(curve), column.digits) };
         const { first, stopped } = column.verdict ?? { first: [], stopped: [] };
         if (stopped.includes(curve.method)) return { value: "undecided", title: "its budget ended before it had spent as much as the first" };
@@ -311,14 +384,17 @@
     if (!it) return;
     const has = (name) => it.curves.some((c) => name in c.mid);
     if (!chosen.y || !has(chosen.y)) chosen.y = it.metric;
-    if (!has(chosen.x)) chosen.x = "passes";
+    if (!has(chosen.x) && chosen.x !== "time") chosen.x = "passes";
     if (chosen.tolerance === null) {
       const reached = (k) => it.curves.some((c) => c.costs[k].passes !== null);
       chosen.tolerance = [...data.tolerances.keys()].reverse().find(reached) ?? 0;
     }
+    $("shown").textContent = `${it.problem} · ${it.data} · ${it.network} · split ${it.split} · latency ${quantity(link.latency, "s")}, bandwidth ${quantity(link.bandwidth, "B")}`;
     renderChoices(it);
+    renderLink();
     renderChart(it);
     renderTable(it);
+    renderMap(it);
     renderNetwork(it);
     renderData(it);
     renderTuning(it);

@@ -1,0 +1,82 @@
+"""What code in memory does, as facts to compare: byte code, constants, and the values it refers to.
+
+Code as it was loaded counts, not its file, which may have been edited since. Equal facts mean equal behaviour; facts
+that differ may still mean the same, as of an object whose ``repr`` shows where it is in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import types
+from typing import Any
+
+import numpy as np
+
+
+def code_facts(value: Any, seen: set[int]) -> list[Any]:
+    """What a function depends on; of any other value, what it is. ``seen`` are the functions and classes so far."""
+    value = getattr(value, "py_func", value)  # a helper that is compiled already
+    if inspect.isfunction(value):
+        return [] if id(value) in seen else _function_facts(value, seen)
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
+    if isinstance(value, type) and not _is_library(value.__module__):
+        return [] if id(value) in seen else class_facts(value, seen)
+    return [value.__name__ if isinstance(value, types.ModuleType) else repr(value)]
+
+
+def _function_facts(function: Any, seen: set[int]) -> list[Any]:
+    seen.add(id(function))
+    codes, facts = [function.__code__], []
+    for code in codes:  # grows: nested code is among the constants
+        codes += [c for c in code.co_consts if inspect.iscode(c)]
+        facts += [code.co_code, code.co_names, [c for c in code.co_consts if not inspect.iscode(c)]]
+    names = {name for code in codes for name in code.co_names}
+    values = {name: value for name, value in function.__globals__.items() if name in names}
+    values |= inspect.getclosurevars(function).nonlocals
+    facts += [[n, code_facts(v, seen)] for n, v in sorted((function.__kwdefaults__ or {}).items())]
+    facts += [code_facts(v, seen) for v in function.__defaults__ or ()]
+    return facts + [[name, code_facts(value, seen)] for name, value in sorted(values.items())]
+
+
+def class_facts(cls: type, seen: set[int]) -> list[Any]:
+    """The functions and values of a class and of those of its bases that belong to no library."""
+    seen.add(id(cls))
+    facts: list[Any] = []
+    for base in cls.__mro__[:-1]:
+        if not _is_library(base.__module__):
+            hidden = ADDED | MADE if "__dataclass_params__" in vars(base) else ADDED
+            members = {name: _unwrapped(member) for name, member in vars(base).items() if name not in hidden}
+            facts += [base.__qualname__, [[name, code_facts(members[name], seen)] for name in sorted(members)]]
+    return facts
+
+
+def _unwrapped(member: Any) -> Any:
+    """The function behind a static or class method, a property or a cached property; other values as they are."""
+    found = [getattr(member, name) for name in ("__func__", "fget", "func") if hasattr(member, name)]
+    return found[0] if found else member
+
+
+# What Python adds to a class, and what a dataclass makes of its fields: no behaviour of their own.
+ADDED = frozenset({
+    "__module__", "__dict__", "__weakref__", "__doc__", "__firstlineno__", "__static_attributes__", "__annotate__",
+    "__annotations_cache__", "__abstractmethods__", "_abc_impl",
+})  # fmt: skip
+MADE = frozenset({
+    "__dataclass_fields__", "__dataclass_params__", "__init__", "__repr__", "__eq__", "__hash__", "__setattr__",
+    "__delattr__", "__match_args__", "__replace__",
+})  # fmt: skip
+
+
+def _is_library(module: str) -> bool:
+    """Code of installed packages counts by the versions that results carry, not by its text."""
+    return module.partition(".")[0] in ("builtins", "dsba", "numpy", "scipy", "sklearn", "typing", "abc")
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of an object of one's own: what its class does, and its values as ``repr`` shows them."""
+    facts = [code_facts(value if inspect.isfunction(value) else type(value), set()), repr(value)]
+    if inspect.isfunction(value):
+        facts[1] = value.__qualname__
+    return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -1,0 +1,103 @@
+"""Penalties beyond lambda: convex functions of the weights that are known by their proximal map.
+
+A problem with a penalty is composite: its solution minimises (1/Q) sum loss + lam/2 ||w||^2 + penalty(w). Intercepts
+and an operator's extra coordinates are never penalised. A penalty of your own is a frozen dataclass with the three
+methods of :class:`Penalty`; its ``repr`` tells it from others.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import InputError, as_number
+
+Array = npt.NDArray[np.float64]
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A sum over the weights of a convex function of one number."""
+
+    def value(self, w: Array) -> float:
+        """The penalty of the weights; infinite where they are not allowed."""
+        raise NotImplementedError
+
+    def prox(self, V: Array, t: Any) -> Array:
+        """Of every number v the w that minimises penalty(w) + (w - v)^2/(2 t)."""
+        raise NotImplementedError
+
+    def slope(self, V: Array, t: Any) -> Array:
+        """The derivative of ``prox`` by v: 0 where a small change of v changes nothing."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ElasticNet(Penalty):
+    """strength (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)."""
+
+    strength: float
+    l1_ratio: float = 0.5
+
+    def __post_init__(self) -> None:
+        strength = as_number("strength", self.strength, at_least=0.0)
+        if not math.isfinite(strength):
+            raise InputError(f"strength must be finite, got {strength!r}.")
+        if as_number("l1_ratio", self.l1_ratio, at_least=0.0) > 1.0:
+            raise InputError(f"l1_ratio must be at most 1, got {self.l1_ratio!r}.")
+
+    @property
+    def _parts(self) -> tuple[float, float]:
+        """The weights of ||w||_1 and of ||w||^2/2."""
+        return self.strength * self.l1_ratio, self.strength * (1.0 - self.l1_ratio)
+
+    def value(self, w: Array) -> float:
+        l1, l2 = self._parts
+        return float(l1 * np.abs(w).sum() + 0.5 * l2 * (w @ w))
+
+    def prox(self, V: Array, t: Any) -> Array:
+        l1, l2 = self._parts
+        return np.sign(V) * np.maximum(np.abs(V) - t * l1, 0.0) / (1.0 + t * l2)
+
+    def slope(self, V: Array, t: Any) -> Array:
+        l1, l2 = self._parts
+        return (np.abs(V) > t * l1) / (1.0 + t * l2)
+
+
+@dataclass(frozen=True)
+class L1(ElasticNet):
+    """strength ||w||_1."""
+
+    l1_ratio: float = 1.0
+
+
+@dataclass(frozen=True)
+class Box(Penalty):
+    """Every weight between ``lower`` and ``upper``; zero, where runs start, must be allowed."""
+
+    lower: float = 0.0
+    upper: float = math.inf
+
+    def __post_init__(self) -> None:
+        lower, upper = as_number("lower", self.lower), as_number("upper", self.upper)
+        if not (lower <= 0.0 <= upper and lower < upper):
+            raise InputError(f"a box needs lower <= 0 <= upper and lower < upper, got {lower} and {upper}.")
+
+    def value(self, w: Array) -> float:
+        slack = ROUNDING * (1.0 + np.abs(w).max(initial=0.0))  # a mean of numbers on the edge is on it but for rounding
+        inside = (w >= self.lower - slack).all() and (w <= self.upper + slack).all()
+        return 0.0 if inside else math.inf
+
+    def prox(self, V: Array, t: Any) -> Array:
+        return np.clip(V, self.lower, self.upper)
+
+    def slope(self, V: Array, t: Any) -> Array:
+        return ((self.lower < V) & (self.upper > V)).astype(np.float64)
+
+
+__all__ = ["L1", "Box", "ElasticNet", "Penalty"]

@@ -1,0 +1,97 @@
+"""The solution of a problem with a penalty: accelerated proximal gradient steps, and Newton's where these apply.
+
+The solution is the zero of the natural residual  R(z) = z - prox_t(z - t F(z)),  F the pooled operator. Where the
+coordinates that the penalty holds fixed are known, R is smooth, and Newton's iteration on it needs a few steps.
+Proximal gradient steps find these coordinates. Every so many of them Newton's step is tried; one that does not
+shrink R is not taken.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.linalg import LinearOperator, cg
+
+from dsba.problem import Problem
+
+Array = npt.NDArray[np.float64]
+
+MAX_STEPS = 20_000
+NEWTON_EVERY = 25
+MAX_NEWTON = 20
+MAX_CG = 1000
+SHRUNK = 0.5  # a Newton step must make R this small, relative to R before
+
+
+def solve(problem: Problem, scale: float, tol: float) -> tuple[Array, float]:
+    """The best point found and its residual, relative to ``scale``."""
+    best = z = y = np.zeros(problem.dim)
+    smallest, t, weight = math.inf, problem.forward_step, 1.0
+    for k in range(MAX_STEPS):
+        if k % NEWTON_EVERY == 0:
+            z, residual = _newton(problem, z)
+            y, weight = z, 1.0
+            if residual < smallest:
+                best, smallest = z, residual
+            if smallest <= tol * scale:
+                break
+        z_prev, (z, t) = z, _forward_backward(problem, y, t)
+        if (y - z) @ (z - z_prev) > 0.0:  # the momentum points uphill
+            weight = 1.0
+        after = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * weight * weight))
+        y, weight = z + (weight - 1.0) / after * (z - z_prev), after
+    return best, smallest / scale
+
+
+def _forward_backward(problem: Problem, y: Array, t: float) -> tuple[Array, float]:
+    """A proximal gradient step, with t halved until the quadratic model bounds the objective."""
+    F, value = problem.pooled(y), _smooth(problem, y)
+    while True:
+        z = problem.prox(y - t * F, t)
+        d = z - y
+        if not _smooth(problem, z) > value + F @ d + d @ d / (2 * t) + 1e-12 * abs(value):
+            return z, t
+        t *= 0.5
+
+
+def _smooth(problem: Problem, z: Array) -> float:
+    """The objective without the penalty."""
+    assert problem.penalty is not None
+    return problem.objective(z) - problem.penalty.value(z[problem.penalised])
+
+
+def _newton(problem: Problem, z: Array) -> tuple[Array, float]:
+    """Newton's iteration on R as long as it shrinks R, and the residual of the point where it ends."""
+    residual = float(np.linalg.norm(problem.residual(z)))
+    for _ in range(MAX_NEWTON if problem.component.has_curvature else 0):
+        new = z + _step(problem, z)
+        after = float(np.linalg.norm(problem.residual(new)))
+        if not after < SHRUNK * residual:
+            break
+        z, residual = new, after
+    return z, residual
+
+
+def _step(problem: Problem, z: Array) -> Array:
+    """d with  d - D (d - t H d) = -R(z),  D the slopes of prox, H the Jacobian of F: a symmetric system where D > 0."""
+    t, products = problem.forward_step, problem.products(z)
+    V = z - t * problem.pooled(z)
+    D, R = problem.prox_slope(V, t), z - problem.prox(V, t)
+    free = D > 0.0
+    d = np.where(free, 0.0, -R)
+
+    def H(v: Array) -> Array:
+        return problem.group.sum(products(v)) / problem.n_samples + problem.lam_diag * v
+
+    def system(x: Array) -> Array:
+        v = np.zeros(problem.dim)
+        v[free] = x
+        return ((1.0 - D) / t * v + D * H(v))[free] / D[free]
+
+    size = int(free.sum())
+    rhs = (-R / t - D * H(d))[free] / D[free]
+    matrix = LinearOperator((size, size), matvec=system, dtype=np.float64)
+    d[free] = cg(matrix, rhs, rtol=1e-14, atol=0.0, maxiter=MAX_CG)[0]
+    return d

@@ -1,0 +1,314 @@
+"""The study file: what all sites agreed on, the same at every site. Nothing in it is code.
+
+Its hash is taken over the parsed content. Two files that mean the same have the same hash, whatever their comments and
+their order of keys are.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dsba import algorithms, operators
+from dsba.errors import InputError, shortened, unknown_name
+from dsba.fitting.formula import parse as parse_formula
+from dsba.fitting.guards import Guards
+from dsba.fitting.inference import COVARIANCES
+from dsba.fitting.schema import SITE, Wishes
+from dsba.fitting.settings import Settings
+from dsba.fitting.tables import DEFAULTS
+from dsba.network.pinned import Member
+from dsba.study import keys
+from dsba.topology import FAMILIES, Topology
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+SHOWN = 40  # digits of the hash that people compare
+MOST_BYTES = 1 << 20
+
+Known = TypeVar("Known", bound=BaseModel)
+Level = str | int | float | bool
+Seed = Annotated[int, Field(ge=0, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port."""
+    found = ADDRESS.fullmatch(text)
+    if not found or not 0 < int(found[2]) < 65536:
+        raise InputError(f"an address must be host:port with a port from 1 to 65535, got {shortened(text)!r}.")
+    return found[1].strip("[]"), int(found[2])
+
+
+class Part(BaseModel):
+    """A table of the file: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Site(Part):
+    """Who takes part."""
+
+    name: str
+    address: str | None = None
+    """ "host:port" where the site listens; a site without one only dials out."""
+    fingerprint: str
+    """The SHA-256 of the certificate."""
+    certificate: str
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"the name of a site has letters, digits, dots and dashes, got {shortened(self.name)!r}")
+        if self.address is not None:
+            parse_address(self.address)
+        if keys.name_of(keys.parse(self.certificate)) != self.name:
+            raise ValueError(f"the certificate of {self.name} was made for another site")
+        if keys.fingerprint(base64.b64decode(self.certificate)) != self.fingerprint:
+            raise ValueError(f"the fingerprint of {self.name} is not that of its certificate: copy both lines anew")
+        return self
+
+    @property
+    def member(self) -> Member:
+        place = None if self.address is None else parse_address(self.address)
+        return Member(self.name, place, base64.b64decode(self.certificate))
+
+
+class Model(Part):
+    """What is fitted; the names and defaults are those of ``dsba train`` on tables."""
+
+    formula: str
+    operator: str = "logistic"
+    lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULTS["lam"]
+    algorithm: str = "auto"
+    communication: str | None = None
+    tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULTS["tol"]
+    max_passes: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULTS["max_passes"]
+    seed: Seed = 0
+    missing: str = "error"
+    rare_levels: str = "error"
+    cov: str = "classical"
+    weights: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        lists = {
+            "operator": [*operators.names(), *operators.ALIASES],
+            "algorithm": [*algorithms.names(), "auto"],
+            "cov": COVARIANCES,
+        }
+        for kind, known in lists.items():
+            if getattr(self, kind) not in known:
+                raise unknown_name(kind, getattr(self, kind), known)
+        self.wishes()
+        return self
+
+    def wishes(self) -> Wishes:
+        return Wishes(parse_formula(self.formula), **self.wished())
+
+    def wished(self) -> dict[str, Any]:
+        """The wishes beside the formula."""
+        others = {"weights": self.weights, "offset": self.offset, "exposure": self.exposure}
+        labels = operators.get(self.operator).labels
+        return {"labels": labels, "missing": self.missing, "rare": self.rare_levels, **others}
+
+
+class Limits(Part):
+    """The disclosure guards; a site may not loosen them, and the study names them for all."""
+
+    sites: Count = Guards.sites
+    rows: Count = Guards.rows
+    rows_per_parameter: Count = Guards.rows_per_parameter
+    rows_per_level: Count = Guards.rows_per_level
+
+    def guards(self) -> Guards:
+        return Guards(**self.model_dump())
+
+
+class Study(Part):
+    """Everything that the sites agreed on."""
+
+    name: str
+    ends: date
+    """The last day on which a site takes part."""
+    runs: Count = 10
+    """How many runs a site allows with one data set."""
+    graph: str | tuple[tuple[str, str], ...] = "ring"
+    """A family's name, or pairs of sites that talk to each other."""
+    mixing: str = "laplacian"
+    columns: dict[str, str | tuple[Level, ...]]
+    """Of every column of the model "number", or its levels."""
+    model: Model
+    guards: Limits = Limits()
+    sites: Annotated[tuple[Site, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        names = [site.name for site in self.sites]
+        for what in ("name", "fingerprint"):
+            values = [getattr(site, what) for site in self.sites]
+            if len(set(values)) < len(values):
+                raise ValueError(f"two sites have the same {what}")
+        wanted = {column for column in self.model.wishes().columns if column != SITE}
+        if odd := sorted(wanted ^ set(self.columns)):
+            fault = (
+                "is not described under [columns]" if odd[0] in wanted else "is under [columns], but not in the model"
+            )
+            raise ValueError(f"the column {odd[0]!r} {fault}")
+        for column, levels in self.columns.items():
+            if isinstance(levels, str) and levels != "number":
+                raise ValueError(f'the column {column!r} must be "number" or a list of levels, got {levels!r}')
+        if isinstance(self.graph, str) and self.graph.partition(":")[0] not in FAMILIES:
+            raise unknown_name("graph", self.graph, FAMILIES)
+        if not isinstance(self.graph, str) and (strangers := {n for pair in self.graph for n in pair} - set(names)):
+            raise ValueError(f"the graph names {sorted(strangers)[0]!r}, which is not a site of the study")
+        self._require_reachable()
+        return self
+
+    def _require_reachable(self) -> None:
+        for n, m in self.topology.edges:
+            a, b = self.sites[n], self.sites[m]
+            if a.address is None and b.address is None:
+                raise ValueError(f"{a.name} and {b.name} are neighbours and both only dial out: one needs an address")
+
+    @cached_property
+    def topology(self) -> Topology:
+        if isinstance(self.graph, str):
+            return Topology.of(self.graph, len(self.sites), seed=self.model.seed, mixing=self.mixing)
+        place = {site.name: n for n, site in enumerate(self.sites)}
+        edges = [(place[a], place[b]) for a, b in self.graph]
+        found = Topology.of(edges, mixing=self.mixing)
+        if found.n_nodes != len(self.sites):
+            raise ValueError("the graph leaves sites out: every site needs a neighbour")
+        return found
+
+    def _graph(self) -> str | Topology:
+        return self.graph if isinstance(self.graph, str) else self.topology
+
+    @property
+    def settings(self) -> Settings:
+        model = self.model
+        return Settings(
+            model.operator, model.lam, graph=self._graph(), algorithm=model.algorithm, mixing=self.mixing,
+            communication=model.communication, max_passes=model.max_passes, tol=model.tol, seed=model.seed,
+        )  # fmt: skip
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        return tuple(site.member for site in self.sites)
+
+    def rank(self, site: str) -> int:
+        """The number of a site by its name."""
+        names = [one.name for one in self.sites]
+        if site not in names:
+            raise unknown_name("site", site, names)
+        return names.index(site)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """The hash of the parsed content."""
+        plain = self.model_dump(mode="json")
+        return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).digest()
+
+    @property
+    def hash(self) -> str:
+        """The hash as people compare it, in groups of four digits."""
+        text = self.digest.hex()[:SHOWN]
+        return "-".join(text[at : at + 4] for at in range(0, SHOWN, 4))
+
+    def require_approved(self, approved: str) -> None:
+        """An error unless the hash was approved."""
+        if re.sub(r"[-\s]", "", approved).lower() != self.hash.replace("-", ""):
+            raise InputError(
+                f"the approved hash is {shortened(approved)}, and this study's is {self.hash}: nothing has left this "
+                "site. Compare the hash with the other sites, and approve the study that you have read."
+            )
+
+    def require_open(self) -> None:
+        """An error after the last day of the study."""
+        if datetime.now(UTC).date() > self.ends:
+            raise InputError(f"the study {self.name} ended on {self.ends}: agree on a new one.")
+
+
+def load(path: Path) -> Study:
+    """The study of a file; an error says which key is wrong."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the study {path}: {error.strerror or error}.") from None
+    if len(data) > MOST_BYTES:
+        raise InputError(f"{path} has {len(data)} bytes: a study file has at most {MOST_BYTES}.")
+    return parse(data, str(path))
+
+
+def parse(data: bytes, name: str) -> Study:
+    try:
+        content = tomllib.loads(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{name} is no TOML file: {shortened(error)}.") from None
+    return checked(Study, content, name)
+
+
+def checked(kind: type[Known], content: Mapping[str, Any], name: str) -> Known:
+    """A part of a study from plain values; an error says which key of ``name`` is wrong."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"{name}: {_first(error)}.") from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply.") from None
+
+
+def _first(error: ValidationError) -> str:
+    found = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in found["loc"])
+    if found["type"] == "extra_forbidden":
+        return f"the key {where} is not known"
+    if found["type"] == "missing":
+        return f"the key {where} is missing"
+    reason = found["msg"].removeprefix("Value error, ").rstrip(".")
+    return f"{where}: {reason}" if where else reason
+
+
+def written(study: dict[str, Any]) -> str:
+    """A study as TOML text, of plain values; tables come after the values of their parent."""
+    return "\n".join(_lines(study, ())) + "\n"
+
+
+def _lines(table: dict[str, Any], path: tuple[str, ...]) -> Sequence[str]:
+    plain = {k: v for k, v in table.items() if not isinstance(v, dict) and not _tables(v) and v is not None}
+    lines = [f"{_key(k)} = {_value(v)}" for k, v in plain.items()]
+    for key, value in table.items():
+        name = ".".join([*path, _key(key)])
+        if isinstance(value, dict):
+            lines += ["", f"[{name}]", *_lines(value, (*path, _key(key)))]
+        elif _tables(value):
+            for one in value:
+                lines += ["", f"[[{name}]]", *_lines(one, (*path, _key(key)))]
+    return lines
+
+
+def _tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return str(value) if isinstance(value, date) else json.dumps(value, ensure_ascii=False)

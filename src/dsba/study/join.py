@@ -1,0 +1,233 @@
+"""Joining a study: what is checked before, the run among the sites, and what every site ends with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dsba import algorithms
+from dsba.data.tables import column_names, read_table
+from dsba.errors import InputError, NetworkError
+from dsba.files import PRIVATE, replacing
+from dsba.fitting.model import FILE
+from dsba.fitting.results import Results
+from dsba.fitting.schema import kind_of, plain
+from dsba.fitting.tables import Plan, train_own
+from dsba.network.contract import ITERATES, ROWS_OF_DATA
+from dsba.network.sites import MASKED_FROM, PATIENCE, FinishedError, Place, SiteNetwork
+from dsba.study import keys
+from dsba.study.file import Study
+from dsba.study.log import AuditLog, Ledger
+
+if TYPE_CHECKING:
+    from dsba.fitting.model import Model
+
+STATE, AUDIT, CHECKPOINT = "run.json", "audit.jsonl", "checkpoint"
+LEDGER = ".ledger"  # after the name of the key
+
+Tell = Callable[[str], object]
+Show = Callable[[SiteNetwork], Sequence[Callable[[dict[str, float]], object]]]
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One site's own part of a study: its files, and what it allows."""
+
+    study: Study
+    site: str
+    key: Path
+    data: Path
+    out: Path
+    patience: float = PATIENCE
+    rows_allowed: bool = False
+    listen: tuple[str, int] | None = None
+    """Where the site listens, if that is not its address in the study."""
+
+    @property
+    def rank(self) -> int:
+        return self.study.rank(self.site)
+
+
+def prepared(seat: Seat) -> keys.Key:
+    """The site's key, once everything that can be known before meeting the others is in order."""
+    seat.study.require_open()
+    key = keys.load(seat.key)
+    own = seat.study.members[seat.rank]
+    if key.certificate != own.certificate:
+        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: its certificate is another one.")
+    require_valid(key.certificate, seat.site)
+    if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
+        raise InputError(
+            f"the study's method sends rows of the data, and {seat.site} does not allow it (--allow-rows would)."
+        )
+    require_columns(seat.study, seat.site, seat.data)
+    return key
+
+
+def require_valid(certificate: bytes, site: str) -> None:
+    """An error if a certificate is not valid today."""
+    found = keys.parse(keys.text_of(certificate))
+    now = datetime.now(UTC)
+    if now < found.not_valid_before_utc:
+        raise InputError(
+            f"the certificate of {site} is not valid before {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC."
+        )
+    if now > found.not_valid_after_utc:
+        ended = f"{found.not_valid_after_utc:%Y-%m-%d}"
+        raise InputError(f"the certificate of {site} expired on {ended}: make a new one, which changes the study.")
+
+
+def require_columns(study: Study, site: str, data: Path) -> None:
+    """An error unless the table has the columns of the study, of their types and with no other levels."""
+    held = column_names(data)
+    if missing := [column for column in study.columns if column not in held]:
+        raise InputError(f"{data} has no column {missing[0]!r}, which the study names.")
+    frame = read_table(data, list(study.columns))
+    for column, levels in study.columns.items():
+        kind = kind_of(frame[column])
+        if isinstance(levels, str):
+            if kind not in ("number", "truth", "empty"):
+                raise InputError(f"{data}: the column {column!r} must be a number, by the study.")
+            continue
+        known = {str(level) for level in levels}
+        if strangers := sum(str(level) not in known for level in plain(frame[column])):
+            raise InputError(f"{data}: the column {column!r} has {strangers} levels that the study does not name.")
+
+
+def disclosed(study: Study) -> str:
+    """What the study's method discloses."""
+    model = study.model
+    name = model.algorithm
+    if name == "auto":  # without a penalty that is Newton; else whatever is chosen sends at most iterates
+        name = "newton" if model.lam == 0.0 else "extra"
+    options = {} if model.communication is None else {"communication": model.communication}
+    return algorithms.get(name, **options).discloses
+
+
+def leaving(seat: Seat) -> list[str]:
+    """What leaves the site if it joins, and to whom, as sentences."""
+    study, rank = seat.study, seat.rank
+    neighbours = [study.sites[int(m)].name for m in study.topology.neighbors[rank]]
+    masked = len(study.sites) >= MASKED_FROM
+    sums = "masked, so that only the total over all sites is seen" if masked else "NOT masked: the other site sees them"
+    lines = [
+        f"The study {study.name} of {len(study.sites)} sites: {study.model.formula} ({study.model.operator}).",
+        f"{seat.site} talks to {', '.join(neighbours)} and to nobody else; they pass on what is meant for all.",
+        f"To all sites: the number of rows, and of the columns {', '.join(study.columns)} the types, the numbers of "
+        "missing values and which levels occur.",
+        f"As sums over all sites, {sums}: rows per level, means, gradients, Hessians and losses.",
+    ]
+    if disclosed(study) == ITERATES:
+        lines.append(f"To {', '.join(neighbours)}: the model's iterates, in every round. They are not masked.")
+    if disclosed(study) == ROWS_OF_DATA:
+        lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
+    return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
+
+
+def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
+    """Take part in the study until the model is there; the same call goes on with a run that was stopped.
+
+    ``tell`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
+    """
+    key, study = prepared(seat), seat.study
+    content = hashlib.sha256(seat.data.read_bytes()).hexdigest()
+    commitment = key.commitment(study.digest + content.encode())
+    if _begun(seat, commitment):
+        tell(f"This run is complete: {seat.out / FILE}")
+        return Results.load(seat.out)
+    if not (seat.out / STATE).exists():
+        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, content, study.runs)
+        _mark(seat, commitment, None)
+    with ExitStack() as stack:
+        log = AuditLog(seat.out / AUDIT)
+        stack.callback(log.close)
+        log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study))
+        place = Place(
+            study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell, log.log
+        )
+        try:
+            results = _among_sites(seat, place, tell, show)
+        except (InputError, NetworkError) as error:
+            log.log("ended", said=str(error))
+            raise
+        if results.model.facts["status"] != "interrupted":
+            _mark(seat, commitment, result_hash(results.model))
+        log.log("ended", said=results.model.facts["message"], result=result_hash(results.model))
+    return results
+
+
+def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
+    study, model = seat.study, seat.study.model
+    network = SiteNetwork(study.topology, place, patience=seat.patience, rows_allowed=seat.rows_allowed)
+
+    def work() -> Results:
+        return train_own(
+            {seat.site: seat.data}, Plan(model.formula), study.settings, network, wishes=_wished(study), cov=model.cov,
+            guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT, callbacks=show(network),
+        )  # fmt: skip
+
+    def whole() -> Results:
+        results = work()
+        if results.model.facts["status"] == "diverged":
+            raise InputError(f"no model was saved: {results.model.facts['message']}.")
+        results.save(seat.out)
+        if results.model.facts["status"] != "interrupted":
+            network.finish(result_hash(results.model))
+        return results
+
+    with network:
+        try:
+            return network.run(whole)
+        except FinishedError as over:
+            return _saved(seat, over.result)
+
+
+def _wished(study: Study) -> dict[str, Any]:
+    return {name: value for name, value in study.model.wished().items() if name != "labels"}
+
+
+def _saved(seat: Seat, result: str) -> Results:
+    """The model that this site had saved before it was stopped, if it is the one the others ended with."""
+    if (seat.out / FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
+        return found
+    raise NetworkError(
+        "the other sites have ended this run, and this site has not its model: start again at all sites."
+    )
+
+
+def result_hash(model: Model) -> str:
+    """Of the coefficients and all nodes' iterates: the same at all sites."""
+    digest = hashlib.sha256()
+    for part in (model.weights, model.intercepts, model.Z):
+        digest.update(part.tobytes())
+    return digest.hexdigest()
+
+
+def _begun(seat: Seat, commitment: str) -> bool:
+    """Whether the run in the folder is complete; an error if it is another run than this one."""
+    if not (seat.out / STATE).exists():
+        return False
+    try:
+        state = json.loads((seat.out / STATE).read_text())
+        study, data, result = state["study"], state["data"], state["result"]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise InputError(f"{seat.out / STATE} is damaged: give another folder, or move this one away.") from None
+    if study != seat.study.hash:
+        raise InputError(f"{seat.out} belongs to a run of another study: give another folder.")
+    if data != commitment:
+        raise InputError(
+            f"the data of {seat.site} changed since the run in {seat.out} began: a run with other data is another run, "
+            "in another folder, which all sites must begin anew."
+        )
+    return result is not None
+
+
+def _mark(seat: Seat, commitment: str, result: str | None) -> None:
+    with replacing(seat.out / STATE, PRIVATE) as file:
+        file.write(json.dumps({"study": seat.study.hash, "data": commitment, "result": result}).encode())

@@ -1,0 +1,164 @@
+"""A whole study on one machine: real processes, real keys, loopback. For demonstrations and tests."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any
+
+from dsba.data.tables import column_names, read_table
+from dsba.errors import InputError
+from dsba.files import replacing
+from dsba.fitting.results import Results
+from dsba.fitting.schema import MOST_LEVELS, SITE, absent_column, kind_of, plain
+from dsba.study import keys
+from dsba.study.file import Model, Study, checked, load, written
+from dsba.study.join import result_hash
+
+FOLDER, FILE = "study", "study.toml"
+DEADLINE = 3600.0  # seconds for all processes together
+GRACE = 10.0  # seconds for the others to hear that one has failed
+
+
+def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **study: Any) -> Study:
+    """Keys for all sites and a study file in ``folder``; sites are named after their files, levels are found there."""
+    names = [file.name.partition(".")[0] for file in files]
+    if len(set(names)) < len(names):
+        raise InputError("two files have the same name, and sites are named after their files: rename one.")
+    if len(names) < 2:
+        raise InputError("a study has at least two sites: give a file for each.")
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / FILE).exists():
+        return _found(folder / FILE, names, model, study)
+    sites = []
+    for name, port in zip(names, _free_ports(len(names)), strict=True):
+        key = keys.make(name, folder / f"{name}.pem")
+        texts = {"fingerprint": keys.fingerprint(key.certificate), "certificate": keys.text_of(key.certificate)}
+        sites.append({"name": name, "address": f"127.0.0.1:{port}", **texts})
+    content = {
+        "name": "trial",
+        "ends": (datetime.now(UTC) + timedelta(days=30)).date(),
+        **study,
+        "columns": described(dict(zip(names, files, strict=True)), model),
+        "model": dict(model),
+        "sites": sites,
+    }
+    with replacing(folder / FILE) as file:
+        file.write(written(content).encode())
+    return load(folder / FILE)
+
+
+def _found(file: Path, names: list[str], model: Mapping[str, Any], study: Mapping[str, Any]) -> Study:
+    """The study of an earlier trial, which goes on; an error if another one was asked for."""
+    before = load(file)
+    same = [site.name for site in before.sites] == names and before.model == checked(Model, model, "the model")
+    if not same or any(getattr(before, key) != value for key, value in study.items() if key != "guards"):
+        raise InputError(f"{file} is of another trial: give another folder, or move this one away.")
+    return before
+
+
+def described(files: Mapping[str, Path], model: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the model: "number", or all levels that occur in the files."""
+    wishes = checked(Model, model, "the model").wishes()
+    headers = {name: column_names(file) for name, file in files.items()}
+    if complaint := absent_column(headers, wishes):
+        raise InputError(complaint)
+    wanted = [
+        column for column in wishes.columns if column != SITE or all(column in names for names in headers.values())
+    ]
+    frames = [read_table(file, wanted) for file in files.values()]
+    labels = wishes.formula.response if wishes.labels in ("binary", "multiclass") else ()
+    found: dict[str, Any] = {}
+    for column in wanted:
+        factor = column in (*labels, *wishes.formula.factors) or any(kind_of(f[column]) == "text" for f in frames)
+        levels = {level for frame in frames for level in plain(frame[column])} if factor else set()
+        if len(levels) > MOST_LEVELS * len(frames):
+            raise InputError(f"the column {column!r} has {len(levels)} levels: it looks like an identifier.")
+        found[column] = sorted(levels, key=lambda level: (isinstance(level, str), level)) if factor else "number"
+    return found
+
+
+def _free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [sock.getsockname()[1] for sock in held]
+    for sock in held:
+        sock.close()
+    return ports
+
+
+class Trial:
+    """The sites' processes, each with a folder of its own."""
+
+    def __init__(self, study: Study, files: Sequence[Path], folder: Path, options: Sequence[str] = ()) -> None:
+        self.study, self.files, self.folder, self.options = study, files, folder, options
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def out(self, rank: int) -> Path:
+        return self.folder / self.study.sites[rank].name
+
+    def start(self, rank: int) -> subprocess.Popen[bytes]:
+        name = self.study.sites[rank].name
+        command = [sys.executable, "-m", "dsba", "study", "join", str(self.folder / FILE), "--site", name]
+        command += ["--data", str(self.files[rank]), "--key", str(self.folder / f"{name}.pem")]
+        command += ["--out", str(self.out(rank)), "--approve", self.study.hash, *self.options]
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        self.processes[rank] = subprocess.Popen(command, **pipes)
+        return self.processes[rank]
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            with suppress(OSError):
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes.values():
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def run(self, tell: Callable[[str], object]) -> Results:
+        """Start all sites, pass on what they say, and give the model that all of them have."""
+        readers = []
+        try:
+            for rank, site in enumerate(self.study.sites):
+                stream = self.start(rank).stdout
+                assert stream is not None
+                readers.append(threading.Thread(target=_pass_on, args=(stream, site.name, tell)))
+                readers[-1].start()
+            self._wait()
+        finally:
+            self.stop()
+            for reader in readers:
+                reader.join()
+        if failed := [self.study.sites[rank].name for rank, process in self.processes.items() if process.returncode]:
+            raise InputError(f"{failed[0]} did not end well: what it said is above.")
+        return self._results()
+
+    def _wait(self) -> None:
+        """Until all have ended, or one has failed and the others have had time to hear of it."""
+        deadline = time.monotonic() + DEADLINE
+        while any(process.poll() is None for process in self.processes.values()):
+            if any(process.poll() for process in self.processes.values()):
+                deadline = min(deadline, time.monotonic() + GRACE)
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
+
+    def _results(self) -> Results:
+        everyone = [Results.load(self.out(rank)) for rank in range(len(self.study.sites))]
+        if len({result_hash(results.model) for results in everyone}) > 1:
+            raise InputError("the sites ended with different models: report this.")
+        return everyone[0]
+
+
+def _pass_on(stream: IO[bytes], name: str, tell: Callable[[str], object]) -> None:
+    for line in stream:
+        tell(f"{name}: {line.decode(errors='replace').rstrip()}")

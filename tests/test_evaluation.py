@@ -1,0 +1,307 @@
+"""Measures of a table's model against scikit-learn, what travels for them, held-out rows, and the model's page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from mpi import MPIEXEC, mpiexec, needs_mpi
+from queues import together
+from sklearn import metrics
+from sklearn.calibration import calibration_curve
+from test_inference import FORMULAS, patients
+from test_table_commands import ask, refused, tables
+
+import dsba
+from dsba.fitting import tables as fitting
+from dsba.fitting.design import as_sites, held_out
+from dsba.fitting.evaluation import evaluate
+from dsba.report.model_page import interval, model_page, standalone, ticks
+
+SECRET = "patient-4711"
+OUTCOMES = {"logistic": "readmitted", "poisson": "visits", "linear": "cost"}
+
+
+def outcome(frame, operator):
+    values = frame[OUTCOMES[operator]]
+    return (values == "yes").astype(int) if operator == "logistic" else values
+
+
+def assert_measures(found, y, p, operator):
+    """scikit-learn's, on the same rows."""
+    assert found["rows"] == len(y)
+    assert found["mean_outcome"] == pytest.approx(y.mean())
+    assert found["mean_prediction"] == pytest.approx(p.mean())
+    if operator == "logistic":
+        assert found["events"] == y.sum()
+        assert abs(found["auc"] - metrics.roc_auc_score(y, p)) <= found["auc_within"] < 0.01
+        assert found["log_loss"] == pytest.approx(metrics.log_loss(y, p), rel=1e-12)
+        assert found["brier"] == pytest.approx(metrics.brier_score_loss(y, p), rel=1e-12)
+        observed, predicted = calibration_curve(y, p, n_bins=10)
+        np.testing.assert_allclose([group["observed"] for group in found["calibration"]], observed, rtol=1e-12)
+        np.testing.assert_allclose([group["predicted"] for group in found["calibration"]], predicted, rtol=1e-12)
+        assert sum(group["rows"] for group in found["calibration"]) == len(y)
+    elif operator == "poisson":
+        assert found["deviance"] == pytest.approx(metrics.mean_poisson_deviance(y, p), rel=1e-12)
+        assert found["d2"] == pytest.approx(metrics.d2_tweedie_score(y, p, power=1), rel=1e-10)
+    else:
+        assert found["r2"] == pytest.approx(metrics.r2_score(y, p), rel=1e-12)
+        assert found["rmse"] == pytest.approx(metrics.root_mean_squared_error(y, p), rel=1e-12)
+
+
+@pytest.mark.parametrize("operator", list(FORMULAS))
+def test_measures_are_those_of_scikit_learn(operator):
+    fit = dsba.fit(patients(), FORMULAS[operator], operator, sites="hospital")
+    new = patients((200, 90, 70, 60), seed=5)
+    found = fit.evaluate(new, sites="hospital")
+    p = fit.predict(new)
+    assert_measures(found.pooled, outcome(new, operator), p, operator)
+    for name, part in new.groupby("hospital"):
+        assert_measures(found.sites[name], outcome(part, operator), p[part.index], operator)
+
+
+def test_ends_of_the_scores_and_one_class():
+    """Scores beyond the bins are ties; without an event there is no curve."""
+    fit = dsba.fit(patients(), "readmitted ~ age", sites="hospital")
+    extreme = pd.DataFrame({"age": [-1e4, 1e4, 50.0], "readmitted": ["no", "yes", "no"]})
+    assert fit.evaluate(extreme).pooled["auc"] == 1.0
+    none = fit.evaluate(patients(seed=2).query("readmitted == 'no'")).pooled
+    assert none["auc"] is None
+    assert none["events"] == 0
+
+
+def test_rows_that_cannot_be_predicted_are_left_out_and_counted():
+    fit = dsba.fit(patients(), FORMULAS["logistic"], sites="hospital")
+    new = patients(seed=4)
+    gaps = new.copy()
+    gaps.loc[gaps.index[:3], "age"] = np.nan
+    gaps.loc[gaps.index[3:5], "sex"] = "X"
+    gaps.loc[gaps.index[5], "readmitted"] = None
+    found = fit.evaluate(gaps).pooled
+    assert found["left_out"] == 6
+    assert {**found, "left_out": 0} == fit.evaluate(new.iloc[6:]).pooled
+
+
+def test_tables_that_do_not_fit_are_refused_without_a_value():
+    logistic = dsba.fit(patients(), "readmitted ~ age", sites="hospital")
+    linear = dsba.fit(patients(), "cost ~ age", "linear", sites="hospital")
+    new = patients(seed=4)
+    for fit, spoilt, sentence in (
+        (logistic, new.drop(columns="readmitted"), "all has no column 'readmitted', which is the outcome"),
+        (logistic, new.drop(columns="age"), "all has no column 'age', which the model needs"),
+        (logistic, new.assign(readmitted=SECRET), "420 rows of all have an outcome that the model does not know"),
+        (linear, new.assign(cost=SECRET), "the column 'cost' of all is not a number"),
+        (linear, new.assign(age=SECRET), "the column 'age' of all is text"),
+        (linear, new.assign(cost=np.nan), "there is no row to evaluate"),
+    ):
+        with pytest.raises(dsba.InputError, match=sentence) as error:
+            fit.evaluate(spoilt)
+        assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize("operator", list(FORMULAS))
+def test_only_sums_travel(operator):
+    """Every site a process of its own: the same bits, and no question but agreed facts and sums."""
+    fit = dsba.fit(patients(), FORMULAS[operator], operator, sites="hospital")
+    sites = as_sites(patients((200, 90, 70, 60), seed=5), "hospital")
+    one = evaluate(fit, sites, dsba.Simulator(dsba.Topology.path(4)))
+
+    def work(net):
+        for question in ("gather", "share", "mix", "exchange"):
+            setattr(net, question, lambda *_: pytest.fail("something else than a sum was told"))
+        widths, add = [], net.sum
+        net.sum = lambda rows: widths.append(rows.shape) or add(rows)
+        return evaluate(fit, [sites[net.rank]], net), widths
+
+    for rank, (found, widths) in enumerate(together(dsba.Topology.path(4), 4, work)):
+        assert found.pooled == one.pooled
+        assert found.sites == {sites[rank].name: one.sites[sites[rank].name]}
+        assert {rows for rows, _ in widths} == {1}  # one row of sums a site, of a length that the data does not change
+        assert widths[1][1] == {"logistic": 2 + 30 + 2 * 2050, "poisson": 2, "linear": 2}[operator]
+
+
+# Held-out rows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", list(FORMULAS))
+def test_a_held_out_share(operator):
+    """The model is that of the other rows, and its measures are those of the held-out ones."""
+    frame = patients()
+    sites = as_sites(frame, "hospital")
+    fit = dsba.fit(frame, FORMULAS[operator], operator, sites="hospital", test_share=0.2)
+    kept, tests = [], []
+    for node, site in enumerate(sites):
+        y = outcome(site.frame, operator).to_numpy()
+        out = held_out(y if operator == "logistic" else np.zeros(len(y)), 0.2, 0, node)
+        kept.append(site.frame[~out])
+        tests.append(site.frame[out])
+    whole = dsba.fit(pd.concat(kept), FORMULAS[operator], operator, sites="hospital")
+    assert (fit.params == whole.params).all()
+    assert whole.test is None
+    test = pd.concat(tests)
+    assert fit.test["rows"] == len(test) == pytest.approx(0.2 * len(frame), abs=4)
+    assert_measures(fit.test, outcome(test, operator), whole.predict(test), operator)
+    if operator == "logistic":
+        assert np.mean(test["readmitted"] == "yes") == pytest.approx(np.mean(frame["readmitted"] == "yes"), abs=0.01)
+
+
+def test_held_out_rows_with_a_level_of_their_own_are_left_out():
+    frame = patients()
+    fit = dsba.fit(frame, "readmitted ~ age + C(ward)", sites="hospital", test_share=0.3)
+    first = as_sites(frame, "hospital")[0].frame
+    y = outcome(first, "logistic").to_numpy()
+    out = first.index[held_out(y, 0.3, 0, 0)]
+    frame.loc[frame.index[frame["hospital"] == "h0"][out[:2]], "ward"] = "new"
+    again = dsba.fit(frame, "readmitted ~ age + C(ward)", sites="hospital", test_share=0.3)
+    assert (again.params == fit.params).all()
+    assert again.test["left_out"] == 2
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, "much"])
+def test_a_share_that_is_none(share):
+    with pytest.raises(dsba.InputError, match=r"held-out share|test_share must be a number"):
+        dsba.fit(patients(), "cost ~ age", "linear", sites="hospital", test_share=share)
+
+
+# Commands ----------------------------------------------------------------------------------------
+
+
+def test_the_commands(tmp_path):
+    files = tables(tmp_path)
+    words = ("train", *files, "--formula", FORMULAS["logistic"], "--graph", "ring", "--test-share", 0.25)
+    said = ask(*words, "--out", tmp_path / "run")
+    assert "Held-out rows of all sites: rows 105" in said
+    fit = dsba.load(tmp_path / "run")
+    frames = {file.stem: pd.read_csv(file, sep=None, engine="python") for file in files}
+    ours = fit.evaluate(frames)
+    found = json.loads(ask("evaluate", tmp_path / "run", *files, "--json", "--plot", tmp_path / "cal.svg"))
+    assert found == json.loads(json.dumps(ours.plain()))
+    text = ask("evaluate", tmp_path / "run", *files)
+    assert "h1: rows 90" in text
+    assert "All sites: rows 420" in text
+    assert "predicted 0.6 to 0.7:" in text
+    assert (tmp_path / "cal.svg").read_text().startswith("<svg xmlns=")
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "held-out rows of all sites" in page
+    svm = [tmp_path / f"{n}.svm" for n in range(2)]
+    for file in svm:
+        file.write_text("".join(f"{(-1) ** k} 1:{k}\n" for k in range(9)))
+    ask("train", *svm, "--graph", "path", "--out", tmp_path / "other")
+    assert "was not trained on a table" in refused("evaluate", tmp_path / "other", *files)
+    assert "--test-share is for tables" in refused("train", *svm, "--test-share", 0.2, "--out", tmp_path / "no")
+
+
+@needs_mpi
+@pytest.mark.full
+def test_ranks_evaluate_and_hold_out_what_one_process_does(tmp_path):
+    files = tables(tmp_path)
+    words = ("--formula", FORMULAS["logistic"], "--graph", "ring", "--test-share", 0.25, "--out")
+    ask("train", *files, *words, tmp_path / "one")
+    program = (MPIEXEC.parent / "python", "-m", "dsba")
+    code, text = mpiexec(4, *program, "train", *files, *words, tmp_path / "many")
+    assert code == 0, text
+    one, many = dsba.load(tmp_path / "one"), dsba.load(tmp_path / "many")
+    assert one.model.facts["table"] == many.model.facts["table"]
+    code, text = mpiexec(4, *program, "evaluate", tmp_path / "many", *files)
+    assert code == 0, text
+    assert sorted(line for line in text.splitlines() if re.match(r"h\d|All", line)) == sorted(
+        line for line in ask("evaluate", tmp_path / "one", *files).splitlines() if re.match(r"h\d|All", line)
+    )
+    code, text = mpiexec(2, *program, "evaluate", tmp_path / "many", *files[:2])
+    assert code == 2
+    assert "2 sites take part, and at least 3 are wanted" in text
+    other = tmp_path / "other"
+    ask("train", *files, "--formula", "readmitted ~ age", "--out", other)
+    parts = [(":",) * (n > 0) + ("-n", 1, *program, "evaluate", tmp_path / run, *files[:3])
+             for n, run in enumerate(("one", "other", "one"))]  # fmt: skip
+    code, text = mpiexec_of(parts)
+    assert code == 2
+    assert "differs from rank 0 in model" in text
+
+
+def mpiexec_of(parts):
+    from mpi import run
+
+    return run(MPIEXEC, *(word for part in parts for word in part))
+
+
+# The page ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operator", list(FORMULAS))
+def test_the_page_has_everything_and_asks_nobody(operator):
+    fit = dsba.fit(patients(), FORMULAS[operator], operator, sites="hospital")
+    page = model_page(fit, "dsba train <all> --out run")
+    assert "dsba train &lt;all&gt; --out run" in page
+    for word in ("h3", "C(sex)[T.M]", "std err", "Convergence", "What was disclosed to whom", "numpy", "4 sites"):
+        assert word in page
+    assert ("Calibration</h2>" in page) == (operator == "logistic")
+    for asked in ("<script", "http://", "https://", "src=", "@import", "url("):
+        assert asked not in page
+    assert "{{" not in page
+
+
+def test_names_cannot_leave_their_place_on_the_page():
+    evil = "<script>alert(1)</script>"
+    frame = patients().rename(columns={"age": evil})
+    fit = dsba.fit(frame, f"cost ~ `{evil}`", "linear", sites="hospital", lam=0.1)
+    page = model_page(fit, evil)
+    assert evil not in page
+    assert "A penalty shrinks the coefficients" in page
+
+
+def test_the_calibration_is_that_of_the_rows_of_the_fit():
+    frame = patients()
+    fit = dsba.fit(frame, FORMULAS["logistic"], sites="hospital")
+    found = fit.evaluate(frame).pooled["calibration"]
+    assert [group["rows"] for group in fit.facts.calibration] == [group["rows"] for group in found]
+    for key in ("predicted", "observed"):
+        np.testing.assert_allclose([g[key] for g in fit.facts.calibration], [g[key] for g in found], rtol=1e-12)
+    assert fit.facts.events == (frame["readmitted"] == "yes").sum()
+    assert standalone(found).count("<circle") == len(found)
+
+
+def test_small_parts_of_pictures():
+    from statsmodels.stats.proportion import proportion_confint
+
+    np.testing.assert_allclose(interval(0.3, 40), proportion_confint(12, 40, method="wilson"), rtol=1e-12)
+    assert ticks(0.0, 1.0, 5) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(2.0, 2.0) == [2.0]
+
+
+# Guards ------------------------------------------------------------------------------------------
+
+
+def test_a_site_may_switch_its_guards_off_and_everybody_is_told():
+    frames = dict(list(patients((40, 8), seed=1).groupby("hospital")))
+    settings = fitting.Settings("linear", **fitting.DEFAULTS)
+    wishes = fitting.Wishes(fitting.parse("cost ~ age"))
+
+    def work(net, *guards):
+        name = f"h{net.rank}"
+        site = fitting.Site(name, frames[name].reset_index(drop=True))
+        return fitting.fit_sites([site], wishes, settings, net, guards=guards[net.rank])
+
+    def attempt(*guards):
+        def one(net):
+            try:
+                return work(net, *guards)
+            except dsba.InputError as error:
+                return str(error)
+
+        return together(dsba.Topology.path(2), 2, one)
+
+    off = fitting.Guards.off()
+    assert all("2 sites take part" in said for said in attempt(off, fitting.Guards()))
+    assert all("h1 has 8 usable rows" in said for said in attempt(fitting.Guards(sites=2), fitting.Guards(sites=2)))
+    for results in attempt(fitting.Guards(sites=2), off):
+        assert [part.guards.loosened for part in results.schema.parts] == [
+            "allows two sites",
+            "has switched its guards off",
+        ]
+        page = model_page(results, "dsba train")
+        assert "h1 has switched its guards off." in page
+        assert results.model.facts["table"]["schema_"]["parts"][1]["guards"]["rows"] == 0

@@ -1,0 +1,296 @@
+"""Studies: the file and its hash, keys, what a site checks and keeps, and whole runs at sites in threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import sys
+import threading
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from mpi import run
+from test_mpi import same_model
+from typer.testing import CliRunner
+
+import dsba
+from dsba.cli import app
+from dsba.fitting import Settings
+from dsba.fitting.guards import Guards
+from dsba.fitting.tables import DEFAULTS, Plan, train
+from dsba.network.sites import Place, SiteNetwork
+from dsba.study import keys
+from dsba.study.check import check
+from dsba.study.example import example
+from dsba.study.file import Study, parse, written
+from dsba.study.join import AUDIT, Seat, join, leaving
+from dsba.study.log import Ledger, read_log
+from dsba.study.trial import FILE, arrange
+
+NAMES = ("aarhus", "bergen", "cork")
+FORMULA = "readmitted ~ age + C(sex)"
+DSBA = (sys.executable, "-m", "dsba", "study")
+
+
+@pytest.fixture
+def tables(tmp_path):
+    """Three small CSV files."""
+    rng, files = np.random.default_rng(0), []
+    for name, rows in zip(NAMES, (60, 80, 70), strict=True):
+        table = pd.DataFrame(
+            {"id": range(rows), "age": rng.integers(20, 90, rows), "sex": rng.choice(["F", "M"], rows)}
+        )
+        score = 0.05 * (table["age"] - 55) + 0.4 * (table["sex"] == "M")
+        table["readmitted"] = np.where(rng.random(rows) < 1 / (1 + np.exp(-score)), "yes", "no")
+        files.append(tmp_path / f"{name}.csv")
+        table.to_csv(files[-1], index=False)
+    return files
+
+
+@pytest.fixture
+def seats(tables, tmp_path):
+    study = arrange(tables, {"formula": FORMULA}, tmp_path / "study", graph="ring", runs=2)
+    return [
+        Seat(study, name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"out-{name}", patience=60.0)
+        for name, file in zip(NAMES, tables, strict=True)
+    ]
+
+
+def together(seats):
+    """Every site in a thread: the results in order or the errors, and what was told."""
+    found, told = [None] * len(seats), [[] for _ in seats]
+
+    def one(rank, seat):
+        seat.out.mkdir(exist_ok=True)
+        try:
+            found[rank] = join(seat, tell=told[rank].append)
+        except (dsba.InputError, dsba.NetworkError) as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=one, args=(rank, seat)) for rank, seat in enumerate(seats)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found, told
+
+
+# The file ------------------------------------------------------------------------------------------
+
+
+def test_the_example_is_a_study_and_its_hash_is_of_the_content():
+    text = CliRunner().invoke(app, ["study", "example"]).output
+    study = parse(text.encode(), "example")
+    assert text == example()
+    bare = "\n".join(line.split("  #")[0] for line in text.splitlines() if not line.startswith("#"))
+    assert bare != text
+    assert parse(bare.encode(), "bare").hash == study.hash
+    turned = dict(reversed(study.model_dump().items()))
+    assert parse(written(turned).encode(), "turned").hash == study.hash
+    study.require_approved(study.hash.upper().replace("-", " "))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('"readmission"', '"other"', None),
+        ("lam = 0.0", "lam = 0.1", None),
+        ("aarhus.example.org:8443", "aarhus.example.org:8444", None),
+        ('sex = ["F", "M"]', 'sex = ["F", "M", "X"]', None),
+        ('operator = "logistic"', 'operator = "mine.py:Loss"', "unknown operator 'mine.py:Loss'"),
+        ('algorithm = "newton"', 'algorithm = "mine.py:Method"', "unknown algorithm 'mine.py:Method'"),
+        ("C(sex)", "C(sex) + crp", "the column 'crp' is not described under"),
+        ("C(sex)", "exit(1)", "formula"),
+        ('age = "number"', 'age = "text"', 'must be "number" or a list of levels'),
+        ('name = "readmission"', 'nome = "readmission"', "the key name is missing|the key nome is not known"),
+        ('"aarhus.example.org:8443"', '"aarhus"', "must be host:port"),
+        ('["cork", "aarhus"]', '["cork", "delft"]', "the graph names 'delft', which is not a site"),
+        ('["bergen", "cork"], ["cork", "aarhus"]', '["bergen", "aarhus"]', "the graph leaves sites out"),
+        ('fingerprint = "', 'fingerprint = "0', "the fingerprint of aarhus is not that of its certificate"),
+        ('address = "aarhus.example.org:8443"\n', "", "aarhus and cork are neighbours and both only dial out"),
+        ("[columns]", "[columns", "is no TOML file"),
+    ],
+)
+def test_every_change_is_another_study_or_none(old, new, sentence):
+    text = example()
+    assert old in text
+    changed = text.replace(old, new, 1).encode()
+    if sentence is None:
+        assert parse(changed, "changed").hash != parse(text.encode(), "text").hash
+        return
+    with pytest.raises(dsba.InputError, match=sentence):
+        parse(changed, "changed")
+
+
+def test_a_key_is_made_at_the_site_and_stays_there(tmp_path):
+    path = tmp_path / "cork.pem"
+    words = ["study", "key", "--site", "cork", "--address", "cork.example.org:443", "--out", str(path)]
+    said = CliRunner().invoke(app, words)
+    assert said.exit_code == 0, said.output
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "PRIVATE" not in said.output
+    assert 'address = "cork.example.org:443"' in said.output
+    assert keys.fingerprint(keys.load(path).certificate) in said.output
+    again = CliRunner().invoke(app, words)
+    assert "a key is never replaced" in str(again.exception)
+    os.chmod(path, 0o640)
+    with pytest.raises(dsba.InputError, match="others may read the key"):
+        keys.load(path)
+
+
+# Before anybody is met -------------------------------------------------------------------------------
+
+
+def test_what_leaves_the_site_is_said_and_a_wrong_hash_is_refused(seats, monkeypatch):
+    seat = seats[0]
+    words = ["study", "join", str(seat.key.parent / FILE), "--site", "aarhus", "--data", str(seat.data)]
+    words += ["--key", str(seat.key), "--out", str(seat.out)]
+    wrong = CliRunner().invoke(app, [*words, "--approve", "0000-1111"])
+    assert "To all sites: the number of rows" in wrong.output
+    assert "aarhus talks to bergen, cork and to nobody else" in wrong.output
+    assert f"the approved hash is 0000-1111, and this study's is {seat.study.hash}" in str(wrong.exception)
+    nobody = CliRunner().invoke(app, words)
+    assert f"approve the study with --approve {seat.study.hash}" in str(nobody.exception)
+    assert not seat.out.exists()
+
+
+def test_a_site_looks_at_its_own_files_first(seats, tmp_path):
+    seat, table = seats[0], pd.read_csv(seats[0].data)
+    for change, sentence in (
+        (lambda t: t.drop(columns="age"), "has no column 'age', which the study names"),
+        (lambda t: t.assign(age="old"), "the column 'age' must be a number, by the study"),
+        (lambda t: t.assign(sex="unknown"), "the column 'sex' has 1 levels that the study does not name"),
+    ):
+        change(table).to_csv(tmp_path / "changed.csv", index=False)
+        with pytest.raises(dsba.InputError, match=sentence):
+            join(replace(seat, data=tmp_path / "changed.csv"), tell=print)
+    with pytest.raises(dsba.InputError, match="is not the key of aarhus in the study"):
+        join(replace(seat, key=seats[1].key), tell=print)
+    with pytest.raises(dsba.InputError, match="unknown site 'delft'"):
+        join(replace(seat, site="delft"), tell=print)
+    ended = seat.study.model_copy(update={"ends": (datetime.now(UTC) - timedelta(days=2)).date()})
+    with pytest.raises(dsba.InputError, match="the study trial ended on"):
+        join(replace(seat, study=ended), tell=print)
+
+
+def test_rows_are_refused_unless_the_site_allows_them(tables, tmp_path):
+    model = {"formula": FORMULA, "algorithm": "dsba", "communication": "cached", "lam": 0.1, "max_passes": 3.0}
+    study = arrange(tables, model, tmp_path / "study", graph="ring")
+    seat = Seat(study, "cork", tmp_path / "study" / "cork.pem", tables[2], tmp_path / "out")
+    assert any("ROWS OF THE DATA" in line for line in leaving(seat))
+    with pytest.raises(dsba.InputError, match="the study's method sends rows of the data, and cork does not allow it"):
+        join(seat, tell=print)
+
+
+def test_check_says_what_is_wrong(seats, tmp_path):
+    seat = seats[1]
+    found = list(check(seat.study, "bergen", seat.key, seat.data))
+    wrong = [finding.sentence for finding in found if not finding.fine]
+    assert seat.study.hash in found[0].sentence
+    assert len(wrong) == 2
+    assert all("nobody listens there: has the site started" in sentence for sentence in wrong)
+    printed = CliRunner().invoke(app, ["study", "check", str(seat.key.parent / FILE)])
+    assert printed.exit_code == 0
+    assert seat.study.hash in printed.output
+
+
+def test_check_measures_the_line_to_a_site_that_waits(seats):
+    study, key = seats[0].study, keys.load(seats[0].key)
+    place = Place(study.members, 0, seats[0].key, key.sign, study.digest)
+    with SiteNetwork(study.topology, place, patience=0.2):
+        found = [finding for finding in check(study, "bergen", seats[1].key, None) if "aarhus" in finding.sentence]
+        renamed = Study.model_validate({**study.model_dump(), "name": "another"})
+        other = check(renamed, "bergen", seats[1].key, None)
+        refusals = [finding.sentence for finding in other if not finding.fine]
+    assert all(finding.fine for finding in found)
+    sentences = [finding.sentence for finding in found]
+    assert "aarhus speaks TLS 1.3 and shows the certificate of the study." in sentences
+    assert "aarhus has the same study and version." in sentences
+    assert re.fullmatch(r"The line to aarhus: [0-9.]+ ms there and back, [0-9.]+ MB/s\.", sentences[-1])
+    assert "aarhus refused this site: bergen has another study file than aarhus" in refusals[0]
+
+
+# Runs ------------------------------------------------------------------------------------------------
+
+
+def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
+    """The same model at all sites, bit by bit that of one process; the log and the ledger of each site."""
+    found, told = together(seats)
+    settings = Settings("logistic", graph="ring", **DEFAULTS)
+    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
+    alone = train(tables, Plan(FORMULA), settings, wishes=wishes, guards=Guards())
+    alone.save(tmp_path / "alone")
+    for seat, results in zip(seats, found, strict=True):
+        assert not isinstance(results, Exception), results
+        same_model(tmp_path / "alone", seat.out)
+        assert results.summary
+        events = read_log(seat.out / AUDIT)
+        kinds = [event["event"] for event in events]
+        assert {"joined", "connected", "run", "sent", "ended"} <= set(kinds)
+        assert {event["discloses"] for event in events if event["event"] == "sent"} <= {"totals", "iterates"}
+        assert [event["result"] for event in events if event["event"] == "ended"] == [
+            json.loads((seat.out / "run.json").read_text())["result"]
+        ]
+        assert len(Ledger(seat.key.with_name(f"{seat.key.name}.ledger")).runs) == 1
+    again = join(seats[0], tell=told[0].append)  # it is complete: nobody is needed
+    assert told[0][-1].startswith("This run is complete")
+    assert (again.params == found[0].params).all()
+    _changed_data_is_another_run(seats[0])
+    _a_changed_log_is_found(seats[1].out / AUDIT)
+
+
+def _changed_data_is_another_run(seat):
+    pd.read_csv(seat.data).head(50).to_csv(seat.data, index=False)
+    with pytest.raises(dsba.InputError, match=r"the data of aarhus changed since the run in .* began"):
+        join(seat, tell=print)
+
+
+def _a_changed_log_is_found(path):
+    lines = path.read_bytes().splitlines(keepends=True)
+    for changed in (
+        [lines[0], *lines[2:]],
+        [lines[0].replace(b"joined", b"joyned"), *lines[1:]],
+        [lines[1], lines[0], *lines[2:]],
+    ):
+        path.write_bytes(b"".join(changed))
+        with pytest.raises(dsba.InputError, match="the audit log was changed here"):
+            read_log(path)
+
+
+def test_runs_are_counted_by_data_set(tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    for _ in range(2):
+        ledger.add("hash", "data", 2)
+    ledger.add("hash", "other data", 2)
+    with pytest.raises(dsba.InputError, match="this data set has been in 2 runs, and the study allows 2"):
+        Ledger(tmp_path / "ledger").add("hash", "data", 2)
+    (tmp_path / "ledger").write_text("[{}]")
+    with pytest.raises(dsba.InputError, match=r"the ledger .* is damaged"):
+        Ledger(tmp_path / "ledger")
+
+
+def test_an_error_at_one_site_ends_the_study_with_its_sentence(seats):
+    """Too few rows at cork: its guard speaks, and all sites end with the sentence."""
+    pd.read_csv(seats[2].data).head(5).to_csv(seats[2].data, index=False)
+    found, _ = together(seats)
+    for error in found:
+        assert "cork has 5 usable rows, and at least 10 are wanted at a site." in str(error)
+
+
+@pytest.mark.full
+def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = (*map(str, tables), "--formula", FORMULA, "--operator", "logistic", "--lam", "0", "--out")
+    code, text = run(*DSBA, "try", *words, "run")
+    assert code == 0, text
+    code, text = run(sys.executable, "-m", "dsba", "train", *words, "alone")
+    assert code == 0, text
+    same_model(tmp_path / "alone", tmp_path / "run")
+    code, text = run(sys.executable, "-m", "dsba", "summary", "run")
+    assert code == 0, text
+    assert "C(sex)[T.M]" in text

@@ -1,0 +1,378 @@
+"""A workbench that takes objects: what is computed from them, what it is keyed by, and what is drawn of it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar
+
+import networkx as nx
+import numpy as np
+import pytest
+from conftest import ROOT, make_data
+from sklearn.metrics import accuracy_score, log_loss
+
+import dsba
+from dsba.errors import InputError
+from dsba.experiments import Results, jobs, plan, run
+from dsba.experiments.spec import read
+from dsba.fingerprint import digest_of
+from dsba.operators.compiled import operator_type
+from dsba.recorder import History
+from dsba.report.curves import Entrant, fastest, median_curve, timed
+from dsba.report.index import Link
+
+X, Y = make_data("logistic", rows=80)
+SMALL = {
+    "stop": {"max_passes": 4},
+    "data": [{"name": "mine", "X": X[:60], "y": Y[:60], "X_test": X[60:], "y_test": Y[60:]}],
+    "problem": [{"operator": "logistic", "lam": 0.1}],
+    "network": [{"graph": "ring", "n_nodes": 4}],
+    "method": [{"algorithm": "extra", "step_size": "auto"}],
+}
+
+
+def made(**changes):
+    return plan.make(read(SMALL | changes))
+
+
+def ids(**changes):
+    return {run.id for run in made(**changes).runs}
+
+
+# What is computed ------------------------------------------------------------------------------------
+
+
+def share_of_ones(z, X, y):
+    return float(np.mean(X @ z[: X.shape[1]] > 0))
+
+
+def test_metrics_are_those_of_scikit_learn(tmp_path):
+    wanted = ["test_accuracy", "test_log_loss", "test_loss", "accuracy", "loss", share_of_ones]
+    results = run(
+        SMALL | {"metrics": wanted, "problem": [{"operator": "logistic", "lam": 0.1, "intercept": True}]}, tmp_path
+    )
+    history, facts = results.histories[results.runs[0].id], results.facts(results.cases[0])
+    problem = jobs.build(made(problem=[{"operator": "logistic", "lam": 0.1, "intercept": True}]).cases[0], 0)
+    z = dsba.solve(problem, dsba.Topology.ring(4), "extra", max_passes=4).z
+    rows = X[60:] / np.linalg.norm(X[60:], axis=1, keepdims=True)
+    scores = rows @ z[:12] + z[12]
+    p = 1 / (1 + np.exp(-scores))
+    assert history["test_accuracy"][-1] == accuracy_score(Y[60:], np.where(scores > 0, 1, -1))
+    assert history["test_log_loss"][-1] == pytest.approx(log_loss(Y[60:], p), rel=1e-12)
+    assert history["test_loss"][-1] == pytest.approx(np.mean(np.log1p(np.exp(-Y[60:] * scores))), rel=1e-12)
+    assert history["share_of_ones"][-1] == np.mean(rows @ z[:12] > 0)
+    assert history["loss"][-1] == pytest.approx(problem.objective(z) - 0.05 * z[:12] @ z[:12], rel=1e-10)
+    assert facts.levels["test_accuracy"] > 0.7
+    assert Results.load(tmp_path).index.metrics[-1] == "share_of_ones"
+
+
+def test_graphs_matrices_and_splits_reach_the_run():
+    W = dsba.Topology.ring(4, mixing="metropolis").W
+    nodes = np.repeat([0, 1, 2, 3], [6, 12, 18, 24])
+    case = made(network=[{"graph": nx.cycle_graph(4), "mixing": W}], splits=[nodes]).cases[0]
+    assert (case.network.topology.W == W).all()
+    assert jobs.build(case, 0).sizes.tolist() == [6, 12, 18, 24]
+    assert case.shown().split == "own"
+    given = dsba.Topology.star(4)
+    assert made(network=[{"graph": given}]).cases[0].network.topology is given
+
+
+def test_a_graph_for_each_seed():
+    network = made(seeds=[0, 1, 2], network=[{"graph": "random", "n_nodes": 8, "seed": "each"}]).cases[0].network
+    assert [network.drawn(s) == dsba.Topology.random(8, 0.4, seed=s) for s in (0, 1, 2)] == [True] * 3
+    with pytest.raises(InputError, match="needs graph"):
+        made(network=[{"graph": "ring", "n_nodes": 4, "seed": "each"}])
+
+
+def test_flaws_of_links_reach_the_run(tmp_path):
+    networks = [{"graph": "ring", "n_nodes": 4}, {"graph": "ring", "n_nodes": 4, "drop": 0.4, "link_seed": 3}]
+    methods = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "newton", "step_size": "auto"}]
+    results = run(SMALL | {"network": networks, "method": methods}, tmp_path, workers=1)
+    assert [case.network for case in results.cases] == ["ring, N = 4, laplacian", "ring, N = 4, laplacian, 40% loss"]
+    assert "NEWTON is left out for logistic: it sums over all nodes exactly" in results.index.left_out[0]
+    net = dsba.network.Lossy(dsba.network.Simulator(dsba.Topology.ring(4)), 0.4, seed=3)
+    problem = jobs.build(made().cases[0], 0)
+    wanted = dsba.solve(problem, dsba.Topology.ring(4), "extra", max_passes=4, network=net).history["residual"][-1]
+    last = {
+        results.case(r).network: results.histories[r.id]["residual"][-1] for r in results.runs if r.method == "EXTRA"
+    }
+    assert last["ring, N = 4, laplacian, 40% loss"] == wanted
+    assert last["ring, N = 4, laplacian"] != wanted
+
+
+def test_dirichlet_and_column_splits():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.integers(0, 3, size=(600, 2)).astype(float), rng.integers(0, 2, 600)
+
+    def shares(split):
+        problem = dsba.Problem.from_arrays(rows, labels, "logistic", 6, split=split, normalize=False)
+        ends = problem.start
+        assert problem.n_samples == 600
+        assert problem.sizes.min() >= 1
+        return np.array([np.mean(problem.y[a:b] > 0) for a, b in pairwise(ends)])
+
+    assert np.std(shares("dirichlet:100")) < 0.08 < 0.2 < np.std(shares("dirichlet:0.1"))
+    by_column = dsba.Problem.from_arrays(rows, labels, "logistic", 3, split="column:1", normalize=False)
+    for a, b in pairwise(by_column.start):
+        assert np.unique(by_column.A[a:b, [1]].toarray()).size == 1
+    for split, message in (
+        ("dirichlet:-1", "alpha must be a positive"),
+        ("column:9", "the data has 2"),
+        ("dirichlet", "unknown split"),
+    ):
+        with pytest.raises(InputError, match=message):
+            shares(split)
+
+
+@dataclass(frozen=True)
+class Mine(dsba.algorithms.DGD):
+    name: ClassVar[str] = "mine"
+    shrink: float = 1.0
+
+    def step(self, s, problem, net, samples):
+        return replace(s, Z=self.shrink * net.mix(s.Z) - self.alpha * problem.operator(s.Z), t=s.t + 1)
+
+
+def test_a_grid_of_ones_own_is_what_is_tried(tmp_path):
+    method = {"algorithm": Mine(), "grid": {"step_size": [0.5, 1.0], "shrink": [0.9, 1.0]}}
+    results = run(SMALL | {"method": [method]}, tmp_path, report=False)
+    search = results.folder.read_search(results.index.searches[0].id)
+    tried = [(c.parameters["step_size"], c.parameters["shrink"]) for c in search.candidates]
+    assert tried[:4] == [(0.5, 0.9), (0.5, 1.0), (1.0, 0.9), (1.0, 1.0)]
+    assert f"shrink={search.parameters['shrink']!r}" in results.outcomes[results.runs[0].id].algorithm
+
+
+# What it is keyed by ----------------------------------------------------------------------------------
+
+
+def test_results_are_keyed_by_the_content_of_objects():
+    base, other = ids(), X[:60].copy()
+    other[3, 2] += 1e-12
+    data = SMALL["data"][0]
+    assert ids(data=[data | {"X": X[:60].copy()}]) == base
+    assert not ids(data=[data | {"X": other}]) & base
+    assert not ids(data=[data | {"y": -Y[:60]}]) & base
+    own = ids(method=[{"algorithm": Mine(), "step_size": "auto"}])
+    assert ids(method=[{"algorithm": Mine(), "step_size": "auto"}]) == own
+    assert not ids(method=[{"algorithm": Mine(shrink=0.5), "step_size": "auto"}]) & own
+    assert not ids(metrics=[share_of_ones]) & base
+    assert not ids(network=[{"graph": "ring", "n_nodes": 4, "drop": 0.1}]) & base
+    split = np.arange(60) % 4
+    assert not ids(splits=[split]) & ids(splits=[split[::-1].copy()])
+
+
+def class_from(text):
+    scope = {"__name__": "__main__", "dsba": dsba, "np": np, "dataclass": dataclass}
+    exec(text, scope)
+    return scope["Own"]
+
+
+OWN = """limit = 3
+@dataclass(frozen=True)
+class Own(dsba.algorithms.DGD):
+    def step(self, s, *rest):
+        return limit, s
+"""
+
+
+def test_an_edited_class_is_another_one():
+    first = digest_of(class_from(OWN)())
+    assert digest_of(class_from(OWN)()) == first
+    for old, new in (("limit, s", "limit, s, 1"), ("limit = 3", "limit = 4"), ("limit = 3", "limit = np.arange(3)")):
+        assert digest_of(class_from(OWN.replace(old, new))()) != first
+
+
+def test_a_folder_of_objects_is_shown_without_them(tmp_path):
+    run(SMALL | {"method": [{"algorithm": Mine(), "step_size": "auto", "label": "M"}]}, tmp_path / "out")
+    again = subprocess.run(
+        [sys.executable, "-m", "dsba", "report", str(tmp_path / "out")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert again.returncode == 0, again.stderr
+    text = (tmp_path / "out" / "experiment.toml").read_text()
+    assert text.startswith("# Made of Python objects")
+    assert Results.load(tmp_path / "out").index.plugins == {"M": digest_of(Mine())}
+
+
+TOML = """
+metrics = ["gap", "mine.py:zero"]
+splits = ["nodes.npy", "dirichlet:1"]
+[[data]]
+name = "rows.npz"
+[[problem]]
+operator = "huber"
+delta = 0.5
+[[network]]
+graph = "ring"
+n_nodes = 4
+mixing = "W.npy"
+compress = "4-bit"
+[[method]]
+algorithm = "extra"
+grid = {step_size = [0.1]}
+"""
+
+
+def test_files_of_arrays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("rows.npz", X=X[:60], y=Y[:60], X_test=X[60:], y_test=Y[60:])
+    np.save("W.npy", dsba.Topology.ring(4, mixing="metropolis").W)
+    np.save("nodes.npy", np.arange(60) % 4)
+    (tmp_path / "mine.py").write_text("def zero(z, X, y):\n    return 0.0\n")
+    (tmp_path / "e.toml").write_text(TOML)
+    experiment = read(tmp_path / "e.toml")
+    assert experiment.problem[0].build().delta == 0.5
+    assert not experiment.has_objects
+    todo = plan.make(experiment)
+    assert [c.shown().split for c in todo.cases] == ["nodes.npy", "dirichlet:1"]
+    assert todo.cases[0].network.title.endswith("4-bit")
+    again = read(tomllib.loads(experiment.to_toml()))
+    assert {r.id for r in plan.make(again).runs} == {r.id for r in todo.runs}
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"metrics": ["acuracy"]}, "unknown metric 'acuracy'; did you mean 'accuracy'"),
+    ({"data": [{"name": "mine", "X": X, "y": Y[:3]}]}, "y of the data set 'mine' must be 80 numbers or strings"),
+    ({"data": [{"name": "mine", "X": X, "y": Y}], "metrics": ["test_loss"]}, "'test_loss' needs a test set"),
+    ({"problem": [{"operator": "huber", "dleta": 1.0}]}, "unknown key of the problem huber 'dleta'"),
+    ({"method": [{"algorithm": "extra", "grid": {"stepsize": [1.0]}}]}, "unknown option in the grid of EXTRA"),
+    ({"network": [{"graph": "ring", "n_nodes": 4, "compress": "zip"}]}, "written like one of"),
+    ({"data": [{"name": "no.npz"}]}, "cannot read the arrays of no.npz"),
+])  # fmt: skip
+def test_refused_with_the_reason(changes, message):
+    with pytest.raises(InputError, match=message):
+        made(**changes)
+
+
+# What is drawn ----------------------------------------------------------------------------------------
+
+
+def history(gap, seconds, rounds, total):
+    columns = {"gap": gap, "seconds": seconds, "rounds": rounds, "bytes_max": total}
+    zero = np.zeros(len(gap))
+    return History(columns | {"passes": np.arange(len(gap)), "doubles_max": zero, "time": zero})
+
+
+def test_time_on_a_network():
+    one = timed(history([1, 0.1], [0, 8.0], [0, 10], [0, 4000]), 4, Link(latency=0.5, bandwidth=1000))
+    assert one["time"].tolist() == [0.0, 8 / 4 + 10 * 0.5 + 4000 / 1000]
+
+
+def test_the_map_of_the_fastest():
+    """Few rounds win where waiting is dear, few bytes where bandwidth is; who was stopped early leaves it open."""
+    rounds = Entrant([history([1, 0.1], [0, 0], [0, 1], [0, 1e6])], ["budget"])
+    bytes_ = Entrant([history([1, 0.1], [0, 0], [0, 100], [0, 10])], ["budget"])
+    latency, bandwidth = np.array([1e-6, 1.0]), np.array([1e3, 1e9])
+    won = fastest({"rounds": rounds, "bytes": bytes_}, "gap", 0.1, 4, latency, bandwidth)
+    assert won.tolist() == [[1, 1], [1, 0]]
+    stopped = Entrant([history([1, 0.5], [0, 0], [0, 2], [0, 10])], ["budget"])
+    won = fastest({"rounds": rounds, "stopped": stopped}, "gap", 0.1, 4, latency, bandwidth)
+    assert won.tolist() == [[-1, -1], [-1, 0]]
+
+
+def test_bands_of_quartiles():
+    curve = median_curve([history([v, v], [0, 1], [0, 1], [0, 1]) for v in (1.0, 2.0, 3.0, 4.0, 100.0)], "quartiles")
+    assert (curve.low["gap"][0], curve.mid["gap"][0], curve.high["gap"][0]) == (2.0, 3.0, 4.0)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    changes = {
+        "network": [{"graph": "ring", "n_nodes": n} for n in (3, 4, 6)],
+        "stop": {"max_passes": 40},
+        "seeds": [0, 1],
+    }
+    methods = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "dgd", "step_size": "auto", "max_passes": 60}]
+    return run(SMALL | changes | {"method": methods}, tmp_path_factory.mktemp("swept"), report=False, workers=1)
+
+
+def test_sweeps_and_ratios_show_the_costs(swept):
+    axes = swept.sweep("N", "rounds", tol=1e-1).axes[0]
+    assert [line.get_xdata().tolist() for line in axes.lines] == [[3, 4, 6]] * 2
+    case = swept.cases[1]
+    cost = swept.entrants(case)["EXTRA"].cost("gap", 1e-1, "rounds")
+    assert axes.lines[0].get_ydata()[1] == cost
+    ratio = swept.sweep("N", "rounds", tol=1e-1, relative_to="EXTRA").axes[0]
+    assert any(np.array_equal(line.get_ydata(), [1.0, 1.0, 1.0]) for line in ratio.lines)
+    assert "sweep-n-rounds" in dict(swept.figures())
+    with pytest.raises(InputError, match="unknown setting to sweep over"):
+        swept.sweep("M")
+
+
+def test_a_figure_of_column_width_with_fonts_for_print(swept, tmp_path):
+    figure = swept.plot("time", width=3.25, font_size=8)
+    assert figure.get_size_inches()[0] == 3.25
+    sizes = {
+        text.get_fontsize() for axes in figure.axes for text in (axes.title, axes.xaxis.label, *axes.get_xticklabels())
+    }
+    assert sizes == {8.0}
+    figure.savefig(tmp_path / "figure.pdf")
+    raw = (tmp_path / "figure.pdf").read_bytes()
+    assert b"/CIDFontType2" in raw
+    assert b"/Type3" not in raw
+
+
+def test_a_latex_table_without_packages(swept):
+    table = swept.to_latex(["rounds", "time"], ["gap"], tol=1e-1)
+    assert table.count(r"\begin{tabular}{lrrr}") == 3
+    assert "% logistic, λ = 0.1; mine; ring, N = 3, laplacian; split random; 2 seeds" in table
+    assert not re.search(r"toprule|midrule|usepackage|siunitx", table)
+    for line in table.splitlines():
+        if line.endswith(r"\\"):
+            assert line.count("&") == 3
+    assert r"\textbf" in table
+
+
+def test_another_link_is_another_time(swept):
+    fast, slow = swept.on(0.0, 1e12), swept.on(1.0, 1e12)
+    id = swept.runs[0].id
+    assert slow.histories[id]["time"][-1] == pytest.approx(
+        fast.histories[id]["time"][-1] + fast.histories[id]["rounds"][-1]
+    )
+
+
+# The whole ----------------------------------------------------------------------------------------------
+
+
+def test_the_experiment_of_a_paper_is_short():
+    """It runs with all other blocks of the documentation (test_docs)."""
+    block = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/howto/paper.md").read_text(), re.MULTILINE | re.DOTALL)[
+        0
+    ]
+    assert len(block.splitlines()) < 80
+    for part in (
+        "phi",
+        "SmoothHinge(width=0.5)",
+        "nx.cycle_graph(6)",
+        "dirichlet",
+        "test_accuracy",
+        "[0, 1, 2]",
+        "width=3.25",
+        "to_latex",
+    ):
+        assert part in block
+
+
+def class_with(fields):
+    """A loss of one's own; all have the same methods."""
+    scope = {"dsba": dsba, "dataclass": dataclass}
+    text = "@dataclass(frozen=True)\nclass Loss(dsba.ScalarOperator):\n" + fields
+    exec(text + "    def map(self, u, y):\n        return self.a * (u - y)\n", scope)
+    return scope["Loss"]
+
+
+def test_other_fields_are_another_type_to_kernels():
+    """Their order is the layout of the struct: code that was compiled for another one would read the wrong numbers."""
+    names = [
+        operator_type(class_with(f)).name for f in ("    a: float = 1.0\n", "    b: float = 2.0\n    a: float = 1.0\n")
+    ]
+    assert names[0].partition("<")[0] == names[1].partition("<")[0]
+    assert names[0] != names[1]
