@@ -88,3 +88,13 @@ def test_ends_of_the_range():
     assert exact.total(np.array([[least], [least]]))[0] == 2 * least
     assert exact.total(np.array([[top], [-top], [least]]))[0] == 0.0  # 1e-21 below the largest: gone
     assert exact.total(np.array([[top], [top]]))[0] == math.inf
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e300])
+def test_rows_given_by_their_entries_have_the_same_sum(scale):
+    rng = np.random.default_rng(0)
+    rows = np.where(rng.random((7, 40)) < 0.3, rng.normal(size=(7, 40)) * 10.0 ** rng.integers(-30, 3, (7, 40)), 0.0)
+    rows *= scale / 1e3
+    entries = exact.SparseRows(rows[rows != 0.0], np.nonzero(rows)[1], rows.shape)
+    assert exact.largest(entries) == exact.largest(rows)
+    assert (exact.total(entries) == exact.total(rows)).all()

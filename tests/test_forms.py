@@ -15,6 +15,7 @@ from dsba import sampling
 from dsba.kernels.dense import Recursion
 from dsba.kernels.modes import GAPS, ModeState, Spectrum, plan_modes, rows_from_modes, side_by_side
 from dsba.network import Simulator
+from dsba.recorder import Recorder, StackedRows
 
 
 def run(algorithm, problem, topology, z0, samples, cuts=()):
@@ -200,3 +201,20 @@ def test_the_dense_form_is_exact_in_columns_that_are_seldom_touched(method):
     dense, _ = run(method(step, form="dense"), problem, topology, np.zeros(12), samples)
     lazy, _ = run(method(step, form="lazy"), problem, topology, np.zeros(12), samples)
     assert relative(dense.Z[:, 8:], lazy.Z[:, 8:]) < 2e-14
+
+
+@pytest.mark.parametrize("operator", ["logistic", "auc"])
+def test_measuring_in_mode_space_is_measuring_the_rows(operator, unequal):
+    """Mean and scatter of the modes, also of columns that nobody visited for long, against those of the rows."""
+    problem = make_problem(operator, split=unequal)
+    z0 = np.linspace(-0.2, 0.3, problem.dim)
+    samples = np.tile(sampling.draw(3, problem.sizes, 0, 1), (GAPS + 50, 1))
+    state, _ = run(dsba.DSBA(form="lazy"), problem, dsba.Topology.path(4), z0, samples)
+    recorder = Recorder(problem, z0, dsba.optimum(problem).z)
+    modes, rows = state.iterates(problem), StackedRows(problem, state.rows())
+    assert modes.kept is None
+    assert np.abs(modes.mean - rows.mean).max() < 1e-15
+    found, wanted = recorder.measure(modes), recorder.measure(rows)
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-15), name

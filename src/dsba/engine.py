@@ -25,7 +25,7 @@ from dsba.files import clear_torn
 from dsba.network import COUNTERS, Counts, Group, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
-from dsba.recorder import History, Metric, Recorder
+from dsba.recorder import History, Iterates, Metric, Recorder
 from dsba.solvers.reference import Optimum, optimum
 from dsba.stopping import interruptible
 from dsba.topology import Topology
@@ -221,17 +221,17 @@ class Run:
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
         self._warm_up()
-        good: Array | None = None
+        good: tuple[int, Iterates] | None = None
         with interruptible() as interrupted, np.errstate(all="ignore"):
             while True:
-                Z = self.algorithm.rows(self.state)
-                record = self._measure(Z)
+                iterates = self.algorithm.iterates(self.state, self.problem)
+                record = self._measure(iterates)
                 verdict = self._verdict(record, limits)
                 asked = [callback(dict(record)) for callback in callbacks]
                 if self._anybody(any(asked) or interrupted.is_set()):
                     verdict = verdict or (Status.INTERRUPTED, "stopped on request")
                 if verdict is None or verdict[0] != Status.DIVERGED:
-                    good = Z
+                    good = (self.state.t, iterates)
                 if self.state.t == self._record_point(len(self.history)):
                     self.history.append(record)
                 if verdict:
@@ -240,9 +240,24 @@ class Run:
                 self._advance(limits, interrupted)
             if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
                 self._write_checkpoint(now=True)
-        return self._result(record, verdict, np.tile(self.z0, (len(Z), 1)) if good is None else good)
+        return self._result(record, verdict, good)
 
-    def _measure(self, Z: Array) -> dict[str, float]:
+    def _rows(self, t: int, iterates: Iterates) -> Array:
+        """The rows of iteration t. Where none were kept they are made, if need be by running to t once more."""
+        if iterates.kept is not None:
+            return iterates.kept
+        state, before = self.state, self.net.counts
+        if state.t != t:
+            self.state = self.algorithm.init(self.problem, self.net, self.z0)
+            with np.errstate(all="ignore"):
+                while self.state.t < t:
+                    draws = self._draw(min(self.chunk, t - self.state.t))
+                    self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
+        rows = self.algorithm.rows(self.state)
+        self.state, self.net.counts = state, before
+        return rows
+
+    def _measure(self, iterates: Iterates) -> dict[str, float]:
         doubles, index_bytes, total_bytes = self._hottest("doubles", "index_bytes", "bytes")
         return {
             "iteration": self.state.t,
@@ -253,7 +268,7 @@ class Run:
             "doubles_max": doubles,
             "index_bytes_max": index_bytes,
             "bytes_max": total_bytes,
-            **self.recorder.measure(Z),
+            **self.recorder.measure(iterates),
         }
 
     def _verdict(self, record: dict[str, float], limits: Limits) -> tuple[Status, str] | None:
@@ -339,7 +354,10 @@ class Run:
         self.net.streams = max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)
         self.net.counts, self.net.memory = before, remembered
 
-    def _result(self, record: dict[str, float], verdict: tuple[Status, str], Z: Array) -> Result:
+    def _result(
+        self, record: dict[str, float], verdict: tuple[Status, str], good: tuple[int, Iterates] | None
+    ) -> Result:
+        """With the last good iterates, or the start where there are none."""
         history = History(self.history.to_dict())
         if len(history) == 0 or history["iteration"][-1] != record["iteration"]:
             history.append(record)  # an end between two record points; not part of the checkpoint
@@ -347,7 +365,8 @@ class Run:
         message += self.algorithm.doubts(self.net)
         if self.choice:
             message = f"{message}; {self.choice.removesuffix('.')}"
-        z = self.problem.mean(Z)
+        Z = np.tile(self.z0, (len(self.problem.nodes), 1)) if good is None else self._rows(*good)
+        z = self.z0 if good is None else good[1].mean
         return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
 
     # Checkpoints -------------------------------------------------------------------------------
@@ -393,7 +412,7 @@ class Run:
         self.state = checkpoint.restored(self.state, arrays)
         columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
         counts = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
-        expected = set(self._measure(np.tile(self.z0, (len(self.problem.nodes), 1))))
+        expected = set(self._measure(self.algorithm.iterates(self.state, self.problem)))
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
         if not whole or len(counts) < len(COUNTERS) or "seconds" not in arrays:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.exact import add_integers, add_numbers, to_numbers
+from dsba.kernels.exact import add_entries, add_integers, add_numbers, to_numbers
 
 Array = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
@@ -45,11 +45,20 @@ class Integers(NamedTuple):
         return cls(high, low)
 
 
-def largest(rows: Array) -> float:
+class SparseRows(NamedTuple):
+    """Rows of which most entries are zero: the other entries of all rows, and their columns."""
+
+    values: Array
+    columns: npt.NDArray[np.int64]
+    shape: tuple[int, int]
+
+
+def largest(rows: Array | SparseRows) -> float:
     """The largest magnitude in the rows; infinite if anything in them is not finite."""
-    if not rows.size:
+    values = rows.values if isinstance(rows, SparseRows) else rows
+    if not values.size:
         return 0.0
-    top = float(np.abs(rows).max())
+    top = max(float(values.max()), -float(values.min()))  # NaN stays NaN
     return top if math.isfinite(top) else math.inf
 
 
@@ -58,9 +67,12 @@ def exponent(largest: float, count: int) -> int:
     return max(LEAST, math.frexp(largest)[1] + max(0, count - 1).bit_length() - BITS)
 
 
-def integers(rows: Array, exponent: int) -> Integers:
+def integers(rows: Array | SparseRows, exponent: int) -> Integers:
     """The sum of the rows, in multiples of 2^exponent."""
     total = Integers(*np.zeros((2, rows.shape[1]), np.uint64))
+    if isinstance(rows, SparseRows):
+        add_entries(rows.values.view(np.uint64), rows.columns, exponent, *total)
+        return total
     add_numbers(np.ascontiguousarray(rows, np.float64).view(np.uint64), exponent, *total)
     return total
 
@@ -72,10 +84,10 @@ def numbers(total: Integers, exponent: int) -> Array:
     return out
 
 
-def total(rows: Array) -> Array:
+def total(rows: Array | SparseRows) -> Array:
     """The sum of rows that are all here; NaN everywhere if anything is not finite."""
     top = largest(rows)
     if top == 0.0 or not math.isfinite(top):
         return np.full(rows.shape[1], top and math.nan)
-    scale = exponent(top, len(rows))
+    scale = exponent(top, rows.shape[0])
     return numbers(integers(rows, scale), scale)

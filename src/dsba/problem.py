@@ -28,6 +28,7 @@ from dsba._version import __version__
 from dsba.caching import computed_once
 from dsba.data import splits
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
+from dsba.exact import SparseRows
 from dsba.kernels import samples as kernel
 from dsba.kernels.hessians import add_diagonals, add_hessians
 from dsba.memory import own_pages
@@ -240,16 +241,34 @@ class Problem:
         diag[self.n_regular :] = 0.0
         return diag
 
-    def pooled(self, z: Array) -> Array:
+    def pooled(self, z: Array, images: Array | None = None) -> Array:
         """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution of a problem without a penalty."""
-        return self.group.sum(self._summed(self._images(z))) / self.n_samples + self.lam_diag * z
+        table = self._weighted(self.images_of(z) if images is None else images)
+        columns, _ = self._distinct
+        entries = np.empty(columns.size)
+        self._sweep(kernel.node_entries, self.csr, self.start, table, self.dim, self._distinct, entries)
+        rows = SparseRows(entries, columns, (len(self.nodes), self.dim))
+        return self.group.sum(rows) / self.n_samples + self.lam_diag * z
 
-    def residual(self, z: Array) -> Array:
+    @cached_property
+    def _distinct(self) -> tuple[Any, Any]:
+        """Node by node, the columns that its samples touch; and where each node's begin."""
+        columns, ends = kernel.distinct_columns(self.csr, self.start, self.k, self.dim)
+        return columns, ends
+
+    def _weighted(self, U: Array) -> Array:
+        """The weighted g of every sample, given its image."""
+        G = np.empty_like(U)
+        kernel.forward_all(self.component, U, self.y, G)
+        return self.sample_weight[:, None] * G
+
+    def residual(self, z: Array, images: Array | None = None) -> Array:
         """Zero exactly at the solution: ``pooled``, with a penalty (z - prox_t(z - t pooled(z)))/t for a fixed t."""
+        pooled = self.pooled(z, images)
         if self.penalty is None:
-            return self.pooled(z)
+            return pooled
         t = self.forward_step
-        return (z - self.prox(z - t * self.pooled(z), t)) / t
+        return (z - self.prox(z - t * pooled, t)) / t
 
     @property
     def forward_step(self) -> float:
@@ -279,9 +298,7 @@ class Problem:
 
     def _summed(self, U: Array) -> Array:
         """Row n: the sum of B_i over the node's samples, given their images."""
-        G = np.empty_like(U)
-        kernel.forward_all(self.component, U, self.y, G)
-        return self._spread_rows(self.sample_weight[:, None] * G)
+        return self._spread_rows(self._weighted(U))
 
     def _spread_rows(self, table: Array) -> Array:
         """Row n: the sum of A_i' table_i over the node's samples."""
@@ -305,11 +322,11 @@ class Problem:
     def has_objective(self) -> bool:
         return self.component.has_loss
 
-    def objective(self, z: Array) -> float:
+    def objective(self, z: Array, images: Array | None = None) -> float:
         """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates, and the penalty where there is one."""
         if not self.has_objective:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
-        losses = float(self.total(self._losses(self._images(z))))
+        losses = float(self.total(self._losses(self.images_of(z) if images is None else images)))
         smooth = float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
         return smooth if self.penalty is None else smooth + self.penalty.value(z[self.penalised])
 
@@ -321,7 +338,7 @@ class Problem:
 
     def scores(self, z: Array) -> Array:
         """x'w for every sample."""
-        return self._images(z)[:, 0]
+        return self.images_of(z)[:, 0]
 
     def unpack(self, Z: Array) -> tuple[Array, Array]:
         """The weights (copies x n_features) and the intercepts (copies) of one iterate, or of rows of them."""
@@ -331,7 +348,8 @@ class Problem:
         constant = columns[..., -1, :] if self.intercept else np.zeros(weights.shape[:-1])
         return weights, self.intercept * constant
 
-    def _images(self, z: Array) -> Array:
+    def images_of(self, z: Array) -> Array:
+        """A_i z for every sample (Q x k)."""
         return (self.A @ z).reshape(-1, self.k)
 
     # Stacked rows: one row of Z per node -------------------------------------------------------
@@ -361,7 +379,7 @@ class Problem:
         ``chords`` puts slopes that lead towards the labels where a loss is straight (see ``_blocks``).
         A saddle has one column more (``Saddle``: the matrix with T in the corner, then c). No objective: a loss of 0.
         """
-        U = self._images(z)
+        U = self.images_of(z)
         losses = self._losses(U) if self.has_objective else np.zeros(len(self.nodes))
         parts = [losses[:, None], self._summed(U)]
         if self.component.has_saddle:
@@ -387,8 +405,8 @@ class Problem:
 
     def products(self, z: Array) -> Callable[[Array], Array]:
         """A function of v. Row n: the sum over the node's samples of the Jacobians of B_i at z, times v."""
-        blocks = self._blocks(self._images(z), chords=False)
-        return lambda v: self._spread_rows(np.einsum("icd,id->ic", blocks, self._images(v)))
+        blocks = self._blocks(self.images_of(z), chords=False)
+        return lambda v: self._spread_rows(np.einsum("icd,id->ic", blocks, self.images_of(v)))
 
     def _blocks(self, U: Array, chords: bool) -> Array:
         """The Jacobian of g for every sample, weighted (Q x k x k).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,45 @@ class History:
         return f"History({len(self)} records: {', '.join(self._columns)})"
 
 
+class Iterates(Protocol):
+    """The iterates of all nodes, as far as measuring goes."""
+
+    @property
+    def mean(self) -> Array: ...
+
+    @property
+    def kept(self) -> Array | None:
+        """One row for each node held here, or None where rows would have to be made."""
+        ...
+
+    def squares(self, center: Array) -> float:
+        """The sum over all nodes of ||z_n - center||^2."""
+        ...
+
+
+class StackedRows:
+    """Iterates that are held as rows."""
+
+    def __init__(self, problem: Problem, Z: Array) -> None:
+        self.problem, self.kept, self.mean = problem, Z, problem.mean(Z)
+
+    def squares(self, center: Array) -> float:
+        """One row at a time, to save memory."""
+        return float(self.problem.total(np.array([np.sum((z - center) ** 2) for z in self.kept])))
+
+
+class MeanAndScatter:
+    """Iterates of which the mean and the sum of ||z_n - mean||^2 are known."""
+
+    kept = None
+
+    def __init__(self, n_nodes: int, mean: Array, scatter: float) -> None:
+        self.n_nodes, self.mean, self.scatter = n_nodes, mean, scatter
+
+    def squares(self, center: Array) -> float:
+        return self.scatter + self.n_nodes * float(np.sum((self.mean - center) ** 2))
+
+
 class Recorder:
     """Measures iterates: residual and consensus always, gap and distance where z* is known.
 
@@ -98,32 +137,30 @@ class Recorder:
             self.f_star = problem.objective(reference)
             self.f_range = problem.objective(zero) - self.f_star
 
-    def measure(self, Z: Array) -> dict[str, float]:
-        """All metrics of the iterates Z (one row per node)."""
-        problem = self.problem
-        mean = problem.mean(Z)
-        residual = float(np.linalg.norm(problem.residual(mean)))
+    def measure(self, iterates: Iterates) -> dict[str, float]:
+        """All metrics."""
+        problem, mean = self.problem, iterates.mean
+        images = problem.images_of(mean)
+        residual = float(np.linalg.norm(problem.residual(mean, images)))
         record = {
             "residual": _ratio(residual, self.initial_residual),
-            "consensus": _ratio(self._spread(Z, mean), float(np.linalg.norm(mean))),
+            "consensus": self._distance(iterates, mean),
         }
         if problem.has_objective:
-            record["objective"] = problem.objective(mean)
+            record["objective"] = problem.objective(mean, images)
         if self.z_star is not None:
-            record["distance"] = _ratio(self._spread(Z, self.z_star), float(np.linalg.norm(self.z_star)))
+            record["distance"] = self._distance(iterates, self.z_star)
             if problem.has_objective:
                 record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
         if problem.component.ranks:
-            labels, scores = (
-                problem.group.gather(part, discloses=ROWS_OF_DATA) for part in (problem.y, problem.scores(mean))
-            )
+            labels, scores = (problem.group.gather(part, discloses=ROWS_OF_DATA) for part in (problem.y, images[:, 0]))
             record["auc"] = area_under_curve(labels, scores)
         return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}
 
-    def _spread(self, Z: Array, center: Array) -> float:
-        """Root mean square over all nodes of ||z_n - center||, one row at a time to save memory."""
-        squares = np.array([np.sum((z - center) ** 2) for z in Z])
-        return math.sqrt(float(self.problem.total(squares)) / self.problem.n_nodes)
+    def _distance(self, iterates: Iterates, center: Array) -> float:
+        """Root mean square over all nodes of ||z_n - center||, over ||center||."""
+        spread = math.sqrt(iterates.squares(center) / self.problem.n_nodes)
+        return _ratio(spread, float(np.linalg.norm(center)))
 
 
 def _ratio(value: float, scale: float) -> float:

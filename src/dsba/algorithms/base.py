@@ -15,6 +15,7 @@ from dsba.errors import InputError, as_number, unknown_name
 from dsba.network import Network
 from dsba.network.contract import ITERATES
 from dsba.problem import Problem
+from dsba.recorder import Iterates, StackedRows
 from dsba.topology import Topology
 
 Array = npt.NDArray[np.float64]
@@ -97,6 +98,10 @@ class Algorithm:
     def rows(self, s: Any) -> Array:
         """The iterates, one row for each node held here, in an array that later iterations leave alone."""
         return np.array(s.Z)
+
+    def iterates(self, s: Any, problem: Problem) -> Iterates:
+        """The same for measuring, which needs no rows where a method knows their mean and scatter."""
+        return StackedRows(problem, self.rows(s))
 
     def warm_up(self, s: Any, problem: Problem, net: Network, *draws: Any) -> None:
         """Compile what an iteration needs by making one from a copy of the state; ``step`` must leave that alone."""

@@ -35,6 +35,8 @@ from dsba.kernels.modes import (
     ModeState,
     Spectrum,
     advance_modes,
+    advance_modes_forward,
+    mean_from_modes,
     plan_effects,
     plan_modes,
     rows_from_modes,
@@ -46,6 +48,7 @@ from dsba.network.routing import Routing
 from dsba.network.traffic import Traffic
 from dsba.network.wire import Bounds
 from dsba.problem import Problem
+from dsba.recorder import Iterates, MeanAndScatter, StackedRows
 
 if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
@@ -83,9 +86,23 @@ class Form(Protocol):
         """The iterates of the nodes here, in an array of their own."""
         ...
 
+    def iterates(self, problem: Problem) -> Iterates:
+        """The iterates of all nodes, for measuring."""
+        ...
+
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         """Compile, or load compiled kernels; nothing changes."""
         ...
+
+
+class HeldRows:
+    """Forms that hold rows, or nodes that do: these are measured."""
+
+    def rows(self) -> Array:
+        raise NotImplementedError
+
+    def iterates(self, problem: Problem) -> Iterates:
+        return StackedRows(problem, self.rows())
 
 
 def _no_memory() -> Indices:
@@ -124,7 +141,7 @@ class Counted:
 
 
 @dataclass
-class RowState(Counted):
+class RowState(Counted, HeldRows):
     """Stacked rows: Z, Z_prev (N x p), the table phi (Q x k), carry (N x p)."""
 
     Z: Array
@@ -162,7 +179,7 @@ class StepForm(RowState):
 
 
 @dataclass
-class DenseForm(Counted):
+class DenseForm(Counted, HeldRows):
     """Advanced by a fused kernel where all rows are here, and else by one kernel call after each meeting of rows.
 
     Stacked rows: Z, V = Z - Z_prev + alpha carry, what rounding left of Z (low), carry (N x p each); the table phi.
@@ -259,7 +276,8 @@ class LazyForm(Counted):
 
     def _advance(self, problem: Problem, samples: Indices) -> None:
         copies = problem.k if self.plan.copied else None
-        advance_modes(problem.component, self.rule, problem.samples, samples, self.plan, self.state, self.t, copies)
+        kernel = advance_modes if self.rule.backward else advance_modes_forward
+        kernel(problem.component, self.rule, problem.samples, samples, self.plan, self.state, self.t, copies)
 
     @property
     def Z(self) -> Array:
@@ -271,6 +289,12 @@ class LazyForm(Counted):
         rows_from_modes(self.plan, self.state, self.t, out)
         return out
 
+    def iterates(self, problem: Problem) -> Iterates:
+        """In mode space: no row is made."""
+        mean = np.empty(self.modes.shape[0])
+        scatter = mean_from_modes(self.plan, self.state, self.t, mean)
+        return MeanAndScatter(problem.n_nodes, mean[self.plan.position], scatter)
+
     def require_sound(self) -> None:
         """No column may be ahead of the run: a kernel would wait for a gap below zero for ever."""
         if not (self.stamp.min() >= 0 and self.stamp.max() <= self.t):
@@ -281,7 +305,7 @@ class LazyForm(Counted):
 
 
 @dataclass
-class NodesForm:
+class NodesForm(HeldRows):
     """The nodes that this process owns, each an object of its own."""
 
     nodes: list[SparseNode]

@@ -23,6 +23,7 @@ from dsba.kernels.lanes import padded
 from dsba.network import Network
 from dsba.network.contract import ITERATES, ROWS_OF_DATA
 from dsba.problem import Problem
+from dsba.recorder import Iterates
 from dsba.topology import Topology
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
@@ -87,6 +88,9 @@ class OneSample(Algorithm):
 
     def rows(self, s: Form) -> Array:
         return s.rows()
+
+    def iterates(self, s: Form, problem: Problem) -> Iterates:
+        return s.iterates(problem)
 
     def warm_up(self, s: Form, problem: Problem, net: Network, *draws: Any) -> None:
         s.warm_up(self, problem, net)

@@ -43,20 +43,32 @@ def _magnitude(bits: Any, exponent: int) -> Any:
 
 
 @njit(cache=True)
+def _add(x: Any, exponent: int, j: int, high: Any, low: Any) -> None:
+    """high_j, low_j <- high_j, low_j + the number whose bits are x."""
+    if x << ONE == np.uint64(0):  # zeros of either sign
+        return
+    h, l = _magnitude(x, exponent)
+    if x & TOP:
+        h, l = ~h, ~l + ONE
+        if l == np.uint64(0):
+            h += ONE
+    low[j] += l
+    high[j] += h + (ONE if low[j] < l else np.uint64(0))
+
+
+@njit(cache=True)
 def add_numbers(bits: Any, exponent: int, high: Any, low: Any) -> None:
     """high, low <- high, low + the sum of the rows of numbers whose ``bits`` (as uint64) are given."""
     for n in range(bits.shape[0]):
         for j in range(bits.shape[1]):
-            x = bits[n, j]
-            if x << ONE == np.uint64(0):  # zeros of either sign
-                continue
-            h, l = _magnitude(x, exponent)
-            if x & TOP:
-                h, l = ~h, ~l + ONE
-                if l == np.uint64(0):
-                    h += ONE
-            low[j] += l
-            high[j] += h + (ONE if low[j] < l else np.uint64(0))
+            _add(bits[n, j], exponent, j, high, low)
+
+
+@njit(cache=True)
+def add_entries(bits: Any, columns: Any, exponent: int, high: Any, low: Any) -> None:
+    """The same for single entries of rows, in these columns."""
+    for e in range(bits.size):
+        _add(bits[e], exponent, columns[e], high, low)
 
 
 @njit(cache=True)
@@ -68,8 +80,20 @@ def add_integers(high: Any, low: Any, more_high: Any, more_low: Any) -> None:
 
 
 @njit(cache=True)
+def _leading_zeros(h: Any) -> int:
+    """Of h > 0, in 64 bits."""
+    zeros = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if h >> np.uint64(64 - step) == np.uint64(0):
+            h <<= np.uint64(step)
+            zeros += step
+    return zeros
+
+
+@njit(cache=True)
 def to_numbers(high: Any, low: Any, exponent: int, out: Any) -> None:
     """out <- the integers times 2^exponent, each with one rounding."""
+    units = np.array([math.ldexp(1.0, exponent + shift) for shift in range(65)])
     for j in range(low.size):
         h, l = high[j], low[j]
         negative = h & TOP != np.uint64(0)
@@ -77,15 +101,13 @@ def to_numbers(high: Any, low: Any, exponent: int, out: Any) -> None:
             h, l = ~h, ~l + ONE
             if l == np.uint64(0):
                 h += ONE
-        scale = exponent
+        shift = 0
         if h != np.uint64(0):  # keep the top 64 bits; the last one says whether anything was dropped
-            zeros = 0
-            while h & TOP == np.uint64(0):
-                h = (h << ONE) | (l >> np.uint64(63))
-                l = l << ONE
-                zeros += 1
-            dropped = l != np.uint64(0)
+            zeros = _leading_zeros(h)
+            dropped = l << np.uint64(zeros) != np.uint64(0)
+            if zeros:
+                h = (h << np.uint64(zeros)) | (l >> np.uint64(64 - zeros))
             l = h | (ONE if dropped else np.uint64(0))
-            scale += 64 - zeros
-        value = math.ldexp(np.float64(l), scale)
+            shift = 64 - zeros
+        value = np.float64(l) * units[shift]
         out[j] = -value if negative else value

@@ -4,10 +4,15 @@ LLVM leaves a loop of ten iterations scalar. These intrinsics emit vectors of ``
 instead; widths are padded to a multiple of it. For long loops LLVM takes vectors of half a cache
 line even where the machine has longer ones; here they are a whole line, ``LINE`` doubles. Each
 intrinsic says in Python what it does.
+
+The number of modes is a constant of the compiled code where it is small: ``lanes`` is then a tuple with one entry
+for each vector of a column (``lanes_of``), and loops over modes are unrolled. An empty tuple stands for a number
+known only when the code runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -20,9 +25,17 @@ LINE = 8
 _FUSE = ("contract",)  # a * b + c in one instruction where the machine has it
 
 
+MOST_LANES = 4  # vectors of a column that kernels are compiled for, each number of them anew
+
+
 def padded(width: int) -> int:
     """The smallest multiple of LANES that holds ``width``."""
     return -(-width // LANES) * LANES
+
+
+def lanes_of(width: int) -> tuple[int, ...]:
+    """One entry for each vector of ``width`` modes; none if they are too many for code of their own."""
+    return (0,) * (width // LANES) if width <= LANES * MOST_LANES else ()
 
 
 class _Emit:
@@ -68,6 +81,17 @@ class _Emit:
         """for i in range(0, width, size of a vector)."""
         return cgutils.for_range_slice(self.builder, width.type(0), width, width.type(self.size), width.type)
 
+    def modes(self, width: int, body: Callable[[Any, Any], None]) -> None:
+        """``body`` (place of z, place of v) for each vector of a column; ``width`` is the position of the argument
+        (lanes, number of modes)."""
+        count, modes = self.types[width][0].count, self.builder.extract_value(self.args[width], 1)
+        if count:
+            for i in range(0, count * LANES, LANES):
+                body(modes.type(i), modes.type(i + count * LANES))
+            return
+        with self.lanes(modes) as (i, _):
+            body(i, self.builder.add(i, modes))
+
     def zeros(self) -> Any:
         """Where a sum of vectors is kept."""
         return cgutils.alloca_once_value(self.builder, ir.Constant(self.vector, [0.0] * self.size))
@@ -85,53 +109,116 @@ class _Emit:
 
 
 @intrinsic
-def read_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, basis: Any, row: Any, width: Any) -> Any:
-    """sum_m basis[row + m] (P_m z_m + Q_m v_m): one node's entry of one column, some iterations later.
-
-    z, v = state[at:][:width], state[at + width:][:width];  P, Q likewise in powers from ``power``.
-    """
+def width_of(typing: Any, lanes: Any, otherwise: Any) -> Any:
+    """The number of modes: a constant if ``lanes`` says it."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
-        state, powers, basis = emit.pointer(0, args[1]), emit.pointer(2, args[3]), emit.pointer(4, args[5])
-        width = args[6]
-        total = emit.zeros()
-        with emit.lanes(width) as (i, _):
-            j = builder.add(i, width)
-            z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
-            moved = emit.fma(P, z, emit.mul(Q, v))
-            emit.add_product(emit.load(basis, i), moved, total)
-        return emit.sum(total)
+        count = signature.args[0].count
+        return args[1].type(LANES * count) if count else args[1]
 
-    return types.float64(state, at, powers, power, basis, row, width), code
+    return types.int64(lanes, types.int64), code
 
 
 @intrinsic
-def move_modes(
-    typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, dz: Any, dv: Any, group: Any, c2: Any, x: Any,
-    width: Any,
-) -> Any:  # fmt: skip
-    """z, v <- P z + Q v + x dz,  P v - Q (c2 v + c1 z) + x dv: some iterations, then an injection.
+def read_modes(typing: Any, state: Any, at: Any, basis: Any, row: Any, width: Any) -> Any:
+    """sum_m basis[row + m] z_m: one node's entry of one column, z = state[at:][:modes]; ``width`` is (lanes, modes)."""
 
-    State and powers as in ``read_modes``; c1, dz, dv from their element ``group`` on.
-    """
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        state, basis = emit.pointer(0, args[1]), emit.pointer(2, args[3])
+        total = emit.zeros()
+        emit.modes(4, lambda i, j: emit.add_product(emit.load(basis, i), emit.load(state, i), total))
+        return emit.sum(total)
+
+    return types.float64(state, at, basis, row, width), code
+
+
+@intrinsic
+def scatter_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, weights: Any, width: Any) -> Any:
+    """sum_m weights_m (P_m z_m + Q_m v_m)^2: of one column, some iterations later; the column stays as it is."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
         state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
-        c1, dz, dv = (emit.pointer(i, args[7]) for i in (4, 5, 6))
-        c2, x, width = emit.splat(args[8]), emit.splat(args[9]), args[10]
-        with emit.lanes(width) as (i, _):
-            j = builder.add(i, width)
+        weights, total = emit.pointer(4, args[1].type(0)), emit.zeros()
+
+        def body(i: Any, j: Any) -> None:
             z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
-            back = emit.fma(c2, v, emit.mul(emit.load(c1, i), z))
-            new_z = emit.fma(P, z, emit.fma(Q, v, emit.mul(x, emit.load(dz, i))))
-            new_v = emit.fma(P, v, emit.sub(emit.mul(x, emit.load(dv, i)), emit.mul(Q, back)))
-            emit.store(new_z, state, i)
-            emit.store(new_v, state, j)
+            moved = emit.fma(P, z, emit.mul(Q, v))
+            emit.add_product(emit.mul(emit.load(weights, i), moved), moved, total)
+
+        emit.modes(5, body)
+        return emit.sum(total)
+
+    return types.float64(state, at, powers, power, weights, width), code
+
+
+@intrinsic
+def move_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, c2: Any, width: Any) -> Any:
+    """z, v <- P z + Q v,  P v - Q (c2 v + c1 z): some iterations at once.
+
+    z, v = state[at:][:modes], state[at + modes:][:modes];  P, Q likewise in powers from ``power``; c1 = (array, place).
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        _move(emit, lambda i, z: None)
         return context.get_dummy_value()
 
-    return types.void(state, at, powers, power, c1, dz, dv, group, c2, x, width), code
+    return types.void(state, at, powers, power, c1, c2, width), code
+
+
+@intrinsic
+def move_and_read(
+    typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, c2: Any, width: Any, basis: Any, row: Any
+) -> Any:
+    """``move_modes``, and what ``read_modes`` then gives."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        basis, total = emit.pointer(7, args[8]), emit.zeros()
+        _move(emit, lambda i, z: emit.add_product(emit.load(basis, i), z, total))
+        return emit.sum(total)
+
+    return types.float64(state, at, powers, power, c1, c2, width, basis, row), code
+
+
+def _move(emit: _Emit, found: Callable[[Any, Any], None]) -> None:
+    """The code of ``move_modes``, whose arguments come first; ``found`` gets each vector of the new z and its place."""
+    args, builder = emit.args, emit.builder
+    state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
+    array, place = (builder.extract_value(args[4], i) for i in range(2))
+    c1 = builder.gep(emit.context.make_array(emit.types[4][0])(emit.context, builder, array).data, [place])
+    c2 = emit.splat(args[5])
+
+    def body(i: Any, j: Any) -> None:
+        z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
+        back = emit.fma(c2, v, emit.mul(emit.load(c1, i), z))
+        new = emit.fma(P, z, emit.mul(Q, v))
+        emit.store(new, state, i)
+        emit.store(emit.sub(emit.mul(P, v), emit.mul(Q, back)), state, j)
+        found(i, new)
+
+    emit.modes(6, body)
+
+
+@intrinsic
+def add_modes(typing: Any, state: Any, at: Any, effect: Any, z: Any, v: Any, x: Any, width: Any) -> Any:
+    """z, v <- z + x dz, v + x dv, dz and dv in ``effect`` from its elements z and v on."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        state, dz, dv = emit.pointer(0, args[1]), emit.pointer(2, args[3]), emit.pointer(2, args[4])
+        x = emit.splat(args[5])
+
+        def body(i: Any, j: Any) -> None:
+            emit.store(emit.fma(x, emit.load(dz, i), emit.load(state, i)), state, i)
+            emit.store(emit.fma(x, emit.load(dv, i), emit.load(state, j)), state, j)
+
+        emit.modes(6, body)
+        return context.get_dummy_value()
+
+    return types.void(state, at, effect, z, v, x, width), code
 
 
 @intrinsic
@@ -159,11 +246,29 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:
     """Ask for array[at] before it is needed."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        pointer = builder.bitcast(_Emit(context, builder, signature, args).pointer(0, args[1]), byte)
-        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(function, [pointer, word(0), word(3), word(1)])  # for reading, keep, data
+        emit = _Emit(context, builder, signature, args)
+        _ask_for(emit, emit.pointer(0, args[1]), write=0)
         return context.get_dummy_value()
 
     return types.void(array, at), code
+
+
+@intrinsic
+def prefetch_column(typing: Any, state: Any, at: Any, width: Any) -> Any:
+    """Ask for a column's z and v, to be written, before they are needed; of many modes, for the first ones."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        count = signature.args[2][0].count or MOST_LANES - 1
+        for line in range(0, 2 * count * LANES, LINE):
+            _ask_for(emit, emit.pointer(0, builder.add(args[1], args[1].type(line))), write=1)
+        return context.get_dummy_value()
+
+    return types.void(state, at, width), code
+
+
+def _ask_for(emit: _Emit, pointer: Any, write: int) -> None:
+    byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    function = cgutils.get_or_insert_function(emit.builder.module, kind, "llvm.prefetch.p0i8")
+    emit.builder.call(function, [emit.builder.bitcast(pointer, byte), word(write), word(3), word(1)])  # keep, data

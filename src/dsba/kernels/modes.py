@@ -27,15 +27,30 @@ import numpy.typing as npt
 
 from dsba.kernels.cache import njit
 from dsba.kernels.dense import sample_delta
-from dsba.kernels.lanes import move_modes, padded, prefetch, read_modes
+from dsba.kernels.lanes import (
+    add_modes,
+    lanes_of,
+    move_and_read,
+    move_modes,
+    padded,
+    prefetch,
+    prefetch_column,
+    read_modes,
+    scatter_modes,
+    width_of,
+)
+from dsba.kernels.samples import dot_run
+from dsba.memory import own_pages
 
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
 AHEAD = 8  # columns asked for before they are needed
+COLUMNS = 64  # turned into rows together
 
 
 class ModePlan(NamedTuple):
     """What stays the same during a run. Index 0: coordinates with lambda, 1: without."""
 
+    lanes: tuple[int, ...]  # for code that knows the number of modes (kernels/lanes.py)
     position: npt.NDArray[np.int64]  # where a column is kept: popular ones together, free ones last
     indices: npt.NDArray[Any]  # the data's columns as positions
     copied: bool  # whether the rows of a block are one row in neighbouring columns
@@ -105,15 +120,15 @@ def plan_modes(blocks: Any, k: int, n_columns: int, rule: Any, lam: float, spect
     indices = position.astype(columns.dtype)[columns]
     basis, c1 = np.zeros((n_nodes, width)), np.zeros((2, width))
     basis[:, :n_nodes] = eigenvectors
-    powers = np.zeros((2, 2, GAPS, 2, width))
+    powers = own_pages((2, 2, GAPS, 2, width))
     c2 = np.array([rule.alpha * lam, 0.0])
-    for group in range(2):
+    for group in range(2 if rule.n_regular < n_columns else 1):
         kappa = eigenvalues if rule.backward else eigenvalues - c2[group]
         c1[group, :n_nodes] = kappa * (1.0 - eigenvalues)
         powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], rule.backward)
     copied = side_by_side(indptr, indices, data, k)
     none = np.zeros((0, 2, 2, width))
-    return ModePlan(position, indices, copied, rule.n_regular, basis, powers, c1, c2, none)
+    return ModePlan(lanes_of(width), position, indices, copied, rule.n_regular, basis, powers, c1, c2, none)
 
 
 @njit(cache=True)
@@ -150,7 +165,7 @@ def plan_effects(rule: Any, lam: float, spectrum: Spectrum, sizes: Any, ages: An
 def start_modes(plan: ModePlan, z0: Any, carry: Any, alpha: float) -> npt.NDArray[np.float64]:
     """All nodes at z0, so only the constant mode is there, and v = alpha carry as z = z_prev."""
     n_nodes, width = plan.basis.shape
-    modes = np.zeros((z0.size, 2, width))
+    modes = own_pages((z0.size, 2, width))
     modes[plan.position, 0, 0] = np.sqrt(n_nodes) * z0
     if carry.any():
         modes[plan.position, 1, :n_nodes] = alpha * (carry.T @ plan.basis[:, :n_nodes])
@@ -158,91 +173,138 @@ def start_modes(plan: ModePlan, z0: Any, carry: Any, alpha: float) -> npt.NDArra
 
 
 @njit(cache=True)
-def _leap(plan: Any, state: Any, at: int, group: int, gap: int) -> int:
+def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     """Move a column by multiples of GAPS until fewer than GAPS iterations remain; returns those."""
-    width = plan.basis.shape[1]
-    powers, c1, still = plan.powers.reshape(-1), plan.c1.reshape(-1), np.zeros(2 * width)
+    width = width_of(plan.lanes, plan.basis.shape[1])
+    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
     while gap >= GAPS:
         leaps = min(gap // GAPS, GAPS - 1)
         power = ((group * 2 + 1) * GAPS + leaps) * 2 * width
-        move_modes(state, at, powers, power, c1, still, still, group * width, plan.c2[group], 0.0, width)
+        move_modes(modes, at, powers, power, (c1, group * width), plan.c2[group], (plan.lanes, width))
         gap -= leaps * GAPS
     return gap
 
 
 @njit(cache=True)
+def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
+    """Move a column by ``gap`` iterations."""
+    width = width_of(plan.lanes, plan.basis.shape[1])
+    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
+    power = (group * 2 * GAPS + _leap(plan, modes, at, group, gap)) * 2 * width
+    move_modes(modes, at, powers, power, (c1, group * width), plan.c2[group], (plan.lanes, width))
+
+
+@njit(cache=True)
 def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
-    """b <- A_i z_n at iteration ``time``, without storing the columns' way there.
+    """b <- A_i z_n at iteration ``time``; the sample's columns move there.
 
     ``copies`` rows of the block are one row in neighbouring columns: entry by entry, one stretch of memory. None
     is one, known to the compiler.
     """
     indptr, indices, data = A
-    width = plan.basis.shape[1]
-    modes, powers, basis = state.modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
-    n_regular, stamp, last = plan.n_regular, state.stamp, indices.size - 1
+    width = width_of(plan.lanes, plan.basis.shape[1])
+    modes, powers, basis, c1 = (
+        state.modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1), plan.c1.reshape(-1),
+    )  # fmt: skip
+    n_regular, c2, stamp, last = plan.n_regular, plan.c2, state.stamp, indices.size - 1
     together = 1 if copies is None else copies
     b[:] = 0.0
     for c in range(0, b.size, together):
         for e in range(indptr[row + c], indptr[row + c + 1]):
+            soon = np.int64(indices[min(e + AHEAD, last)])
+            prefetch(stamp, soon)
             for m in range(together):
-                soon = (indices[min(e + AHEAD, last)] + m) * 2 * width
-                prefetch(modes, soon)  # three cache lines hold twelve modes; hardware fetches what follows
-                prefetch(modes, soon + 8)
-                prefetch(modes, soon + 16)
-                j = indices[e] + m
+                prefetch_column(modes, (soon + m) * 2 * width, (plan.lanes, width))
+                j = np.int64(indices[e]) + m
+                gap = time - stamp[np.uint64(j)]
+                if gap == 0:
+                    b[c + m] += data[e] * read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
+                    continue
+                stamp[np.uint64(j)] = time
                 group = 0 if j < n_regular else 1
-                gap = time - stamp[j]
                 if gap >= GAPS:
                     gap = _leap(plan, modes, j * 2 * width, group, gap)
-                    stamp[j] = time - gap
                 power = (group * 2 * GAPS + gap) * 2 * width
-                b[c + m] += data[e] * read_modes(modes, j * 2 * width, powers, power, basis, n * width, width)
+                b[c + m] += data[e] * move_and_read(
+                    modes, j * 2 * width, powers, power, (c1, group * width), c2[group], (plan.lanes, width),
+                    basis, n * width,
+                )  # fmt: skip
 
 
 @njit(cache=True)
-def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
-    """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` (z or v, group, mode)."""
+def _move_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, rows: Any) -> None:
+    """Move the columns of some rows to ``time``."""
+    indptr, indices, _ = A
+    width = width_of(plan.lanes, plan.basis.shape[1])
+    modes, stamp = state.modes.reshape(-1), state.stamp
+    first, end = rows
+    together = 1 if copies is None else copies
+    for row in range(first, end, together):
+        for e in range(indptr[row], indptr[row + 1]):
+            for m in range(together):
+                j = np.int64(indices[e]) + m
+                if stamp[j] != time:
+                    _move(plan, modes, j * 2 * width, 0 if j < plan.n_regular else 1, time - stamp[j])
+                    stamp[j] = time
+
+
+@njit(cache=True)
+def _add_sample(plan: Any, copies: Any, A: Any, state: Any, row: int, coef: Any, effect: Any) -> None:
+    """Add A_i' coef times its ``effect`` (z or v, group, mode) to the sample's columns, which have moved already."""
     indptr, indices, data = A
-    width = plan.basis.shape[1]
-    modes, powers, c1 = state.modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
-    n_regular, c2, stamp = plan.n_regular, plan.c2, state.stamp
-    dz, dv = effect[0].reshape(-1), effect[1].reshape(-1)
+    width = width_of(plan.lanes, plan.basis.shape[1])
+    modes, n_regular = state.modes.reshape(-1), plan.n_regular
+    change = effect.reshape(-1)
     together = 1 if copies is None else copies
     for c in range(0, coef.size, together):
         for e in range(indptr[row + c], indptr[row + c + 1]):
             for m in range(together):
-                j = indices[e] + m
-                group = 0 if j < n_regular else 1
-                gap = time - stamp[j]
-                if gap >= GAPS:
-                    gap = _leap(plan, modes, j * 2 * width, group, gap)
-                power = (group * 2 * GAPS + gap) * 2 * width
-                x = coef[c + m] * data[e]
-                move_modes(modes, j * 2 * width, powers, power, c1, dz, dv, group * width, c2[group], x, width)
-                stamp[j] = time
+                j = np.int64(indices[e]) + m
+                x, z = coef[c + m] * data[e], 0 if j < n_regular else width
+                add_modes(modes, j * 2 * width, change, z, z + 2 * width, x, (plan.lanes, width))
+
+
+@njit(cache=True)
+def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
+    """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` to them."""
+    _move_sample(plan, copies, A, state, time, (row, row + coef.size))
+    _add_sample(plan, copies, A, state, row, coef, effect)
 
 
 @njit(cache=True)
 def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any) -> None:
-    """As many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place.
+    """DSBA: as many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place.
 
-    All nodes read before any writes: DSA's samples see the current iterate of every column. ``copies`` is
+    Node after node: a node's change enters its own row of the next iterate, which no other node reads. ``copies`` is
     the block's k if the plan says that its rows are copies, else None.
     """
     A = (samples.A[0], plan.indices, samples.A[2])
     k = state.phi.shape[1]
-    n_nodes = plan.basis.shape[0]
-    b, g, delta = np.empty(k), np.empty(k), np.empty((n_nodes, k))
+    b, g, delta = np.empty(k), np.empty(k), np.empty(k)
     for t in range(drawn.shape[0]):
-        now, then = t0 + t, t0 + t + 1
-        for n in range(n_nodes):
+        for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            read_sample(plan, copies, A, state, then if rule.backward else now, n, i * k, b)
+            read_sample(plan, copies, A, state, t0 + t + 1, n, i * k, b)
+            sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
+            _add_sample(plan, copies, A, state, i * k, delta, plan.effects[n])
+
+
+@njit(cache=True)
+def advance_modes_forward(
+    op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any
+) -> None:
+    """The same for DSA: all nodes read before any writes, as their samples see the current iterate of every column."""
+    A = (samples.A[0], plan.indices, samples.A[2])
+    k = state.phi.shape[1]
+    b, g, delta = np.empty(k), np.empty(k), np.empty((drawn.shape[1], k))
+    for t in range(drawn.shape[0]):
+        for n in range(drawn.shape[1]):
+            i = samples.start[n] + drawn[t, n]
+            read_sample(plan, copies, A, state, t0 + t, n, i * k, b)
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
-        for n in range(n_nodes):
+        for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            inject_sample(plan, copies, A, state, then, i * k, delta[n], plan.effects[n])
+            inject_sample(plan, copies, A, state, t0 + t + 1, i * k, delta[n], plan.effects[n])
 
 
 @njit(cache=True)
@@ -269,20 +331,48 @@ def advance_own_row(
 
 
 @njit(cache=True)
+def _modes_now(plan: Any, state: Any, time: int, at: int, column: Any) -> None:
+    """column <- the modes of the column at this place, as of ``time``; the state stays as it is."""
+    column[:] = state.modes[at].reshape(-1)
+    _move(plan, column, 0, 0 if at < plan.n_regular else 1, time - state.stamp[at])
+
+
+@njit(cache=True)
 def rows_from_modes(plan: Any, state: Any, time: int, Z: Any, first_node: int = 0) -> None:
     """Z <- the iterates at ``time`` of as many nodes as it has rows; the state stays as it is."""
-    width = plan.basis.shape[1]
-    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
-    column, still = np.empty(2 * width), np.zeros(2 * width)
-    for j in range(Z.shape[1]):
-        at = plan.position[j]
-        column[:] = state.modes[at].reshape(-1)
-        group = 0 if at < plan.n_regular else 1
-        gap = _leap(plan, column, 0, group, time - state.stamp[at])
-        power = (group * 2 * GAPS + gap) * 2 * width
-        move_modes(column, 0, powers, power, c1, still, still, group * width, plan.c2[group], 0.0, width)
+    n_nodes, width = plan.basis.shape
+    block = np.empty((COLUMNS, 2 * width))
+    for first in range(0, Z.shape[1], COLUMNS):
+        last = min(first + COLUMNS, Z.shape[1])
+        for j in range(first, last):
+            _modes_now(plan, state, time, plan.position[j], block[j - first])
         for n in range(Z.shape[0]):
-            total = 0.0
-            for m in range(plan.basis.shape[0]):
-                total += plan.basis[first_node + n, m] * column[m]
-            Z[n, j] = total
+            for j in range(first, last):
+                Z[n, j] = dot_run(plan.basis[first_node + n], 0, block[j - first], 0, n_nodes)
+
+
+@njit(cache=True)
+def mean_from_modes(plan: Any, state: Any, time: int, mean: Any) -> float:
+    """mean <- the mean of all nodes' iterates at ``time``, place by place; returns sum_n ||z_n - mean||^2.
+
+    The first mode is the mean times sqrt(N), and the others are what is left of the rows.
+    """
+    n_nodes, width = plan.basis.shape[0], width_of(plan.lanes, plan.basis.shape[1])
+    modes, powers, column, root = (
+        state.modes.reshape(-1),
+        plan.powers.reshape(-1),
+        np.empty(2 * width),
+        np.sqrt(n_nodes),
+    )
+    others, total = np.ones(width), 0.0
+    others[0] = 0.0
+    for at in range(mean.size):
+        source, place, gap = modes, at * 2 * width, time - state.stamp[at]
+        group = 0 if at < plan.n_regular else 1
+        if gap >= GAPS:
+            source, place, column[:] = column, 0, state.modes[at].reshape(-1)
+            gap = _leap(plan, column, 0, group, gap)
+        power = (group * 2 * GAPS + gap) * 2 * width
+        mean[at] = (powers[power] * source[place] + powers[power + width] * source[place + width]) / root
+        total += scatter_modes(source, place, powers, power, others, (plan.lanes, width))
+    return total

@@ -81,7 +81,7 @@ def gapless(indptr: Any, indices: Any, row: int) -> bool:
 
 
 @njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
-def _dot_run(x: Any, first: int, z: Any, start: int, size: int) -> float:
+def dot_run(x: Any, first: int, z: Any, start: int, size: int) -> float:
     total = 0.0
     for j in range(size):
         total += x[first + j] * z[start + j]
@@ -129,7 +129,7 @@ def dot_block(A: Any, row: int, z: Any, out: Any) -> None:
     for r in range(out.size):
         first, end = indptr[row + r], indptr[row + r + 1]
         if gapless(indptr, indices, row + r):  # unsigned: indices need no test for being negative
-            out[r] = _dot_run(data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
+            out[r] = dot_run(data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
             continue
         total = 0.0
         for e in range(first, end):
@@ -176,6 +176,36 @@ def add_scaled(A: Any, row: int, coef: Any, scale: float, z: Any) -> None:
             continue
         for e in range(first, end):
             z[np.uint64(indices[e])] += x * data[e]
+
+
+@njit(cache=True)
+def distinct_columns(A: Any, start: Any, k: int, dim: int) -> Any:
+    """Node by node, the columns that its samples touch; and where each node's begin."""
+    indptr, indices, _ = A
+    last = np.full(dim, -1)
+    columns, ends = np.empty(indices.size, np.int64), np.zeros(start.size, np.int64)
+    count = 0
+    for n in range(start.size - 1):
+        for e in range(indptr[start[n] * k], indptr[start[n + 1] * k]):
+            if last[indices[e]] != n:
+                last[indices[e]] = n
+                columns[count] = indices[e]
+                count += 1
+        ends[n + 1] = count
+    return columns[:count].copy(), ends
+
+
+@njit(cache=True, nogil=True)
+def node_entries(lo: int, hi: int, A: Any, start: Any, coef: Any, dim: int, distinct: Any, out: Any) -> None:
+    """The entries of sum_i A_i' coef_i for nodes lo..hi-1, in their distinct columns."""
+    columns, ends = distinct
+    row = np.zeros(dim)
+    for n in range(lo, hi):
+        for i in range(start[n], start[n + 1]):
+            add_scaled(A, i * coef.shape[1], coef[i], 1.0, row)
+        for e in range(ends[n], ends[n + 1]):
+            out[e] = row[columns[e]]
+            row[columns[e]] = 0.0
 
 
 @njit(cache=True, nogil=True)

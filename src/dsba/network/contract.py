@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
+from dsba.exact import SparseRows
 
 if TYPE_CHECKING:
     from dsba.mixing import Mixing
@@ -60,7 +61,7 @@ class Group(Protocol):
         """The largest over the processes, number by number; nothing may be NaN."""
         ...
 
-    def sum(self, rows: Array) -> Array:
+    def sum(self, rows: Array | SparseRows) -> Array:
         """The exact sum over all nodes of one row each, given the rows of the nodes here; see :mod:`dsba.exact`.
 
         NaN everywhere if anything in the rows is not finite.

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError, as_integer, as_number
+from dsba.exact import SparseRows
 from dsba.kernels.mixing import difference_rows
 from dsba.network.contract import Array, Boxes
 from dsba.network.transport import Meeting, Transport
@@ -116,7 +117,7 @@ class Wrapper(Transport):
         """Frames must not go around the flaws of the links: a method that sends them needs links without."""
         raise InputError(f"frames need links that deliver everything, and these have {', '.join(sorted(self.flaws))}.")
 
-    def sum(self, rows: Array) -> Array:
+    def sum(self, rows: Array | SparseRows) -> Array:
         """The same for exact sums, which a method would ask for."""
         raise InputError(
             f"exact sums need links that deliver everything, and these have {', '.join(sorted(self.flaws))}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsba import exact
+from dsba.exact import SparseRows
 from dsba.mixing import Mixing
 from dsba.network.contract import TOTALS, Array
 from dsba.network.transport import Transport
@@ -43,7 +44,7 @@ class Alone:
     def largest(self, values: Array) -> Array:
         return values
 
-    def sum(self, rows: Array) -> Array:
+    def sum(self, rows: Array | SparseRows) -> Array:
         return exact.total(rows)
 
     def aside(self) -> Alone:

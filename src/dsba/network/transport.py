@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dsba import exact
 from dsba.errors import InputError
-from dsba.exact import Integers
+from dsba.exact import Integers, SparseRows
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.mixing import Mixing
 from dsba.network.contract import TOTALS, Array, Counts
@@ -195,7 +195,7 @@ class Transport:
         self._count_question(8 * values.size, 8 * values.size)
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
-    def sum(self, rows: Array) -> Array:
+    def sum(self, rows: Array | SparseRows) -> Array:
         top = self.top(exact.largest(rows))
         if top == 0.0 or not math.isfinite(top):
             return np.full(rows.shape[1], top and math.nan)
@@ -295,7 +295,7 @@ class Aside:
     def largest(self, values: Array) -> Array:
         return self._ask(self._net.largest, values)
 
-    def sum(self, rows: Array) -> Array:
+    def sum(self, rows: Array | SparseRows) -> Array:
         return self._ask(self._net.sum, rows)
 
     def aside(self) -> Aside:
