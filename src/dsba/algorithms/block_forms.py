@@ -13,7 +13,7 @@ import numpy as np
 
 from dsba.algorithms.base import Array, Indices
 from dsba.algorithms.forms import DenseForm, LazyForm, Start, metric
-from dsba.kernels.blocks import BlockPlan, advance_block_modes, finish_blocks
+from dsba.kernels.blocks import BlockParts, BlockPlan, advance_block_modes, finish_blocks
 from dsba.kernels.samples import Samples
 from dsba.network import Network
 from dsba.problem import Problem
@@ -41,8 +41,8 @@ class BlockDense(DenseForm):
         return form
 
     def _land(self, problem: Problem, samples: Indices, apart: Array) -> None:
-        data = (problem.component, self.rule, self.samples, self.blocks)
-        finish_blocks(*data, samples, self._rows, self.phi, apart)
+        parts = BlockParts(self.rule, self.samples, self.blocks)
+        finish_blocks(problem.component, parts, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         self._land(problem, np.zeros(0, np.int64), np.zeros((0, problem.dim)))
@@ -63,5 +63,5 @@ class BlockLazy(LazyForm):
 
     def _advance(self, problem: Problem, samples: Indices) -> None:
         copies = problem.k if self.plan.copied else None
-        data = (problem.component, self.rule, self.samples, self.blocks)
-        advance_block_modes(*data, samples, self.plan, self.state, self.t, copies)
+        parts = BlockParts(self.rule, self.samples, self.blocks)
+        advance_block_modes(problem.component, parts, samples, self.plan, self.state, self.t, copies)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import CheckpointError
-from dsba.kernels.blocks import BlockPlan, advance_block_replicas, advance_own_block
+from dsba.kernels.blocks import BlockParts, BlockPlan, advance_block_replicas, advance_own_block
 from dsba.kernels.dense import Recursion, Rows
 from dsba.kernels.modes import (
     ModePlan,
@@ -134,7 +134,8 @@ class Replay:
         if shard.blocks is None:
             advance_replicas(*own, self.place, memory, visit, received, delta)
         else:
-            advance_block_replicas(*own, shard.blocks, self.place, memory, visit, received, delta)
+            parts = BlockParts(shard.rule, shard.samples, shard.blocks)
+            advance_block_replicas(self.common.component, parts, self.place, memory, visit, received, delta)
         return delta
 
     def z(self, t: int) -> Array:
@@ -168,7 +169,8 @@ class Lazy:
         if shard.blocks is None:
             advance_own_row(*own, self.plan, self._state(shard.phi), visit, came, delta)
         else:
-            advance_own_block(*own, shard.blocks, self.plan, self._state(shard.phi), visit, came, delta)
+            parts = BlockParts(shard.rule, shard.samples, shard.blocks)
+            advance_own_block(self.common.component, parts, self.plan, self._state(shard.phi), visit, came, delta)
         return delta
 
     def z(self, t: int) -> Array:

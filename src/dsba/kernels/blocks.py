@@ -39,6 +39,14 @@ class BlockPlan(NamedTuple):
     at: npt.NDArray[np.int64]  # where a block's matrices begin, and the end
 
 
+class BlockParts(NamedTuple):
+    """What the kernels of an iteration know of the components: the iteration's numbers, the samples, the blocks."""
+
+    rule: Any  # Recursion
+    samples: Any  # Samples, with the weights of blocks
+    plan: Any  # BlockPlan
+
+
 @njit(cache=True)
 def rows_apart(indptr: Any, indices: Any, k: int, kind: Any) -> bool:
     """Whether no column is met by rows of different numbers c; ``kind`` is scratch, one entry a column, all -1."""
@@ -215,10 +223,9 @@ def _read_rows(samples: Any, blocks: Any, S: int, z: Any, v: Any) -> None:
 
 
 @njit(cache=True)
-def _touch_block(
-    op: Any, rule: Any, samples: Any, blocks: Any, S: int, v: Any, share: float, rows: Any, n: int, phi: Any, delta: Any
-) -> None:
-    """Block S at node n, v its images: its change goes into the rows, and into ``delta``."""
+def _touch_block(op: Any, parts: Any, at: Any, v: Any, share: float, rows: Any, phi: Any, delta: Any) -> None:
+    """At (node n, block S), v its images: the block's change goes into the rows, and into ``delta``."""
+    (rule, samples, blocks), (n, S) = parts, at
     k, lo = phi.shape[1], blocks.cuts[S]
     block_delta(op, rule, samples, blocks, S, v, phi, delta)
     for i in range(v.shape[0]):
@@ -226,8 +233,9 @@ def _touch_block(
 
 
 @njit(cache=True)
-def finish_blocks(op: Any, rule: Any, samples: Any, blocks: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
+def finish_blocks(op: Any, parts: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
     """``dense.finish_dense`` with blocks: ``apart`` is (I - W~)(Z + U)."""
+    rule, samples, blocks = parts
     delta = np.empty(phi.size)
     for n in range(drawn.size):
         S, share = blocks.first[n] + drawn[n], 1.0 / (blocks.first[n + 1] - blocks.first[n])
@@ -238,15 +246,13 @@ def finish_blocks(op: Any, rule: Any, samples: Any, blocks: Any, drawn: Any, row
         land(rule, rows, n, rule.n_regular, apart.shape[1], apart[n, rule.n_regular :])
         if rule.backward:
             _read_rows(samples, blocks, S, rows.Z[n], v)
-        _touch_block(op, rule, samples, blocks, S, v, share, rows, n, phi, delta)
+        _touch_block(op, parts, (n, S), v, share, rows, phi, delta)
 
 
 @njit(cache=True)
-def advance_block_replicas(
-    op: Any, rule: Any, samples: Any, blocks: Any, place: Any, memory: Any, visit: Any, received: Any, delta: Any
-) -> None:
+def advance_block_replicas(op: Any, parts: Any, place: Any, memory: Any, visit: Any, received: Any, delta: Any) -> None:
     """``replay.advance_replicas`` with a block of the node's own samples."""
-    n, S, now = visit
+    (rule, samples, blocks), (n, S, now) = parts, visit
     rows, ahead, phi = memory.rows, memory.ahead, memory.phi
     p = ahead.shape[2]
     columns, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
@@ -257,7 +263,7 @@ def advance_block_replicas(
     free_row(rule, place.mixing, rows, columns, n, ahead[now % 2], apart)
     if rule.backward:
         _read_rows(samples, blocks, S, rows.Z[n], v)
-    _touch_block(op, rule, samples, blocks, S, v, place.share[n], rows, n, phi, delta)
+    _touch_block(op, parts, (n, S), v, place.share[n], rows, phi, delta)
     look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])
 
 
@@ -265,11 +271,9 @@ def advance_block_replicas(
 
 
 @njit(cache=True)
-def _read_block(
-    op: Any, rule: Any, samples: Any, blocks: Any, S: int, n: int, plan: Any, state: Any, now: int, copies: Any,
-    delta: Any,
-) -> None:  # fmt: skip
+def _read_block(op: Any, parts: Any, visit: Any, plan: Any, state: Any, copies: Any, delta: Any) -> None:
     """delta <- the change of block S at node n in iteration ``now``."""
+    (rule, samples, blocks), (n, S, now) = parts, visit
     A, k, lo = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1], blocks.cuts[S]
     v = np.empty((blocks.cuts[S + 1] - lo, k))
     for i in range(v.shape[0]):
@@ -278,21 +282,19 @@ def _read_block(
 
 
 @njit(cache=True)
-def _inject_block(
-    samples: Any, blocks: Any, S: int, n: int, plan: Any, state: Any, then: int, copies: Any, delta: Any
-) -> None:
-    """The change of block S at node n enters the state of iteration ``then``."""
+def _inject_block(parts: Any, visit: Any, plan: Any, state: Any, copies: Any, delta: Any) -> None:
+    """The change of block S at node n enters the state of the iteration after ``now``."""
+    (_, samples, blocks), (n, S, now) = parts, visit
     A, k, lo = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1], blocks.cuts[S]
     for i in range(blocks.cuts[S + 1] - lo):
         coef = delta[i * k : (i + 1) * k]
-        inject_sample(plan, copies, A, state, then, (lo + i) * k, coef, plan.effects[n])
+        inject_sample(plan, copies, A, state, now + 1, (lo + i) * k, coef, plan.effects[n])
 
 
 @njit(cache=True)
-def advance_block_modes(
-    op: Any, rule: Any, samples: Any, blocks: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any
-) -> None:
+def advance_block_modes(op: Any, parts: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any) -> None:
     """``modes.advance_modes`` with blocks: all nodes read before any writes."""
+    blocks = parts.plan
     n_nodes = plan.basis.shape[0]
     largest = 0
     for S in range(blocks.cuts.size - 1):
@@ -302,21 +304,19 @@ def advance_block_modes(
         now = t0 + t
         for n in range(n_nodes):
             S = blocks.first[n] + drawn[t, n]
-            _read_block(op, rule, samples, blocks, S, n, plan, state, now, copies, delta[n])
+            _read_block(op, parts, (n, S, now), plan, state, copies, delta[n])
         for n in range(n_nodes):
             S = blocks.first[n] + drawn[t, n]
-            _inject_block(samples, blocks, S, n, plan, state, now + 1, copies, delta[n])
+            _inject_block(parts, (n, S, now), plan, state, copies, delta[n])
 
 
 @njit(cache=True)
-def advance_own_block(
-    op: Any, rule: Any, samples: Any, blocks: Any, plan: Any, state: Any, visit: Any, received: Any, delta: Any
-) -> None:
+def advance_own_block(op: Any, parts: Any, plan: Any, state: Any, visit: Any, received: Any, delta: Any) -> None:
     """``modes.advance_own_row`` with a block of the node's own samples."""
-    n, S, now = visit
+    now = visit[2]
     sources, deltas = received
     one = np.ones(1)
     for m in range(sources.size):
         inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
-    _read_block(op, rule, samples, blocks, S, n, plan, state, now, None, delta)
-    _inject_block(samples, blocks, S, n, plan, state, now + 1, None, delta)
+    _read_block(op, parts, (visit[0], visit[1], visit[2]), plan, state, None, delta)
+    _inject_block(parts, (visit[0], visit[1], visit[2]), plan, state, None, delta)
