@@ -73,6 +73,7 @@ algorithm = 'dsba'
 """
 BAD = {
     "seeds = [0\n": "not TOML",
+    f"seeds = [{'9' * 5_000}]\n": "not TOML",
     "[[method]]\nalgorithm = 'dsb'\n": r"line 9: method\.1\.algorithm: unknown algorithm 'dsb'; did you mean 'dsba'",
     "[[method]]\nalgorithm = 'dsa'\n\ntabel = 'full'\n": r"line 11: method\.1\.tabel: unknown option of dsa",
     "[stop]\nmax_pases = 3\n": r"line 9: stop\.max_pases: unknown key; known here: max_passes",
@@ -86,7 +87,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), BAD.items())
+@pytest.mark.parametrize(("text", "message"), BAD.items(), ids=range(len(BAD)))
 def test_bad_files_are_refused_with_the_line(text, message, tmp_path):
     file = tmp_path / "bad.toml"
     file.write_text(GOOD + text)

@@ -114,6 +114,7 @@ def test_the_example_is_a_study_and_its_hash_is_of_the_content():
         ('fingerprint = "', 'fingerprint = "0', "the fingerprint of aarhus is not that of its certificate"),
         ('address = "aarhus.example.org:8443"\n', "", "aarhus and cork are neighbours and both only dial out"),
         ("[columns]", "[columns", "is no TOML file"),
+        ("[columns]", f"x = {'9' * 5_000}\n[columns]", "is no TOML file"),
     ],
 )
 def test_every_change_is_another_study_or_none(old, new, sentence):
