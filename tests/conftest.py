@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -29,6 +30,10 @@ import dsba  # noqa: E402
 
 OPERATORS = dsba.operators.names()
 pytest_plugins = ["tiers", "pytester"]
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as under `nohup make test &`: tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def make_data(operator: str, rows: int = 60, columns: int = 12, density: float = 0.5, seed: int = 0):

@@ -16,7 +16,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, make_sites
+from conftest import ROOT
+from test_mpi import make_sites
 
 pytestmark = pytest.mark.full
 
