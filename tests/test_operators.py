@@ -623,7 +623,7 @@ def test_unknown_name_suggests_the_nearest(got, nearest):
 
 @pytest.mark.parametrize("got", ["zzz", None, 3])
 def test_unknown_name_lists_the_known(got):
-    with pytest.raises(dsba.InputError, match=r"unknown operator .* Known: auc, huber, "):
+    with pytest.raises(dsba.InputError, match=r"unknown operator .* Known: auc, auc-paper, huber, "):
         dsba.Problem([(np.eye(2), [0, 1])], got)
 
 

@@ -248,8 +248,8 @@ class Run:
             return iterates.kept
         state, before = self.state, self.net.counts
         if state.t != t:
-            self.state = self.algorithm.init(self.problem, self.net, self.z0)
             with np.errstate(all="ignore"):
+                self.state = self.algorithm.init(self.problem, self.net, self.z0)
                 while self.state.t < t:
                     draws = self._draw(min(self.chunk, t - self.state.t))
                     self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)

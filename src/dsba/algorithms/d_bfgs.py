@@ -100,6 +100,9 @@ class DBFGS(Algorithm):
         """ "auto": Network Newton's."""
         return NetworkNewton().step_sizes(problem, topology)
 
+    def exactness(self) -> str | None:
+        return "its nodes add up the directions of all their neighbours."
+
     def refusal(self, problem: Problem) -> str | None:
         if problem.dim > MOST_COLUMNS:
             return (

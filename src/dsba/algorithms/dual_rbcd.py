@@ -72,6 +72,9 @@ class DualRBCD(WithCoins, InnerSolver):
         """ "auto": lam/2, the paper's with lambda for the strong convexity of every node."""
         return {"auto": lambda: 0.5 * problem.lam}
 
+    def exactness(self) -> str | None:
+        return "it hands vectors along one edge, whose two ends must change by the same amount."
+
     def refusal(self, problem: Problem) -> str | None:
         reason = no_edges(problem) or no_objective(problem)
         return reason or InnerSolver.refusal(self, problem) or not_strongly_convex(problem)

@@ -93,6 +93,9 @@ class GossipPairwise(WithCoins):
         squares = problem.squared_norms()[:, 0]
         return {"auto": lambda: 3 / float(problem.group.largest(np.array([squares.max()]))[0])}
 
+    def exactness(self) -> str | None:
+        return "its nodes swap samples, and none may be lost."
+
     def refusal(self, problem: Problem) -> str | None:
         name = type(problem.component).__name__
         if not (problem.component.ranks and problem.component.extra == 3):  # a, b, theta

@@ -51,9 +51,12 @@ def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float
 
     SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
     smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
-    limit. s is the share of the steepest slope that a loss still has at scores of 2.
+    limit. s is the share of the steepest slope that a loss still has at scores of 2. One node is SAGA, and has its
+    step; so has a loss whose slopes have no bound, as Poisson's.
     """
     smallest, L = float(topology.eigenvalues[-1]), component_lipschitz(problem, batch_size)
+    if topology.n_nodes == 1 or not np.isfinite(problem.constants.L):
+        return min(1.0, 2 * smallest) / (3 * (L + problem.lam))
     limit = L
     if problem.component.cocoercive:
         limit = L / 3 + 3 * slope_share(problem) * float(problem.local_smoothness.max())

@@ -75,6 +75,8 @@ def quoted(name: str) -> str:
         return name
     if not re.fullmatch(r"[^`{}\\\n\r]+", name):
         raise InputError(f"the column name {name!r} cannot stand in a formula: it has a backquote, brace or backslash.")
+    if name.strip() == ".":
+        raise InputError("the column name '.' cannot stand in a formula: it would mean all other columns.")
     return f"`{name}`"
 
 
