@@ -49,7 +49,7 @@ def test_the_step_is_the_plain_twins(method, operator, b, unequal):
     assert relative(trajectory(algorithm, problem, Simulator(TOPOLOGY), samples, z0), wanted) < 1e-11
 
 
-@pytest.mark.parametrize("operator", ["logistic", "auc"])
+@pytest.mark.parametrize("operator", ["logistic", pytest.param("auc", marks=pytest.mark.full)])
 @pytest.mark.parametrize("method", list(METHODS))
 def test_all_forms_are_the_plain_twins_and_count_what_moved(method, operator, unequal):
     """Dense and lazy; nodes that replay the messages bit by bit, and lazy ones; sparse, cached and a small cache."""

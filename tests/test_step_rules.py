@@ -48,8 +48,11 @@ def passes(problem, topology, algorithm, star, most):
     return result.passes if result.status == "converged" else math.inf
 
 
+GATE, *FULL = CASES  # each case is ten runs
+
+
 @pytest.mark.parametrize("method", [dsba.DSBA, dsba.DSA])
-@pytest.mark.parametrize("case", list(CASES))
+@pytest.mark.parametrize("case", [GATE, *(pytest.param(case, marks=pytest.mark.full) for case in FULL)])
 def test_auto_needs_at_most_twice_the_best(case, method):
     problem, topology = CASES[case]()
     star, auto = dsba.optimum(problem).z, method().resolved(problem, topology).alpha
