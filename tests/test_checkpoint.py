@@ -428,15 +428,16 @@ def test_a_checkpoint_with_an_array_of_another_shape(ridge, tmp_path, name, valu
         solve(ridge, path, form="dense")
 
 
+@pytest.mark.parametrize("form", ["dense", "lazy"])
 @pytest.mark.parametrize("later", [1, 10**15])
-def test_a_checkpoint_beyond_its_history(ridge, tmp_path, later):
+def test_a_checkpoint_beyond_its_history(ridge, tmp_path, later, form):
     """An iteration beyond the next record point was never written by a run, and nothing may try to reach it."""
     path = tmp_path / "run.npz"
-    run = solve(ridge, path, max_passes=3, form="dense")
+    run = solve(ridge, path, max_passes=3, form=form)
     interval = int(run.history["iteration"][-1] - run.history["iteration"][-2])
     rewritten(path, **{"state.t": sealed.read(path)[1]["state.t"] + later * interval})
     with pytest.raises(dsba.CheckpointError, match="another iteration than its history leads to"):
-        solve(ridge, path, form="dense")
+        solve(ridge, path, form=form)
 
 
 @pytest.fixture(scope="module")

@@ -411,6 +411,7 @@ class Run:
         """Go on from what a checkpoint kept."""
         self.state = checkpoint.restored(self.state, arrays)
         columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
+        self._require_reached(path, columns.get("iteration", np.zeros(0)))
         counts = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
         expected = set(self._measure(self.algorithm.iterates(self.state, self.problem)))
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
@@ -418,15 +419,16 @@ class Run:
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
         if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
-        *points, following = [self._record_point(k) for k in range(len(columns["iteration"]) + 1)]
-        if not (columns["iteration"] == points).all() or not points[-1] <= self.state.t < following:
-            raise CheckpointError(
-                f"{path} has another iteration than its history leads to; move it away to start anew."
-            )
         self.history = History(columns)
         self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.net.memory = {n.removeprefix("links."): a for n, a in arrays.items() if n.startswith("links.")}
         self.seconds = float(arrays["seconds"])
+
+    def _require_reached(self, path: Path, recorded: Array) -> None:
+        """Before anything is computed from the state: its iteration is one that the recorded ones lead to."""
+        *points, following = [self._record_point(k) for k in range(len(recorded) + 1)]
+        if not points or not (recorded == points).all() or not points[-1] <= self.state.t < following:
+            raise CheckpointError(f"{path} has another iteration than its history leads to; move it away.")
 
     def _write_checkpoint(self, now: bool = False) -> None:
         """At record points, as often as costs a small share of the time; always at the end."""
