@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-import threading
+
+from queues import side_by_side
 
 from dsba.network.pinned import Member
 from dsba.network.sites import Place, SiteNetwork
@@ -47,21 +48,9 @@ class Sites:
 
     def together(self, topology, work, places=None, **options):
         """``work(network)`` at every site at once: their answers in order, or the first error."""
-        size = len(self.members)
-        answers, errors = [None] * size, []
 
         def one(rank):
-            try:
-                with self.network(topology, rank, place=places and places[rank], **options) as net:
-                    answers[rank] = net.run(lambda: work(net))
-            except BaseException as error:
-                errors.append(error)
+            with self.network(topology, rank, place=places and places[rank], **options) as net:
+                return net.run(lambda: work(net))
 
-        threads = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if errors:
-            raise errors[0]
-        return answers
+        return side_by_side(len(self.members), one)

@@ -31,11 +31,16 @@ class QueueNetwork(Transport):
 def together(topology, size, work, timeout=60.0):
     """``work(network)`` in ``size`` threads at once: their answers in order, or the first error."""
     queues = {(a, b): queue.Queue() for a in range(size) for b in range(size)}
+    return side_by_side(size, lambda rank: work(QueueNetwork(topology, rank, size, queues, timeout)))
+
+
+def side_by_side(size, work):
+    """``work(rank)`` in ``size`` threads at once: their answers in order, or the first error."""
     answers, errors = [None] * size, []
 
     def one(rank):
         try:
-            answers[rank] = work(QueueNetwork(topology, rank, size, queues, timeout))
+            answers[rank] = work(rank)
         except BaseException as error:
             errors.append(error)
 

@@ -369,7 +369,7 @@ READERS = {
         Reader("frames", 200_000, frame_corpus, read_frame),
         Reader("tables-sniffed", 20_000, tables.sniffed_corpus, tables.read_sniffed, lambda folder: True),
         Reader("formulas", 100_000, tables.formula_corpus, tables.read_formula, lambda folder: True),
-        Reader("test-sets", 20_000, tables.test_corpus, tables.read_test, tables.plain_test),
+        Reader("test-sets", 20_000, tables.evaluation_corpus, tables.read_test, tables.plain_test),
         Reader("site-frames", 100_000, site_frame_corpus, read_site_frame),
         Reader("studies", 20_000, lambda: [{"file": study_example().encode()}], read_study, lambda folder: True),
     ]

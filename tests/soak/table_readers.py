@@ -119,7 +119,7 @@ def _model() -> dsba.fitting.results.Results:
     return dsba.fit(table, "y ~ x")
 
 
-def test_corpus() -> list[Input]:
+def evaluation_corpus() -> list[Input]:
     rows = b"".join(b"%s,%.3f,%d\n" % ((b"no", b"yes")[i % 2], math.sin(i), i) for i in range(25))
     return [{"file": b"y,x,id\n" + rows}]
 
