@@ -13,8 +13,8 @@ import numpy as np
 
 from dsba.algorithms.base import Array, Indices
 from dsba.algorithms.forms import DenseForm, LazyForm, Start, metric
-from dsba.kernels.blocks import BlockParts, BlockPlan, advance_block_modes, finish_blocks
-from dsba.kernels.samples import Samples
+from dsba.kernels.blocks import BlockParts, advance_block_modes, finish_blocks
+from dsba.kernels.dense import Recursion
 from dsba.network import Network
 from dsba.problem import Problem
 
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 class BlockDense(DenseForm):
     """One kernel call after each meeting of rows."""
 
-    samples: Samples | None = field(default=None, metadata={"static": True}, kw_only=True)
-    blocks: BlockPlan | None = field(default=None, metadata={"static": True}, kw_only=True)
+    parts: BlockParts | None = field(default=None, metadata={"static": True}, kw_only=True)
 
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
-        assert begin.blocks is not None
         form = super().start(method, problem, net, begin)
-        return replace(form, samples=begin.blocks.samples, blocks=begin.blocks.plan(metric(form.rule)))
+        return replace(form, parts=_parts(form.rule, begin))
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         form = self._advance_meeting(problem, net, samples)
@@ -41,8 +39,7 @@ class BlockDense(DenseForm):
         return form
 
     def _land(self, problem: Problem, samples: Indices, apart: Array) -> None:
-        parts = BlockParts(self.rule, self.samples, self.blocks)
-        finish_blocks(problem.component, parts, samples, self._rows, self.phi, apart)
+        finish_blocks(problem.component, self.parts, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         self._land(problem, np.zeros(0, np.int64), np.zeros((0, problem.dim)))
@@ -52,16 +49,18 @@ class BlockDense(DenseForm):
 class BlockLazy(LazyForm):
     """All iterations in one call, in mode space."""
 
-    samples: Samples | None = field(default=None, metadata={"static": True}, kw_only=True)
-    blocks: BlockPlan | None = field(default=None, metadata={"static": True}, kw_only=True)
+    parts: BlockParts | None = field(default=None, metadata={"static": True}, kw_only=True)
 
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
-        assert begin.blocks is not None
         form = super().start(method, problem, net, begin)
-        return replace(form, samples=begin.blocks.samples, blocks=begin.blocks.plan(metric(form.rule)))
+        return replace(form, parts=_parts(form.rule, begin))
 
     def _advance(self, problem: Problem, samples: Indices) -> None:
         copies = problem.k if self.plan.copied else None
-        parts = BlockParts(self.rule, self.samples, self.blocks)
-        advance_block_modes(problem.component, parts, samples, self.plan, self.state, self.t, copies)
+        advance_block_modes(problem.component, self.parts, samples, self.plan, self.state, self.t, copies)
+
+
+def _parts(rule: Recursion, begin: Start) -> BlockParts:
+    assert begin.blocks is not None
+    return BlockParts(rule, begin.blocks.samples, begin.blocks.plan(metric(rule)))
