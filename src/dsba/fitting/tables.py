@@ -176,7 +176,7 @@ def _agreed_formula(plan: Plan, headers: dict[str, list[str]], others: dict[str,
         formula = from_columns(plan.target, plan.features)
     complaint = None if formula is None else absent_column(headers, Wishes(formula, **others))
     told = [[plan.formula, plan.target, plan.features], headers if formula is None else {}]
-    everyone = share_unless(network, complaint, told)
+    everyone = share_unless(network, complaint, told, tuple[list[Any], dict[str, list[str]]])
     if any(theirs != everyone[0][0] for theirs, _ in everyone):
         raise InputError("the processes were given different formulas, targets or features.")
     return formula or _all_features(plan, {k: v for _, process in everyone for k, v in process.items()}, others)
