@@ -30,14 +30,15 @@ print(json.dumps({form: result.Z.tolist() for form, result in forms.items()}))
 
 
 def run(folder):
-    """The iterates of both forms by the copy of the package in ``folder``, compiled into its own cache."""
+    """The iterates of both forms by the copy of the package in ``folder``, compiled into its own cache; and how often
+    the process said that it compiles."""
     own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     np.testing.assert_allclose(found["dense"], found["step"], rtol=1e-11)
-    return np.array(found["dense"])
+    return np.array(found["dense"]), done.stderr.count("compiling kernels")
 
 
 def kept(folder):
@@ -47,14 +48,18 @@ def kept(folder):
 def test_an_edited_kernel_never_runs_in_its_old_form(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "dsba", ignore=shutil.ignore_patterns("__pycache__"))
     source = tmp_path / "dsba" / "kernels" / "mixing.py"
-    mixed = run(tmp_path)
+    mixed, said = run(tmp_path)
+    assert said == 1  # one line, however many kernels there are
     edited = source.read_text().replace("+= w * (Z[", "+= 0.0 * w * (Z[")
     assert edited != source.read_text()
     source.write_text(edited)
-    apart = run(tmp_path)
+    apart, said = run(tmp_path)
+    assert said == 1
     assert np.abs(mixed - apart).max() > 1e-3
     compiled = kept(tmp_path)
-    assert (run(tmp_path) == apart).all()
+    again, said = run(tmp_path)
+    assert said == 0
+    assert (again == apart).all()
     assert kept(tmp_path) == compiled  # nothing was compiled anew
 
 
