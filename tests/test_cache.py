@@ -29,12 +29,13 @@ print(json.dumps(dsba.solve(problem, dsba.Topology.path(3), "extra", max_passes=
 
 
 def run(folder):
-    """The iterates by the copy of the package in ``folder``, compiled into its own cache."""
+    """The iterates by the copy of the package in ``folder``, compiled into its own cache; and how often the process
+    said that it compiles."""
     own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    return np.array(json.loads(done.stdout))
+    return np.array(json.loads(done.stdout)), done.stderr.count("compiling kernels")
 
 
 def kept(folder):
@@ -44,14 +45,18 @@ def kept(folder):
 def test_an_edited_kernel_never_runs_in_its_old_form(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "dsba", ignore=shutil.ignore_patterns("__pycache__"))
     source = tmp_path / "dsba" / "kernels" / "samples.py"
-    pulled = run(tmp_path)
+    pulled, said = run(tmp_path)
+    assert said == 1  # one line, however many kernels there are
     edited = source.read_text().replace("share = factor /", "share = 0.0 * factor /")
     assert edited != source.read_text()
     source.write_text(edited)
-    idle = run(tmp_path)
+    idle, said = run(tmp_path)
+    assert said == 1
     assert np.abs(pulled - idle).max() > 1e-3
     compiled = kept(tmp_path)
-    assert (run(tmp_path) == idle).all()
+    again, said = run(tmp_path)
+    assert said == 0
+    assert (again == idle).all()
     assert kept(tmp_path) == compiled  # nothing was compiled anew
 
 
