@@ -469,8 +469,17 @@ def _rare(frames):
     frames["site1"].loc[frames["site1"].index[:2], "ward"] = SECRET
 
 
+def _missing(frames):
+    frames["site1"] = frames["site1"].assign(age=frames["site1"]["age"].where(frames["site1"].index > 0))
+
+
 def _few(frames):
     frames["site2"] = frames["site2"].head(9)
+
+
+def _too_many_coefficients(frames):
+    for name in frames:
+        frames[name] = frames[name].head(12)
 
 
 def _one_label(frames):
@@ -496,6 +505,8 @@ REFUSALS = [
     (_numbers_and_text, "the column 'ward' is a number at site1 and text elsewhere"),
     (_rare, "1 level(s) of 'ward' have fewer than 3 pooled rows"),
     (_few, "site2 has 9 usable rows, and at least 10 are wanted"),
+    (_too_many_coefficients, "coefficients for 36 pooled rows, and at least 10 rows are wanted for each"),
+    (_missing, "the column 'age' has 1 missing values at site1: say what to do"),
     (_one_label, "must have two values"),
 ]
 
