@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
+import scipy  # its parts are loaded when they are asked for
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dsba.errors import InputError, unknown_name
