@@ -42,7 +42,8 @@ def trajectory(algorithm, problem, net, samples, z0):
 
 def in_full(*values):
     """Cases for `make full`: each compiles kernels for another operator."""
-    return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.full) for value in values]
+    cases = [value if isinstance(value, tuple) else (value,) for value in values]
+    return [pytest.param(*case, marks=pytest.mark.full) for case in cases]
 
 
 CASES = [("logistic", 4), ("auc", 4), *in_full(("ridge", 4), ("softmax", 4), *((name, 1) for name in twin.MAPS))]
