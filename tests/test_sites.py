@@ -10,6 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from dsba import exact
 from dsba.network.frames import Frame, encode
 from dsba.network.lines import MOST_STRANGERS
 from dsba.network.links import Link
+from dsba.network.masks import Guesses, Window
 from dsba.network.pinned import Door, Member, RefusedError, answer, context, dialled, explained
 from dsba.network.sites import SiteNetwork
 from dsba.network.transport import QUESTIONS
@@ -400,12 +402,45 @@ def test_masked_and_unmasked_sums_have_the_same_bits(tmp_path):
     assert masked == bare == [[dsba.Simulator(topology).sum(part).tolist() for part in parts]] * 5
 
 
+@pytest.mark.parametrize("lowest", [-1073, -300, -40, 0, 900])
+def test_a_guessed_scale_gives_the_total_modulo_2_to_the_128_and_nothing_else(lowest):
+    """Also where a number is far too large for the scale: no site's part is left out of any total."""
+    parts = [rows(seed, 10.0**power) for seed, power in enumerate((-300, -12, 0, 12, 150))]
+    guesses = Guesses(Window(lowest, 5), 5)
+    low, high = zip(*((made.low, made.high) for made in (guesses.parts(part) for part in parts)), strict=True)
+    for place, exponent in enumerate(guesses.window.exponents):
+        scale = exact.exponent(2.0 ** (exponent - 1), 5)
+        for column in range(rows().shape[1]):
+            at = place * rows().shape[1] + column
+            found = sum(int(a[at]) + (int(b[at]) << 64) for a, b in zip(low, high, strict=True))
+            units = Fraction(2) ** scale
+            wanted = sum(round(Fraction(float(x)) / units) for part in parts for x in part[:, column])
+            assert (found - wanted) % 2**128 == 0
+
+
+def test_a_sum_whose_scale_is_near_the_last_one_is_one_question(tmp_path):
+    """The third sum of a width is far away from the one before, and takes two more questions."""
+    asked = []
+
+    def work(net):
+        found = []
+        for scale in (1.0, 1e-3, 1e90, 1e89):
+            before = net.masks._sums
+            found.append(net.sum(scale * rows()[net.rank : net.rank + 1]).tolist())
+            asked.append(net.masks._sums - before)
+        return found
+
+    everyone = Sites(tmp_path, 3).together(dsba.Topology.path(3), work)
+    simulator = dsba.Simulator(dsba.Topology.path(3))
+    assert everyone == [[simulator.sum(scale * rows()[:3]).tolist() for scale in (1.0, 1e-3, 1e90, 1e89)]] * 3
+    assert sorted(asked) == [2] * 9 + [4] * 3
+
+
 def test_nothing_that_a_site_sends_is_an_unmasked_contribution(tmp_path, monkeypatch):
     """Everything that site1 sends is read: with masks none of its parts is in there, without them they are."""
-    own = rows()[1]
-    scale = exact.exponent(np.abs(rows()[:3]).max(), 3)
-    words = exact.integers(own[None], scale).low
-    wanted = [word.astype("<u8").tobytes() for word in words if 0 < word < 2**64 - 1]
+    parts = rows()[:3] * [[1.0], [1e-15], [1.0]]
+    words = exact.integers(parts[1:2], exact.exponent(np.abs(parts).max(), 3)).low
+    wanted = [word for word in (word.astype("<u8").tobytes() for word in words) if len(set(word) - {0, 255}) > 4]
     assert len(wanted) > 3
 
     def sent_by_site1(masked):
@@ -423,12 +458,12 @@ def test_nothing_that_a_site_sends_is_an_unmasked_contribution(tmp_path, monkeyp
                 net.masks.derived = lambda other, number: masks.append((net.run_id, other, number))
 
         def work(net):
-            answers = [net.sum(rows()[net.rank : net.rank + 1]).tolist() for _ in range(3)]
+            answers = [net.sum(parts[net.rank : net.rank + 1]).tolist() for _ in range(3)]
             if net.epoch == 1 and net.rank == 2:  # as if the site had been restarted
                 with net.changed:
                     net._enter(2)
                 net.lines._announce()
-            return [*answers, net.sum(rows()[net.rank : net.rank + 1]).tolist()]
+            return [*answers, net.sum(parts[net.rank : net.rank + 1]).tolist()]
 
         monkeypatch.setattr(SiteNetwork, "send", send)
         monkeypatch.setattr(SiteNetwork, "_begin", begin)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.stats
 from pydantic import BaseModel, ConfigDict, ValidationError
+from scipy.special import ndtr, ndtri, stdtr, stdtrit  # scipy.stats takes most of a second to import
 
 from dsba.errors import InputError, unknown_name
 from dsba.fitting.design import INTERCEPT, as_sites, designed
@@ -148,13 +148,15 @@ class Results:
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided, of the hypotheses that coefficients are zero."""
-        return self._series(2.0 * self._distribution.sf(np.abs(self._coefficients / self._errors)))
+        sizes = np.abs(self._coefficients / self._errors)
+        return self._series(2.0 * (stdtr(self.df_resid, -sizes) if self.statistic == "t" else ndtr(-sizes)))
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """The confidence intervals of level 1 - alpha."""
         import pandas as pd
 
-        reach = self._distribution.ppf(1.0 - alpha / 2.0) * self._errors
+        level = 1.0 - alpha / 2.0
+        reach = (stdtrit(self.df_resid, level) if self.statistic == "t" else ndtri(level)) * self._errors
         return pd.DataFrame({0: self._coefficients - reach, 1: self._coefficients + reach}, self.facts.names)
 
     def ratios(self, alpha: float = 0.05) -> pd.DataFrame:
@@ -339,10 +341,6 @@ class Results:
     @cached_property
     def _errors(self) -> Array:
         return np.sqrt(np.diag(np.array(self._inference.covariance)))
-
-    @property
-    def _distribution(self) -> Any:
-        return scipy.stats.t(self.df_resid) if self.statistic == "t" else scipy.stats.norm()
 
     def _series(self, values: Array) -> pd.Series:
         import pandas as pd

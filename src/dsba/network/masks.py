@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from dsba import exact
 from dsba.errors import NetworkError
-from dsba.exact import Integers
+from dsba.exact import Integers, SparseRows
 
+Array = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 LOWEST, HIGHEST = -1073, 1024  # the exponents that frexp gives to positive numbers
-LEVELS = HIGHEST - LOWEST + 2  # one more for what is not finite
 
 
 class Agreement:
@@ -111,25 +113,75 @@ def _negative(value: Integers) -> Integers:
 # The scale of a sum ---------------------------------------------------------------------------------
 
 
-def levels_of(largest: float, random: Callable[[int], bytes]) -> Words:
-    """A word for every exponent: random up to that of ``largest``, zero beyond; all zero if there is nothing to add.
+class Window(NamedTuple):
+    """Binary exponents, as frexp gives them, among which the largest of all sites is looked for."""
 
-    The sum over the sites is random up to the largest exponent of all and zero beyond, so it tells that exponent and
-    not who has it. A random word is never zero; that several sites' words cancel has a probability of 2^-64.
-    """
-    words = np.zeros(LEVELS, np.uint64)
-    if largest == 0.0:
+    lowest: int
+    size: int
+
+    @property
+    def exponents(self) -> range:
+        return range(self.lowest, self.lowest + self.size)
+
+    def levels(self, largest: float, random: Callable[[int], bytes]) -> Words:
+        """A word for "something", for every exponent and for "beyond": random up to that of ``largest``, then zero.
+
+        The sum over the sites is random up to the largest exponent of all and zero from there on. It tells that
+        exponent, and not who has it. A random word is never zero; that several sites' words cancel has a probability
+        of 2^-64.
+        """
+        words = np.zeros(self.size + 2, np.uint64)
+        if largest == 0.0:
+            return words
+        place = math.frexp(largest)[1] - self.lowest + 1 if math.isfinite(largest) else self.size + 1
+        drawn = words[: min(max(place, 0), self.size + 1) + 1]
+        drawn[:] = np.maximum(np.frombuffer(random(8 * drawn.size), "<u8"), 1)
         return words
-    top = math.frexp(largest)[1] - LOWEST if math.isfinite(largest) else LEVELS - 1
-    drawn = np.frombuffer(random(8 * (top + 1)), "<u8").astype(np.uint64)
-    words[: top + 1] = np.maximum(drawn, np.uint64(1))
-    return words
+
+    def largest(self, total: Words) -> float | None:
+        """A number with the exponent that the summed levels tell; 0 if nobody has anything, None if it is outside."""
+        found = np.flatnonzero(total)
+        if not found.size:
+            return 0.0
+        place = int(found[-1])
+        return math.ldexp(0.5, self.lowest + place - 1) if 1 <= place <= self.size else None
 
 
-def largest_of(total: Words) -> float:
-    """A number with the exponent that the summed levels tell; 0 if nobody had anything, infinite if not finite."""
-    found = np.flatnonzero(total)
-    if not found.size:
-        return 0.0
-    top = int(found[-1])
-    return math.inf if top == LEVELS - 1 else math.ldexp(0.5, top + LOWEST)
+ALL = Window(LOWEST, HIGHEST - LOWEST + 1)
+"""All exponents that a number can have: outside is only what is not finite."""
+
+
+def around(exponent: int, size: int) -> Window:
+    """``size`` exponents near one that was right before. Most of them are lower, because most sums get smaller."""
+    return Window(min(max(exponent - 3 * size // 4, LOWEST), HIGHEST + 1 - size), size)
+
+
+class Guesses(NamedTuple):
+    """A sum over ``nodes`` nodes with several scales at once, so that it need not be asked first which one is right."""
+
+    window: Window
+    nodes: int
+
+    def parts(self, rows: Array | SparseRows) -> Integers:
+        """This site's part in the unit of every scale, modulo 2^128."""
+        scales = [self._scale(exponent) for exponent in self.window.exponents]
+        made = [exact.integers(_modulo(rows, scale), scale) for scale in scales]
+        return Integers(*(np.concatenate(half) for half in zip(*made, strict=True)))
+
+    def total(self, top: float, totals: Integers) -> Array:
+        """The sum, read in the scale that ``top`` needs: no other one is right."""
+        exponent = math.frexp(top)[1]
+        high, low = (half.reshape(self.window.size, -1)[exponent - self.window.lowest] for half in totals)
+        return exact.numbers(Integers(high, low), self._scale(exponent))
+
+    def _scale(self, exponent: int) -> int:
+        return exact.exponent(math.ldexp(0.5, exponent), self.nodes)
+
+
+def _modulo(rows: Array | SparseRows, scale: int) -> Array | SparseRows:
+    """The rows without the numbers whose last bit is worth 2^128 units of 2^scale or more, and without NaN."""
+
+    def small(values: Array) -> Array:
+        return np.where(np.abs(values) < np.ldexp(1.0, scale + 180), values, 0.0)
+
+    return rows._replace(values=small(rows.values)) if isinstance(rows, SparseRows) else small(rows)

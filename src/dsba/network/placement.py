@@ -63,10 +63,15 @@ class Placement:
         return np.array(ends), local, np.array(weights[part])
 
     @cached_property
+    def graph(self) -> Graph:
+        """The graph of the processes: neighbours own neighbouring nodes."""
+        pairs = {(int(self.owner[n]), int(self.owner[m])) for n, m in self.topology.edges}
+        return Graph(self.size, [pair for pair in pairs if pair[0] != pair[1]])
+
+    @property
     def tree(self) -> Tree:
         """A tree of the processes, the graph's own where each owns one node."""
-        pairs = {(int(self.owner[n]), int(self.owner[m])) for n, m in self.topology.edges}
-        return Graph(self.size, [pair for pair in pairs if pair[0] != pair[1]]).tree
+        return self.graph.tree
 
     @property
     def parent(self) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from dsba.graph import Graph
 from dsba.topology import Topology
 
 
 class Routing:
     """The sources due in each frame of each round; ``setup`` rounds come before iteration 0."""
 
-    def __init__(self, topology: Topology, setup: int = 0) -> None:
+    def __init__(self, topology: Topology | Graph, setup: int = 0) -> None:
         self.setup = setup
         self.distances = topology.distances
         self.handed: dict[tuple[int, int], tuple[int, ...]] = {}
