@@ -53,9 +53,9 @@ def peak_memory_gb() -> float:
     return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 2**20  # type: ignore[union-attr]
 
 
-def in_new_process(code: str) -> float:
+def in_new_process(code: str, environment: Mapping[str, str] | None = None) -> float:
     """Run code in a fresh interpreter; what it prints last is the figure."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 

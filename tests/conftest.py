@@ -36,6 +36,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as under `nohup make te
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def also_in_full(gate, everything):
+    """Parameters of a test: those of the gate, and all others for `make full` alone."""
+    return [pytest.param(name, marks=[] if name in gate else pytest.mark.full) for name in everything]
+
+
 def make_data(operator: str, rows: int = 60, columns: int = 12, density: float = 0.5, seed: int = 0):
     """Small random data with labels of the kind the operator wants."""
     rng = np.random.default_rng(seed)

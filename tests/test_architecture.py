@@ -47,11 +47,28 @@ def test_the_check_finds_what_it_looks_for():
         assert list(offences(ast.parse(text), False)), text
 
 
-def compiled_functions(path):
-    """Functions under ``@njit``, with the number of their arguments."""
+def compiled_functions(path, decorators=frozenset({"njit", "part"})):
+    """Functions under ``@njit`` or ``@part``, with the number of their arguments."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef) and any("njit" in names(d) for d in node.decorator_list):
+        if isinstance(node, ast.FunctionDef) and any(names(d) & decorators for d in node.decorator_list):
             yield node.name, len(node.args.args)
+
+
+def taken_from_kernels(tree):
+    """The names that a file uses of the kernels' modules."""
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and "dsba.kernels" in (n.module or "")]
+    modules = {a.asname or a.name for n in imports if n.module == "dsba.kernels" for a in n.names}
+    attributes = (n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and names(n.value) & modules)
+    return {a.name for n in imports for a in n.names} | {n.attr for n in attributes}
+
+
+def test_parts_of_kernels_are_called_by_kernels_only():
+    """A call from Python would end the process: parts are compiled without a way in."""
+    kernels = [path for path in SOURCES if path.parent.name == "kernels"]
+    parts = {name for path in kernels for name, _ in compiled_functions(path, {"part"})}
+    assert "sample_delta" in parts
+    for path in set(SOURCES) - set(kernels):
+        assert not taken_from_kernels(ast.parse(path.read_text())) & parts, path.name
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT / "src")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import make_data
+from conftest import also_in_full, make_data
 
 import dsba
 from dsba import sampling
@@ -69,7 +69,7 @@ def test_the_solution_is_that_of_centred_components(unequal):
     np.testing.assert_allclose(found[0].z, found[1].z, atol=1e-10)
 
 
-@pytest.mark.parametrize("method", ["dsba", "dsa", "extra", "p-extra", "newton"])
+@pytest.mark.parametrize("method", also_in_full(["dsba", "newton"], ["dsba", "dsa", "extra", "p-extra", "newton"]))
 def test_methods_reach_it(method, unequal):
     problem = paper_problem(lam=0.1, split=unequal)
     z_star = dsba.optimum(problem).z

@@ -16,7 +16,7 @@ import dsba
 
 PACKAGE = Path(dsba.__file__).parent
 
-# The dense form reaches mixing.py through kernels in dense.py, the step form through kernels of its own file.
+# EXTRA's kernel in extra.py reaches samples.py through others.
 SCRIPT = """
 import json
 import numpy as np
@@ -24,20 +24,18 @@ import dsba
 
 rng = np.random.default_rng(0)
 problem = dsba.Problem.from_arrays(rng.normal(size=(12, 3)), rng.normal(size=12), "ridge", n_nodes=3, lam=0.1)
-forms = {form: dsba.solve(problem, dsba.Topology.path(3), max_passes=3, form=form) for form in ("dense", "step")}
-print(json.dumps({form: result.Z.tolist() for form, result in forms.items()}))
+print(json.dumps(dsba.solve(problem, dsba.Topology.path(3), "extra", max_passes=3).Z.tolist()))
 """
 
 
 def run(folder):
-    """The iterates of both forms by the copy of the package in ``folder``, compiled into its own cache."""
+    """The iterates by the copy of the package in ``folder``, compiled into its own cache; and how often the process
+    said that it compiles."""
     own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    np.testing.assert_allclose(found["dense"], found["step"], rtol=1e-11)
-    return np.array(found["dense"])
+    return np.array(json.loads(done.stdout)), done.stderr.count("compiling kernels")
 
 
 def kept(folder):
@@ -46,15 +44,19 @@ def kept(folder):
 
 def test_an_edited_kernel_never_runs_in_its_old_form(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "dsba", ignore=shutil.ignore_patterns("__pycache__"))
-    source = tmp_path / "dsba" / "kernels" / "mixing.py"
-    mixed = run(tmp_path)
-    edited = source.read_text().replace("+= w * (Z[", "+= 0.0 * w * (Z[")
+    source = tmp_path / "dsba" / "kernels" / "samples.py"
+    pulled, said = run(tmp_path)
+    assert said == 1  # one line, however many kernels there are
+    edited = source.read_text().replace("share = factor /", "share = 0.0 * factor /")
     assert edited != source.read_text()
     source.write_text(edited)
-    apart = run(tmp_path)
-    assert np.abs(mixed - apart).max() > 1e-3
+    idle, said = run(tmp_path)
+    assert said == 1
+    assert np.abs(pulled - idle).max() > 1e-3
     compiled = kept(tmp_path)
-    assert (run(tmp_path) == apart).all()
+    again, said = run(tmp_path)
+    assert said == 0
+    assert (again == idle).all()
     assert kept(tmp_path) == compiled  # nothing was compiled anew
 
 

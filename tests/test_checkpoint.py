@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROOT, make_data, make_problem
+from conftest import ROOT, also_in_full, make_data, make_problem
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -154,7 +154,7 @@ dsba.solve(make_problem("ridge"), dsba.Topology.ring(4), max_passes=400, record_
 """
 
 
-@pytest.mark.parametrize("form", ["dense", "lazy"])
+@pytest.mark.parametrize("form", also_in_full(["lazy"], ["dense", "lazy"]))
 def test_killed_three_times(ridge, tmp_path, form):
     """kill -9 at a random moment after the first checkpoint; what is on disk is whole, and the run goes on."""
     path = tmp_path / "run.npz"

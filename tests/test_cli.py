@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 import dsba
 from dsba import cli
@@ -20,9 +21,8 @@ def run(*args, **options):
 def test_version_and_help():
     assert run("--version").stdout.strip() == f"dsba {dsba.__version__}"
     for command in ("reproduce", "compare", "tune", "report"):
-        shown = run(command, "--help").stdout
-        assert "Example" in shown, command
-    assert "fetch" in run("data", "--help").stdout
+        assert "Example" in CliRunner().invoke(cli.app, [command, "--help"]).stdout, command
+    assert "fetch" in CliRunner().invoke(cli.app, ["data", "--help"]).stdout
 
 
 def test_data_info_tells_the_file(tmp_path):

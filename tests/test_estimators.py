@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+from conftest import also_in_full
 from sklearn import datasets, linear_model
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -289,19 +290,21 @@ def test_a_fitted_model_survives_pickle(cancer):
     assert (pickle.loads(pickle.dumps(model)).predict(X) == model.predict(X)).all()
 
 
-def test_a_warm_start_warms():
+@pytest.mark.parametrize(
+    "cls", also_in_full([DecentralizedRidge], [DecentralizedRidge, DecentralizedHuber, DecentralizedSVM])
+)
+def test_a_warm_start_warms(cls):
     X, y = scaled(datasets.load_diabetes)
-    for cls in (DecentralizedRidge, DecentralizedHuber, DecentralizedSVM):
-        y = y > 100 if cls is DecentralizedSVM else y
-        options = {"random_state": 0, "tol": 1e-7, "max_passes": 5000, "algorithm": "dsba"}
-        cold = cls(**options).fit(X, y)
-        warm = cls(**options, warm_start=True).fit(X, y)
-        first = warm.n_iter_
-        assert first == cold.n_iter_
-        assert warm.fit(X, y).n_iter_ == 0
-        regularisation = {"C": 1.01} if "C" in warm.get_params() else {"alpha": 1.01 * warm.alpha}
-        assert warm.set_params(**regularisation).fit(X, y).n_iter_ < first
-        assert np.allclose(warm.coef_, clone(warm).fit(X, y).coef_, atol=1e-4 * np.abs(warm.coef_).max())
+    y = y > 100 if cls is DecentralizedSVM else y
+    options = {"random_state": 0, "tol": 1e-7, "max_passes": 5000, "algorithm": "dsba"}
+    cold = cls(**options).fit(X, y)
+    warm = cls(**options, warm_start=True).fit(X, y)
+    first = warm.n_iter_
+    assert first == cold.n_iter_
+    assert warm.fit(X, y).n_iter_ == 0
+    regularisation = {"C": 1.01} if "C" in warm.get_params() else {"alpha": 1.01 * warm.alpha}
+    assert warm.set_params(**regularisation).fit(X, y).n_iter_ < first
+    assert np.allclose(warm.coef_, clone(warm).fit(X, y).coef_, atol=1e-4 * np.abs(warm.coef_).max())
 
 
 def test_a_warm_start_of_the_choice():

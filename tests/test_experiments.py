@@ -439,6 +439,7 @@ def wait_for(condition, process, seconds=120.0):
         time.sleep(0.02)
 
 
+@pytest.mark.full  # the gate kills one `compare` in test_soak.py
 def test_killed_and_interrupted_commands_go_on(tmp_path):
     file, out = tmp_path / "long.toml", tmp_path / "out"
     file.write_text(LONG)

@@ -106,13 +106,13 @@ def choose_victim(kill, folder, rng):
 
 
 @needs_mpi
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.full)])
-def test_ranks_killed_at_any_moment_and_resumed(command, tmp_path, kills):
-    """One run killed again and again ends with the bits of the one that was left alone."""
+@pytest.mark.full
+def test_ranks_killed_at_any_moment_and_resumed(command, tmp_path):
+    """One run killed again and again ends with the bits of the one that was left alone. The gate has one kill of it."""
     code, text = run(*command("whole"))
     assert code == 0, text
     rng, reached, folder = np.random.default_rng(4), -1, tmp_path / "killed"
-    for kill in range(kills):
+    for kill in range(10):
         with started(*command("killed")) as process:
             wait_for_progress(process, folder, reached)
             pids = ranks_of(process)

@@ -8,7 +8,7 @@ import sys
 import networkx as nx
 import numpy as np
 import pytest
-from conftest import ROOT, make_data
+from conftest import ROOT, also_in_full, make_data
 from mpi import TRAIN, mpiexec, needs_mpi, run
 
 import dsba
@@ -66,7 +66,7 @@ def assert_same_bits(one, other):
 
 
 @needs_mpi
-@pytest.mark.parametrize("operator", ESTIMATORS)
+@pytest.mark.parametrize("operator", also_in_full(["ridge", "logistic", "auc"], ESTIMATORS))
 def test_files_and_arrays_give_the_same_bits(operator, tmp_path):
     X, y = long_rows(operator)
     estimator = ESTIMATORS[operator].set_params(graph="ring", random_state=5, max_passes=30, tol=1e-9, algorithm="dsba")

@@ -53,7 +53,7 @@ def test_the_commands_give_what_python_gives(operator, cov, tmp_path):
     files = tables(tmp_path)
     said = ask("train", *files, "--formula", FORMULAS[operator], "--operator", operator, "--cov", cov,
                "--graph", "ring", "--out", tmp_path / "run")  # fmt: skip
-    assert "h1: 90 rows, 0 missing values" in said
+    assert "  h1      90        0\n" in said
     ours = from_python(files, operator, cov=cov)
     back = dsba.load(tmp_path / "run")
     pd.testing.assert_frame_equal(back.to_frame(), ours.to_frame(), check_exact=True)
@@ -91,7 +91,7 @@ def test_exposure_and_missing_values(tmp_path):
     words = ("train", *files, "--formula", "visits ~ age + C(sex)", "--operator", "poisson", "--exposure", "days")
     assert "has 7 missing values at h0: say what to do" in refused(*words, "--out", tmp_path / "no")
     said = ask(*words, "--missing", "drop", "--out", tmp_path / "run")
-    assert "h0: 150 rows, 7 missing values" in said
+    assert "  h0     150        7\n" in said
     whole = pd.concat([pd.read_csv(file, sep=None, engine="python").assign(hospital=file.stem) for file in files])
     whole = whole[whole["age"].notna()].reset_index(drop=True)
     found = theirs(whole, "visits ~ age + C(sex)", "poisson", exposure=whole["days"])
@@ -111,6 +111,14 @@ def test_all_features(tmp_path):
     odd.assign(days=[f"patient-{n}" for n in range(len(odd))]).to_csv(files[2], index=False)
     said = refused("train", *files, "--target", "cost", "--features", "days", "--out", tmp_path / "another")
     assert "'days' is text at h2 and a number elsewhere" in said
+    for file in files:
+        frame = pd.read_csv(file, sep=None, engine="python")
+        frame.assign(days=[f"patient-{n}" for n in range(len(frame))]).to_csv(file, index=False)
+    said = refused(
+        "train", *files, "--target", "cost", "--all-features", "--operator", "linear", "--out", tmp_path / "last"
+    )
+    assert "the column 'days' has more than 50 levels at h0: it looks like an identifier" in said
+    assert "patient" not in said
 
 
 @needs_mpi
@@ -166,6 +174,9 @@ def test_guards_end_the_fit_between_owners_and_only_speak_in_one_process(tmp_pat
     files = tables(tmp_path, (100, 80))
     words = (*files, "--formula", "cost ~ age", "--operator", "linear", "--graph", "path", "--out")
     said = ask("train", *words, tmp_path / "one")
+    assert "2 sites agree on the columns of the model:\n  column  type    missing  levels" in said
+    assert "  age     number        0\n" in said
+    assert "  site  rows  missing\n  h0     100        0\n  h1      80        0\n" in said
     assert "Between owners this would be refused: 2 sites take part, and at least 3 are wanted" in said
     code, text = mpiexec(2, *TRAIN, *words, tmp_path / "two")
     assert code == 2

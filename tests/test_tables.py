@@ -116,6 +116,18 @@ def test_numbers_are_read_to_the_last_digit(tmp_path):
     assert (read_table(tmp_path / "t.csv")["x"].to_numpy() == values).all()
 
 
+@pytest.mark.parametrize("cells", [["9223372036854775808", "NA", "2e-3"], ["9" * 400, "", "1"], ["1" * 20, "NA", "x"]])
+def test_whole_numbers_beyond_64_bits_leave_missing_cells_missing(cells, tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{cell},1\n" for cell in cells))
+    column = read_table(tmp_path / "a.csv", ["a"])["a"]
+    numbers = "x" not in cells
+    assert column.isna().tolist() == [cell in ("NA", "") for cell in cells]
+    assert (column.dtype == float) == numbers
+    assert [float(c) if numbers else c for c in column.dropna()] == [
+        float(c) if numbers else c for c in cells if c not in ("NA", "")
+    ]
+
+
 def test_libsvm_is_told_from_a_table(tmp_path):
     (tmp_path / "a.csv").write_text("1 1:0.5 3:2\n-1 2:1\n")
     (tmp_path / "b.svm").write_text("age,sex\n1,M\n")
@@ -457,8 +469,17 @@ def _rare(frames):
     frames["site1"].loc[frames["site1"].index[:2], "ward"] = SECRET
 
 
+def _missing(frames):
+    frames["site1"] = frames["site1"].assign(age=frames["site1"]["age"].where(frames["site1"].index > 0))
+
+
 def _few(frames):
     frames["site2"] = frames["site2"].head(9)
+
+
+def _too_many_coefficients(frames):
+    for name in frames:
+        frames[name] = frames[name].head(12)
 
 
 def _one_label(frames):
@@ -484,6 +505,8 @@ REFUSALS = [
     (_numbers_and_text, "the column 'ward' is a number at site1 and text elsewhere"),
     (_rare, "1 level(s) of 'ward' have fewer than 3 pooled rows"),
     (_few, "site2 has 9 usable rows, and at least 10 are wanted"),
+    (_too_many_coefficients, "coefficients for 36 pooled rows, and at least 10 rows are wanted for each"),
+    (_missing, "the column 'age' has 1 missing values at site1: say what to do"),
     (_one_label, "must have two values"),
 ]
 

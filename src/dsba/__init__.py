@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from dsba import algorithms, data, network, operators, penalties
 from dsba._version import __version__
-from dsba.algorithms import DSA, DSBA
-from dsba.data import load_libsvm
-from dsba.engine import Result, Status, solve
-from dsba.errors import CheckpointError, InputError, NetworkError
-from dsba.network import MPINetwork, Simulator
-from dsba.operators import Operator, ScalarOperator
-from dsba.problem import Problem
-from dsba.recorder import History
-from dsba.solvers.reference import optimum
-from dsba.topology import Topology
 
 if TYPE_CHECKING:
+    from dsba import algorithms, data, experiments, network, operators, penalties
+    from dsba.algorithms import DSA, DSBA
+    from dsba.data import load_libsvm
+    from dsba.engine import Result, Status, solve
+    from dsba.errors import CheckpointError, InputError, NetworkError
     from dsba.estimators import (
         DecentralizedAUCClassifier,
         DecentralizedClassifier,
@@ -30,6 +25,12 @@ if TYPE_CHECKING:
         DecentralizedSVM,
     )
     from dsba.fitting.tables import fit, load
+    from dsba.network import MPINetwork, Simulator
+    from dsba.operators import Operator, ScalarOperator
+    from dsba.problem import Problem
+    from dsba.recorder import History
+    from dsba.solvers.reference import optimum
+    from dsba.topology import Topology
 
 __all__ = [
     "DSA",
@@ -68,21 +69,32 @@ __all__ = [
     "solve",
 ]
 
+_HOMES = {
+    "algorithms": ("DSA", "DSBA"),
+    "data": ("load_libsvm",),
+    "engine": ("Result", "Status", "solve"),
+    "errors": ("CheckpointError", "InputError", "NetworkError"),
+    "estimators": tuple(name for name in __all__ if name.startswith("Decentralized")),
+    "fitting.tables": ("fit", "load"),
+    "network": ("MPINetwork", "Simulator"),
+    "operators": ("Operator", "ScalarOperator"),
+    "problem": ("Problem",),
+    "recorder": ("History",),
+    "solvers.reference": ("optimum",),
+    "topology": ("Topology",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """The estimators and the experiments, when they are asked for: their libraries take longer than all the rest."""
-    if name == "experiments":
-        return importlib.import_module("dsba.experiments")
-    if name.startswith("Decentralized") and name in __all__:
-        from dsba import estimators
-
-        return getattr(estimators, name)
-    if name in ("fit", "load"):
-        from dsba.fitting import tables
-
-        return getattr(tables, name)
+    """What is public is imported when it is asked for: the libraries beneath take longer than all the rest."""
+    if name in _HOME:
+        value = globals()[name] = getattr(importlib.import_module(f"dsba.{_HOME[name]}"), name)
+        return value
+    if not name.startswith("_") and importlib.util.find_spec(f"dsba.{name}"):
+        return importlib.import_module(f"dsba.{name}")
     raise AttributeError(f"module 'dsba' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *__all__})

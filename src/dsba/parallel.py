@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -26,6 +27,20 @@ def run_pieces(sweep: Callable[..., None], cuts: Sequence[int], *args: Any) -> N
     sweep(*mine, *args)
     for piece in pieces:
         piece.result()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """A block in which every BLAS library uses one thread."""
+    return _blas().limit(limits=1)
+
+
+@cache
+def _blas() -> Any:
+    """The threads of all BLAS libraries, those of NumPy and SciPy; found when they are first asked for."""
+    import scipy.linalg  # noqa: F401  brings SciPy's own BLAS
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
 
 
 @cache

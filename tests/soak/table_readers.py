@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import json
 import math
 import re
 import tempfile
@@ -16,10 +17,14 @@ import numpy as np
 import pandas as pd
 
 import dsba
-from dsba.data.tables import column_names, read_table
+from dsba.data.tables import Dialect, column_names, read_table
 from dsba.errors import InputError
+from dsba.fitting.design import design_tables
 from dsba.fitting.formula import ALLOWED, parse
+from dsba.fitting.guards import Guards
+from dsba.fitting.schema import Site, Wishes
 from dsba.fitting.tables import evaluate_files
+from dsba.network import Alone
 
 Input = dict[str, bytes]
 
@@ -28,7 +33,7 @@ MISSING = {
     "NULL", "NaN", "None", "n/a", "nan", "null",
 }  # fmt: skip
 NUMBER = re.compile(
-    r"[ \t]*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)[ \t]*", re.IGNORECASE
+    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)\s*", re.IGNORECASE | re.ASCII
 )
 TRUTH = {"true": True, "false": False}
 CSVS = [
@@ -66,6 +71,30 @@ def _plain_values(column: list[str]) -> list[Any]:
     return [None if value in MISSING else value for value in column]
 
 
+def table_corpus() -> list[Input]:
+    return [{"file": text} for text in CSVS]
+
+
+def read_columns(folder: Path) -> dict[str, list[Any]]:
+    frame = read_table(folder / "file", dialect=Dialect(",", "."))
+    return {name: [_comparable(value) for value in frame[name]] for name in frame}
+
+
+def plain_columns(folder: Path) -> dict[str, list[Any]]:
+    names, columns = _plain_columns((folder / "file").read_bytes())
+    return {
+        name: [_comparable(value) for value in _plain_values(column)]
+        for name, column in zip(names, columns, strict=True)
+    }
+
+
+def _comparable(value: Any) -> Any:
+    """Numbers as floats, truth values as they are, and one way to say that nothing is there."""
+    if value is None or value != value:
+        return None
+    return value if isinstance(value, str | bool | np.bool_) else float(value)
+
+
 def sniffed_corpus() -> list[Input]:
     others = [b"a;b\n1,5;x\n2,25;y\n", b"a\tb\n1\t2\n3\t4\n", b"a|b|c\n1|2|3\n"]
     return [{"file": text} for text in (*CSVS, *others)]
@@ -75,6 +104,52 @@ def read_sniffed(folder: Path) -> bool:
     """Separator and decimal mark are found out: what comes of it has the columns that the header names."""
     frame = read_table(folder / "file")
     return list(frame.columns) == column_names(folder / "file")
+
+
+# What a site is told by another -------------------------------------------------------------------
+
+
+class Told(Alone):
+    """A group of two, whose other process answers from a file; without a file, one process that keeps its answers."""
+
+    def __init__(self, answers: list[Any] | None = None) -> None:
+        self.answers, self.given = answers, []
+        self.size = 1 if answers is None else 2
+
+    def share(self, value: Any) -> list[Any]:
+        value = json.loads(json.dumps(value))
+        self.given.append(value)
+        if self.answers is None:
+            return [value]
+        if len(self.given) > len(self.answers):
+            raise InputError("the other says no more")
+        return [value, self.answers[len(self.given) - 1]]
+
+
+def _site(name: str, seed: int) -> Site:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": rng.normal(size=60), "ward": ["a", "b", "c"] * 20, "y": ["no", "yes"] * 30})
+    return Site(name, frame)
+
+
+def _wishes() -> Wishes:
+    return Wishes(parse("y ~ x + C(ward)"), labels="binary")
+
+
+def told_corpus() -> list[Input]:
+    other = Told()
+    design_tables([_site("other", 1)], _wishes(), other, Guards.off())
+    return [{"file": json.dumps(other.given).encode()}]
+
+
+def read_told(folder: Path) -> bool:
+    """Whatever the other site says, its columns are those of the formula."""
+    try:
+        answers = json.loads((folder / "file").read_bytes())
+    except (ValueError, RecursionError):
+        raise InputError("no JSON: the transport refuses it") from None
+    found = design_tables([_site("own", 0)], _wishes(), Told(list(answers)), Guards.off())
+    return len(found.names) == found.designs[0].X.shape[1]
 
 
 # Formulas ----------------------------------------------------------------------------------------
@@ -125,8 +200,6 @@ def evaluation_corpus() -> list[Input]:
 
 
 def read_test(folder: Path) -> Any:
-    from dsba.fitting.guards import Guards
-
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "test.csv"
         copy.write_bytes((folder / "file").read_bytes())

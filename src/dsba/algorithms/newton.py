@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
+import scipy  # its parts are loaded when they are asked for
 
 from dsba import exact
 from dsba.algorithms.base import Algorithm, Array, Indices
@@ -17,9 +17,9 @@ from dsba.errors import FitError
 from dsba.network import Network
 from dsba.network.contract import TOTALS
 from dsba.operators import Operator
+from dsba.parallel import one_blas_thread
 from dsba.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
-from dsba.solvers.local import BLAS
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
 
@@ -208,14 +208,13 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
 
 
 def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
-    """The step as the root computed it: the same bits at all nodes."""
-    message = np.zeros((len(net.nodes), HEAD + problem.dim))
-    root = net.topology.graph.tree.root
-    if root in net.nodes:
-        with BLAS.limit(limits=1):  # the bits of a factorisation may depend on the number of threads
+    """The step as the root computed it: the same bits at all nodes. It is the largest of what the nodes say."""
+    message = np.full(HEAD + problem.dim, -np.inf)
+    if net.topology.graph.tree.root in net.nodes:
+        with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
             found = _direction(s, problem)
-        message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
-    verdict, errors, size, *d = net.sum(message)
+        message[:] = [found.verdict, found.errors, found.size, *found.d]
+    verdict, errors, size, *d = net.largest(message)
     return Direction(int(verdict), float(errors), float(size), np.array(d))
 
 

@@ -11,7 +11,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +26,7 @@ SEPARATORS = (",", ";", "\t", "|")
 PARQUET, GZIP = b"PAR1", b"\x1f\x8b"
 LIBSVM_ROW = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+LONG_NUMBER = r"^\s*[+-]?\d{19,}\s*$"
 COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
@@ -75,11 +76,26 @@ def read_table(path: Path, columns: Sequence[str] | None = None, dialect: Dialec
         return frame.reset_index(drop=True)[wanted]
     dialect = dialect or sniffed(path)
     _reading(path, lambda: _check_lines(path, dialect.separator, len(names)))
-    options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "usecols": wanted}
+    options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "low_memory": False}
     options["compression"] = _compression(path)
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"  # the default since
-    return _reading(path, lambda: pd.read_csv(path, **options, low_memory=False))[wanted]
+    return _reading(path, lambda: _all_columns(lambda **more: pd.read_csv(path, **options, **more), wanted))
+
+
+def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.DataFrame:
+    """The columns. One with a whole number beyond 64 bits is read again, as floats or else as text.
+
+    pandas gives such a column as text or as Python's integers, and may take its missing cells for text, too.
+    """
+    frame = read(usecols=wanted)[wanted]
+    for name in wanted:
+        if frame[name].dtype.kind == "O" and frame[name].astype(str).str.contains(LONG_NUMBER).any():
+            try:
+                frame[name] = read(usecols=[name], dtype={name: "float64"})[name]
+            except ValueError:
+                frame[name] = read(usecols=[name], dtype={name: "str"})[name]
+    return frame
 
 
 def _check_lines(path: Path, separator: str, fields: int) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from dsba.errors import InputError
 from dsba.fitting.guards import Guards
@@ -71,9 +72,11 @@ def design_tables(
     schema = agree(sites, wishes, group, guards)
     designs = tuple(designed(site, schema) for site in sites)
     own = [[len(design.X), _first_equals(design.X)] for design in designs]
-    everyone = [site for process in share_unless(group, _not_finite(sites, designs), own) for site in process]
-    total = sum(rows for rows, _ in everyone)
     parameters = len(designs[0].names)
+    firsts = Annotated[list[int], Field(min_length=parameters, max_length=parameters)]
+    answers = share_unless(group, _not_finite(sites, designs), own, list[tuple[int, firsts]])
+    everyone = [site for process in answers for site in process]
+    total = sum(rows for rows, _ in everyone)
     told = speak(group, [guards.too_many_parameters(parameters, total)])
     _require_varied(designs, [firsts for _, firsts in everyone], group)
     return Designs(schema, tuple(site.name for site in sites), designs, (*schema.told, *told), total)

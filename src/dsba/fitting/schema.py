@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import TypeAdapter, ValidationError
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.fitting.formula import Formula, parse
@@ -83,9 +83,9 @@ class Part:
     """What a site tells of itself."""
 
     site: str
-    rows: int
+    rows: NonNegativeInt
     kinds: dict[str, str]
-    missing: dict[str, int]
+    missing: dict[str, NonNegativeInt]
     guards: Guards = field(default_factory=Guards)
     """What the site asks for."""
 
@@ -141,6 +141,8 @@ def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | 
         group, [guards.too_few_sites(len(parts)), *(guards.too_few_rows(s.name, len(s.frame)) for s in usable)]
     )
     labels, found = _shared_levels(usable, wishes, kinds, group)
+    if any(len(levels) != len(parts) for levels in (*found.values(), *([labels] if labels else []))):
+        raise InputError("the sites told levels for another number of tables than they have.")
     classes = _agreed_labels(labels, parts, wishes)
     levels, merged, rare = _agreed_levels(usable, parts, wishes, found, group, guards)
     means = _pooled_means(usable, parts, wishes, kinds, group)
@@ -149,25 +151,37 @@ def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | 
 
 def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
     """What guards of any process say ends the fit at all of them; in one process it is only told."""
-    everyone = group.share([sentence for sentence in sentences if sentence])
+    everyone = shared(group, [sentence for sentence in sentences if sentence], list[str])
     spoken = tuple(dict.fromkeys(sentence for said in everyone for sentence in said))
     if spoken and group.size > 1:
         raise InputError(spoken[0])
     return spoken
 
 
-def share_unless(group: Group, complaint: str | None, own: Any) -> list[Any]:
+def shared(group: Group, own: Any, kind: Any) -> list[Any]:
+    """Every process's value. What others sent is read like a file: it must be of the kind that is wanted."""
+    try:
+        return TypeAdapter(list[kind]).validate_python(group.share(own))
+    except ValidationError as error:
+        raise _other_form(error.errors(include_input=False, include_url=False)[0]["loc"][0]) from None
+
+
+def _other_form(rank: Any) -> InputError:
+    return InputError(f"rank {rank} sent an answer of another form than was asked for.")
+
+
+def share_unless(group: Group, complaint: str | None, own: Any, kind: Any) -> list[Any]:
     """Every process's value; an error at all processes if one of them has a complaint."""
-    answers = group.share([complaint, own])
+    answers = shared(group, (complaint, None if complaint else own), tuple[str, None] | tuple[None, kind])
     for sentence, _ in answers:
-        if sentence:
+        if sentence is not None:
             raise InputError(sentence)
     return [value for _, value in answers]
 
 
 def end_together(group: Group, complaint: str | None) -> None:
     """An error at all processes if one of them has a complaint."""
-    share_unless(group, complaint, None)
+    share_unless(group, complaint, None, None)
 
 
 # Columns and types -------------------------------------------------------------------------------
@@ -179,10 +193,9 @@ def _parts(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards) 
         held = [column for column in wishes.columns if column in frame.columns]
         kinds = {column: kind_of(frame[column]) for column in held}
         missing = {column: int(frame[column].isna().sum()) for column in held}
-        own.append([name, len(frame), kinds, missing, asdict(guards)])
+        own.append(asdict(Part(name, len(frame), kinds, missing, guards)))
     complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes)
-    everyone = [part for parts in share_unless(group, complaint, own) for part in parts]
-    return tuple(Part(site, rows, kinds, gaps, Guards(**theirs)) for site, rows, kinds, gaps, theirs in everyone)
+    return tuple(part for parts in share_unless(group, complaint, own, list[Part]) for part in parts)
 
 
 def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
@@ -328,7 +341,10 @@ def _shared_levels(
     end_together(group, _bad_numbers(sites, wishes, kinds) or next(many, None))
     if not own:
         return [], {}
-    everyone = group.share(own)
+    everyone = shared(group, own, dict[str, list[list[Level]]])
+    for rank, theirs in enumerate(everyone):
+        if set(theirs) != set(own):
+            raise _other_form(rank)
     joined = {column: [levels for process in everyone for levels in process[column]] for column in own}
     return joined.pop(labels[0]) if labels else [], joined
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dsba import operators
 from dsba.data.tables import column_names, read_table
 from dsba.errors import FitError, InputError, as_number, unknown_name
+from dsba.fitting import agreement
 from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables, held_out
 from dsba.fitting.evaluation import Evaluation, evaluate, sentences
 from dsba.fitting.fit import Fit, run_facts
@@ -135,7 +136,8 @@ def train_own(
     wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
     sites = [Site(name, _read(file, headers[name], wanted)) for name, file in own.items()]
     results = fit_sites(sites, wanted, settings, network, tell=tell, **options)
-    _tell(results, tell)
+    if results.test is not None:
+        tell(sentences("Held-out rows of all sites", results.test))
     return results
 
 
@@ -176,7 +178,7 @@ def _agreed_formula(plan: Plan, headers: dict[str, list[str]], others: dict[str,
         formula = from_columns(plan.target, plan.features)
     complaint = None if formula is None else absent_column(headers, Wishes(formula, **others))
     told = [[plan.formula, plan.target, plan.features], headers if formula is None else {}]
-    everyone = share_unless(network, complaint, told)
+    everyone = share_unless(network, complaint, told, tuple[list[Any], dict[str, list[str]]])
     if any(theirs != everyone[0][0] for theirs, _ in everyone):
         raise InputError("the processes were given different formulas, targets or features.")
     return formula or _all_features(plan, {k: v for _, process in everyone for k, v in process.items()}, others)
@@ -193,19 +195,6 @@ def _all_features(plan: Plan, headers: dict[str, list[str]], others: dict[str, A
     return from_columns(plan.target, [name for name in first if name not in taken])
 
 
-def _tell(results: Results, tell: Callable[[str], object]) -> None:
-    for part in results.schema.parts:
-        missing = sum(part.missing.values())
-        tell(f"{part.site}: {part.rows} rows, {missing} missing values in the model's columns.")
-    for sentence in results.facts.told:
-        tell(f"Between owners this would be refused: {sentence}")
-    for part in results.schema.parts:
-        if loosened := part.guards.loosened:
-            tell(f"{part.site} {loosened}.")
-    if results.test is not None:
-        tell(sentences("Held-out rows of all sites", results.test))
-
-
 def fit_sites(
     sites: Sequence[Site],
     wishes: Wishes,
@@ -214,12 +203,13 @@ def fit_sites(
     *,
     cov: str = "classical",
     guards: Guards | None = None,
+    tell: Callable[[str], object] = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    Where a share of each site's rows is held out, the model is evaluated on these. ``options`` are those of
-    ``dsba.fitting.fit``.
+    Where a share of each site's rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
+    the sites agreed on, before anything is learned. ``options`` are those of ``dsba.fitting.fit``.
     """
     if cov not in COVARIANCES:
         raise unknown_name("cov", cov, COVARIANCES)
@@ -227,9 +217,11 @@ def fit_sites(
     _require_usable(component, wishes)
     kept, tests = _split(sites, wishes, settings.seed, network)
     designs = design_tables(kept, wishes, network, guards)
+    for line in agreement.told(designs):
+        tell(line)
     columns = _scaled(designs, component, network)
     settings = replace(settings, intercept=columns.scaling.intercept is not None)
-    done = _fitted(columns, component, settings, network, options)
+    done = _fitted(columns, component, settings, network, {**options, "tell": tell})
     coefficients = columns.assembled(done)
     inference, why = _inferred(columns, coefficients, component, settings, cov, network)
     known = _Known(cov, inference, why, done.rounds_before + network.rounds)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 from dsba.kernels.dense import add_delta, column_blocks, free_row, land, look_ahead
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.modes import inject_sample, read_sample
@@ -60,7 +60,7 @@ def rows_apart(indptr: Any, indices: Any, k: int, kind: Any) -> bool:
     return True
 
 
-@njit(cache=True)
+@part()
 def gram_block(A: Any, k: int, lo: int, hi: int, r: Any, scratch: Any, out: Any) -> None:
     """out_c[i, j] <- a_ic' diag(r) a_jc for the samples lo..hi-1; ``scratch`` is one zero a column, and stays so."""
     indptr, indices, data = A
@@ -88,7 +88,7 @@ def gram_blocks(A: Any, k: int, cuts: Any, at: Any, r: Any, out: Any) -> None:
         gram_block(A, k, cuts[S], cuts[S + 1], r, scratch, out[at[S] : at[S + 1]])
 
 
-@njit(cache=True)
+@part()
 def solve_in_place(M: Any, x: Any) -> None:
     """x <- M^-1 x by elimination with row exchanges; M is used up. The same bits on every machine and thread."""
     n = x.size
@@ -113,7 +113,7 @@ def solve_in_place(M: Any, x: Any) -> None:
         x[p] /= M[p, p]
 
 
-@njit(cache=True)
+@part()
 def _times_gram(gram: Any, t: Any, g: Any, out: Any) -> None:
     """out_ic <- sum_j G_c[i, j] t_j g_jc."""
     b, k = g.shape
@@ -125,7 +125,7 @@ def _times_gram(gram: Any, t: Any, g: Any, out: Any) -> None:
             out[i, c] = total
 
 
-@njit(cache=True)
+@part()
 def _excess(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any, F: Any) -> Any:
     """g <- g(u),  F <- u + G t g - v; the norm of F, and the size of what was added up."""
     b, k = u.shape
@@ -141,7 +141,7 @@ def _excess(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any, F: Any) 
     return math.sqrt(total), math.sqrt(size)
 
 
-@njit(cache=True)
+@part()
 def _newton_direction(op: Any, gram: Any, t: Any, y: Any, u: Any, F: Any, M: Any, slope: Any) -> None:
     """F <- (I + G t g')^-1 F."""
     b, k = u.shape
@@ -188,7 +188,7 @@ def resolve_block(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) ->
         u[:], F[:], norm = trial, new, excess
 
 
-@njit(cache=True)
+@part()
 def block_delta(op: Any, rule: Any, samples: Any, blocks: Any, S: int, v: Any, phi: Any, delta: Any) -> None:
     """delta_i <- w_i (g_i - phi_i),  phi_i <- g_i  for the samples of block S; v are their images (b x k).
 
@@ -215,14 +215,14 @@ def block_delta(op: Any, rule: Any, samples: Any, blocks: Any, S: int, v: Any, p
 # Stacked rows --------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@part()
 def _read_rows(samples: Any, blocks: Any, S: int, z: Any, v: Any) -> None:
     """v_i <- A_i z for the samples of block S."""
     for i in range(v.shape[0]):
         dot_block(samples.A, (blocks.cuts[S] + i) * v.shape[1], z, v[i])
 
 
-@njit(cache=True)
+@part()
 def _touch_block(op: Any, parts: Any, at: Any, v: Any, share: float, rows: Any, phi: Any, delta: Any) -> None:
     """At (node n, block S), v its images: the block's change goes into the rows, and into ``delta``."""
     (rule, samples, blocks), (n, S) = parts, at
@@ -270,7 +270,7 @@ def advance_block_replicas(op: Any, parts: Any, place: Any, memory: Any, visit: 
 # Mode space ----------------------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@part()
 def _read_block(op: Any, parts: Any, visit: Any, plan: Any, state: Any, copies: Any, delta: Any) -> None:
     """delta <- the change of block S at node n in iteration ``now``."""
     (rule, samples, blocks), (n, S, now) = parts, visit
@@ -281,7 +281,7 @@ def _read_block(op: Any, parts: Any, visit: Any, plan: Any, state: Any, copies: 
     block_delta(op, rule, samples, blocks, S, v, state.phi, delta)
 
 
-@njit(cache=True)
+@part()
 def _inject_block(parts: Any, visit: Any, plan: Any, state: Any, copies: Any, delta: Any) -> None:
     """The change of block S at node n enters the state of the iteration after ``now``."""
     (_, samples, blocks), (n, S, now) = parts, visit

@@ -6,11 +6,14 @@ stamp of a cached function covers every kernel source of the package.
 
 Processes that start together, as MPI's ranks do, would all compile the same kernels, and would overwrite each other's
 index of them. They take turns instead: the first compiles, the others load what it has kept.
+
+Compiling takes seconds, so a process that compiles says so once, by the logger "dsba".
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 
 try:
     import fcntl
@@ -29,6 +33,25 @@ except ImportError:  # Windows has no flock, and each process compiles for itsel
 PATIENCE = 120.0  # seconds to wait for another process that compiles the same kernel
 PACKAGE = Path(__file__).parent.parent
 FOLDERS = {"kernels", "operators"}  # all that is compiled, and the constants in it; elsewhere a file says "njit"
+
+
+class _Notice(event.Listener):
+    """Says that kernels are being compiled when the first one of this process is."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said and event.data["dispatcher"].py_func.__module__.startswith("dsba."):
+            self.said = True
+            logging.getLogger("dsba").warning(
+                "dsba is compiling kernels for their first use. This takes some seconds; later runs find them compiled."
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say."""
+
+
+event.register("numba:compile", _Notice())
 
 
 @cache
@@ -47,7 +70,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """``numba.njit`` for the functions of this package: cached copies are valid for the same kernel sources only."""
 
     def decorate(function: Callable[..., Any]) -> Any:
-        compiled = numba.njit(**options)(function)  # noqa: TID251
+        compiled = numba.njit(no_cfunc_wrapper=True, **options)(function)  # noqa: TID251
         file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
         if hasattr(file, "_source_stamp"):  # not where compilation or the cache is switched off
             file._source_stamp = (file._source_stamp, sources_digest())
@@ -55,6 +78,14 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         return compiled
 
     return decorate
+
+
+def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """``numba.njit`` for functions that only kernels call: Python cannot, and they have no file of their own.
+
+    The code by which Python enters a function with tuples of arrays is longer than most of these functions.
+    """
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)  # noqa: TID251
 
 
 def _in_turn(compile: Callable[[Any], Any], index: Path) -> Callable[[Any], Any]:

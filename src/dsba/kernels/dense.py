@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 from dsba.kernels.mixing import COLUMNS, difference_row
 from dsba.kernels.samples import dot_block, resolve
 
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     low: Array
 
 
-@njit(cache=True)
+@part()
 def sample_delta(op: Any, rule: Any, samples: Any, i: int, phi: Any, b: Any, g: Any, delta: Any) -> None:
     """Sample i's new table entry and its weighted change: delta <- weight (g(u) - phi), phi <- g(u).
 
@@ -69,7 +69,7 @@ def sample_delta(op: Any, rule: Any, samples: Any, i: int, phi: Any, b: Any, g: 
         phi[c] = g[c]
 
 
-@njit(cache=True)
+@part()
 def _raised(z: float, low: float, change: float) -> Any:
     """z + low + change as a number and what its rounding left (Kahan's sum)."""
     change += low
@@ -77,7 +77,7 @@ def _raised(z: float, low: float, change: float) -> Any:
     return new, change - (new - z)
 
 
-@njit(cache=True)
+@part()
 def add_delta(A: Any, row: int, coef: Any, rule: Any, share: float, rows: Any, n: int) -> None:
     """Row n takes in its sample's change A_i' coef; ``share`` is 1/q.
 
@@ -94,17 +94,17 @@ def add_delta(A: Any, row: int, coef: Any, rule: Any, share: float, rows: Any, n
             carry[n, j] += (1.0 - share) * v
 
 
-@njit(cache=True)
+@part()
 def column_blocks(n_regular: int, p: int) -> Any:
     """0 .. p cut into blocks of at most COLUMNS columns, each with lambda or without it throughout."""
-    edges = [0]
-    while edges[-1] < p:
-        end = n_regular if edges[-1] < n_regular else p
-        edges.append(min(edges[-1] + COLUMNS, end))
-    return np.array(edges)
+    regular, free = -(-n_regular // COLUMNS), -(-(p - n_regular) // COLUMNS)
+    edges = np.empty(regular + free + 1, np.int64)
+    for b in range(edges.size):
+        edges[b] = min(b * COLUMNS, n_regular) if b <= regular else min(n_regular + (b - regular) * COLUMNS, p)
+    return edges
 
 
-@njit(cache=True)
+@part()
 def look_ahead(alpha: float, rows: Any, n: int, first: int, last: int, ahead: Any) -> None:
     """Row n of ``ahead`` <- z + u on columns first..last-1; ``ahead`` has only these."""
     Z, V, carry = rows.Z, rows.V, rows.carry
@@ -112,7 +112,7 @@ def look_ahead(alpha: float, rows: Any, n: int, first: int, last: int, ahead: An
         ahead[n, j - first] = Z[n, j] + (V[n, j] - alpha * carry[n, j])
 
 
-@njit(cache=True)
+@part()
 def land(rule: Any, rows: Any, n: int, first: int, last: int, apart: Any) -> None:
     """Row n's iteration on columns first..last-1; ``apart`` is its row of (I - W~)(Z + U) on these."""
     Z, V, carry, low = rows
@@ -125,7 +125,7 @@ def land(rule: Any, rows: Any, n: int, first: int, last: int, apart: Any) -> Non
         carry[n, j] = 0.0
 
 
-@njit(cache=True)
+@part()
 def free_step(rule: Any, mixing: Any, rows: Any, blocks: Any, ahead: Any, apart: Any) -> None:
     """One iteration of all rows without their samples; ``ahead`` and ``apart`` are scratch, COLUMNS wide."""
     for b in range(blocks.size - 1):
@@ -137,7 +137,7 @@ def free_step(rule: Any, mixing: Any, rows: Any, blocks: Any, ahead: Any, apart:
             land(rule, rows, n, first, last, apart)
 
 
-@njit(cache=True)
+@part()
 def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any, apart: Any) -> None:
     """Row n alone of ``free_step``; here ``ahead`` is given, on all columns."""
     for b in range(blocks.size - 1):
@@ -146,14 +146,14 @@ def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any,
         land(rule, rows, n, first, last, apart)
 
 
-@njit(cache=True)
+@part()
 def _read_samples(samples: Any, drawn: Any, Z: Any, B: Any) -> None:
     """B_n <- A_i z_n for each row's sample."""
     for n in range(drawn.size):
         dot_block(samples.A, (samples.start[n] + drawn[n]) * B.shape[1], Z[n], B[n])
 
 
-@njit(cache=True)
+@part()
 def _touch_samples(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi: Any, B: Any) -> None:
     """Each row's sample, B its images: its change goes into the rows."""
     k, start = phi.shape[1], samples.start

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 
 ONE = np.uint64(1)
 MANTISSA = np.uint64((1 << 52) - 1)
@@ -19,7 +19,7 @@ HIDDEN = np.uint64(1 << 52)
 TOP = np.uint64(1 << 63)
 
 
-@njit(cache=True)
+@part()
 def _magnitude(bits: Any, exponent: int) -> Any:
     """The integer nearest to |x| / 2^exponent (ties to even) as (high, low), ``bits`` being those of x."""
     biased: Any = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
@@ -42,7 +42,7 @@ def _magnitude(bits: Any, exponent: int) -> Any:
     return np.uint64(0), whole
 
 
-@njit(cache=True)
+@part()
 def _add(x: Any, exponent: int, j: int, high: Any, low: Any) -> None:
     """high_j, low_j <- high_j, low_j + the number whose bits are x."""
     if x << ONE == np.uint64(0):  # zeros of either sign
@@ -79,7 +79,7 @@ def add_integers(high: Any, low: Any, more_high: Any, more_low: Any) -> None:
         high[j] += more_high[j] + (ONE if low[j] < more_low[j] else np.uint64(0))
 
 
-@njit(cache=True)
+@part()
 def _leading_zeros(h: Any) -> int:
     """Of h > 0, in 64 bits."""
     zeros = 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import add_operator_rows
 
@@ -20,7 +20,7 @@ def extra_mix(lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, out: A
             _mix_row(n, (first, min(first + COLUMNS, hi)), mixing, shrink, Z, P, D, out)
 
 
-@njit(cache=True)
+@part()
 def _mix_row(n: int, columns: Any, mixing: Any, shrink: Any, Z: Any, P: Any, D: Any, out: Any) -> None:
     """``extra_mix`` for node n, ``shrink`` being alpha lam per column. D = Z - W~ Z is summed from differences."""
     lo, hi = columns
@@ -33,13 +33,13 @@ def _mix_row(n: int, columns: Any, mixing: Any, shrink: Any, Z: Any, P: Any, D: 
     _settle(D, shrink[lo:hi], z, p, row)
 
 
-@njit(cache=True)
+@part()
 def _pull(w: float, z: Any, other: Any, D: Any) -> None:
     for j in range(z.size):
         D[j] += w * (z[j] - other[j])
 
 
-@njit(cache=True)
+@part()
 def _settle(D: Any, shrink: Any, z: Any, p: Any, out: Any) -> None:
     for j in range(z.size):
         out[j] = z[j] - 2.0 * D[j] - p[j] - shrink[j] * z[j]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 from dsba.kernels.samples import gapless
 
 
@@ -20,7 +20,7 @@ def add_hessians(lo: int, hi: int, A: Any, start: Any, blocks: Any, dim: int, ou
                         add_products(A, i * k + c, i * k + other, blocks[i, c, other], dim, out[n])
 
 
-@njit(cache=True, nogil=True)
+@part(nogil=True)
 def add_products(A: Any, a: int, b: int, scale: float, dim: int, out: Any) -> None:
     """out <- out + scale times the products of row a with row b that lie in the upper triangle."""
     indptr, indices, data = A

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 
 COLUMNS = 512  # a block of columns that stays in cache while all nodes meet
 
 
-@njit(cache=True)
+@part()
 def mix_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> None:
     """out <- z_n + sum_m weight_nm (z_m - z_n) on columns first..last-1.
 
@@ -17,7 +17,8 @@ def mix_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> Non
     point the weights do not sum to one, and over many iterations that bias is what one sees.
     """
     indptr, nodes, weights = mixing
-    out[first:last] = Z[n, first:last]
+    for j in range(first, last):  # the assignment of a slice takes seconds to compile
+        out[j] = Z[n, j]
     for e in range(indptr[n], indptr[n + 1]):
         w, m = weights[e], nodes[e]
         if m != n:
@@ -25,7 +26,7 @@ def mix_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> Non
                 out[j] += w * (Z[m, j] - Z[n, j])
 
 
-@njit(cache=True)
+@part()
 def difference_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> None:
     """out <- sum_m weight_nm (z_n - z_m) on columns first..last-1; ``out`` has only these."""
     indptr, nodes, weights = mixing

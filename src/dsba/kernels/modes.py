@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 from dsba.kernels.dense import sample_delta
 from dsba.kernels.lanes import (
     add_modes,
@@ -126,7 +126,7 @@ def plan_modes(blocks: Any, k: int, n_columns: int, rule: Any, lam: float, spect
         kappa = eigenvalues if rule.backward else eigenvalues - c2[group]
         c1[group, :n_nodes] = kappa * (1.0 - eigenvalues)
         powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], rule.backward)
-    copied = side_by_side(indptr, indices, data, k)
+    copied = k > 1 and side_by_side(indptr, indices, data, k)  # not compiled where there is nothing to look at
     none = np.zeros((0, 2, 2, width))
     return ModePlan(lanes_of(width), position, indices, copied, rule.n_regular, basis, powers, c1, c2, none)
 
@@ -172,7 +172,7 @@ def start_modes(plan: ModePlan, z0: Any, carry: Any, alpha: float) -> npt.NDArra
     return modes
 
 
-@njit(cache=True)
+@part()
 def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     """Move a column by multiples of GAPS until fewer than GAPS iterations remain; returns those."""
     width = width_of(plan.lanes, plan.basis.shape[1])
@@ -185,7 +185,7 @@ def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     return gap
 
 
-@njit(cache=True)
+@part()
 def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
     """Move a column by ``gap`` iterations."""
     width = width_of(plan.lanes, plan.basis.shape[1])
@@ -194,7 +194,7 @@ def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
     move_modes(modes, at, powers, power, (c1, group * width), plan.c2[group], (plan.lanes, width))
 
 
-@njit(cache=True)
+@part()
 def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
     """b <- A_i z_n at iteration ``time``; the sample's columns move there.
 
@@ -231,7 +231,7 @@ def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, r
                 )  # fmt: skip
 
 
-@njit(cache=True)
+@part()
 def _move_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, rows: Any) -> None:
     """Move the columns of some rows to ``time``."""
     indptr, indices, _ = A
@@ -248,7 +248,7 @@ def _move_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, rows: An
                     stamp[j] = time
 
 
-@njit(cache=True)
+@part()
 def _add_sample(plan: Any, copies: Any, A: Any, state: Any, row: int, coef: Any, effect: Any) -> None:
     """Add A_i' coef times its ``effect`` (z or v, group, mode) to the sample's columns, which have moved already."""
     indptr, indices, data = A
@@ -264,7 +264,7 @@ def _add_sample(plan: Any, copies: Any, A: Any, state: Any, row: int, coef: Any,
                 add_modes(modes, j * 2 * width, change, z, z + 2 * width, x, (plan.lanes, width))
 
 
-@njit(cache=True)
+@part()
 def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
     """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` to them."""
     _move_sample(plan, copies, A, state, time, (row, row + coef.size))
@@ -330,10 +330,21 @@ def advance_own_row(
     inject_sample(plan, None, A, state, then, row, delta, plan.effects[n])
 
 
-@njit(cache=True)
+@part()
+def _copy_column(modes: Any, at: int, column: Any) -> None:
+    """column <- the z and v at this place, one after the other.
+
+    A loop: the assignment of a slice compiles a text of its own for shapes that do not fit.
+    """
+    width = column.size // 2
+    for m in range(width):
+        column[m], column[width + m] = modes[at, 0, m], modes[at, 1, m]
+
+
+@part()
 def _modes_now(plan: Any, state: Any, time: int, at: int, column: Any) -> None:
     """column <- the modes of the column at this place, as of ``time``; the state stays as it is."""
-    column[:] = state.modes[at].reshape(-1)
+    _copy_column(state.modes, at, column)
     _move(plan, column, 0, 0 if at < plan.n_regular else 1, time - state.stamp[at])
 
 
@@ -370,8 +381,8 @@ def mean_from_modes(plan: Any, state: Any, time: int, mean: Any) -> float:
         source, place, gap = modes, at * 2 * width, time - state.stamp[at]
         group = 0 if at < plan.n_regular else 1
         if gap >= GAPS:
-            source, place, column[:] = column, 0, state.modes[at].reshape(-1)
-            gap = _leap(plan, column, 0, group, gap)
+            _copy_column(state.modes, at, column)
+            source, place, gap = column, 0, _leap(plan, column, 0, group, gap)
         power = (group * 2 * GAPS + gap) * 2 * width
         mean[at] = (powers[power] * source[place] + powers[power + width] * source[place + width]) / root
         total += scatter_modes(source, place, powers, power, others, (plan.lanes, width))

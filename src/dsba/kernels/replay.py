@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 from dsba.kernels.dense import Rows, add_delta, column_blocks, free_row, look_ahead, sample_delta
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import dot_block
@@ -53,7 +53,7 @@ class Received(NamedTuple):
     deltas: tuple[Indices, Indices, Array]
 
 
-@njit(cache=True)
+@part()
 def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, blocks: Any, apart: Any) -> None:
     """Advance the rows of the sources received, farthest first; ``blocks`` are of columns, ``apart`` is scratch."""
     sources, deltas = received

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 
 MAX_NEWTON = 200
 
@@ -25,7 +25,7 @@ def solve_auc(c: float, m: float, steps: Any, b0: float, b1: float, b2: float, b
     return u0, u1, u2, h
 
 
-@njit(cache=True)
+@part()
 def solve_paper_auc(c: float, m: float, steps: Any, b0: float, b1: float, b2: float) -> Any:
     """u + diag(steps) J u = b, u = (x'w, own, sign theta), for the paper's components."""
     t0, t1, t2 = steps
@@ -52,7 +52,7 @@ def resolve_paper_auc(p: float, rounds: int, b: Any, t: float, s: Any, y: float,
     out[0], out[1], out[2] = u0, u1, sign * u2
 
 
-@njit(cache=True)
+@part()
 def wright_omega(x: float) -> float:
     """w > 0 with w + log w = x: Newton for l = log w in l + exp(l) = x, which is convex."""
     if x < -50.0:

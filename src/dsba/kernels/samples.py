@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
 
 AHEAD = 32  # nonzeros
@@ -73,14 +73,14 @@ def envelope_all(op: Any, u: Any, t: float, y: Any, g: Any, slope: Any) -> None:
         slope[i] /= 1.0 + t * slope[i]
 
 
-@njit(cache=True)
+@part()
 def gapless(indptr: Any, indices: Any, row: int) -> bool:
     """Whether a row has no gaps, so that it can be read as a dense one."""
     first, end = indptr[row], indptr[row + 1]
     return end > first and indices[end - 1] - indices[first] == end - first - 1
 
 
-@njit(cache=True, fastmath={"reassoc", "nsz", "contract"})
+@part(fastmath={"reassoc", "nsz", "contract"})
 def dot_run(x: Any, first: int, z: Any, start: int, size: int) -> float:
     total = 0.0
     for j in range(size):
@@ -88,13 +88,13 @@ def dot_run(x: Any, first: int, z: Any, start: int, size: int) -> float:
     return total
 
 
-@njit(cache=True, fastmath={"contract"})
+@part(fastmath={"contract"})
 def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) -> None:
     for j in range(size):
         z[start + j] += scale * x[first + j]
 
 
-@njit(cache=True, fastmath={"contract"})
+@part(fastmath={"contract"})
 def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, before: Any, out: Any) -> float:
     """The product of z with the row of x at ``at``; on the way there out <- out + a times the row at ``before``."""
     lines = size - size % np.uint64(LINE)
@@ -105,7 +105,7 @@ def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, before: Any, out:
     return total
 
 
-@njit(cache=True)
+@part()
 def _visit_dense(op: Any, samples: Any, share: float, lo: int, hi: int, z: Any, out: Any) -> None:
     """``visit`` for samples lo..hi-1 of k = 1 and no zeros.
 
@@ -137,7 +137,7 @@ def dot_block(A: Any, row: int, z: Any, out: Any) -> None:
         out[r] = total
 
 
-@njit(cache=True)
+@part()
 def norms_block(A: Any, row: int, r: Any, out: Any) -> None:
     """out <- the squared norms of A_i's rows in the metric diag(r)."""
     indptr, indices, data = A
@@ -164,7 +164,7 @@ def add_block(A: Any, row: int, coef: Any, scale: float, r: Any, z: Any) -> None
             z[indices[e]] += x * r[indices[e]] * data[e]
 
 
-@njit(cache=True)
+@part()
 def add_scaled(A: Any, row: int, coef: Any, scale: float, z: Any) -> None:
     """z <- z + scale A_i' coef; a row without gaps is added as a dense one."""
     indptr, indices, data = A
@@ -216,7 +216,7 @@ def add_block_rows(lo: int, hi: int, A: Any, start: Any, coef: Any, out: Any) ->
             add_scaled(A, i * coef.shape[1], coef[i], 1.0, out[n])
 
 
-@njit(cache=True)
+@part()
 def visit(op: Any, samples: Any, i: int, share: float, z: Any, u: Any, g: Any, out: Any) -> None:
     """out <- out + share weight_i A_i' g(A_i z): one sample of a sweep over all data."""
     indptr, indices, data = samples.A
@@ -291,7 +291,7 @@ def forward_samples(op: Any, A: Any, y: Any, ids: Any, Z: Any, out: Any) -> None
         op.forward(u, y[ids[n]], out[n])
 
 
-@njit(cache=True)
+@part()
 def resolve(op: Any, b: Any, t: float, s: Any, y: float, u: Any, g: Any) -> None:
     """u, g <- the solution of u + t s g(u) = b and g there.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 
 Integers = npt.NDArray[np.int64]
 
@@ -46,7 +46,7 @@ def send(samples: Any, t0: int, start: Any, prices: Any, sent: Any, caches: Any)
             sent[(t0 + t + 1) % span, n] = sent[(t0 + t) % span, n] + prices.costs[kind, i]
 
 
-@njit(cache=True)
+@part()
 def _remember(i: int, room: Any, limit: int, fifo: Any, queue: Any, known: Any) -> None:
     """Sample i enters one source's cache (``wire.SampleCache``), and the oldest leave until it fits."""
     head, count, used = fifo

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from dsba.kernels.cache import njit
+from dsba.kernels.cache import njit, part
 
 TRUNCATED, OVERLONG = -1, -2  # why bytes are no varints
 
 
-@njit(cache=True)
+@part()
 def varint_size(value: int) -> int:
     size = 1
     while value >= 128:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy  # its parts are loaded when they are asked for
 
 from dsba.errors import InputError, unknown_name
 
@@ -30,7 +30,7 @@ class Link(NamedTuple):
 LINKS: dict[str, Link] = {
     "identity": Link(lambda scores: scores[:, 0], lambda mean: mean),
     "log": Link(lambda scores: np.exp(scores[:, 0]), np.log),
-    "logit": Link(lambda scores: scipy.special.expit(scores[:, 0]), scipy.special.logit),
+    "logit": Link(lambda scores: scipy.special.expit(scores[:, 0]), lambda mean: scipy.special.logit(mean)),
     "softmax": Link(lambda scores: scipy.special.softmax(scores, axis=1), np.log),
 }
 """The mean of a logit is the probability of the second class."""

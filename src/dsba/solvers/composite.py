@@ -12,7 +12,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.linalg import LinearOperator, cg
 
 from dsba.problem import Problem
 
@@ -76,6 +75,8 @@ def _newton(problem: Problem, z: Array) -> tuple[Array, float]:
 
 def _step(problem: Problem, z: Array) -> Array:
     """d with  d - D (d - t H d) = -R(z),  D the slopes of prox, H the Jacobian of F: a symmetric system where D > 0."""
+    from scipy.sparse.linalg import LinearOperator, cg  # not for every import of dsba
+
     t, products = problem.forward_step, problem.products(z)
     V = z - t * problem.pooled(z)
     D, R = problem.prox_slope(V, t), z - problem.prox(V, t)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
+import scipy  # its parts are loaded when they are asked for
 import scipy.sparse as sp
 
 from dsba.operators import Saddle

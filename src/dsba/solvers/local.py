@@ -23,15 +23,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
-from dsba.parallel import CORES
+from dsba.parallel import CORES, one_blas_thread
 from dsba.problem import PARALLEL_FROM, Problem
 from dsba.solvers import linear
 from dsba.solvers.linear import Array, Rows, Tally, dot
 from dsba.solvers.newton import ROUNDING, Equation, Point, line_search, step
-
-BLAS = ThreadpoolController().select(user_api="blas")
 
 ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three digits; 1e-1 costs iterations
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
@@ -97,7 +94,7 @@ class LocalSolver:
     def _for_every_node(self, work: Callable[[int], Any]) -> list[Any]:
         """One node per core: a BLAS that splits one node's small matrices is many times slower on busy cores."""
         nodes = range(len(self.equations))
-        with BLAS.limit(limits=1):
+        with one_blas_thread():
             if not self.parallel:
                 return [work(n) for n in nodes]
             with ThreadPoolExecutor(CORES) as pool:
