@@ -54,7 +54,7 @@ def tables(tmp_path):
 
 @pytest.fixture
 def seats(tables, tmp_path):
-    study = arrange(tables, {"formula": FORMULA}, tmp_path / "study", graph="ring", runs=2)
+    study = arrange(tables, {"formula": FORMULA, "test_share": 0.2}, tmp_path / "study", graph="ring", runs=2)
     return [
         Seat(study, name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"out-{name}", patience=60.0)
         for name, file in zip(NAMES, tables, strict=True)
@@ -223,13 +223,14 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     """The same model at all sites, bit by bit that of one process; the log and the ledger of each site."""
     found, told = together(seats)
     settings = Settings("logistic", graph="ring", **DEFAULTS)
-    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
+    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None, "test_share": 0.2}
     alone = train(tables, Plan(FORMULA), settings, wishes=wishes, guards=Guards())
     alone.save(tmp_path / "alone")
     for seat, results in zip(seats, found, strict=True):
         assert not isinstance(results, Exception), results
         same_model(tmp_path / "alone", seat.out)
-        assert results.summary
+        assert results.test["auc"] == alone.test["auc"]  # by counts in bins, masked between the sites
+        assert results.test["rows"] == round(0.2 * 210)
         events = read_log(seat.out / AUDIT)
         kinds = [event["event"] for event in events]
         assert {"joined", "connected", "run", "sent", "ended"} <= set(kinds)
@@ -276,22 +277,36 @@ def test_runs_are_counted_by_data_set(tmp_path):
 
 
 def test_an_error_at_one_site_ends_the_study_with_its_sentence(seats):
-    """Too few rows at cork: its guard speaks, and all sites end with the sentence."""
+    """Too few rows at cork (one of five is held out): its guard speaks, and all sites end with the sentence."""
     pd.read_csv(seats[2].data).head(5).to_csv(seats[2].data, index=False)
     found, _ = together(seats)
     for error in found:
-        assert "cork has 5 usable rows, and at least 10 are wanted at a site." in str(error)
+        assert "cork has 4 usable rows, and at least 10 are wanted at a site." in str(error)
 
 
 @pytest.mark.full
 def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = (*map(str, tables), "--formula", FORMULA, "--operator", "logistic", "--lam", "0", "--out")
+    words = (
+        *map(str, tables),
+        "--formula",
+        FORMULA,
+        "--operator",
+        "logistic",
+        "--lam",
+        "0",
+        "--test-share",
+        "0.2",
+        "--out",
+    )
     code, text = run(*DSBA, "try", *words, "run")
     assert code == 0, text
     code, text = run(sys.executable, "-m", "dsba", "train", *words, "alone")
     assert code == 0, text
     same_model(tmp_path / "alone", tmp_path / "run")
+    assert "AUC" in (tmp_path / "alone" / "report.html").read_text()
+    for folder in ("", "study/aarhus", "study/bergen", "study/cork"):
+        assert "AUC" in (tmp_path / "run" / folder / "report.html").read_text()
     code, text = run(sys.executable, "-m", "dsba", "summary", "run")
     assert code == 0, text
     assert "C(sex)[T.M]" in text
