@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import stat
 import sys
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -30,7 +32,7 @@ from dsba.study.example import example
 from dsba.study.file import Study, parse, written
 from dsba.study.join import AUDIT, Seat, join, leaving
 from dsba.study.log import Ledger, read_log
-from dsba.study.trial import FILE, arrange
+from dsba.study.trial import FILE, Trial, arrange
 
 NAMES = ("aarhus", "bergen", "cork")
 FORMULA = "readmitted ~ age + C(sex)"
@@ -310,3 +312,23 @@ def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
     code, text = run(sys.executable, "-m", "dsba", "summary", "run")
     assert code == 0, text
     assert "C(sex)[T.M]" in text
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_one_site_stops_all_and_all_are_told_who(number, tables, tmp_path):
+    model = {"formula": FORMULA, "algorithm": "extra", "lam": 0.1, "tol": 0.0, "max_passes": 1e6}
+    study = arrange(tables, model, tmp_path / "study", graph="ring")
+    trial, said = Trial(study, tables, tmp_path / "study"), {name: [] for name in NAMES}
+    for rank, name in enumerate(NAMES):
+        stream = trial.start(rank).stdout
+        threading.Thread(target=lambda s=stream, n=name: said[n].extend(line.decode() for line in s)).start()
+    deadline = time.monotonic() + 120
+    while not any("passes" in line for line in said["bergen"]):
+        assert time.monotonic() < deadline, said
+        time.sleep(0.05)
+    trial.processes[1].send_signal(number)
+    assert [process.wait(60) for process in trial.processes.values()] == [130] * 3
+    time.sleep(0.5)
+    for name in NAMES:
+        assert any("bergen was asked to stop, and all sites have stopped." in line for line in said[name]), said[name]
