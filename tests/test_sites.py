@@ -14,6 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.relay import Relay
 from conformance import TOPOLOGIES, answers, check, rows
 from local_sites import Sites, free_port
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
@@ -97,12 +98,20 @@ def test_whoever_is_missing_is_named(tmp_path):
         net.run(lambda: net.sum(rows()[:1]))
 
 
-def test_an_error_at_one_site_is_told_to_all(tmp_path):
-    """Along a path the ends are no neighbours: the sentence is passed on."""
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (dsba.InputError("the table of site0 is missing."), "the table of site0 is missing."),
+        (KeyboardInterrupt(), "it was stopped."),
+        (ZeroDivisionError("a value of a row"), "it failed."),
+    ],
+)
+def test_an_error_at_one_site_is_told_to_all(trouble, told, tmp_path):
+    """Along a path the ends are no neighbours: the sentence is passed on. It shows nothing of an unforeseen error."""
 
     def work(net):
         if net.rank == 0:
-            raise dsba.InputError("the table of site0 is missing.")
+            raise trouble
         return net.sum(rows()[net.nodes.start : net.nodes.stop])
 
     said = []
@@ -110,14 +119,14 @@ def test_an_error_at_one_site_is_told_to_all(tmp_path):
     def heard(net):
         try:
             return work(net)
-        except (dsba.InputError, dsba.NetworkError) as error:
+        except BaseException as error:
             said.append(str(error))
             raise
 
-    with pytest.raises((dsba.InputError, dsba.NetworkError)):
+    with pytest.raises((type(trouble), dsba.NetworkError)):
         Sites(tmp_path, 3).together(dsba.Topology.path(3), heard)
     assert len(said) == 3
-    assert said.count("site0 has left the run: the table of site0 is missing.") == 2
+    assert said.count(f"site0 has left the run: {told}") == 2
 
 
 # Refusals, while a run goes on -----------------------------------------------------------------------
@@ -515,6 +524,34 @@ def test_lines_that_break_all_the_time_change_nothing(tmp_path):
         assert [answers[seed] for answers in everyone] == [(simulator.sum(Z).tolist(), [row]) for row in mixed]
     assert sum("is broken" in said for said in sites.said[1]) > 0
     assert all(event != "run" or facts["epoch"] == 1 for event, facts in sites.events[0])
+
+
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(20.0, marks=pytest.mark.full)])
+def test_a_line_that_is_cut_for_a_while_changes_nothing(seconds, tmp_path):
+    """Nothing passes between site0 and the others, then the line is closed again. After 20 seconds it was given up."""
+    sites, ports = Sites(tmp_path, 3), [free_port() for _ in range(3)]
+    options = {"max_passes": 8, "tol": 0.0, **forms("dsba")}
+    wanted = dsba.solve(problem_of("logistic"), TOPOLOGY, "dsba", **options)
+    cuts = []
+    with Relay(ports[0]) as relay:
+        sites.members[0] = sites.members[0]._replace(address=("127.0.0.1", relay.port))
+        places = [sites.place(n, listen=("127.0.0.1", ports[0]) if n == 0 else None) for n in range(3)]
+
+        def cut(record):
+            if record["passes"] >= 2 and not cuts:
+                cuts.append(time.monotonic())
+                relay.cut()
+                threading.Timer(seconds, relay.mend).start()
+
+        def work(net):
+            callbacks = [cut] if net.rank == 1 else []
+            return dsba.solve(problem_of("logistic", net), TOPOLOGY, "dsba", callbacks=callbacks, **options)
+
+        everyone = sites.together(TOPOLOGY, work, places)
+    assert time.monotonic() > cuts[0] + seconds
+    assert (np.concatenate([result.Z for result in everyone]) == wanted.Z).all()
+    assert all(event != "run" or facts["epoch"] == 1 for event, facts in sites.events[0])
+    assert any("is broken" in said for said in sites.said[0]) == (seconds > 15.0)
 
 
 class Killed(Exception):

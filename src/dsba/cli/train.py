@@ -220,12 +220,12 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
         typer.echo(f"{status}: {message}.")
         typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
         if "table" in model.facts:
-            typer.echo(f"Page: {_page(model, out).resolve()}")
+            typer.echo(f"Page: {write_page(model, out).resolve()}")
     if status == "interrupted":
         raise typer.Exit(130)
 
 
-def _page(model: Model, out: Path) -> Path:
+def write_page(model: Model, out: Path) -> Path:
     """Write the page of a table's model."""
     from dsba.cli.experiments import command_line
     from dsba.fitting.results import Results
