@@ -96,7 +96,7 @@ def train(
     test_share: Annotated[float, of_tables(help="The share of each site's rows to hold out.")] = 0.0,
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
-    operator: Annotated[str, typer.Option(help="logistic, linear, poisson, ridge, ..., or my_loss.py:Class.")] = "logistic",
+    operator: Annotated[str, typer.Option(help="logistic, linear, poisson, ..., or my_loss.py:Class.")] = "logistic",
     lam: Annotated[float | None, typer.Option(help="Penalty; if not given 1/(10 Q), 0 for tables.")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
     n_features: Annotated[
