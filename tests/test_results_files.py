@@ -339,13 +339,30 @@ def test_a_step_size_that_ends_worse_than_it_was_is_caught(tmp_path, monkeypatch
 
 
 def test_every_tuned_number_is_extended(tmp_path, monkeypatch):
-    """DLM's c: a grid far too small in it is left, and the edge is told."""
-    monkeypatch.setattr(dsba.algorithms.DLM, "penalty_factors", (1e-4, 2e-4))
+    """DLM's c: a grid far too large in it is left, and the edge is told."""
+    monkeypatch.setattr(dsba.algorithms.DLM, "penalty_factors", (1e4, 2e4))
     results = run(SMALL | {"method": [{"algorithm": "dlm"}]}, tmp_path, workers=1, tune_only=True)
     table = results.folder.read_search(results.index.searches[0].id)
     tried = sorted({c.parameters["c"] for c in table.candidates})
     assert tried[-1] / tried[0] > 8
-    assert ("c" in table.at_edge) == (table.parameters["c"] in (tried[0], tried[-1]))
+    assert table.parameters["c"] == tried[0]
+    assert "c" in table.at_edge
+    assert any("the best c is at the edge" in sentence for sentence in results.warnings())
+
+
+def test_a_search_in_which_nothing_holds_tries_everything_and_says_so(tmp_path, monkeypatch):
+    real = jobs.solve
+
+    def falling(*args, **options):
+        result = real(*args, **options)
+        rows = result.history.to_dict()
+        rows["gap"][-1] = 5 * min(rows["gap"])
+        return dsba.Result(**{**vars(result), "history": dsba.History(rows)})
+
+    monkeypatch.setattr(jobs, "solve", falling)
+    results = run(SMALL | {"method": [{"algorithm": "extra"}]}, tmp_path, workers=1, tune_only=True)
+    assert {c.passes for c in results.folder.read_search(results.index.searches[0].id).candidates} == {12}
+    assert any("every candidate ends above the best it had reached" in one for one in results.warnings())
 
 
 def test_a_search_may_have_several_seeds(tmp_path):
@@ -385,6 +402,7 @@ def test_a_look_belongs_to_the_method_and_not_to_its_place():
     assert looks(["EXTRA"])["EXTRA"] == one["EXTRA"]
     many = ["DSBA", "DSA", "EXTRA", "a", "b", "c", "d"]
     assert len({look.color for look in looks(many).values()}) == len(many)
+    assert looks(many) == looks(many[::-1])
 
 
 def test_every_panel_says_data_and_network(finished):
