@@ -108,8 +108,8 @@ class Running:
             self.stop.set()
             for thread in self.threads:
                 thread.join()
-        assert not self.errors
-        assert all(net.epoch == 1 for net in self.nets)
+        assert not self.errors, self.errors
+        assert [net.epoch for net in self.nets] == [1, 1, 1], self.sites.said
 
     def wait_for(self, sentence, rank=0):
         """Until people at a site were told so."""
