@@ -104,6 +104,10 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert run.returncode == 0, run.stderr
     assert "WARNING" not in run.stderr
     assert "DecentralizedRidge" in (tmp_path / "api.html").read_text()
+    pages = {page: page.read_text() for page in tmp_path.rglob("*.html")}
+    assert "<math" in pages[tmp_path / "concepts.html"]
+    for page, text in pages.items():
+        assert "arithmatex" not in text, f"{page} has a formula that is not typeset"
 
 
 def test_every_page_is_in_the_navigation():

@@ -338,7 +338,8 @@ def read_site_frame(folder: Path) -> str:
         link.take((folder / "file").read_bytes())
     except FrameError as error:
         raise InputError(str(error)) from None
-    return digest([[kind, list(messages)] for kind, messages in link.inbox.items()], link.parts, link.received)
+    found = [[kind, [inbox.get() for _ in range(inbox.qsize())]] for kind, inbox in link.inbox.items()]
+    return digest(found, link.parts, link.received)
 
 
 def read_study(folder: Path) -> bool:

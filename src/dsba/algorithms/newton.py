@@ -208,14 +208,13 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
 
 
 def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
-    """The step as the root computed it: the same bits at all nodes."""
-    message = np.zeros((len(net.nodes), HEAD + problem.dim))
-    root = net.topology.graph.tree.root
-    if root in net.nodes:
+    """The step as the root computed it: the same bits at all nodes. It is the largest of what the nodes say."""
+    message = np.full(HEAD + problem.dim, -np.inf)
+    if net.topology.graph.tree.root in net.nodes:
         with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
             found = _direction(s, problem)
-        message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
-    verdict, errors, size, *d = net.sum(message)
+        message[:] = [found.verdict, found.errors, found.size, *found.d]
+    verdict, errors, size, *d = net.largest(message)
     return Direction(int(verdict), float(errors), float(size), np.array(d))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dsba.cli.train import write_page
 from dsba.errors import InputError
 from dsba.folders import owned
 from dsba.stopping import ending_like_ctrl_c
@@ -142,7 +143,8 @@ def _joined(seat: Seat) -> None:
         results = take_part(seat, tell=display.tell, show=display.show)
     facts = results.model.facts
     typer.echo(f"{facts['status']}: {facts['message']}.")
-    typer.echo(f"Model: {seat.out / FILE}   Audit log: {seat.out / AUDIT}")
+    page = write_page(results.model, seat.out)
+    typer.echo(f"Model: {seat.out / FILE}   Page: {page}   Audit log: {seat.out / AUDIT}")
     if facts["status"] == "interrupted":
         raise typer.Exit(130)
 
@@ -161,6 +163,7 @@ def try_(
     tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = 1e-12,
     max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = 100.0,
     seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = 0,
+    test_share: Annotated[float, typer.Option(help="The share of each site's rows to hold out.")] = 0.0,
     allow_two_sites: Annotated[
         bool, typer.Option("--allow-two-sites", help="Two sites may take part, though nothing is hidden.")
     ] = False,
@@ -173,6 +176,7 @@ def try_(
     model: dict[str, Any] = {
         "formula": formula, "operator": operator, "lam": lam, "missing": missing, "rare_levels": rare_levels,
         "cov": cov, "algorithm": algorithm, "tol": tol, "max_passes": max_passes, "seed": seed,
+        "test_share": test_share,
     }  # fmt: skip
     with owned(out, MARKER), ending_like_ctrl_c():
         folder = out / FOLDER
@@ -180,7 +184,7 @@ def try_(
         typer.echo(f"Study: {folder / FILE}, hash {agreed.hash}")
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)
-        typer.echo(f"Model of {len(files)} sites: {out}")
+        typer.echo(f"Model of {len(files)} sites: {out}   Page: {write_page(results.model, out)}")
 
 
 def _require_extra() -> None:

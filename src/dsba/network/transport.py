@@ -65,6 +65,7 @@ class Transport:
         self.topology, self.rank, self.size = topology, rank, size
         self.placement = Placement(topology, rank, size)
         self.nodes = self.placement.nodes
+        self._of_width: dict[int, tuple[Array, Array]] = {}
         self.reset()
 
     def send(self, peer: int, message: bytes, purpose: int) -> None:
@@ -131,12 +132,21 @@ class Transport:
         """One round: every owned row meets its neighbours' rows, in node order."""
         out = np.empty_like(Z)
         kernel(weights, self.meet(Z), out)
-        received = Z.shape[1] * self.degrees
-        self.count(1, received, 0, 8 * received)
+        received, received_bytes = self._received(Z.shape[1])
+        self.rounds += 1
+        self.doubles += received
+        self.bytes += received_bytes
         return out
 
+    def _received(self, width: int) -> tuple[Array, Array]:
+        """The numbers and the bytes that every node here receives in a round of rows, made once for every width."""
+        if width not in self._of_width:
+            received = width * self.degrees.astype(np.float64)
+            self._of_width[width] = received, 8 * received
+        return self._of_width[width]
+
     def meet(self, Z: Array) -> Array:
-        """The owned rows, and after them those of neighbours elsewhere."""
+        """The owned rows, and after them those of neighbours elsewhere; valid until the next round."""
         if self.size == 1:
             return Z
         rows = np.empty((self.placement.n_rows, Z.shape[1]))

@@ -101,6 +101,7 @@ class Model(Part):
     weights: str | None = None
     offset: str | None = None
     exposure: str | None = None
+    test_share: float = 0.0
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -122,7 +123,8 @@ class Model(Part):
         """The wishes beside the formula."""
         others = {"weights": self.weights, "offset": self.offset, "exposure": self.exposure}
         labels = operators.get(self.operator).labels
-        return {"labels": labels, "missing": self.missing, "rare": self.rare_levels, **others}
+        shares = {"test_share": self.test_share}
+        return {"labels": labels, "missing": self.missing, "rare": self.rare_levels, **others, **shares}
 
 
 class Limits(Part):
