@@ -67,7 +67,7 @@ IDENTITY = ("is of session", "was sent by node", "is meant for node", "is of rou
 
 
 class WireError(InputError):
-    """A frame is corrupt, foreign or not the one that is due, or something cannot be put into one."""
+    """A frame is corrupt, foreign or not the expected one, or something does not fit into a frame."""
 
 
 class Block(NamedTuple):

@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
 
 def check(study: Study, site: str | None, key: Path | None, data: Path | None) -> Iterator[Finding]:
-    """Everything about the file; with a site, its own files and every neighbour that it can dial."""
+    """Check everything about the file and, for a given site, its own files and every neighbour that it can dial."""
     yield from _about_study(study)
     if site is None:
         return

@@ -56,7 +56,7 @@ class Seat:
 
 
 def prepared(seat: Seat) -> keys.Key:
-    """The site's key, once everything that can be known before meeting the others is in order."""
+    """The site's key, after a check of everything that can be checked before meeting the others."""
     seat.study.require_open()
     key = keys.load(seat.key)
     own = seat.study.members[seat.rank]
@@ -218,7 +218,7 @@ def _saved(seat: Seat, result: str) -> Results:
 
 
 def result_hash(model: Model) -> str:
-    """Of the coefficients and all nodes' iterates: the same at all sites."""
+    """The hash of the coefficients and all nodes' iterates; it is the same at all sites."""
     digest = hashlib.sha256()
     for part in (model.weights, model.intercepts, model.Z):
         digest.update(part.tobytes())
