@@ -171,8 +171,8 @@ class OneSample(Algorithm):
         if mixing is None and self.communication == "dense":
             if self.form == "lazy":
                 raise InputError(
-                    "form 'lazy' with dense communication needs all nodes in one process, and rows that meet as the "
-                    "mixing matrix says; use 'auto'."
+                    "form 'lazy' with dense communication needs all nodes in one process, and rows that are mixed by "
+                    "the mixing matrix alone; use 'auto'."
                 )
             return "dense" if self.form == "auto" else self.form
         if mixing is None and self.form == "step":

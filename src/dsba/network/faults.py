@@ -67,7 +67,7 @@ class Wrapper(Transport):
 
     def __init__(self, net: Transport, seed: int = 0) -> None:
         if not (net.meets_as_told or net.flaws):
-            raise InputError(f"{type(self).__name__} wraps networks whose rows meet as the mixing matrix says.")
+            raise InputError(f"{type(self).__name__} wraps only networks whose rows are mixed by the mixing matrix.")
         if self.flaw in net.flaws:
             raise InputError(f"the links have {self.flaw} already: one wrapper of a kind is enough.")
         self.net, self.seed = net, as_integer("seed", seed, at_least=0)
@@ -297,7 +297,7 @@ def _weights_on(graph: Topology, base: Topology, links: Links, first: int, numbe
     if graph.n_nodes != base.n_nodes:
         raise InputError(f"graph {number} of the sequence has {graph.n_nodes} nodes, the network {base.n_nodes}.")
     if extra := set(graph.edges) - set(base.edges):
-        raise InputError(f"graph {number} of the sequence has the edge {min(extra)}, which the network has not.")
+        raise InputError(f"graph {number} of the sequence has the edge {min(extra)}, which the network does not have.")
     receiver = links.receiver + first
     up = graph.graph.adjacency[receiver, links.sender]
     return up, np.where(up, graph.W_tilde[receiver, links.sender], 0.0)

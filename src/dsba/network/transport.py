@@ -193,7 +193,7 @@ class Transport:
         try:
             return [json.loads(part) for part in parts]
         except ValueError:
-            raise InputError("another process sent an answer that is no JSON.") from None
+            raise InputError("another process sent an answer that is not JSON.") from None
 
     def gather(self, values: Array, discloses: str = TOTALS) -> Array:
         parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())

@@ -315,7 +315,7 @@ class SampleCache:
 
     def get(self, sample: int) -> Block:
         if sample not in self._blocks:
-            raise WireError(f"sample {sample} came without its block, which is not known here (or no more).")
+            raise WireError(f"sample {sample} came without its block, which is not known here (or no longer).")
         return self._blocks[sample]
 
     def items(self) -> Iterable[tuple[int, Block]]:

@@ -61,7 +61,7 @@ def prepared(seat: Seat) -> keys.Key:
     key = keys.load(seat.key)
     own = seat.study.members[seat.rank]
     if key.certificate != own.certificate:
-        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: its certificate is another one.")
+        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: the certificates differ.")
     require_valid(key.certificate, seat.site)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
         raise InputError(
@@ -213,7 +213,7 @@ def _saved(seat: Seat, result: str) -> Results:
     if (seat.out / FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
         return found
     raise NetworkError(
-        "the other sites have ended this run, and this site has not its model: start again at all sites."
+        "the other sites have ended this run, and this site does not have its model: start again at all sites."
     )
 
 
