@@ -178,9 +178,8 @@ class Behind(Trial):
         super().__init__(study, files, folder)
         self.ports = ports
 
-    def start(self, rank: int) -> Any:
-        self.options = ("--listen", f"127.0.0.1:{self.ports[rank]}")
-        return super().start(rank)
+    def command(self, rank: int) -> list[str]:
+        return [*super().command(rank), "--listen", f"127.0.0.1:{self.ports[rank]}"]
 
 
 def against_latency() -> list[Row]:

@@ -452,6 +452,13 @@ def test_lambda(lam):
     assert repr(lam) in message
 
 
+@pytest.mark.parametrize("lam", [5e-324, 1e-310])
+def test_a_lambda_that_is_hardly_a_number(lam):
+    """P-EXTRA divided by zero, and others blamed a step size that nobody had given."""
+    assert refusal(problem, lam=lam) == f"lam must be 0 or at least 1e-300, got {lam!r}."
+    assert problem(lam=1e-300).lam == 1e-300
+
+
 @pytest.mark.parametrize("lam", [0, 0.0, 1, np.float32(0.5), np.int64(2)])
 def test_lambda_of_any_number_type(lam):
     assert problem(lam=lam).lam == float(lam)

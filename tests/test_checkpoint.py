@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 import dsba
 from dsba import checkpoint as store
 from dsba import sealed
+from dsba.network import MessageSimulator
 
 RING = dsba.Topology.ring(4)
 PASSES = 12
@@ -499,6 +500,18 @@ def test_iterations_that_do_not_follow_each_other(ridge, tmp_path, name, form):
     with pytest.raises(dsba.CheckpointError) as caught:
         solve(ridge, path, form=form)
     refused(str(caught.value), path, "iteration")
+
+
+@pytest.mark.parametrize("name", ["state.stamp", "state.2.stamp"])
+@pytest.mark.parametrize("stamp", [-1, 46, 2**62])
+def test_a_stamp_outside_of_the_run(ridge, tmp_path, stamp, name):
+    """45 iterations are made. A column that is ahead of them kept a kernel busy for ever, and so at a node."""
+    path = tmp_path / "run.npz"
+    nodes = {"communication": "cached", "network": MessageSimulator(RING)} if name == "state.2.stamp" else {}
+    solve(ridge, path, max_passes=3, form="lazy", **nodes)
+    rewritten(path, **{name: np.append(sealed.read(path)[1][name][:-1], stamp)})
+    with pytest.raises(dsba.CheckpointError, match=r"stamps.* not between 0 and"):
+        solve(ridge, path, form="lazy", **nodes)
 
 
 def test_a_state_checks_itself():

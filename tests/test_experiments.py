@@ -109,6 +109,36 @@ def test_identifiers_depend_on_what_is_computed_only():
     assert not {t.id for t in one.tunings} & {t.id for t in longer.tunings}  # a search is verified at the run's budget
 
 
+DATA = {"breast-cancer": "rows", "other": "test rows"}
+CODE = {"auc": "operator", "extra": "algorithm", "dsba": "tuned algorithm", "mine.py:metric": "metric"}
+
+
+def content_ids(data=DATA, code=CODE, **changes):
+    """Of runs and searches of an experiment whose data and code have these digests."""
+    methods = [{"algorithm": "extra", "step_size": 0.1}, {"algorithm": "dsba", "batch_size": 2}]
+    base = {"data": [{"name": "breast-cancer", "test": "other"}], "problem": [{"operator": "auc", "lam": 0.01}]}
+    base |= {"metrics": ["mine.py:metric"], "method": methods}
+    return {job.id for job in plan.make(spec(**base | changes), Sources(data, code)).jobs if job.needs}
+
+
+@pytest.mark.parametrize("changed", [*DATA, *CODE])
+def test_identifiers_follow_the_content_of_data_and_code(changed):
+    changes = {"data": DATA | {changed: "new"}} if changed in DATA else {"code": CODE | {changed: "new"}}
+    before, after = content_ids(), content_ids(**changes)
+    kept = {"extra": {"dsba", "tune"}, "dsba": {"extra"}}.get(changed, set())  # what the code is not of
+    assert before & after == {id for id in before if any(f"-{word}-" in id for word in kept)}
+
+
+@pytest.mark.parametrize(
+    "method", [{"step_size": 0.2}, {"max_passes": 3}, {"max_seconds": 3.0}, {"max_rounds": 3}, {"max_doubles": 3}]
+)
+def test_identifiers_follow_the_settings_of_a_method(method):
+    given = {"algorithm": "dsba", "label": "same", "step_size": 0.1, "batch_size": 2}
+    assert not content_ids(method=[given]) & content_ids(method=[given | method])
+    tuned = {"algorithm": "dsba", "label": "same", "batch_size": 2}
+    assert not content_ids(method=[tuned]) & content_ids(method=[tuned | {"batch_size": 3}])
+
+
 def test_every_combination_has_its_own_identifier():
     changes = {
         "seeds": [0, 1],
@@ -461,6 +491,41 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
     run(file, out, workers=1)
     straight = run(file, tmp_path / "straight", workers=1)
     assert without_seconds(out) == without_seconds(straight.folder.root)
+
+
+def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
+    """Within a run, which leaves its checkpoint, and elsewhere."""
+    solve, find, seen = jobs.solve, jobs._find_reference, []
+
+    def stopped_within(*args, callbacks=(), **options):
+        def stop(record):
+            seen.append(record)
+            if len(seen) == 3:
+                signal.raise_signal(signal.SIGTERM)
+
+        return solve(*args, callbacks=[*callbacks, stop], **options)
+
+    def stopped_before(*args):
+        find(*args)
+        signal.raise_signal(signal.SIGHUP)
+
+    monkeypatch.setattr(jobs, "solve", stopped_within)
+    monkeypatch.setattr(jobs, "_find_reference", stopped_before)
+    wanted = spec(method=SMALL["method"][1:], stop={"max_passes": 6})
+    (tmp_path / "small.toml").write_text(wanted.to_toml())
+    arguments = ["compare", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
+    before = {s: signal.signal(s, signal.SIG_DFL) for s in (signal.SIGTERM, signal.SIGHUP)}  # may be ignored here
+    try:
+        ended = [CliRunner().invoke(app, arguments) for _ in range(2)]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert [one.exit_code for one in ended] == [130, 130]
+    assert all("the same command goes on from here" in one.output for one in ended)
+    assert len(list(tmp_path.glob("out/checkpoints/*.npz"))) == 1
+    monkeypatch.undo()
+    resumed, straight = (run(wanted, tmp_path / name, workers=1, report=False) for name in ("out", "straight"))
+    assert without_seconds(resumed.folder.root / "runs") == without_seconds(straight.folder.root / "runs")
 
 
 def test_two_commands_do_not_share_a_folder(tmp_path):

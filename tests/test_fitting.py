@@ -7,12 +7,18 @@ import sys
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import ROOT, also_in_full, make_data
 from mpi import TRAIN, mpiexec, needs_mpi, run
 
 import dsba
+from dsba.data.tables import read_table
 from dsba.fitting import Settings, train
+from dsba.fitting.design import design_tables
+from dsba.fitting.formula import parse
+from dsba.fitting.guards import Guards
+from dsba.fitting.schema import Site, Wishes
 
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 
@@ -204,6 +210,24 @@ def test_files_that_differ_in_width_need_the_number_of_columns(tmp_path):
     assert train(files, settings, n_features=5)[0].n_features == 5
     with pytest.raises(dsba.InputError, match=r"site0\.svm"):
         train(files, settings, n_features=4)
+
+
+def test_columns_of_tables_go_by_their_names(tmp_path):
+    """One site has them in another order, which in LIBSVM files nobody would notice."""
+    frame = pd.DataFrame({"y": np.arange(24.0) % 7, "a": np.arange(24.0), "b": np.sin(np.arange(24.0))})
+    usual, another = ["y", "a", "b"], ["b", "y", "a"]
+
+    def design(*orders):
+        sites = []
+        for number, order in enumerate(orders):
+            file = tmp_path / f"{number}.csv"
+            frame[number::2][order].to_csv(file, index=False)
+            sites.append(Site(file.stem, read_table(file, usual)))
+        return design_tables(sites, Wishes(parse("y ~ a + b")), guards=Guards.off()).designs
+
+    for one, other in zip(design(usual, usual), design(usual, another), strict=True):
+        assert (one.X == other.X).all()
+        assert (one.y == other.y).all()
 
 
 @needs_mpi

@@ -26,7 +26,7 @@ from dsba.cli import app
 from dsba.errors import InputError
 from dsba.experiments import Results, jobs, run, runner
 from dsba.experiments.spec import read
-from dsba.report.curves import Entrant, verdict
+from dsba.report.curves import TOLERANCES, Entrant, verdict
 from dsba.report.figures import Panel, draw_panels, looks, rendered
 from dsba.report.folder import MARKER, Folder
 from dsba.report.page import as_json, contents
@@ -182,6 +182,26 @@ def test_a_gap_below_zero_is_an_error():
         require_sound(dsba.History({"gap": [1.0, -0.55, float("nan")]}), "EXTRA")
 
 
+def test_a_gap_below_zero_is_neither_kept_nor_shown(finished, tmp_path, monkeypatch):
+    def wrong(*args, **options):
+        result = solve(*args, **options)
+        rows = result.history.to_dict()
+        rows["gap"][-1] = -0.55
+        return dsba.Result(**{**vars(result), "history": dsba.History(rows)})
+
+    solve = jobs.solve
+    monkeypatch.setattr(jobs, "solve", wrong)
+    with pytest.raises(InputError, match=r"EXTRA: .* has a gap of -0\.55"):
+        run(TINY, tmp_path / "new", workers=1)
+    assert not list((tmp_path / "new" / "runs").iterdir())
+
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    forge_history(out, lambda columns: columns["gap"].__setitem__(-1, -0.55))
+    with pytest.raises(InputError, match=r"EXTRA on breast cancer .* has a gap of -0\.55"):
+        shown(out)
+
+
 def test_identifiers_do_not_contain_the_version(monkeypatch):
     before = {r.id for r in runner.check(TINY).runs}
     monkeypatch.setattr("dsba._version.__version__", "9.9")
@@ -254,6 +274,9 @@ def test_methods_have_budgets_of_their_own(tmp_path):
     assert 100 <= ends["doubles"]["doubles_max"] < 160  # a round is 60
     assert ends["DGD"]["passes"] == 3
     assert "2 rounds" in results.outcomes[results.runs[1].id].message
+    timed = runner.check(TINY | {"method": [{"algorithm": "extra", "step_size": "auto", "max_seconds": 7.0}]})
+    assert timed.runs[0].stop.max_seconds == 7.0
+    assert timed.runs[0].id != runner.check(TINY | {"method": AUTO[:1]}).runs[0].id
 
 
 def test_records_come_early_and_rounds_end_a_run():
@@ -278,6 +301,8 @@ def test_the_command_says_undecided(tmp_path):
     assert row["leading"]["passes"] == "EXTRA"
     shown = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert "Undecided in passes: EXTRA leads, DGD ran out of budget (breast cancer" in shown.output
+    verdicts = contents(results)["cases"][0]["verdicts"][TOLERANCES.index(row["tolerance"])]
+    assert verdicts["passes"] == {"first": ["EXTRA"], "stopped": ["DGD"]}
 
 
 # Step sizes --------------------------------------------------------------------------------------
@@ -308,32 +333,53 @@ def test_a_step_size_that_ends_worse_than_it_was_is_caught(tmp_path, monkeypatch
     assert warning.startswith("EXTRA: step_size = ")
     rows = list(csv.DictReader((tmp_path / "tuning.csv").open()))
     assert "not after 12" in next(row["warning"] for row in rows if row["chosen"] == "True")
+    (tmp_path / "mine.toml").write_text(read(SMALL | changes).to_toml())
+    said = CliRunner().invoke(app, ["tune", str(tmp_path / "mine.toml"), "--out", str(tmp_path)])
+    assert f"Warning: {warning}" in said.output
 
 
 def test_every_tuned_number_is_extended(tmp_path, monkeypatch):
-    """DLM's c: a grid far too small in it is left, and the edge is told."""
-    monkeypatch.setattr(dsba.algorithms.DLM, "penalty_factors", (1e-4, 2e-4))
+    """DLM's c: a grid far too large in it is left, and the edge is told."""
+    monkeypatch.setattr(dsba.algorithms.DLM, "penalty_factors", (1e4, 2e4))
     results = run(SMALL | {"method": [{"algorithm": "dlm"}]}, tmp_path, workers=1, tune_only=True)
     table = results.folder.read_search(results.index.searches[0].id)
     tried = sorted({c.parameters["c"] for c in table.candidates})
     assert tried[-1] / tried[0] > 8
-    assert ("c" in table.at_edge) == (table.parameters["c"] in (tried[0], tried[-1]))
+    assert table.parameters["c"] == tried[0]
+    assert "c" in table.at_edge
+    assert any("the best c is at the edge" in sentence for sentence in results.warnings())
+
+
+def test_a_search_in_which_nothing_holds_tries_everything_and_says_so(tmp_path, monkeypatch):
+    real = jobs.solve
+
+    def falling(*args, **options):
+        result = real(*args, **options)
+        rows = result.history.to_dict()
+        rows["gap"][-1] = 5 * min(rows["gap"])
+        return dsba.Result(**{**vars(result), "history": dsba.History(rows)})
+
+    monkeypatch.setattr(jobs, "solve", falling)
+    results = run(SMALL | {"method": [{"algorithm": "extra"}]}, tmp_path, workers=1, tune_only=True)
+    assert {c.passes for c in results.folder.read_search(results.index.searches[0].id).candidates} == {12}
+    assert any("every candidate ends above the best it had reached" in one for one in results.warnings())
 
 
 def test_a_search_may_have_several_seeds(tmp_path):
-    tune = {"seeds": [0, 1, 2]}
+    tune = {"seeds": [1, 0, 2]}
     results = run(SMALL | {"tune": tune, "method": [{"algorithm": "dsba"}]}, tmp_path, workers=1, tune_only=True)
     table = results.folder.read_search(results.index.searches[0].id)
     chosen = next(c for c in table.candidates if c.chosen)
     case = runner.check(SMALL).cases[0]
     finals = []
-    for seed in (0, 1, 2):
+    for seed in tune["seeds"]:
         problem = jobs.build(case, seed)
         z = dsba.optimum(problem).z
         step = chosen.parameters["step_size"]
         solved = dsba.solve(problem, case.network.topology, "dsba", step, max_passes=12, seed=seed, reference=z)
         finals.append(solved.history["gap"][-1])
     assert chosen.value == pytest.approx(np.median(finals), rel=1e-6)
+    assert finals[0] != pytest.approx(np.median(finals), rel=1e-3)  # one seed would not do
 
 
 def test_a_run_that_falls_back_is_told(finished):
@@ -342,7 +388,9 @@ def test_a_run_that_falls_back_is_told(finished):
     fallen = results.histories[id].to_dict()
     fallen["gap"][-1] = 0.9
     results.histories[id] = dsba.History(fallen)
-    assert any("ended far above the best gap it had reached" in sentence for sentence in results.warnings())
+    (warning,) = results.warnings()
+    assert "ended far above the best gap it had reached" in warning
+    assert contents(results)["warnings"] == [warning]
 
 
 # Figures -----------------------------------------------------------------------------------------
@@ -354,6 +402,7 @@ def test_a_look_belongs_to_the_method_and_not_to_its_place():
     assert looks(["EXTRA"])["EXTRA"] == one["EXTRA"]
     many = ["DSBA", "DSA", "EXTRA", "a", "b", "c", "d"]
     assert len({look.color for look in looks(many).values()}) == len(many)
+    assert looks(many) == looks(many[::-1])
 
 
 def test_every_panel_says_data_and_network(finished):
@@ -554,7 +603,8 @@ def shown(root):
     curves = {id: h.to_dict() for id, h in results.histories.items()}
     curves = {id: {k: [repr(x) for x in v.tolist()] for k, v in h.items()} for id, h in curves.items()}
     tables = repr((results.summary(), results.winners(), results.tuning(), results.warnings()))
-    return results.index.model_dump(), results.environment.model_dump(), cases, curves, tables
+    outcomes = {id: outcome.model_dump() for id, outcome in results.outcomes.items()}
+    return results.index.model_dump(), results.environment.model_dump(), cases, curves, outcomes, tables
 
 
 KINDS = ("results.json", "environment.json", "experiment.toml", "runs/*.jsonl", "runs/*.json", "tuning/*.json",
@@ -656,14 +706,19 @@ def test_a_forged_file_is_one_sentence_or_shown(kind, finished, tmp_path):
         path.write_bytes(raw)
 
 
+def forge_history(out, change):
+    """The first run's history with other numbers, under right digests."""
+    results = Results.load(out)
+    outcome = results.outcomes[results.runs[0].id]
+    columns = results.histories[outcome.id].to_dict()
+    change(columns)
+    digest = results.folder.write_history(outcome.id, dsba.History(columns))
+    results.folder.write_sealed(results.folder.outcome(outcome.id), outcome.model_copy(update={"history": digest}))
+
+
 def test_a_history_without_a_column_is_refused(finished, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(finished, out)
-    results = Results.load(out)
-    outcome = results.outcomes[results.runs[0].id]
-    changed = results.histories[outcome.id].to_dict()
-    del changed["passes"]
-    digest = results.folder.write_history(outcome.id, dsba.History(changed))
-    results.folder.write_sealed(results.folder.outcome(outcome.id), outcome.model_copy(update={"history": digest}))
+    forge_history(out, lambda columns: columns.pop("passes"))
     with pytest.raises(InputError, match="lacks one of the columns"):
         shown(out)

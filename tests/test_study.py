@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.namespaces import Unavailable, hosts
 from mpi import run
 from test_mpi import same_model
 from typer.testing import CliRunner
@@ -29,7 +30,7 @@ from dsba.network.sites import Place, SiteNetwork
 from dsba.study import keys
 from dsba.study.check import check
 from dsba.study.example import example
-from dsba.study.file import Study, parse, written
+from dsba.study.file import Study, load, parse, written
 from dsba.study.join import AUDIT, Seat, join, leaving
 from dsba.study.log import Ledger, read_log
 from dsba.study.trial import FILE, Trial, arrange
@@ -312,6 +313,32 @@ def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
     code, text = run(sys.executable, "-m", "dsba", "summary", "run")
     assert code == 0, text
     assert "C(sex)[T.M]" in text
+
+
+@pytest.mark.full
+def test_sites_on_three_hosts(tables, tmp_path):
+    """Every site in a network namespace of its own; cork only dials out."""
+    study = arrange(tables, {"formula": FORMULA}, tmp_path / "study", graph="ring")
+    text = (tmp_path / "study" / FILE).read_text()
+    try:
+        with hosts(3) as there:
+            for rank, member in enumerate(study.members):
+                listens = f'"127.0.0.1:{member.address[1]}"'
+                line = f'"{there.address(rank)}:{member.address[1]}"'
+                text = text.replace(f"address = {listens}\n", "" if rank == 2 else f"address = {line}\n")
+            (tmp_path / "study" / FILE).write_text(text)
+
+            class There(Trial):
+                def command(self, rank):
+                    return there.inside(rank, *super().command(rank))
+
+            There(load(tmp_path / "study" / FILE), tables, tmp_path / "study").run(print).save(tmp_path / "run")
+    except Unavailable as error:
+        pytest.skip(f"hosts cannot be made here: {error}")
+    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
+    alone = train(tables, Plan(FORMULA), Settings("logistic", graph="ring", **DEFAULTS), wishes=wishes, guards=Guards())
+    alone.save(tmp_path / "alone")
+    same_model(tmp_path / "alone", tmp_path / "run")
 
 
 @pytest.mark.full

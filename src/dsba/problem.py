@@ -41,6 +41,7 @@ Array = npt.NDArray[np.float64]
 PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
 MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
+LEAST_LAMBDA = 1e-300  # other than 0; step sizes of smaller ones overflow or vanish
 LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with
 
 
@@ -604,12 +605,20 @@ def _terms(
     """The terms as they were given, each checked."""
     if regularize not in ("weights", "all"):
         raise unknown_name("regularize", regularize, ("weights", "all"))
-    lam = None if lam is None else as_number("lam", lam, at_least=0.0)
-    if lam is not None and not np.isfinite(lam):
-        raise InputError(f"lam must be finite, got {lam!r}.")
     constant = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
     component = operators.get(operator)
-    return _Terms(component, lam, regularize, constant, _as_penalty(penalty, component))
+    return _Terms(
+        component, None if lam is None else _as_lambda(lam), regularize, constant, _as_penalty(penalty, component)
+    )
+
+
+def _as_lambda(given: Any) -> float:
+    lam = as_number("lam", given, at_least=0.0)
+    if not np.isfinite(lam):
+        raise InputError(f"lam must be finite, got {lam!r}.")
+    if 0.0 < lam < LEAST_LAMBDA:
+        raise InputError(f"lam must be 0 or at least {LEAST_LAMBDA:g}, got {lam!r}.")
+    return lam
 
 
 def _as_penalty(penalty: Any, component: Operator) -> Penalty | None:

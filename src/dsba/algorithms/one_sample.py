@@ -98,13 +98,20 @@ class OneSample(Algorithm):
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """With the batch size and the step size as numbers."""
         if self.batch_size == "auto":
-            return replace(self, batch_size=automatic_batch_size(problem, topology)).resolved(problem, topology)
-        if self.block_size > 1 and not problem.component.has_jacobian:
-            name = type(problem.component).__name__
-            raise InputError(f"batch_size={self.batch_size} needs an operator with a jacobian, and {name} has none.")
-        if self.block_size > 1 and problem.penalty is not None:
-            raise InputError(f"batch_size={self.batch_size} is for problems without a penalty: use batch_size=1.")
+            b = 1 if _no_blocks(problem) else automatic_batch_size(problem, topology)
+            return replace(self, batch_size=b).resolved(problem, topology)
         return super().resolved(problem, topology)
+
+    def refused(self, problem: Problem) -> str | None:
+        """As of every method, and whether its options suit the problem."""
+        if self.batch_size not in (1, "auto") and (reason := _no_blocks(problem)):
+            return f"batch_size={self.batch_size} {reason}"
+        if problem.penalty is not None and (self.form not in ("auto", "step") or self.communication != "dense"):
+            return (
+                "with a penalty the iterates are advanced by form 'step' with dense communication, got "
+                f"form={self.form!r} and communication={self.communication!r}."
+            )
+        return super().refused(problem)
 
     def warm_started(self) -> Self:
         """With the full table: a table of zeros would forget where the start is."""
@@ -157,11 +164,6 @@ class OneSample(Algorithm):
         """The form that was asked for, or an error if this network does not allow it; "auto" is the cheaper form."""
         mixing = net.local_mixing()
         if problem.penalty is not None:
-            if self.form not in ("auto", "step") or self.communication != "dense":
-                raise InputError(
-                    "with a penalty the iterates are advanced by form 'step' with dense communication, got "
-                    f"form={self.form!r} and communication={self.communication!r}."
-                )
             return "step"
         if self.communication != "dense" and net.topology.mixing.rounds > 1:
             raise InputError(
@@ -184,6 +186,15 @@ class OneSample(Algorithm):
             return self.form
         nonzeros = self.samples_per_step(problem) * problem.mean_nnz
         return "lazy" if lazy_cost(problem, nonzeros) < dense_cost(problem, net, nonzeros) else "dense"
+
+
+def _no_blocks(problem: Problem) -> str | None:
+    """Why blocks of samples cannot be components of this problem, or None."""
+    if problem.penalty is not None:
+        return "is for problems without a penalty: use batch_size=1."
+    if not problem.component.has_jacobian:
+        return f"needs an operator with a jacobian, and {type(problem.component).__name__} has none."
+    return None
 
 
 def lazy_cost(problem: Problem, nonzeros: float) -> float:

@@ -122,6 +122,7 @@ def _problem(pooled: Pooled, n_nodes: int, split: str | Assigned, seed: int) -> 
     return Problem.from_arrays(
         X, _labels(y, pooled), problem.build(), n_nodes, problem.lam, split if isinstance(split, str) else split.nodes,
         pooled.data.normalize is not False, seed, regularize=problem.regularize, intercept=problem.intercept or False,
+        penalty=problem.penalty,
     )  # fmt: skip
 
 
