@@ -207,10 +207,33 @@ def test_the_numbers_of_checksums_are_those_of_the_registry():
     assert f"one: {recorded} of {len(entries)} so far" in (ROOT / "docs" / "guide.md").read_text().replace("\n", " ")
 
 
+def test_the_architecture_names_every_part_and_nothing_else():
+    named, home = set(), ROOT / "src" / "dsba"
+    for row in rows_of("docs/architecture.md", "| part | knows | must not know |"):
+        folder = ""
+        for name in code_in(row[0]):
+            folder = name.rpartition("/")[0] if "/" in name.rstrip("/") else folder
+            part = home / (name if "/" in name else f"{folder}/{name}".lstrip("/"))
+            assert part.exists(), name
+            named.add(part.relative_to(home).parts[0])
+    assert named == {part.name for part in home.iterdir() if not part.name.startswith("_") and part.name != "py.typed"}
+
+
+def anchors(page):
+    """The names by which MkDocs and GitHub know the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {
+        re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading, flags=re.ASCII).strip().lower()) for heading in headings
+    }
+
+
 def test_links_lead_somewhere():
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
-            assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+        for target, _, anchor in re.findall(r"\]\(([^)#:\s]*)(#([^)\s]+))?\)", (ROOT / page).read_text()):
+            there = (ROOT / page).parent / target if target else ROOT / page
+            assert there.exists(), f"{page} links to {target}"
+            assert not anchor or anchor in anchors(there), f"{page} links to {target}#{anchor}"
 
 
 def test_the_site_builds_without_a_warning(tmp_path):

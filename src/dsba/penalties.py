@@ -29,7 +29,7 @@ class Penalty:
         raise NotImplementedError
 
     def prox(self, V: Array, t: Any) -> Array:
-        """Of every number v the w that minimises penalty(w) + (w - v)^2/(2 t)."""
+        """For every number v, the w that minimises penalty(w) + (w - v)^2/(2 t)."""
         raise NotImplementedError
 
     def slope(self, V: Array, t: Any) -> Array:

@@ -136,7 +136,7 @@ class OneSample(Algorithm):
         return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.block_size)))
 
     def passes(self, s: Any, problem: Problem) -> float:
-        """The full table and the blocks' Gram matrices are a pass each."""
+        """The full table costs one pass, and so do the blocks' Gram matrices."""
         gram = self.backward and self.block_size > 1
         return super().passes(s, problem) + (self.table == "full") + gram
 
@@ -161,7 +161,7 @@ class OneSample(Algorithm):
     # The choice of a form -------------------------------------------------------------------------
 
     def chosen_form(self, problem: Problem, net: Network) -> str:
-        """The form asked for, if it can be had on this network; "auto" is the cheaper one."""
+        """The form that was asked for, or an error if this network does not allow it; "auto" is the cheaper form."""
         mixing = net.local_mixing()
         if problem.penalty is not None:
             return "step"
@@ -173,8 +173,8 @@ class OneSample(Algorithm):
         if mixing is None and self.communication == "dense":
             if self.form == "lazy":
                 raise InputError(
-                    "form 'lazy' with dense communication needs all nodes in one process, and rows that meet as the "
-                    "mixing matrix says; use 'auto'."
+                    "form 'lazy' with dense communication needs all nodes in one process, and rows that are mixed by "
+                    "the mixing matrix alone; use 'auto'."
                 )
             return "dense" if self.form == "auto" else self.form
         if mixing is None and self.form == "step":

@@ -44,7 +44,7 @@ def example() -> None:
 @study.command()
 def key(
     site: SiteName,
-    address: Annotated[str | None, typer.Option(help="host:port where the site listens; none: it dials out.")] = None,
+    address: Annotated[str | None, typer.Option(help="host:port where the site listens; else it dials out.")] = None,
     out: Annotated[Path | None, typer.Option(help="The file for the key; SITE.pem if not given.")] = None,
 ) -> None:
     """Make the key and the certificate of this site, and print its lines for the study file.
@@ -69,11 +69,11 @@ def key(
 @study.command()
 def check(
     file: StudyFile,
-    site: Annotated[str | None, typer.Option(help="This site: its files and its lines are checked, too.")] = None,
+    site: Annotated[str | None, typer.Option(help="The name of this site, to check its files and lines.")] = None,
     key: KeyFile = None,
     data: Annotated[Path | None, typer.Option(help="The table of this site.")] = None,
 ) -> None:
-    """Say what is wrong before anybody waits: the file, dates, own files, every neighbour and the line to it."""
+    """Check the study before anybody waits: the file, dates, own files, every neighbour and the line to it."""
     _require_extra()
     from dsba.study.check import check as findings
     from dsba.study.file import load
@@ -162,10 +162,10 @@ def try_(
     graph: Annotated[str, typer.Option(help="random, ring, complete, ...")] = "random",
     tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = 1e-12,
     max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = 100.0,
-    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the samples and of a random graph.")] = 0,
     test_share: Annotated[float, typer.Option(help="The share of each site's rows to hold out.")] = 0.0,
     allow_two_sites: Annotated[
-        bool, typer.Option("--allow-two-sites", help="Two sites may take part, though nothing is hidden.")
+        bool, typer.Option("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the model, and for the study with its keys.")] = Path("run"),
 ) -> None:  # fmt: skip

@@ -65,7 +65,7 @@ EVALUATE_EXAMPLES = """Examples:
 """
 
 of_tables = partial(typer.Option, rich_help_panel="Options of tables")
-TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Two sites may take part, though nothing is hidden.")]
+TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")]
 NoGuards = Annotated[bool, of_tables("--no-guards", help="Switch off this site's disclosure guards.")]
 
 
@@ -97,14 +97,14 @@ def train(
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
     operator: Annotated[str, typer.Option(help="logistic, linear, poisson, ..., or my_loss.py:Class.")] = "logistic",
-    lam: Annotated[float | None, typer.Option(help="Penalty; if not given 1/(10 Q), 0 for tables.")] = DEFAULTS.lam,
+    lam: Annotated[float | None, typer.Option(help="The penalty; 1/(10 Q) by default, 0 for tables.")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
     n_features: Annotated[
-        int | None, typer.Option(help="Columns; needed where the files do not all have the same number.")
+        int | None, typer.Option(help="The number of columns; needed if the files differ in it.")
     ] = None,
     zero_based: Annotated[
         bool | None,
-        typer.Option("--zero-based/--one-based", help="What columns count from; 0 if any file has an index 0."),
+        typer.Option("--zero-based/--one-based", help="Where columns begin; at 0 if any file has an index 0."),
     ] = None,
     normalize: Annotated[bool, typer.Option(help="Scale every row to norm 1.")] = DEFAULTS.normalize,
     graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = DEFAULTS.graph,
@@ -286,7 +286,7 @@ def _abort_all(error: BaseException) -> None:
 
 def summary(
     model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
-    plain: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    plain: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """The coefficients of a table's model, with standard errors and intervals."""
     import json
@@ -304,10 +304,10 @@ def summary(
 
 def predict(
     model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
-    file: Annotated[Path, typer.Argument(help="A table, or a LIBSVM file, as the model was trained on.")],
+    file: Annotated[Path, typer.Argument(help="A table or a LIBSVM file, whichever the model was trained on.")],
     out: Annotated[Path | None, typer.Option(help="File for the predictions; printed if not given.")] = None,
     label: Annotated[bool, of_tables("--label", help="Classes instead of probabilities.")] = False,
-    proba: Annotated[bool, of_tables("--proba", help="Probabilities, as without it.")] = False,
+    proba: Annotated[bool, of_tables("--proba", help="Probabilities; the default for classes.")] = False,
     keep: Annotated[list[str] | None, of_tables(help="Columns to copy beside the predictions.")] = None,
 ) -> None:
     """Predict with a trained model.
@@ -335,7 +335,7 @@ def predict(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
     files: Annotated[list[Path], typer.Argument(help="Tables with outcomes, one per site; each rank opens its own.")],
-    plain: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    plain: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
     graph: Annotated[str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.")] = "path",
     allow_two_sites: TwoSites = False,

@@ -566,7 +566,7 @@ def _is_classification(problem: Problems) -> bool:
 
 
 def refusal(method: Method, problem: Problems, network: Network) -> str | None:
-    """Why the method does not apply to the problem, asked of a toy of its kind, or to the network; None elsewhere."""
+    """Why the method does not apply to the problem (a toy of its kind is asked) or to the network; None if it does."""
     n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
     labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
     toy = Problem.from_arrays(

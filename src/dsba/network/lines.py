@@ -71,7 +71,7 @@ class Lines:
             self.threads.pop()
 
     def _dials(self, peer: int) -> bool:
-        """Whether this site dials: to one that listens, if this one does not or comes later."""
+        """Whether this site dials: the other one listens, and this one does not listen or comes later in the list."""
         mine, theirs = self.place.members[self.place.rank], self.place.members[peer]
         if theirs.address is None and mine.address is None:
             raise InputError(
@@ -339,7 +339,7 @@ def _echo(connection: Hearing) -> None:
 
 
 def _shown(text: object) -> str:
-    """What another site sent, fit to be shown: one line of bearable length without control characters."""
+    """What another site sent, made safe to show: one line of limited length without control characters."""
     plain = "".join(c if c.isprintable() else " " for c in str(text))
     return " ".join(plain.split())[:LONGEST_SENTENCE]
 

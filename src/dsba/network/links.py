@@ -154,7 +154,7 @@ class Link:
         return self.owed_frames >= ACKNOWLEDGE_EVERY or self.owed_bytes >= ACKNOWLEDGE_BYTES
 
     def wake(self) -> None:
-        """Whoever waits for a message looks up: something has changed."""
+        """Wake whoever waits for a message, because something has changed."""
         for inbox in self.inbox.values():
             inbox.put(None)
 

@@ -13,7 +13,7 @@ PAUSE = 5e-5  # seconds of sleep
 
 
 def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: float, own_core: bool = False) -> None:
-    """Until ``done``; after ``timeout`` seconds the error that ``silent`` makes is raised."""
+    """Wait until ``done``. After ``timeout`` seconds raise the error that ``silent`` makes."""
     if done():
         return
     begun = time.monotonic()

@@ -56,12 +56,12 @@ class Seat:
 
 
 def prepared(seat: Seat) -> keys.Key:
-    """The site's key, once everything that can be known before meeting the others is in order."""
+    """The site's key, after a check of everything that can be checked before meeting the others."""
     seat.study.require_open()
     key = keys.load(seat.key)
     own = seat.study.members[seat.rank]
     if key.certificate != own.certificate:
-        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: its certificate is another one.")
+        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: the certificates differ.")
     require_valid(key.certificate, seat.site)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
         raise InputError(
@@ -213,12 +213,12 @@ def _saved(seat: Seat, result: str) -> Results:
     if (seat.out / FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
         return found
     raise NetworkError(
-        "the other sites have ended this run, and this site has not its model: start again at all sites."
+        "the other sites have ended this run, and this site does not have its model: start again at all sites."
     )
 
 
 def result_hash(model: Model) -> str:
-    """Of the coefficients and all nodes' iterates: the same at all sites."""
+    """The hash of the coefficients and all nodes' iterates; it is the same at all sites."""
     digest = hashlib.sha256()
     for part in (model.weights, model.intercepts, model.Z):
         digest.update(part.tobytes())

@@ -146,7 +146,7 @@ class Trial:
         return self._results()
 
     def _wait(self) -> None:
-        """Until all have ended, or one has failed and the others have had time to hear of it."""
+        """Wait until all have ended, or until one has failed and the others have had time to hear of it."""
         deadline = time.monotonic() + DEADLINE
         while any(process.poll() is None for process in self.processes.values()):
             if any(process.poll() for process in self.processes.values()):
