@@ -70,7 +70,7 @@ def test_neighbourhood_methods_solve_the_penalised_problem(method, operator, une
     """To rounding; and its solution is as near to the problem's as alpha is small. Iterations grow as 1/alpha."""
     problem = make_problem(operator, 4, lam=0.1, split=unequal)
     if method == "d-bfgs" and operator == "poisson":
-        with pytest.raises(dsba.InputError, match="d-bfgs does not apply .* Lipschitz constant, and Poisson has none"):
+        with pytest.raises(dsba.InputError, match=r"d-bfgs does not apply .* Lipschitz constant, and Poisson has none"):
             dsba.solve(problem, RING, method)
         return
     for topology in (dsba.Topology.star(4), dsba.Topology.complete(4)):
