@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import choice, communication, estimators, full_gradient, hosts, kernels, sites, startup, tables
+from benchmarks import choice, communication, estimators, full_gradient, hosts, kernels, mpi, sites, startup, tables
 from benchmarks.measure import Row, machine
 
 OUT = Path("results") / "bench"
@@ -35,6 +35,7 @@ def main(chosen: list[str]) -> None:
         "choice": choice.choices,
         "tables": tables.four_hospitals,
         "communication": communication.communication,
+        "mpi": mpi.rounds,
         "hosts": hosts.over_a_slow_network,
         "sites": sites.over_tls,
     }

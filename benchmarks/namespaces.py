@@ -1,7 +1,7 @@
 """Several hosts on one machine: network namespaces on a bridge, each with its own name and shared memory.
 
-For tests and benchmarks of MPI, as root, where the kernel allows it. Everything made is named after this process
-and removed by that name.
+For tests and benchmarks of MPI and of sites, as root, where the kernel allows it. Everything made is named after this
+process and removed by that name.
 """
 
 from __future__ import annotations
@@ -40,6 +40,13 @@ class Hosts:
 
     def __init__(self, names: list[str], stand_in: Path) -> None:
         self.names, self.stand_in = names, stand_in
+
+    def address(self, place: int) -> str:
+        return f"{NETWORK}.{place + 1}"
+
+    def inside(self, place: int, *command: str) -> list[str]:
+        """The command as a process of one of the hosts."""
+        return ["ip", "netns", "exec", self.names[place], *command]
 
     def mpiexec(self, per_host: int, *command: object) -> list[str]:
         launcher = Path(sys.executable).parent / "mpiexec"

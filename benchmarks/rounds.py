@@ -1,6 +1,6 @@
 """Passes and rounds to a gap of 1e-6: blocks of samples, Chebyshev mixing, and the methods that go round by round.
 
-`python -m benchmarks.rounds farm-ads reuters-moneyfx.trn` measures these sets of DSBA_DATA (all four without names) and
+`python -m benchmarks.rounds farm-ads reuters-moneyfx.trn` measures these sets of DSBA_DATA (all six without names) and
 writes results/bench/rounds.json and rounds.md. All step sizes are the automatic ones, all counts are exact.
 """
 
@@ -18,7 +18,7 @@ import dsba
 from benchmarks.measure import machine
 
 GAP = 1e-6
-SETS = ("farm-ads", "reuters-moneyfx.trn", "rcv1-vw-small", "news20")
+SETS = ("farm-ads", "reuters-moneyfx.trn", "rcv1-vw-small", "news20", "a9a", "ijcnn1.tr")
 OPERATORS = ("ridge", "logistic")
 SIZES = (1, 25, 32, 50, 100)
 RIVALS = ("p-extra", "ssda", "msda", "opapc", "nids", "extra", "dlm")

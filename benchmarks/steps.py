@@ -17,13 +17,12 @@ import numpy as np
 
 import dsba
 from benchmarks.measure import machine
-from benchmarks.rounds import problem_of
+from benchmarks.rounds import SETS, problem_of
 from dsba.algorithms import Algorithm
 
 FACTORS = (1.0, 0.3, 3.0, 0.1, 10.0, 0.03, 30.0)
 MOST_PASSES = 300.0
 OUT = Path("results") / "bench"
-SETS = ("farm-ads", "reuters-moneyfx.trn", "rcv1-vw-small", "news20", "a9a", "ijcnn1.tr")
 LAMBDAS = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 Case = Callable[[], tuple[dsba.Problem, dsba.Topology]]
 

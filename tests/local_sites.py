@@ -1,12 +1,21 @@
-"""Sites on this machine, in threads: real keys, real TLS on loopback."""
+"""Sites on this machine, in threads: real keys, real TLS on loopback; and a run that strangers may disturb."""
 
 from __future__ import annotations
 
+import json
+import re
 import socket
+import threading
+import time
+from contextlib import suppress
 
+import numpy as np
+from conformance import rows
 from queues import side_by_side
 
-from dsba.network.pinned import Member
+import dsba
+from dsba.network.links import Link
+from dsba.network.pinned import Member, context, dialled
 from dsba.network.sites import Place, SiteNetwork
 from dsba.study import keys
 
@@ -54,3 +63,76 @@ class Sites:
                 return net.run(lambda: work(net))
 
         return side_by_side(len(self.members), one)
+
+
+class Running:
+    """Three sites on a path that sum again and again; at the end every sum was right at every site."""
+
+    def __init__(self, folder):
+        self.sites, self.nets, self.stop = Sites(folder, 3), [None] * 3, threading.Event()
+        self.topology, self.sums, self.errors = dsba.Topology.path(3), [0] * 3, []
+        self.wanted = dsba.Simulator(self.topology).sum(rows()[:3])
+        self.threads = [threading.Thread(target=self.one, args=(rank,)) for rank in range(3)]
+
+    def one(self, rank):
+        try:
+            with self.sites.network(self.topology, rank) as self.nets[rank]:
+                self.nets[rank].run(lambda: self.work(self.nets[rank]))
+        except BaseException as error:
+            self.errors.append(error)
+
+    def work(self, net):
+        while not net.largest(np.array([float(self.stop.is_set())]))[0]:
+            assert (net.sum(rows()[net.rank : net.rank + 1]) == self.wanted).all()
+            self.sums[net.rank] += 1
+            time.sleep(0.001)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        self.more()
+        return self
+
+    def more(self):
+        """Until the run has gone on."""
+        before, deadline = list(self.sums), time.monotonic() + 60
+        while any(now < then + 3 for now, then in zip(self.sums, before, strict=True)):
+            assert time.monotonic() < deadline, self.errors
+            time.sleep(0.005)
+
+    def __exit__(self, kind, error, trace):
+        try:
+            if error is None:
+                self.more()
+        finally:
+            self.stop.set()
+            for thread in self.threads:
+                thread.join()
+        assert not self.errors, self.errors
+        assert [net.epoch for net in self.nets] == [1, 1, 1], self.sites.said
+
+    def wait_for(self, sentence, rank=0):
+        """Until people at a site were told so."""
+        deadline = time.monotonic() + 20
+        while not any(re.search(sentence, said) for said in self.sites.said[rank]):
+            assert time.monotonic() < deadline, self.sites.said[rank]
+            time.sleep(0.01)
+
+    def send(self, frame):
+        """As site1, over its line to site0; it may be just beginning anew."""
+        while True:
+            with suppress(Exception):
+                self.nets[1].links[0].connection.push(frame)
+                return
+            time.sleep(0.01)
+
+    def dial(self, key, to=0, members=None):
+        """As a program with this key would; the sentence at its end, or None."""
+        return dialled(self.sites.members[to], context(key, members or self.sites.members, server=False))
+
+    def greet(self, rank, **changed):
+        """With a site's own key, but another first message: what the other side answers."""
+        with self.dial(self.sites.folder / f"site{rank}.pem") as connection:
+            hello = self.nets[rank].lines.hello(Link(0, "site0"))
+            connection.send(json.dumps({**hello, **changed}))
+            return json.loads(connection.recv(10)).get("refused")

@@ -28,9 +28,9 @@ def shards(operator):
     return list(zip(np.split(X, ends), np.split(y, ends), strict=True))
 
 
-def cases():
-    """Every algorithm with every way it communicates, on every operator; whether it applies shows later."""
-    for operator in OPERATORS:
+def cases(operators):
+    """Every algorithm with every way it communicates, on these operators; whether it applies shows later."""
+    for operator in operators:
         for name in dsba.algorithms.names():
             if name not in ("dsba", "dsa"):
                 yield operator, name, {}
@@ -41,6 +41,9 @@ def cases():
                 for form in ("dense", "lazy"):
                     yield operator, name, {"form": form, "communication": communication, "table": "full"}
             yield operator, name, {"form": "dense", "communication": "cached", "cache_bytes": 300}
+            if operator == "logistic":  # blocks of samples, as rows and as messages
+                yield operator, name, {"form": "dense", "batch_size": 4}
+                yield operator, name, {"form": "dense", "batch_size": 4, "communication": "cached", "table": "full"}
 
 
 def solve(problem, name, options, network):
@@ -52,11 +55,11 @@ def solve(problem, name, options, network):
     return {"Z": result.Z, "z": result.z, **history, **{c: np.asarray(getattr(network, c)) for c in COUNTS}}
 
 
-def simulate():
+def simulate(operators):
     """What the ranks must find: arrays by case."""
-    problems = {operator: dsba.Problem(shards(operator), operator, lam=0.05) for operator in OPERATORS}
+    problems = {operator: dsba.Problem(shards(operator), operator, lam=0.05) for operator in operators}
     found = {}
-    for operator, name, options in cases():
+    for operator, name, options in cases(operators):
         arrays = solve(problems[operator], name, options, Simulator(TOPOLOGY)) or {}
         found |= {f"{label(operator, name, options)}/{key}": value for key, value in arrays.items()}
     return found
@@ -66,12 +69,12 @@ def label(operator, name, options):
     return " ".join([operator, name, *map(str, options.values())])
 
 
-def compare(network, expected):
+def compare(network, expected, operators):
     """By case: which arrays differ at any rank, by how much at most, relative to the largest number."""
     own = slice(network.nodes.start, network.nodes.stop)
-    problems = {op: dsba.Problem(shards(op)[own], op, lam=0.05, group=network) for op in OPERATORS}
+    problems = {op: dsba.Problem(shards(op)[own], op, lam=0.05, group=network) for op in operators}
     found = {}
-    for operator, name, options in cases():
+    for operator, name, options in cases(operators):
         case = label(operator, name, options)
         arrays = solve(problems[operator], name, options, network)
         differences = {}
@@ -214,7 +217,7 @@ def main(task, out, *arguments):
     else:
         with np.load(arguments[0]) as file:
             expected = dict(file)
-        found = compare(dsba.MPINetwork(TOPOLOGY, timeout=120), expected)
+        found = compare(dsba.MPINetwork(TOPOLOGY, timeout=120), expected, arguments[1:])
     from mpi4py import MPI
 
     if MPI.COMM_WORLD.Get_rank() == 0:

@@ -1,4 +1,4 @@
-"""Work per iteration, counted and not timed, grows as the paper's table 1 says.
+"""Work per iteration, storage and iterations, counted and not timed, grow as the paper's table 1 says.
 
 Counted are the nonzeros of data that an algorithm visits and the multiply-adds of its mixing, by a
 problem and a network that count what they are asked for; for the lazy kernel, the columns whose
@@ -12,6 +12,7 @@ import pytest
 
 import dsba
 from dsba import sampling
+from dsba.checkpoint import state_arrays
 from dsba.network import Simulator
 
 FULL = ["extra", "dlm"]
@@ -134,3 +135,89 @@ def test_the_lazy_kernel_touches_only_the_samples_columns(method):
             assert set(touched) == set(state.plan.position[rows.indices])
             moved = np.flatnonzero((state.modes != before).any(axis=(1, 2)))
             assert set(moved) <= set(touched)
+
+
+# Storage ----------------------------------------------------------------------------------------------
+
+# Numbers that a node keeps for each of its samples and for each column; the lazy form has a stamp for every column.
+STORED = {
+    ("dsba", "step"): (1, 3),
+    ("dsba", "dense"): (1, 4),
+    ("dsba", "lazy"): (1, 2 + 1 / 4),
+    ("dsa", "step"): (1, 3),
+    ("extra", None): (0, 2),
+    ("dlm", None): (0, 3),
+    ("ssda", None): (1, 4),
+    ("gt-saga", None): (1, 4),
+}
+
+
+def stored(method, form, q, d):
+    """Numbers a node keeps between two iterations, the data aside: what a checkpoint of the run would hold."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4 * q, d))
+    problem = dsba.Problem.from_arrays(X, np.sign(X[:, 0]), "ridge", n_nodes=4, lam=0.1)
+    topology = dsba.Topology.ring(4)
+    algorithm = dsba.algorithms.get(method, **({"form": form} if form else {})).resolved(problem, topology)
+    state = algorithm.init(problem, Simulator(topology), np.zeros(problem.dim))
+    return sum(array.size for array in state_arrays(state).values()) / 4
+
+
+@pytest.mark.parametrize(("method", "form"), STORED)
+def test_storage_of_a_node(method, form):
+    """A table entry is one number a sample, never a vector."""
+    base = stored(method, form, 15, 12)
+    per_sample = (stored(method, form, 30, 12) - base) / 15
+    per_column = (stored(method, form, 15, 24) - base) / 12
+    assert (per_sample, per_column) == STORED[method, form]
+
+
+# Iterations -------------------------------------------------------------------------------------------
+
+
+def hard(q=20, lam=0.1):
+    """Ridge regression whose curvature reaches down to lambda: columns from 1 down to 0.003, rows up to norm 1."""
+    rng = np.random.default_rng(0)
+    scale = np.array([1, 0.3, 0.1, 0.03, 0.01, 0.003])
+    X = rng.normal(size=(4 * q, 6)) * scale
+    X /= np.linalg.norm(X, axis=1).max()
+    y = X @ (1 / scale) + 0.1 * rng.normal(size=4 * q)
+    return dsba.Problem.from_arrays(X, y, "ridge", n_nodes=4, lam=lam, normalize=False)
+
+
+def lazy_walk(share):
+    """A path of four whose nodes keep most of their own row: kappa_g is 1/share times that of the path."""
+    W = dsba.Topology.path(4).W
+    return dsba.Topology.path(4, mixing=np.eye(4) + share * (W - np.eye(4)))
+
+
+def iterations(method, problem, topology, **options):
+    result = dsba.solve(problem, topology, method, tol=1e-5, max_passes=10_000, **options)
+    assert result.status == "converged"
+    return result.history["iteration"][-1]
+
+
+def test_iterations_of_dsba_are_a_sum():
+    """O((kappa + kappa_g + q) log 1/eps) at the proved step 1/L: linear in whichever is largest, blind to the others.
+
+    The base has kappa = 10, kappa_g = 12 and q = 20. EXTRA's kappa_g, for comparison, multiplies kappa from the start.
+    """
+
+    def dsba_(q=20, lam=0.1, share=1.0):
+        return iterations("dsba", hard(q, lam), lazy_walk(share), step_size="proved", form="dense")
+
+    base = dsba_()
+    for ten_times in (
+        dsba_(lam=0.001) / dsba_(lam=0.01),
+        dsba_(q=1000) / dsba_(q=100),
+        dsba_(share=0.01) / dsba_(share=0.1),
+    ):
+        assert 6 < ten_times < 12
+    assert dsba_(share=0.3) < 1.1 * base
+    assert dsba_(lam=0.03) < 1.1 * base
+    assert iterations("extra", hard(), lazy_walk(0.3)) > 2 * iterations("extra", hard(), lazy_walk(1.0))
+
+
+def test_iterations_of_ssda_grow_with_the_root_of_kappa():
+    few, many = (iterations("ssda", hard(lam=lam), lazy_walk(1.0)) for lam in (0.1, 0.001))
+    assert few * 4 < many < few * 10

@@ -47,6 +47,10 @@ def test_bad_penalties_are_refused():
         Net(1.0, 1.5)
     with pytest.raises(dsba.InputError, match=r"a box needs lower <= 0 <= upper and lower < upper, got 0\.1 and 1"):
         Box(0.1, 1.0)
+    assert Box(-np.inf, 1.0).prox(np.array([-5.0, 5.0]), 0.1).tolist() == [-5.0, 1.0]
+    for lower in ("low", np.nan):
+        with pytest.raises(dsba.InputError, match="lower must be a number"):
+            Box(lower, 1.0)
     with pytest.raises(dsba.InputError, match="strength"):
         L1(-1.0)
     with pytest.raises(dsba.InputError, match=r"penalty must be a dsba.penalties.Penalty or None, got str"):

@@ -241,6 +241,9 @@ def test_the_page_has_everything_and_asks_nobody(operator):
     for word in ("h3", "C(sex)[T.M]", "std err", "Convergence", "What was disclosed to whom", "numpy", "4 sites"):
         assert word in page
     assert ("Calibration</h2>" in page) == (operator == "logistic")
+    if operator != "linear":
+        ratio, low, high = fit.ratios().loc["age"]
+        assert f"<td>{ratio:.4g} ({low:.4g} to {high:.4g})</td>" in page
     for asked in ("<script", "http://", "https://", "src=", "@import", "url("):
         assert asked not in page
     assert "{{" not in page

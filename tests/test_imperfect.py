@@ -111,7 +111,7 @@ def test_a_sequence_of_graphs_comes_round_again():
         np.testing.assert_allclose(net.mix(Z), graph.W_tilde @ Z, atol=1e-14)
     assert np.array_equal(net.doubles, 5 * (2 * RING.degrees + STAR.degrees))
     with pytest.raises(
-        dsba.InputError, match=r"graph 0 of the sequence has the edge \(0, 2\), which the network has not"
+        dsba.InputError, match=r"graph 0 of the sequence has the edge \(0, 2\), which the network does not have"
     ):
         Changing(Simulator(RING), [STAR])
 
@@ -365,7 +365,7 @@ class Deaf(Simulator):
 
 
 def test_a_network_that_somebody_changed_is_not_wrapped():
-    with pytest.raises(dsba.InputError, match="wraps networks whose rows meet as the mixing matrix says"):
+    with pytest.raises(dsba.InputError, match="wraps only networks whose rows are mixed by the mixing matrix"):
         Lossy(Deaf(TOPOLOGY), 0.1)
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import stat
 import sys
 import threading
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.namespaces import Unavailable, hosts
 from mpi import run
 from test_mpi import same_model
 from typer.testing import CliRunner
@@ -27,10 +30,10 @@ from dsba.network.sites import Place, SiteNetwork
 from dsba.study import keys
 from dsba.study.check import check
 from dsba.study.example import example
-from dsba.study.file import Study, parse, written
+from dsba.study.file import Study, load, parse, written
 from dsba.study.join import AUDIT, Seat, join, leaving
 from dsba.study.log import Ledger, read_log
-from dsba.study.trial import FILE, arrange
+from dsba.study.trial import FILE, Trial, arrange
 
 NAMES = ("aarhus", "bergen", "cork")
 FORMULA = "readmitted ~ age + C(sex)"
@@ -54,7 +57,7 @@ def tables(tmp_path):
 
 @pytest.fixture
 def seats(tables, tmp_path):
-    study = arrange(tables, {"formula": FORMULA}, tmp_path / "study", graph="ring", runs=2)
+    study = arrange(tables, {"formula": FORMULA, "test_share": 0.2}, tmp_path / "study", graph="ring", runs=2)
     return [
         Seat(study, name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"out-{name}", patience=60.0)
         for name, file in zip(NAMES, tables, strict=True)
@@ -223,13 +226,14 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     """The same model at all sites, bit by bit that of one process; the log and the ledger of each site."""
     found, told = together(seats)
     settings = Settings("logistic", graph="ring", **DEFAULTS)
-    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
+    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None, "test_share": 0.2}
     alone = train(tables, Plan(FORMULA), settings, wishes=wishes, guards=Guards())
     alone.save(tmp_path / "alone")
     for seat, results in zip(seats, found, strict=True):
         assert not isinstance(results, Exception), results
         same_model(tmp_path / "alone", seat.out)
-        assert results.summary
+        assert results.test["auc"] == alone.test["auc"]  # by counts in bins, masked between the sites
+        assert results.test["rows"] == round(0.2 * 210)
         events = read_log(seat.out / AUDIT)
         kinds = [event["event"] for event in events]
         assert {"joined", "connected", "run", "sent", "ended"} <= set(kinds)
@@ -276,22 +280,82 @@ def test_runs_are_counted_by_data_set(tmp_path):
 
 
 def test_an_error_at_one_site_ends_the_study_with_its_sentence(seats):
-    """Too few rows at cork: its guard speaks, and all sites end with the sentence."""
+    """Too few rows at cork (one of five is held out): its guard speaks, and all sites end with the sentence."""
     pd.read_csv(seats[2].data).head(5).to_csv(seats[2].data, index=False)
     found, _ = together(seats)
     for error in found:
-        assert "cork has 5 usable rows, and at least 10 are wanted at a site." in str(error)
+        assert "cork has 4 usable rows, and at least 10 are wanted at a site." in str(error)
 
 
 @pytest.mark.full
 def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = (*map(str, tables), "--formula", FORMULA, "--operator", "logistic", "--lam", "0", "--out")
+    words = (
+        *map(str, tables),
+        "--formula",
+        FORMULA,
+        "--operator",
+        "logistic",
+        "--lam",
+        "0",
+        "--test-share",
+        "0.2",
+        "--out",
+    )
     code, text = run(*DSBA, "try", *words, "run")
     assert code == 0, text
     code, text = run(sys.executable, "-m", "dsba", "train", *words, "alone")
     assert code == 0, text
     same_model(tmp_path / "alone", tmp_path / "run")
+    assert "AUC" in (tmp_path / "alone" / "report.html").read_text()
+    for folder in ("", "study/aarhus", "study/bergen", "study/cork"):
+        assert "AUC" in (tmp_path / "run" / folder / "report.html").read_text()
     code, text = run(sys.executable, "-m", "dsba", "summary", "run")
     assert code == 0, text
     assert "C(sex)[T.M]" in text
+
+
+@pytest.mark.full
+def test_sites_on_three_hosts(tables, tmp_path):
+    """Every site in a network namespace of its own; cork only dials out."""
+    study = arrange(tables, {"formula": FORMULA}, tmp_path / "study", graph="ring")
+    text = (tmp_path / "study" / FILE).read_text()
+    try:
+        with hosts(3) as there:
+            for rank, member in enumerate(study.members):
+                listens = f'"127.0.0.1:{member.address[1]}"'
+                line = f'"{there.address(rank)}:{member.address[1]}"'
+                text = text.replace(f"address = {listens}\n", "" if rank == 2 else f"address = {line}\n")
+            (tmp_path / "study" / FILE).write_text(text)
+
+            class There(Trial):
+                def command(self, rank):
+                    return there.inside(rank, *super().command(rank))
+
+            There(load(tmp_path / "study" / FILE), tables, tmp_path / "study").run(print).save(tmp_path / "run")
+    except Unavailable as error:
+        pytest.skip(f"hosts cannot be made here: {error}")
+    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
+    alone = train(tables, Plan(FORMULA), Settings("logistic", graph="ring", **DEFAULTS), wishes=wishes, guards=Guards())
+    alone.save(tmp_path / "alone")
+    same_model(tmp_path / "alone", tmp_path / "run")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_one_site_stops_all_and_all_are_told_who(number, tables, tmp_path):
+    model = {"formula": FORMULA, "algorithm": "extra", "lam": 0.1, "tol": 0.0, "max_passes": 1e6}
+    study = arrange(tables, model, tmp_path / "study", graph="ring")
+    trial, said = Trial(study, tables, tmp_path / "study"), {name: [] for name in NAMES}
+    for rank, name in enumerate(NAMES):
+        stream = trial.start(rank).stdout
+        threading.Thread(target=lambda s=stream, n=name: said[n].extend(line.decode() for line in s)).start()
+    deadline = time.monotonic() + 120
+    while not any("passes" in line for line in said["bergen"]):
+        assert time.monotonic() < deadline, said
+        time.sleep(0.05)
+    trial.processes[1].send_signal(number)
+    assert [process.wait(60) for process in trial.processes.values()] == [130] * 3
+    time.sleep(0.5)
+    for name in NAMES:
+        assert any("bergen was asked to stop, and all sites have stopped." in line for line in said[name]), said[name]

@@ -114,6 +114,15 @@ def gt_saga(d, alpha, X, draws):
     return X
 
 
+def diging(d, alpha, X, draws):
+    """Nedic, Olshevsky and Shi, with W~ as the mixing matrix."""
+    Y = d.gradient(X)
+    for _ in draws:
+        X_new = d.W_tilde @ X - alpha * Y
+        X, Y = X_new, d.W_tilde @ Y + d.gradient(X_new) - d.gradient(X)
+    return X
+
+
 def lead(d, eta, X, draws, coins):
     """Liu et al.: C rounds to multiples of half the largest magnitude, up with the probability that keeps the mean."""
     H, Hw, D = X, d.W @ X, np.zeros_like(X)
@@ -312,6 +321,7 @@ TWINS = {
     "apapc": apapc,
     "opapc": opapc,
     "gt-saga": gt_saga,
+    "diging": diging,
 }
 
 

@@ -23,7 +23,22 @@ pytestmark = pytest.mark.full
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OLDEST = re.search(r"3\.\d+", PROJECT["requires-python"])[0]
-PYTHONS = [f"3.{minor}" for minor in range(int(OLDEST.partition(".")[2]), 20) if shutil.which(f"python3.{minor}")]
+
+
+def interpreter(version):
+    """A Python of this version that runs, on the path or among pyenv's, or None. A shim of pyenv's may not run."""
+    own = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    for found in (shutil.which(f"python{version}"), *own):
+        if found and subprocess.run([found, "--version"], capture_output=True, timeout=60).returncode == 0:
+            return found
+    return None
+
+
+PYTHONS = {
+    version: found
+    for minor in range(int(OLDEST.partition(".")[2]), 20)
+    if (found := interpreter(version := f"3.{minor}")) is not None
+}
 NEWEST = [pytest.param(version, False, id=f"{version}-newest") for version in PYTHONS]
 LOWEST = [pytest.param(version, True, id=f"{version}-lowest") for version in PYTHONS if version == OLDEST]
 
@@ -55,7 +70,9 @@ def wheel(tmp_path_factory):
 
 def test_the_wheel_has_every_file_of_the_package(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    package = [path for path in (ROOT / "src" / "dsba").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    package = [
+        path for path in (ROOT / "src" / "dsba").rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
     assert {str(path.relative_to(ROOT / "src")) for path in package} <= names
 
 
@@ -68,7 +85,7 @@ def lowest():
 
 def installed(version, low, wheel, folder):
     """The ``bin`` folder of an environment that has the wheel and nothing of the checkout."""
-    call(shutil.which(f"python{version}"), "-m", "venv", folder / "venv")
+    call(PYTHONS[version], "-m", "venv", folder / "venv")
     constraints = folder / "constraints.txt"
     constraints.write_text(lowest() if low else "")
     pip = (folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
@@ -87,7 +104,7 @@ def test_the_wheel_runs_without_the_checkout(version, low, wheel, tmp_path):
     assert "train" in call("dsba", "--help", **here)
     (tmp_path / "small.toml").write_text(COMPARISON)
     call("dsba", "compare", "small.toml", "--out", "comparison", **here)
-    assert (tmp_path / "comparison" / "index.html").exists()
+    assert (tmp_path / "comparison" / "report.html").exists()
     call("dsba", "train", *make_sites(tmp_path), "--max-passes", "3", "--out", "run", **here)
     assert (tmp_path / "run" / "model.dsba").exists()
     if low or version != OLDEST:  # the newest versions on the oldest Python are what the other tests run on

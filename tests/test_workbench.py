@@ -44,6 +44,77 @@ def ids(**changes):
     return {run.id for run in made(**changes).runs}
 
 
+# Penalties -------------------------------------------------------------------------------------------
+
+PENALISED = """
+[stop]
+max_passes = 300
+gap_tol = 1e-6
+[[data]]
+name = "breast-cancer"
+[[problem]]
+operator = "logistic"
+lam = 0.01
+penalty = {name = "l1", strength = 0.02}
+[[network]]
+graph = "ring"
+n_nodes = 4
+[[method]]
+algorithm = "nids"
+step_size = "auto"
+[[method]]
+algorithm = "dsba"
+batch_size = 4
+step_size = "auto"
+[[method]]
+algorithm = "extra"
+step_size = "auto"
+"""
+
+
+def test_a_penalty_in_a_file(tmp_path):
+    """The solution is the composite problem's; methods without a proximal step are left out by name."""
+    (tmp_path / "lasso.toml").write_text(PENALISED)
+    results = run(tmp_path / "lasso.toml", tmp_path / "out", report=False, workers=1)
+    (only,) = results.runs
+    assert only.method == "NIDS"
+    assert results.histories[only.id]["gap"][-1] <= 1e-6
+    problem = jobs.build(plan.make(read(tmp_path / "lasso.toml")).cases[0], 0)
+    assert problem.penalty == dsba.penalties.L1(0.02)
+    assert results.cases[0].problem == "logistic, penalty = l1 0.02, λ = 0.01"
+    refused = " ".join(results.index.left_out)
+    assert "EXTRA is left out for logistic: it has no proximal step, and the problem has the penalty L1" in refused
+    assert "DSBA is left out for logistic: batch_size=4 is for problems without a penalty" in refused
+
+
+def test_penalties_tell_experiments_apart():
+    """By table and by object alike, in identifiers and in the file that is kept."""
+    box = {"operator": "ridge", "penalty": {"name": "box", "lower": -float("inf"), "upper": 2.0}}
+    net = {"operator": "ridge", "penalty": {"name": "elastic-net", "strength": 0.1}}
+    found = [ids(method=[{"algorithm": "nids"}], problem=[p]) for p in ({"operator": "ridge"}, box, net)]
+    assert len(set.union(*found)) == 3
+    same = {"operator": "ridge", "penalty": dsba.penalties.ElasticNet(0.1)}
+    assert ids(method=[{"algorithm": "nids"}], problem=[same]) == found[2]
+    text = read(SMALL | {"problem": [box]}).to_toml()
+    assert tomllib.loads(text)["problem"][0]["penalty"] == box["penalty"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        ({"penalty": {"name": "l2", "strength": 1.0}}, "unknown penalty 'l2'"),
+        ({"penalty": {"name": "l1"}}, "needs a strength"),
+        ({"penalty": {"name": "l1", "strength": -1.0}}, "strength must be"),
+        ({"penalty": {"name": "box", "strength": 1.0}}, "unknown number of the penalty 'box'"),
+        ({"penalty": 0.1}, "an experiment's penalty must be a table"),
+        ({"operator": "auc", "penalty": {"name": "l1", "strength": 1.0}}, "needs an objective, and auc has none"),
+    ],
+)
+def test_bad_penalties_are_refused(problem, message):
+    with pytest.raises(InputError, match=message):
+        read(SMALL | {"problem": [problem]})
+
+
 # What is computed ------------------------------------------------------------------------------------
 
 
@@ -305,6 +376,18 @@ def test_sweeps_and_ratios_show_the_costs(swept):
     assert "sweep-n-rounds" in dict(swept.figures())
     with pytest.raises(InputError, match="unknown setting to sweep over"):
         swept.sweep("M")
+
+
+def test_a_sweep_over_the_batch_size(tmp_path):
+    """One line: the methods that differ in nothing but their batch size."""
+    sizes = (1, 3, 15)
+    methods = [{"algorithm": "dsba", "batch_size": b, "label": f"DSBA {b}", "step_size": "auto"} for b in sizes]
+    results = run(SMALL | {"method": methods, "stop": {"max_passes": 30}}, tmp_path, report=False, workers=1)
+    (line,) = results.sweep("batch_size", "rounds", tol=1e-2).axes[0].lines
+    assert line.get_xdata().tolist() == list(sizes)
+    entrants = results.entrants(results.cases[0])
+    assert line.get_ydata().tolist() == [entrants[f"DSBA {b}"].cost("gap", 1e-2, "rounds") for b in sizes]
+    assert line.get_ydata()[2] < line.get_ydata()[0] / 3
 
 
 def test_a_figure_of_column_width_with_fonts_for_print(swept, tmp_path):

@@ -87,7 +87,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """What is public is imported when it is asked for: the libraries beneath take longer than all the rest."""
+    """Public names are imported when they are first asked for, because importing the libraries beneath takes long."""
     if name in _HOME:
         value = globals()[name] = getattr(importlib.import_module(f"dsba.{_HOME[name]}"), name)
         return value

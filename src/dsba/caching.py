@@ -11,8 +11,8 @@ T = TypeVar("T")
 class computed_once(Generic[T]):
     """A property that is computed when first asked for, as ``functools.cached_property`` of Python 3.12.
 
-    Python 3.11's holds a lock, one for all objects of the class, while it computes. Threads that ask each other
-    for what they need, as the processes of a group do, would wait for each other for ever.
+    The one of Python 3.11 holds a lock, one for all objects of the class, while it computes. Threads that ask each
+    other for what they need, as the processes of a group do, would then wait for each other for ever.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

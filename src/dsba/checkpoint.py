@@ -37,7 +37,7 @@ def save(path: Path, run: Mapping[str, Any], arrays: Arrays, choice: Mapping[str
 
 
 def require_file(path: Path) -> None:
-    """An error now rather than after the first pass, if ``path`` cannot be written."""
+    """An error if ``path`` cannot be written; it comes now and not after the first pass."""
     if path.is_dir():
         raise InputError(f"the checkpoint must be a file, {path} is a folder.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
@@ -45,7 +45,7 @@ def require_file(path: Path) -> None:
 
 
 def require_same_kind(path: Path, processes: int) -> None:
-    """A run of one process does not go on as one of several, nor the other way round: say so rather than begin anew."""
+    """An error if the checkpoint is that of one process and this run has several, or the other way round."""
     of_ranks = sorted(path.parent.glob(f"{glob.escape(path.name)}.rank*.[01]"))
     other = of_ranks[0] if processes == 1 and of_ranks else path if processes > 1 and path.exists() else None
     if other is not None:
@@ -113,7 +113,7 @@ def _require_order(arrays: Arrays) -> None:
 
 
 def state_arrays(state: Any) -> Arrays:
-    """What of a state must be kept: what its ``to_arrays`` says, or every field not marked static."""
+    """The arrays that a checkpoint keeps: those of the state's ``to_arrays``, or every field not marked static."""
     if hasattr(state, "to_arrays"):
         return {f"state.{name}": array for name, array in state.to_arrays().items()}
     return {f"state.{f.name}": np.asarray(getattr(state, f.name)) for f in _kept(state)}

@@ -243,7 +243,7 @@ class Run:
         return self._result(record, verdict, good)
 
     def _rows(self, t: int, iterates: Iterates) -> Array:
-        """The rows of iteration t. Where none were kept they are made, if need be by running to t once more."""
+        """The rows of iteration t. If they were not kept, they are made, if necessary by running to t once more."""
         if iterates.kept is not None:
             return iterates.kept
         state, before = self.state, self.net.counts
@@ -288,7 +288,7 @@ class Run:
         return None
 
     def _advance(self, limits: Limits, interrupted: threading.Event) -> None:
-        """To the next record point, or to where a budget ends."""
+        """Advance to the next record point, or to the end of a budget."""
         target = self._record_point(len(self.history))
         if limits.max_passes is not None and math.isfinite(limits.max_passes):
             spent = self.algorithm.passes(self.state, self.problem)
@@ -347,7 +347,7 @@ class Run:
         return max(k, math.ceil(place * self.record_every * self._steps_per_pass - 1e-9))
 
     def _warm_up(self) -> None:
-        """Compile, or load compiled kernels, before the clock runs; see how often rows meet in an iteration."""
+        """Compile or load kernels before the clock runs, and find out how often an iteration mixes rows."""
         before, remembered = self.net.counts, self.net.memory
         with np.errstate(all="ignore"):
             self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
@@ -357,10 +357,10 @@ class Run:
     def _result(
         self, record: dict[str, float], verdict: tuple[Status, str], good: tuple[int, Iterates] | None
     ) -> Result:
-        """With the last good iterates, or the start where there are none."""
+        """The result has the last good iterates; if there are none, the start."""
         history = History(self.history.to_dict())
         if len(history) == 0 or history["iteration"][-1] != record["iteration"]:
-            history.append(record)  # an end between two record points; not part of the checkpoint
+            history.append(record)  # the run ended between two record points; this record is not part of the checkpoint
         status, message = verdict
         message += self.algorithm.doubts(self.net)
         if self.choice:
@@ -373,7 +373,7 @@ class Run:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must agree for a checkpoint to be this run's."""
+        """The facts that must agree if a checkpoint is to belong to this run."""
         facts = _facts(
             self.net, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
         )
@@ -383,8 +383,8 @@ class Run:
     def attach(self, path: Path) -> None:
         """Write checkpoints to ``path``, and go on from the one that is there, if any.
 
-        Of several processes each keeps its two latest ones beside each other: as no process begins to
-        write one before all have written the one before, the latest iteration that all have is among them.
+        With several processes, each keeps its two latest checkpoints. No process begins to write one before all
+        have written the one before. So the latest iteration that all processes have is always among them.
         """
         self.path, self._identity = path, self.identity
         checkpoint.require_same_kind(path, self.group.size)
@@ -425,13 +425,13 @@ class Run:
         self.seconds = float(arrays["seconds"])
 
     def _require_reached(self, path: Path, recorded: Array) -> None:
-        """Before anything is computed from the state: its iteration is one that the recorded ones lead to."""
+        """An error unless the iteration of the state follows from the recorded ones. Called before its first use."""
         *points, following = [self._record_point(k) for k in range(len(recorded) + 1)]
         if not points or not (recorded == points).all() or not points[-1] <= self.state.t < following:
             raise CheckpointError(f"{path} has another iteration than its history leads to; move it away.")
 
     def _write_checkpoint(self, now: bool = False) -> None:
-        """At record points, as often as costs a small share of the time; always at the end."""
+        """Write at record points, but not so often that writing takes a large share of the time; always at the end."""
         if self.path is None or not self._anybody(now or time.monotonic() >= self.next_write):
             return
         begun = time.monotonic()
@@ -461,14 +461,14 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
     if network.nodes != problem.nodes:
         owned, held = ([nodes.start, nodes.stop - 1] for nodes in (network.nodes, problem.nodes))
         raise InputError(f"the network owns the nodes {owned} here and the problem holds {held}: give it the shards.")
-    network.reset()  # what follows is the method's: the problem's own questions are not counted
+    network.reset()  # from here on the method's traffic is counted, and not the questions of the problem
     return network
 
 
 def _facts(
     net: Network, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
 ) -> dict[str, Any]:
-    """What makes a run this one and no other: the same at all processes, and before and after a stop."""
+    """The facts that identify a run. They are the same at all processes, and before and after a stop."""
     return {
         "program": f"dsba {__version__}",
         "topology": f"{net.topology!r}, {net.topology.digest()}",
@@ -483,7 +483,7 @@ def _facts(
 
 
 def _early_records(first: float | None, every: float) -> int:
-    """How many record points halve the distance to the first regular one, down to ``first``."""
+    """The number of record points before the first regular one. From ``first`` on, the distance doubles."""
     if first is None:
         return 0
     least = as_number("record_first", first, above=0.0)
@@ -501,7 +501,7 @@ def choice_of(
     communication: str | None = None,
     path: Path | None = None,
 ) -> Choice:
-    """What "auto" means: the choice that the checkpoint at ``path`` kept, else one made now, the same everywhere."""
+    """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
     if path is not None and (kept := _kept_choice(path, problem.group)):
         return kept
     if step_size != "auto" or communication is not None:

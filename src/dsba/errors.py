@@ -19,7 +19,7 @@ class InputError(ValueError):
 class FitError(InputError):
     """The data does not determine the coefficients. ``columns`` are the columns in question.
 
-    They are counted as the coordinates of z are: the columns of the data, the intercept, then what the operator adds.
+    They are numbered like the coordinates of z: columns of the data, intercept, coordinates that the operator adds.
     ``sentence`` has {columns} where the message names them.
     """
 
@@ -51,7 +51,7 @@ def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
 
 
 def as_number(name: str, value: object, *, at_least: float = -math.inf, above: float = -math.inf) -> float:
-    """A finite or infinite real number within bounds, as a float; strings and booleans are none."""
+    """A finite or infinite real number within bounds, as a float; strings and booleans are refused."""
     bound = f" > {above:g}" if above > -math.inf else f" >= {at_least:g}" if at_least > -math.inf else ""
     real = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
     if not real or not (float(value) >= at_least and float(value) > above):  # type: ignore[arg-type]
@@ -60,7 +60,7 @@ def as_number(name: str, value: object, *, at_least: float = -math.inf, above: f
 
 
 def as_integer(name: str, value: object, *, at_least: int) -> int:
-    """An integer within bounds; booleans and floats are none."""
+    """An integer within bounds; booleans and floats are refused."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or int(value) < at_least:  # type: ignore[call-overload]
         raise InputError(f"{name} must be an integer >= {at_least}, got {shortened(repr(value))}.")

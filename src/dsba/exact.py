@@ -1,8 +1,8 @@
 """Exact sums: the one way to add over nodes.
 
-All agree on a power of two that fits the largest contribution. Every contribution becomes an integer multiple of it,
-in 128 bits; the integers are added, in any order and along any tree, and the total is rounded once. So every
-transport comes to the same bits, and a contribution keeps its 53 bits if it is not below 1e-21 of the largest.
+All nodes agree on a power of two that fits the largest contribution. Every contribution becomes an integer multiple
+of it, in 128 bits. The integers are added, in any order and along any tree, and the total is rounded once. So every
+transport gives the same bits. A contribution keeps its 53 bits if it is not below 1e-21 of the largest.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import numpy as np
 
 
 def code_facts(value: Any, seen: set[int]) -> list[Any]:
-    """What a function depends on; of any other value, what it is. ``seen`` are the functions and classes so far."""
+    """The facts of a function are what it depends on; those of another value its content. ``seen``: what was met."""
     value = getattr(value, "py_func", value)  # a helper that is compiled already
     if inspect.isfunction(value):
         return [] if id(value) in seen else _function_facts(value, seen)
@@ -70,7 +70,7 @@ MADE = frozenset({
 
 
 def _is_library(module: str) -> bool:
-    """Code of installed packages counts by the versions that results carry, not by its text."""
+    """Whether it is library code. Results carry the versions of libraries, so their text does not count."""
     return module.partition(".")[0] in ("builtins", "dsba", "numpy", "scipy", "sklearn", "typing", "abc")
 
 

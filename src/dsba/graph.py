@@ -241,6 +241,6 @@ def _shorten(nodes: list[int]) -> str:
 
 
 def read_only(array: AnyArray) -> AnyArray:
-    """The array, which nobody may write to any more."""
+    """The array, made read-only."""
     array.flags.writeable = False
     return array

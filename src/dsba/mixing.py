@@ -56,13 +56,13 @@ class Mixing:
         return f"Mixing({self.name}, gamma={self.gamma:.2g}, {self.rounds} round{'s' if self.rounds > 1 else ''})"
 
     def differences(self, one_round: Callable[[FloatArray], FloatArray], Z: FloatArray) -> FloatArray:
-        """(I - W~) Z, given ``one_round``: the same of the weights that meet on the edges."""
+        """(I - W~) Z. ``one_round`` gives the product for one round on the edges."""
         return one_round(Z)
 
     def chebyshev(self, rounds: int) -> Mixing:
         """The mixing I - P_K(I - W) that costs K = ``rounds`` rounds, P_K the Chebyshev polynomial.
 
-        Its gamma grows like K^2 until it saturates at 1/2: fewer, dearer applications on a slow graph.
+        Its gamma grows like K^2 until it saturates at 1/2. So on a slow graph fewer applications do, each of K rounds.
         """
         rounds = as_integer("rounds", rounds, at_least=1)
         if self.rounds > 1:

@@ -8,13 +8,13 @@ methods of :class:`Penalty`; its ``repr`` tells it from others.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dsba.errors import InputError, as_number
+from dsba.errors import InputError, as_number, unknown_name
 
 Array = npt.NDArray[np.float64]
 ROUNDING = 1e-12
@@ -29,7 +29,7 @@ class Penalty:
         raise NotImplementedError
 
     def prox(self, V: Array, t: Any) -> Array:
-        """Of every number v the w that minimises penalty(w) + (w - v)^2/(2 t)."""
+        """For every number v, the w that minimises penalty(w) + (w - v)^2/(2 t)."""
         raise NotImplementedError
 
     def slope(self, V: Array, t: Any) -> Array:
@@ -78,13 +78,14 @@ class L1(ElasticNet):
 
 @dataclass(frozen=True)
 class Box(Penalty):
-    """Every weight between ``lower`` and ``upper``; zero, where runs start, must be allowed."""
+    """Every weight between ``lower`` and ``upper``, which may be infinite; zero, where runs start, must be allowed."""
 
     lower: float = 0.0
     upper: float = math.inf
 
     def __post_init__(self) -> None:
-        lower, upper = as_number("lower", self.lower), as_number("upper", self.upper)
+        lower = self.lower if self.lower == -math.inf else as_number("lower", self.lower)
+        upper = as_number("upper", self.upper)
         if not (lower <= 0.0 <= upper and lower < upper):
             raise InputError(f"a box needs lower <= 0 <= upper and lower < upper, got {lower} and {upper}.")
 
@@ -100,4 +101,20 @@ class Box(Penalty):
         return ((self.lower < V) & (self.upper > V)).astype(np.float64)
 
 
-__all__ = ["L1", "Box", "ElasticNet", "Penalty"]
+REGISTRY: dict[str, type[Penalty]] = {"l1": L1, "elastic-net": ElasticNet, "box": Box}
+
+
+def get(name: str, **options: Any) -> Penalty:
+    """A penalty from its name and its numbers: ``get("l1", strength=0.01)``."""
+    if not isinstance(name, str) or name not in REGISTRY:
+        raise unknown_name("penalty", name, REGISTRY)
+    known = [f.name for f in fields(REGISTRY[name]) if (name, f.name) != ("l1", "l1_ratio")]
+    for option in options:
+        if option not in known:
+            raise unknown_name(f"number of the penalty {name!r}", option, known)
+    if "strength" in known and "strength" not in options:
+        raise InputError(f"the penalty {name!r} needs a strength.")
+    return REGISTRY[name](**options)
+
+
+__all__ = ["L1", "REGISTRY", "Box", "ElasticNet", "Penalty", "get"]

@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +54,25 @@ class Constants:
     L_mean: float  # the mean of those
     mu: float  # strong monotonicity: lambda, or 1/(10 Q) to plan with where lambda is 0
     q: int  # samples at the largest node
+
+
+class _Samples(NamedTuple):
+    """The samples held here, node after node."""
+
+    X: sp.csr_array
+    y: Any
+    weights: Array
+    sizes: npt.NDArray[np.int64]
+
+
+class _Terms(NamedTuple):
+    """What is to be made of the samples; all processes must have been given the same."""
+
+    component: Operator
+    lam: float | None
+    regularize: str
+    intercept: float
+    penalty: Penalty | None
 
 
 class Problem:
@@ -107,8 +126,8 @@ class Problem:
             raise InputError("the labels of all shards must be of one kind, got strings in one and numbers in another.")
         X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
         sizes = np.array([b.shape[0] for b in blocks])
-        samples = (X, np.concatenate(labels), np.concatenate(weights), sizes)
-        self._assemble(*samples, operator, lam, regularize, intercept, penalty, (group or Alone()).aside())
+        samples = _Samples(X, np.concatenate(labels), np.concatenate(weights), sizes)
+        self._assemble(samples, _terms(operator, lam, regularize, intercept, penalty), (group or Alone()).aside())
 
     @classmethod
     def from_arrays(
@@ -142,49 +161,43 @@ class Problem:
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
         self = cls.__new__(cls)
-        samples = (X, y[order], weights[order], sizes)
-        self._assemble(*samples, operator, lam, regularize, intercept, penalty, Alone())
+        samples = _Samples(X, y[order], weights[order], sizes)
+        self._assemble(samples, _terms(operator, lam, regularize, intercept, penalty), Alone())
         return self
 
-    def _assemble(
-        self,
-        X: sp.csr_array,
-        y: Any,
-        weights: Array,
-        sizes: Any,
-        operator: str | Operator,
-        lam: float | None,
-        regularize: str,
-        intercept: bool | float,
-        penalty: Penalty | None,
-        group: Group,
-    ) -> None:
+    def _assemble(self, samples: _Samples, terms: _Terms, group: Group) -> None:
+        self.group, self.sizes = group, samples.sizes
+        self.intercept, self.penalty, self.n_features = terms.intercept, terms.penalty, int(samples.X.shape[1])
+        self._agree(samples.sizes, terms)
+        self.lam = 1.0 / (10 * self.n_samples) if terms.lam is None else terms.lam
+        self.y, self.classes = _map_labels(samples.y, terms.component, group)
+        self.sample_weight = samples.weights / self._mean_weight(samples.weights)
+        self.component = self._fitted(terms.component)
+        self.k, copies = self.component.k, self.component.copies
+        self.dim = copies * (self.n_features + bool(self.intercept)) + self.component.extra
+        self.n_regular = self.dim if terms.regularize == "all" else copies * self.n_features
+        self.weight = self.sample_weight * np.repeat(self.n_nodes * self.sizes / self.n_samples, self.sizes)
+        self._keep(samples.X)
+
+    def _agree(self, sizes: npt.NDArray[np.int64], terms: _Terms) -> None:
+        """All processes were given the same, and know how many samples each node of the others has."""
         empty = np.flatnonzero(sizes == 0)
         if empty.size:
             raise InputError(
                 f"every node needs at least one sample, node {empty[0]} has none (sizes {sizes.tolist()})."
             )
-        if regularize not in ("weights", "all"):
-            raise unknown_name("regularize", regularize, ("weights", "all"))
-        lam = None if lam is None else _as_lambda(lam)
-        self.intercept = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
-        component = operators.get(operator)
-        self.penalty = _as_penalty(penalty, component)
-        self.n_features = int(X.shape[1])
-        given = {"operator": repr(component), "lam": lam, "regularize": regularize, "intercept": self.intercept}
-        given["penalty"] = repr(self.penalty)
-        require_agreement(group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
-        self.group, self.sizes = group, sizes
-        held = group.share(sizes.tolist())
-        first = sum(map(len, held[: group.rank]))
+        given = terms._asdict() | {"component": repr(terms.component), "penalty": repr(terms.penalty)}
+        given["operator"] = given.pop("component")
+        require_agreement(self.group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
+        held = self.group.share(sizes.tolist())
+        first = sum(map(len, held[: self.group.rank]))
         self.nodes = range(first, first + len(sizes))
         self.all_sizes = np.concatenate(held)
         self.n_nodes, self.n_samples = int(self.all_sizes.size), int(self.all_sizes.sum())
-        self.lam = 1.0 / (10 * self.n_samples) if lam is None else lam
         self.start = np.concatenate([[0], np.cumsum(sizes)])
-        self.y, self.classes = _map_labels(y, component, group)
-        self.sample_weight = weights / self._mean_weight(weights)
-        self.component = self._fitted(component)
+
+    def _keep(self, X: sp.csr_array) -> None:
+        """The rows as blocks of the operator, in the form that kernels take."""
         if self.intercept:
             constant = sp.csr_array(np.full((X.shape[0], 1), self.intercept))
             X = sp.csr_array(sp.hstack([X, constant], format="csr"))
@@ -193,10 +206,6 @@ class Problem:
             values = own_pages(self.A.data.shape)
             values[:] = self.A.data
             self.A.data = values
-        self.k, copies = self.component.k, self.component.copies
-        self.dim = copies * int(X.shape[1]) + self.component.extra
-        self.n_regular = self.dim if regularize == "all" else copies * self.n_features
-        self.weight = self.sample_weight * np.repeat(self.n_nodes * sizes / self.n_samples, sizes)
         self.csr = (self.A.indptr.astype(np.int64), self.A.indices, self.A.data)
         self.mean_nnz = float(self.total(np.diff(self.A.indptr[self.start * self.k]).astype(np.float64)))
         self.mean_nnz /= self.n_samples
@@ -588,6 +597,19 @@ class Problem:
 
 
 # The door: everything that comes in is made CSR float64 and checked here ---------------------------
+
+
+def _terms(
+    operator: str | Operator, lam: float | None, regularize: str, intercept: bool | float, penalty: Penalty | None
+) -> _Terms:
+    """The terms as they were given, each checked."""
+    if regularize not in ("weights", "all"):
+        raise unknown_name("regularize", regularize, ("weights", "all"))
+    constant = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
+    component = operators.get(operator)
+    return _Terms(
+        component, None if lam is None else _as_lambda(lam), regularize, constant, _as_penalty(penalty, component)
+    )
 
 
 def _as_lambda(given: Any) -> float:

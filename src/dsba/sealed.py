@@ -4,9 +4,9 @@
 
     magic, 8 bytes | length of the header, u64 | header, JSON | arrays, one after the other | SHA-256, 32 bytes
 
-All numbers are little-endian. The header is ``{"facts": {...}, "arrays": [[name, dtype, shape], ...]}``. A file of
-which any byte differs is refused. The digest is no signature: whoever can write the file can also seal it, so what a
-reader takes from it must still be checked by those who use it. Nothing in a sealed file runs when it is read, and
+All numbers are little-endian. The header is ``{"facts": {...}, "arrays": [[name, dtype, shape], ...]}``. A file in
+which any byte was changed is refused. The digest is no signature: whoever can write the file can also seal it. So
+whoever uses the content must still check it. Nothing in a sealed file runs when it is read, and
 reading takes about twice the memory of the file.
 """
 
@@ -32,7 +32,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 class DamagedError(ValueError):
-    """A sealed file is cut, changed, or none at all. The message says which, for a sentence of the caller's own."""
+    """A file is cut, changed, or not a sealed file. The message says which; the caller makes a sentence of it."""
 
 
 def write(stream: IO[bytes], facts: Mapping[str, Any], arrays: Mapping[str, npt.ArrayLike]) -> None:

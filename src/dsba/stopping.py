@@ -32,7 +32,7 @@ def interruptible() -> Iterator[threading.Event]:
 
 
 def requested() -> bool:
-    """Whether a request waits to be noticed; for those who wait for others, and would keep it waiting."""
+    """Whether somebody has asked to stop. Code that waits for other processes asks this, so that it stops waiting."""
     return any(event.is_set() for event in tuple(_asked))
 
 
@@ -49,7 +49,7 @@ def ending_like_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def _handled(signals: list[signal.Signals], handler: Handler) -> Iterator[dict[int, Any]]:
-    """The handler for these signals; those that are ignored, as under nohup, stay so. Gives the handlers before."""
+    """Set the handler for these signals, except for ignored ones (as under nohup). Yields the handlers before."""
     previous: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():  # no other thread may handle signals
         previous = {s: signal.getsignal(s) for s in signals if signal.getsignal(s) is not signal.SIG_IGN}

@@ -11,13 +11,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))  # conftest sits there
 
 from conftest import ROOT
-from tests.soak import site_kills
+from tests.soak import site_kills, site_noise
 from tests.soak.inputs import BAD, NAMES, Ledger, soak_inputs
 from tests.soak.kills import KILLS, SUBJECTS, round_of_kills, soak_kills
 from tests.soak.readers import READERS
 
 ROUNDS = {name: (KILLS, partial(round_of_kills, subject)) for name, subject in SUBJECTS.items()}
 ROUNDS["kill-sites"] = (site_kills.KILLS, site_kills.round_of_kills)
+for noise in site_noise.NOISES:
+    ROUNDS[f"noise-{noise.__name__.replace('_', '-')}"] = (site_noise.COUNT, partial(site_noise.round_of_noise, noise))
 
 
 def arguments() -> argparse.Namespace:
@@ -50,7 +52,7 @@ def report(ledger: Ledger, wanted: list[str]) -> int:
     for name in wanted:
         counts = ledger.total(name)
         if name in ROUNDS:
-            print(f"{name}: {counts['kills']} kills, {counts['different']} ended with other bits")
+            print(f"{name}: {counts['kills']} disturbances, {counts['different']} ended with other bits")
             failed |= counts["different"] > 0
             continue
         inputs = sum(counts[column] for column in columns)

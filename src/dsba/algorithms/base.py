@@ -70,13 +70,12 @@ class Algorithm:
     proven_on: ClassVar[tuple[str, ...]] = ()
     """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
+    """Multiples of the automatic step size worth trying in a comparison."""
 
     @property
     def discloses(self) -> str:
         """What other nodes learn from a run: "totals", "iterates" or "rows" (of the data)."""
         return ITERATES
-
-    """Multiples of the automatic step size worth trying in a comparison."""
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Any:
         """The state before the first iteration, all nodes at ``z0``."""

@@ -10,12 +10,12 @@ this is c_S times the mean of the block, c_S = b_S q'/q. All of DSBA and DSA hol
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices
+from dsba.caching import computed_once
 from dsba.errors import InputError
 from dsba.kernels.blocks import BlockPlan, gram_blocks, resolve_block, rows_apart
 from dsba.kernels.samples import Samples
@@ -146,7 +146,7 @@ class Blocks:
         lengths[full] = np.diff(indptr)
         return Layout(self.first, np.concatenate([[0], np.cumsum(lengths)]), indices, lengths.shape[1])
 
-    @cached_property
+    @computed_once
     def smoothness(self) -> float:
         """The largest Lipschitz constant of a block, to plan step sizes with; the same at all processes.
 

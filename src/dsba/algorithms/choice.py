@@ -4,8 +4,9 @@ The cost model. p coefficients, N nodes, q rows at the largest node, nnz nonzero
 whose nodes have at most C children, at most G neighbours a node, latency l in seconds, bandwidth w in bits a second.
 
     newton   I iterations (2 where the operator is affine, 8 elsewhere), and a sum at the start.
-             An iteration: one sum of 1 + p + p (p + 1)/2 numbers, and one of p + 3.
+             An iteration: one sum of 1 + p + p (p + 1)/2 numbers, and p + 3 numbers from the root to all.
              A sum of m numbers: 4 D rounds of l, and 2 D transfers of 16 m bytes, from C children one after the other.
+             What the root says: 2 D rounds of l, and 2 D transfers of 8 m bytes.
              Arithmetic: q nnz^2 + p^3/3 multiplications an iteration.
     dsba     30 passes, so 30 q rounds of l, each with 8 p bytes from G neighbours.
              Arithmetic: 4 nnz multiplications and a microsecond of bookkeeping for each of 30 q samples.
@@ -84,12 +85,12 @@ def _newton(problem: Problem, topology: Topology, latency: float, bytes_a_second
     iterations = 2 if problem.component.affine else 8
     children = int(tree.children.max(initial=0))
 
-    def one_sum(numbers: float) -> float:
-        return tree.depth * (4 * latency + 2 * 16 * numbers * children / bytes_a_second)
+    def question(rounds: int, numbers: float, size: int) -> float:
+        return tree.depth * (rounds * latency + 2 * size * numbers * children / bytes_a_second)
 
-    derivatives = one_sum(1 + p + p * (p + 1) / 2)
+    derivatives = question(4, 1 + p + p * (p + 1) / 2, size=16)
     arithmetic = (q * problem.mean_nnz**2 + p**3 / 3) / SPEED
-    return derivatives + iterations * (derivatives + one_sum(p + 3) + arithmetic)
+    return derivatives + iterations * (derivatives + question(2, p + 3, size=8) + arithmetic)
 
 
 def _dsba(problem: Problem, topology: Topology, latency: float, bytes_a_second: float) -> float:

@@ -88,7 +88,7 @@ class DBFGS(Algorithm):
         return DBFGSState(Z, X, G, updated(s.H, v, r), s.share, s.t + 1)
 
     def gradient(self, X: Array, problem: Problem, net: Network) -> Array:
-        """Of the penalised problem at each node, from the points around it."""
+        """The gradients of the penalised problem at each node, from the points around it."""
         Z = X[:, 0]
         pull = np.zeros_like(Z)
         for row, n in enumerate(net.nodes):
@@ -134,7 +134,7 @@ def told(net: Network, rows: Array, share: Array, missing: Array | None = None) 
 
 
 def pieces(net: Network, e: Array) -> Array:
-    """For every node the sum of what its neighbours' e and its own have for it."""
+    """For every node the sum of the parts for it in its own e and in its neighbours' e."""
     boxes = [dict(zip(net.topology.neighbors[n].tolist(), e[row, 1:], strict=False)) for row, n in enumerate(net.nodes)]
     heard = sent(net, boxes)
     return np.array([e[row, 0] + sum(box[m] for m in sorted(box)) for row, box in enumerate(heard)])

@@ -96,7 +96,7 @@ class Form(Protocol):
 
 
 class HeldRows:
-    """Forms that hold rows, or nodes that do: these are measured."""
+    """Forms that hold rows, or whose nodes do. The rows are measured."""
 
     def rows(self) -> Array:
         raise NotImplementedError
@@ -111,7 +111,7 @@ def _no_memory() -> Indices:
 
 @dataclass
 class Counted:
-    """Counts deltas instead of rows where a simulation sends deltas: ``sent`` is the memory of ``traffic``."""
+    """Counts deltas instead of rows if the simulated method sends deltas. ``sent`` is the memory of ``traffic``."""
 
     sent: Indices = field(default_factory=_no_memory, kw_only=True)
     traffic: Traffic | None = field(default=None, metadata={"static": True}, kw_only=True)
@@ -134,7 +134,7 @@ class Counted:
             net.count(*self.traffic.advance(self.sent, t, samples))
 
     def recount(self, net: Network, t: int, samples: Indices, width: int) -> None:
-        """Where rows met through the network, which has counted them: deltas are sent instead, if any are."""
+        """The network has counted the rows that it mixed. If the method sends deltas, count those instead."""
         if self.traffic is not None:
             net.tally(-len(samples), width)
             self.count(net, t, samples, width)
@@ -180,7 +180,7 @@ class StepForm(RowState):
 
 @dataclass
 class DenseForm(Counted, HeldRows):
-    """Advanced by a fused kernel where all rows are here, and else by one kernel call after each meeting of rows.
+    """Advanced by a fused kernel if all rows are in this process, otherwise by one kernel call after each mixing.
 
     Stacked rows: Z, V = Z - Z_prev + alpha carry, what rounding left of Z (low), carry (N x p each); the table phi.
     """
@@ -222,14 +222,14 @@ class DenseForm(Counted, HeldRows):
         advance_dense(*data, mixing.kernel_rows, self._rows, self.phi)
 
     def _advance_meeting(self, problem: Problem, net: Network, samples: Indices) -> Self:
-        """The same arithmetic where rows meet through the network, one kernel call per iteration."""
+        """The same arithmetic for rows that are mixed through the network: one kernel call per iteration."""
         for row in samples:
             ahead = self.Z + (self.V - self.rule.alpha * self.carry)
             self._land(problem, row, net.differences(ahead))
         return replace(self, t=self.t + len(samples))
 
     def _land(self, problem: Problem, samples: Indices, apart: Array) -> None:
-        """One iteration from where the rows have met, in place; ``apart`` is (I - W~)(Z + U)."""
+        """The part of an iteration after the mixing, in place. ``apart`` is (I - W~)(Z + U)."""
         finish_dense(problem.component, self.rule, problem.samples, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
@@ -296,7 +296,7 @@ class LazyForm(Counted):
         return MeanAndScatter(problem.n_nodes, mean[self.plan.position], scatter)
 
     def require_sound(self) -> None:
-        """No column may be ahead of the run: a kernel would wait for a gap below zero for ever."""
+        """No column may be ahead of the run: a kernel would never end on a negative gap."""
         if not (self.stamp.min() >= 0 and self.stamp.max() <= self.t):
             raise CheckpointError(f"the checkpoint's stamps are not between 0 and its iteration {self.t}.")
 
@@ -383,7 +383,7 @@ def _held(problem: Problem, rule: Recursion, begin: Start) -> list[Shard]:
 
 
 def spectrum_of(net: Network) -> Spectrum:
-    """Of the network's W~."""
+    """The spectrum of the network's W~."""
     return Spectrum(net.topology.eigenvalues, net.topology.eigenvectors)
 
 

@@ -45,7 +45,7 @@ class PairState:
 
 @dataclass(frozen=True)
 class GossipPairwise(WithCoins):
-    """The pairwise loss itself: samples walk over the graph, and every node meets its own with those that come by.
+    """Minimises the pairwise loss itself: samples walk over the graph, and nodes pair their own with those that come.
 
         a random edge (m, n):  both ends swap the samples in one random slot of theirs,  y_m, y_n <- (y_m + y_n)/2
         every node:            y_n <- y_n + c_n grad f(w_n; a random own sample, a random slot)

@@ -29,7 +29,7 @@ class InnerState:
 
 @dataclass(frozen=True)
 class InnerSolver(Algorithm):
-    """Base of methods with an inner solver; their states count the samples it ``touched``."""
+    """Base of methods with an inner solver. Their states count in ``touched`` the samples that it touches."""
 
     def passes(self, s: Any, problem: Problem) -> float:
         return float(problem.total(np.array([s.touched]))) / problem.n_samples

@@ -35,7 +35,7 @@ class LEADState:
 
 @dataclass(frozen=True)
 class LEAD(WithCoins):
-    """NIDS, told in compressed differences from what the neighbours know already (Algorithm 1 of the paper).
+    """NIDS with compressed messages: differences from what the neighbours know already (Algorithm 1 of the paper).
 
         Y  = Z - eta B(Z) - eta D
         Q  = C(Y - H),      Y^ = H + Q,      WY^ = WH + W Q
@@ -76,7 +76,7 @@ class LEAD(WithCoins):
         return LEADState(s.Z - eta * G - eta * D, D, H, WH, s.t + 1)
 
     def exchanged(self, V: Array, net: Network, random: list[np.random.Generator]) -> tuple[Array, Array]:
-        """Q = C(V), and W Q from the messages: what a node did not hear of counts as its own row."""
+        """Q = C(V), and W Q from the messages. In place of a row that it did not hear, a node takes its own row."""
         codec, W = Levels(self.bits), net.topology.W
         frames = [codec.encoded(v, generator.random(v.size)) for v, generator in zip(V, random, strict=True)]
         neighbors = [net.topology.neighbors[n].tolist() for n in net.nodes]

@@ -60,7 +60,7 @@ class NewtonState:
     first: float  # the largest entry of the scaled gradient at the start
     size: float = math.inf  # of the last Newton step, scaled
     errors: float = math.inf  # the length of the last Newton step in standard errors
-    straight: int = 0  # steps one after the other of which each was at least half as long as the one before
+    straight: int = 0  # steps in a row that were each at least half as long as the step before
     done: bool = False  # no step leads further
     stuck: bool = False  # and not because the solution is reached
     evaluations: int = 1
@@ -82,7 +82,7 @@ class Newton(Algorithm):
     """z+ = z - t H^-1 F(z),   F(z) = (1/Q) sum_i B_i(z) + Lambda z,   H its Jacobian: the same z at all nodes.
 
     Losses, F and H at a trial point are one exact sum over the nodes. The node at the root of the graph's tree
-    solves the system and sends the step down, as an exact sum in which it is the only one that is not zero. So nodes
+    solves the system and sends the step to all, as the largest of the nodes' messages (the others say -inf). So nodes
     on unequal processors hold the same bits. t is the first of alpha (1, 1/2, 1/8, 1/64, ...) at which the objective
     (AUC: the residual) does not rise by more than rounding, which every node checks by itself.
 
@@ -196,7 +196,7 @@ def _residual(problem: Problem, total: Array, z: Array) -> Array:
 def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
     """What a step must not raise: the objective, or the residual where there is none; NaN if a sum is not finite.
 
-    Every node judges for itself, and by exact sums all come to the same.
+    Every node decides for itself. The sums are exact, so all nodes decide alike.
     """
     if problem.has_objective:
         return float(total[0] / problem.n_samples + 0.5 * _dot(problem.lam_diag * z, z))
@@ -208,14 +208,13 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
 
 
 def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
-    """The step as the root computed it: the same bits at all nodes."""
-    message = np.zeros((len(net.nodes), HEAD + problem.dim))
-    root = net.topology.graph.tree.root
-    if root in net.nodes:
+    """The step as the root computed it: the same bits at all nodes. It is the largest of what the nodes say."""
+    message = np.full(HEAD + problem.dim, -np.inf)
+    if net.topology.graph.tree.root in net.nodes:
         with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
             found = _direction(s, problem)
-        message[root - net.nodes.start] = [found.verdict, found.errors, found.size, *found.d]
-    verdict, errors, size, *d = net.sum(message)
+        message[:] = [found.verdict, found.errors, found.size, *found.d]
+    verdict, errors, size, *d = net.largest(message)
     return Direction(int(verdict), float(errors), float(size), np.array(d))
 
 
@@ -266,7 +265,7 @@ def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
 
 
 def _deviation(s: NewtonState, problem: Problem) -> float:
-    """What standard errors are multiples of: the residuals' standard deviation where labels have a unit, else 1."""
+    """The unit of standard errors: the residuals' standard deviation if labels have a unit, otherwise 1."""
     if problem.component.labels != "real" or not problem.has_objective:
         return 1.0
     return max(math.sqrt(2.0 * abs(_merit(problem, s.total, s.Z[0], s))), ROUNDING * s.first) or 1.0

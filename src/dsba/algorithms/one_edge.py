@@ -1,4 +1,4 @@
-"""What methods share that use one edge of the graph in an iteration, chosen by a number that all nodes know."""
+"""Methods that use one edge of the graph in an iteration. A number that all nodes know chooses the edge."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def edge_of(topology: Topology, coin: float) -> Edge:
 def swapped(net: Network, edge: Edge, frames: Mapping[int, bytes]) -> dict[int, bytes]:
     """One round in which only this edge carries anything: for each end here, the frame of the other end.
 
-    ``frames`` has those of the ends here. All other frames of the round are empty. Where the link drops the frame, the
-    end is left out.
+    ``frames`` has the frames of the ends in this process. All other frames of the round are empty. If the link drops a
+    frame, its receiver is left out of the answer.
     """
     outboxes: list[dict[int, bytes]] = [dict.fromkeys(net.topology.neighbors[n].tolist(), b"") for n in net.nodes]
     ends = {edge[0]: edge[1], edge[1]: edge[0]}

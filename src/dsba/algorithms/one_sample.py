@@ -98,13 +98,20 @@ class OneSample(Algorithm):
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """With the batch size and the step size as numbers."""
         if self.batch_size == "auto":
-            return replace(self, batch_size=automatic_batch_size(problem, topology)).resolved(problem, topology)
-        if self.block_size > 1 and not problem.component.has_jacobian:
-            name = type(problem.component).__name__
-            raise InputError(f"batch_size={self.batch_size} needs an operator with a jacobian, and {name} has none.")
-        if self.block_size > 1 and problem.penalty is not None:
-            raise InputError(f"batch_size={self.batch_size} is for problems without a penalty: use batch_size=1.")
+            b = 1 if _no_blocks(problem) else automatic_batch_size(problem, topology)
+            return replace(self, batch_size=b).resolved(problem, topology)
         return super().resolved(problem, topology)
+
+    def refused(self, problem: Problem) -> str | None:
+        """As of every method, and whether its options suit the problem."""
+        if self.batch_size not in (1, "auto") and (reason := _no_blocks(problem)):
+            return f"batch_size={self.batch_size} {reason}"
+        if problem.penalty is not None and (self.form not in ("auto", "step") or self.communication != "dense"):
+            return (
+                "with a penalty the iterates are advanced by form 'step' with dense communication, got "
+                f"form={self.form!r} and communication={self.communication!r}."
+            )
+        return super().refused(problem)
 
     def warm_started(self) -> Self:
         """With the full table: a table of zeros would forget where the start is."""
@@ -129,7 +136,7 @@ class OneSample(Algorithm):
         return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.block_size)))
 
     def passes(self, s: Any, problem: Problem) -> float:
-        """The full table and the blocks' Gram matrices are a pass each."""
+        """The full table costs one pass, and so do the blocks' Gram matrices."""
         gram = self.backward and self.block_size > 1
         return super().passes(s, problem) + (self.table == "full") + gram
 
@@ -154,14 +161,9 @@ class OneSample(Algorithm):
     # The choice of a form -------------------------------------------------------------------------
 
     def chosen_form(self, problem: Problem, net: Network) -> str:
-        """The form asked for, if it can be had on this network; "auto" is the cheaper one."""
+        """The form that was asked for, or an error if this network does not allow it; "auto" is the cheaper form."""
         mixing = net.local_mixing()
         if problem.penalty is not None:
-            if self.form not in ("auto", "step") or self.communication != "dense":
-                raise InputError(
-                    "with a penalty the iterates are advanced by form 'step' with dense communication, got "
-                    f"form={self.form!r} and communication={self.communication!r}."
-                )
             return "step"
         if self.communication != "dense" and net.topology.mixing.rounds > 1:
             raise InputError(
@@ -171,8 +173,8 @@ class OneSample(Algorithm):
         if mixing is None and self.communication == "dense":
             if self.form == "lazy":
                 raise InputError(
-                    "form 'lazy' with dense communication needs all nodes in one process, and rows that meet as the "
-                    "mixing matrix says; use 'auto'."
+                    "form 'lazy' with dense communication needs all nodes in one process, and rows that are mixed by "
+                    "the mixing matrix alone; use 'auto'."
                 )
             return "dense" if self.form == "auto" else self.form
         if mixing is None and self.form == "step":
@@ -184,6 +186,15 @@ class OneSample(Algorithm):
             return self.form
         nonzeros = self.samples_per_step(problem) * problem.mean_nnz
         return "lazy" if lazy_cost(problem, nonzeros) < dense_cost(problem, net, nonzeros) else "dense"
+
+
+def _no_blocks(problem: Problem) -> str | None:
+    """Why blocks of samples cannot be components of this problem, or None."""
+    if problem.penalty is not None:
+        return "is for problems without a penalty: use batch_size=1."
+    if not problem.component.has_jacobian:
+        return f"needs an operator with a jacobian, and {type(problem.component).__name__} has none."
+    return None
 
 
 def lazy_cost(problem: Problem, nonzeros: float) -> float:

@@ -64,7 +64,7 @@ def automatic_batch_size(problem: Problem, topology: Topology) -> int:
 
 
 def _sizes(problem: Problem) -> list[int]:
-    """Powers of two, as far as a block can be solved; one alone where the operator has no Jacobian."""
+    """Powers of two, up to the largest block that can be solved; only 1 if the operator has no Jacobian."""
     if not problem.component.has_jacobian:
         return [1]
     most = min(int(problem.all_sizes.max()), LARGEST // problem.k)

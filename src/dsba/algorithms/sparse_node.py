@@ -73,7 +73,7 @@ class Common:
 
 
 class Shard(NamedTuple):
-    """A node's own samples, the method's numbers for them, the table, and blocks where these are its components."""
+    """A node's own samples, the method's numbers for them, the table, and the blocks if components are blocks."""
 
     samples: Samples
     rule: Recursion
@@ -81,7 +81,7 @@ class Shard(NamedTuple):
     blocks: BlockPlan | None
 
     def component(self, i: int, rows: int) -> Block:
-        """Sample i, or the samples of block i; empty rows at the end make it so many ``rows``."""
+        """Sample i, or the samples of block i, with empty rows at the end so that there are ``rows`` rows."""
         indptr, indices, data = self.samples.A
         lo, hi = (i, i + 1) if self.blocks is None else self.blocks.cuts[i : i + 2]
         ends = indptr[lo * self.samples.k : hi * self.samples.k + 1]
@@ -96,11 +96,11 @@ class Replica(Protocol):
     arrays: Arrays  # all its memory
 
     def start(self, carry: Array) -> None:
-        """Before iteration 0, with the carries of all nodes."""
+        """Set up the state before iteration 0 from the carries of all nodes."""
         ...
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        """Iteration t; the weighted coefficients of the node's own delta, one for each row of a component."""
+        """Make iteration t. Returns the weighted coefficients of the node's own delta, one for each row."""
         ...
 
     def z(self, t: int) -> Array:
@@ -220,7 +220,7 @@ class SparseNode:
         return frames
 
     def receive(self, neighbour: int, frame: bytes) -> tuple[int, int]:
-        """Take in a neighbour's frame; the float64 values in it and the bytes of its entries that are none."""
+        """Take in a neighbour's frame. Returns the number of float64 values in its entries, and of all other bytes."""
         if neighbour in self.heard or neighbour not in self.common.topology.neighbors[self.n]:
             raise WireError(f"node {self.n} has no frame due from node {neighbour} in round {self.round}.")
         header = Header(self.common.session, neighbour, self.n, self.round)
@@ -234,7 +234,7 @@ class SparseNode:
         return doubles, sum(len(entry.raw) for entry in entries) - 8 * doubles
 
     def _require_fitting(self, entry: Entry, neighbour: int) -> None:
-        """An error unless the entry is of a kind for this moment, and its sample known or new as it says."""
+        """An error if entries of this kind are not due now, or if the sample is known (or new) against what it says."""
         if (entry.dense is not None) != (self.t < 0):
             kind = "delta" if entry.dense is None else "dense row"
             raise WireError(f"node {neighbour} sent a {kind} of source {entry.source} in round {self.round}.")
@@ -252,13 +252,13 @@ class SparseNode:
             self.carry = np.empty((0, 0))  # as large as all iterates, and not needed any more
 
     def step(self, sample: int) -> None:
-        """One iteration with the node's own ``sample``, all of the round's frames being here."""
+        """One iteration with the node's own ``sample``. All frames of the round must have been received."""
         t, entries = self.t, self._close_round()
         delta = self.replica.advance(self.shard, t, sample, self._deltas(entries))
         self.mail[self.n] = self._entry(sample, delta)
 
     def _close_round(self) -> dict[int, Entry]:
-        """What came; it goes into the mail for the next round."""
+        """The entries of the round. They also go into the mail for the next round."""
         if silent := sorted(set(self.common.topology.neighbors[self.n].tolist()) - self.heard):
             raise WireError(f"node {self.n} has no frame from node {silent[0]} in round {self.round}.")
         entries, self.received, self.heard = self.received, {}, set()
@@ -287,7 +287,7 @@ class SparseNode:
         return block.indices, _products(block, entry.coefficients)
 
     def _entry(self, sample: int, delta: Array) -> bytes:
-        """The node's own delta, coded: in short where the others have the sample in their caches."""
+        """The node's own delta as an entry: the short one if the others have the sample in their caches."""
         k, cache = delta.size, self.caches[self.n]
         block = self.shard.component(sample, k)
         if cached_bytes(block.indices.size, k) > cache.limit:
@@ -397,7 +397,7 @@ def _blocks_of(plan: BlockPlan, n: int) -> BlockPlan:
 
 
 def hold_round(net: Network, nodes: list[SparseNode]) -> None:
-    """One round of messages; the network counts rounds and bytes, their receivers what is in them."""
+    """One round of messages. The network counts rounds and bytes, and the receivers count the values in them."""
     inboxes = net.exchange([node.outbox() for node in nodes])
     doubles, index_bytes = np.zeros((2, len(nodes)))
     for n, (node, inbox) in enumerate(zip(nodes, inboxes, strict=True)):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dsba.experiments import Experiment, Results
     from dsba.experiments.plan import Plan
 
-Out = Annotated[Path, typer.Option(help="The results folder; what is finished there is not repeated.")]
+Out = Annotated[Path, typer.Option(help="The results folder; finished runs in it are not repeated.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
 Force = Annotated[
     list[str] | None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dsba.cli.train import write_page
 from dsba.errors import InputError
 from dsba.folders import owned
 from dsba.stopping import ending_like_ctrl_c
@@ -43,7 +44,7 @@ def example() -> None:
 @study.command()
 def key(
     site: SiteName,
-    address: Annotated[str | None, typer.Option(help="host:port where the site listens; none: it dials out.")] = None,
+    address: Annotated[str | None, typer.Option(help="host:port where the site listens; else it dials out.")] = None,
     out: Annotated[Path | None, typer.Option(help="The file for the key; SITE.pem if not given.")] = None,
 ) -> None:
     """Make the key and the certificate of this site, and print its lines for the study file.
@@ -68,11 +69,11 @@ def key(
 @study.command()
 def check(
     file: StudyFile,
-    site: Annotated[str | None, typer.Option(help="This site: its files and its lines are checked, too.")] = None,
+    site: Annotated[str | None, typer.Option(help="The name of this site, to check its files and lines.")] = None,
     key: KeyFile = None,
     data: Annotated[Path | None, typer.Option(help="The table of this site.")] = None,
 ) -> None:
-    """Say what is wrong before anybody waits: the file, dates, own files, every neighbour and the line to it."""
+    """Check the study before anybody waits: the file, dates, own files, every neighbour and the line to it."""
     _require_extra()
     from dsba.study.check import check as findings
     from dsba.study.file import load
@@ -142,7 +143,8 @@ def _joined(seat: Seat) -> None:
         results = take_part(seat, tell=display.tell, show=display.show)
     facts = results.model.facts
     typer.echo(f"{facts['status']}: {facts['message']}.")
-    typer.echo(f"Model: {seat.out / FILE}   Audit log: {seat.out / AUDIT}")
+    page = write_page(results.model, seat.out)
+    typer.echo(f"Model: {seat.out / FILE}   Page: {page}   Audit log: {seat.out / AUDIT}")
     if facts["status"] == "interrupted":
         raise typer.Exit(130)
 
@@ -160,9 +162,10 @@ def try_(
     graph: Annotated[str, typer.Option(help="random, ring, complete, ...")] = "random",
     tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = 1e-12,
     max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = 100.0,
-    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = 0,
+    seed: Annotated[int, typer.Option(help="The seed of the samples and of a random graph.")] = 0,
+    test_share: Annotated[float, typer.Option(help="The share of each site's rows to hold out.")] = 0.0,
     allow_two_sites: Annotated[
-        bool, typer.Option("--allow-two-sites", help="Two sites may take part, though nothing is hidden.")
+        bool, typer.Option("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for the model, and for the study with its keys.")] = Path("run"),
 ) -> None:  # fmt: skip
@@ -173,6 +176,7 @@ def try_(
     model: dict[str, Any] = {
         "formula": formula, "operator": operator, "lam": lam, "missing": missing, "rare_levels": rare_levels,
         "cov": cov, "algorithm": algorithm, "tol": tol, "max_passes": max_passes, "seed": seed,
+        "test_share": test_share,
     }  # fmt: skip
     with owned(out, MARKER), ending_like_ctrl_c():
         folder = out / FOLDER
@@ -180,7 +184,7 @@ def try_(
         typer.echo(f"Study: {folder / FILE}, hash {agreed.hash}")
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)
-        typer.echo(f"Model of {len(files)} sites: {out}")
+        typer.echo(f"Model of {len(files)} sites: {out}   Page: {write_page(results.model, out)}")
 
 
 def _require_extra() -> None:

@@ -64,10 +64,9 @@ EVALUATE_EXAMPLES = """Examples:
 `dsba evaluate run test.csv`   `mpiexec -n 3 dsba evaluate run a.csv b.csv c.csv --json`
 """
 
-TwoSites = Annotated[
-    bool, typer.Option("--allow-two-sites", help="Of tables: two sites may take part, though nothing is hidden.")
-]
-NoGuards = Annotated[bool, typer.Option("--no-guards", help="Of tables: switch off this site's disclosure guards.")]
+of_tables = partial(typer.Option, rich_help_panel="Options of tables")
+TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")]
+NoGuards = Annotated[bool, of_tables("--no-guards", help="Switch off this site's disclosure guards.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -82,34 +81,34 @@ def train(
     files: Annotated[
         list[Path], typer.Argument(help="Tables or LIBSVM files, one per node; each rank opens only its own.")
     ],
-    formula: Annotated[str | None, typer.Option(help='Of tables: "outcome ~ age + C(sex) + log(crp)".')] = None,
-    target: Annotated[str | None, typer.Option(help="Of tables: the outcome, instead of a formula.")] = None,
-    features: Annotated[str | None, typer.Option(help="Of tables: columns, with commas between them.")] = None,
+    formula: Annotated[str | None, of_tables(help='"outcome ~ age + C(sex) + log(crp)".')] = None,
+    target: Annotated[str | None, of_tables(help="The outcome, instead of a formula.")] = None,
+    features: Annotated[str | None, of_tables(help="Columns, with commas between them.")] = None,
     all_features: Annotated[
-        bool, typer.Option("--all-features", help="Of tables: all columns but the target.")
+        bool, of_tables("--all-features", help="All columns but the target.")
     ] = False,
-    missing: Annotated[str, typer.Option(help="Of tables: error, drop, mean or indicator.")] = "error",
-    cov: Annotated[str, typer.Option(help="Of tables: classical, HC0, HC1 or site.")] = "classical",
-    rare_levels: Annotated[str, typer.Option(help="Of tables: error or merge.")] = "error",
-    weights: Annotated[str | None, typer.Option(help="Of tables: the column of the sample weights.")] = None,
-    offset: Annotated[str | None, typer.Option(help="Of tables: a column to add to the scores.")] = None,
-    exposure: Annotated[str | None, typer.Option(help="Of tables: a column whose logarithm is an offset.")] = None,
-    test_share: Annotated[float, typer.Option(help="Of tables: the share of each site's rows to hold out.")] = 0.0,
+    missing: Annotated[str, of_tables(help="Missing values: error, drop, mean or indicator.")] = "error",
+    cov: Annotated[str, of_tables(help="Standard errors: classical, HC0, HC1 or site.")] = "classical",
+    rare_levels: Annotated[str, of_tables(help="Levels with fewer than 3 pooled rows: error or merge.")] = "error",
+    weights: Annotated[str | None, of_tables(help="The column of the sample weights.")] = None,
+    offset: Annotated[str | None, of_tables(help="A column to add to the scores.")] = None,
+    exposure: Annotated[str | None, of_tables(help="A column whose logarithm is an offset.")] = None,
+    test_share: Annotated[float, of_tables(help="The share of each site's rows to hold out.")] = 0.0,
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
-    operator: Annotated[str, typer.Option(help="ridge, logistic, auc, ..., or my_loss.py:Class.")] = "logistic",
-    lam: Annotated[float | None, typer.Option(help="Penalty; if not given 1/(10 Q), 0 for tables.")] = DEFAULTS.lam,
+    operator: Annotated[str, typer.Option(help="logistic, linear, poisson, ..., or my_loss.py:Class.")] = "logistic",
+    lam: Annotated[float | None, typer.Option(help="The penalty; 1/(10 Q) by default, 0 for tables.")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
     n_features: Annotated[
-        int | None, typer.Option(help="Columns; needed where the files do not all have the same number.")
+        int | None, typer.Option(help="The number of columns; needed if the files differ in it.")
     ] = None,
     zero_based: Annotated[
         bool | None,
-        typer.Option("--zero-based/--one-based", help="What columns count from; 0 if any file has an index 0."),
+        typer.Option("--zero-based/--one-based", help="Where columns begin; at 0 if any file has an index 0."),
     ] = None,
     normalize: Annotated[bool, typer.Option(help="Scale every row to norm 1.")] = DEFAULTS.normalize,
     graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = DEFAULTS.graph,
-    mixing: Annotated[str, typer.Option(help="laplacian or metropolis.")] = DEFAULTS.mixing,
+    mixing: Annotated[str, typer.Option(help="Weights of the graph: laplacian or metropolis.")] = DEFAULTS.mixing,
     algorithm: Annotated[str, typer.Option(help="auto, newton, dsba, dsa, ..., or mine.py:Class.")] = "auto",
     communication: Annotated[
         str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")
@@ -117,7 +116,7 @@ def train(
     step_size: Annotated[str, typer.Option(help="A number, or a rule's name.")] = "auto",
     max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = DEFAULTS.max_passes,
     tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = DEFAULTS.tol,
-    seed: Annotated[int, typer.Option(help="Of samples and of a random graph.")] = DEFAULTS.seed,
+    seed: Annotated[int, typer.Option(help="For drawing samples and a random graph.")] = DEFAULTS.seed,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("run"),
     checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint file; OUT/checkpoint if not given.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
@@ -221,12 +220,12 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
         typer.echo(f"{status}: {message}.")
         typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
         if "table" in model.facts:
-            typer.echo(f"Page: {_page(model, out).resolve()}")
+            typer.echo(f"Page: {write_page(model, out).resolve()}")
     if status == "interrupted":
         raise typer.Exit(130)
 
 
-def _page(model: Model, out: Path) -> Path:
+def write_page(model: Model, out: Path) -> Path:
     """Write the page of a table's model."""
     from dsba.cli.experiments import command_line
     from dsba.fitting.results import Results
@@ -287,7 +286,7 @@ def _abort_all(error: BaseException) -> None:
 
 def summary(
     model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
-    plain: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    plain: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """The coefficients of a table's model, with standard errors and intervals."""
     import json
@@ -305,11 +304,11 @@ def summary(
 
 def predict(
     model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
-    file: Annotated[Path, typer.Argument(help="A table, or a LIBSVM file, as the model was trained on.")],
+    file: Annotated[Path, typer.Argument(help="A table or a LIBSVM file, whichever the model was trained on.")],
     out: Annotated[Path | None, typer.Option(help="File for the predictions; printed if not given.")] = None,
-    label: Annotated[bool, typer.Option("--label", help="Of tables: classes instead of probabilities.")] = False,
-    proba: Annotated[bool, typer.Option("--proba", help="Of tables: probabilities, as without it.")] = False,
-    keep: Annotated[list[str] | None, typer.Option(help="Of tables: columns to copy beside the predictions.")] = None,
+    label: Annotated[bool, of_tables("--label", help="Classes instead of probabilities.")] = False,
+    proba: Annotated[bool, of_tables("--proba", help="Probabilities; the default for classes.")] = False,
+    keep: Annotated[list[str] | None, of_tables(help="Columns to copy beside the predictions.")] = None,
 ) -> None:
     """Predict with a trained model.
 
@@ -336,7 +335,7 @@ def predict(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
     files: Annotated[list[Path], typer.Argument(help="Tables with outcomes, one per site; each rank opens its own.")],
-    plain: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    plain: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
     graph: Annotated[str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.")] = "path",
     allow_two_sites: TwoSites = False,

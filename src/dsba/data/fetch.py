@@ -129,7 +129,7 @@ def _total(answer: Any, here: int) -> int | None:
 
 def _require_bearable(size: int) -> None:
     if size > LARGEST:
-        raise _UselessError(f"the file is larger than {LARGEST} bytes, and no registered one is")
+        raise _UselessError(f"the file is larger than {LARGEST} bytes, and every registered file is smaller")
 
 
 def _receive(answer: Any, part: Path, here: int, total: int | None, progress: Progress | None) -> None:

@@ -42,6 +42,7 @@ operator = "logistic"          # ridge, logistic, auc, squared-hinge, huber, poi
 lam = 0.001                    # [1/(10 Q)]
 # regularize = "all"           # ["weights"] with "all", AUC's a, b and theta, too
 # intercept = true             # [false] a constant column that lambda leaves alone
+# penalty = {name = "l1", strength = 0.01}    # [none] or "elastic-net" with l1_ratio, or "box" with lower and upper
 # further keys are the operator's own numbers, such as delta = 0.5 of huber
 
 [[network]]

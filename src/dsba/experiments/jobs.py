@@ -42,7 +42,7 @@ class Interrupted(Exception):
 
 
 def perform(job: Job, folder: Folder, watch: Watch) -> None:
-    """Do the job and write its files, the one that ``is_done`` looks at last."""
+    """Do the job and write its files. The file that ``is_done`` looks for is written last."""
     if isinstance(job, Pooled):
         _find_reference(job, folder)
     elif isinstance(job, Tuning):
@@ -122,6 +122,7 @@ def _problem(pooled: Pooled, n_nodes: int, split: str | Assigned, seed: int) -> 
     return Problem.from_arrays(
         X, _labels(y, pooled), problem.build(), n_nodes, problem.lam, split if isinstance(split, str) else split.nodes,
         pooled.data.normalize is not False, seed, regularize=problem.regularize, intercept=problem.intercept or False,
+        penalty=problem.penalty,
     )  # fmt: skip
 
 
@@ -131,7 +132,7 @@ def build(case: Case, seed: int) -> Problem:
 
 
 def _metrics(pooled: Pooled, problem: Problem) -> dict[str, Metric]:
-    """What is measured besides what every run has; AUC on the test set for operators that rank."""
+    """The metrics beyond those of every run; for operators that rank, AUC on the test set is among them."""
     found = {metric_name(wanted): _metric(wanted, pooled, problem) for wanted in pooled.metrics}
     if pooled.test is not None and problem.component.ranks:
         found["test_auc"] = measures.auc(problem, _measured_rows(pooled, True))

@@ -1,4 +1,4 @@
-"""What an experiment may be given in Python instead of a name: arrays, and the nodes of rows; known by content."""
+"""Objects that Python may give to an experiment instead of names. Their content identifies them."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def _iterates(method: Method) -> str:
 
 
 def _identifier(words: list[str], content: Any) -> str:
-    """Readable words, and a fingerprint of them and the content that makes it unique."""
+    """An identifier: readable words, and a fingerprint of the words and of the content, which makes it unique."""
     readable = "-".join(re.sub(r"-[0-9a-f]{16}$", "", word) for word in words)  # fingerprints in words: once is enough
     text = json.dumps([words, content], sort_keys=True)
     fingerprint = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -165,7 +165,7 @@ def _perform_all(todo: list[Job], folder: Folder, workers: int, display: Display
 def _alone(job: Job, folder: Folder, display: Display, on_record: Report | None) -> None:
     """One job in this process; Ctrl-C ends it with its checkpoint written.
 
-    Sums of several BLAS threads round otherwise than those of one, which every worker has.
+    Every worker has one BLAS thread, so this process uses one, too: several threads would round sums differently.
     """
     from threadpoolctl import threadpool_limits
 

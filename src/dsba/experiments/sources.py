@@ -55,7 +55,7 @@ def test_name(data: Data) -> str:
 
 
 def data_digest(name: str) -> str:
-    """Of the file's bytes; of an embedded set, which has no file, of its arrays."""
+    """The digest of the file's bytes. An embedded set has no file; its digest is that of its arrays."""
     if name in datasets.EMBEDDED:
         return digest_of_rows(*datasets.load(name))
     path = find_file(name, embedded=datasets.EMBEDDED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +21,14 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    InstanceOf,
     ValidationError,
     field_serializer,
     field_validator,
     model_validator,
 )
 
-from dsba import algorithms, operators, plugins
+from dsba import algorithms, operators, penalties, plugins
 from dsba.algorithms import Algorithm
 from dsba.data import registry, splits
 from dsba.errors import InputError, shortened, unknown_name
@@ -34,6 +36,7 @@ from dsba.experiments.objects import Arrays, Assigned, read_array, read_numpy
 from dsba.mixing import MIXINGS
 from dsba.network import Changing, Compressed, Delayed, Lossy, Simulator, Transport
 from dsba.operators import Operator
+from dsba.penalties import Penalty
 from dsba.problem import Problem
 from dsba.report import titles
 from dsba.report.index import AXES, COLUMNS, LARGEST, LONGEST, METRICS
@@ -52,7 +55,9 @@ TAKEN = {*METRICS, *AXES, *COLUMNS}  # names that a metric of one's own must not
 class Part(BaseModel):
     """A table of the file: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_inf_nan="constants"
+    )  # infinite numbers stay numbers
 
     def content(self) -> dict[str, Any]:
         """What was set, defaults included, for identifiers and for TOML."""
@@ -99,7 +104,8 @@ class Data(Part):
 class Problems(Part):
     """An operator with its regularisation; ``lam`` missing is 1/(10 Q). Further keys are the operator's own numbers.
 
-    In Python the operator may be an object.
+    ``penalty`` is a table with a name and the penalty's numbers: ``{name = "l1", strength = 0.01}``. In Python operator
+    and penalty may be objects.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
@@ -108,10 +114,31 @@ class Problems(Part):
     lam: Positive | None = None
     regularize: Literal["weights", "all"] = "weights"
     intercept: bool | Positive | None = None
+    penalty: InstanceOf[Penalty] | None = None
 
     @field_serializer("operator")
     def _as_text(self, operator: str | Operator) -> str:
         return operator if isinstance(operator, str) else repr(operator)
+
+    @field_validator("penalty", mode="before")
+    @classmethod
+    def _named_penalty(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return penalties.get(given.get("name", ""), **{key: given[key] for key in given if key != "name"})
+        if given is not None and type(given) not in penalties.REGISTRY.values():
+            wanted = f"a table with the name {', '.join(penalties.REGISTRY)}, or such an object"
+            raise InputError(f"an experiment's penalty must be {wanted}, got {shortened(repr(given), 60)}.")
+        return given
+
+    @field_serializer("penalty")
+    def _as_table(self, penalty: Penalty | None) -> dict[str, Any] | None:
+        """The name and the numbers that are not the defaults."""
+        if penalty is None:
+            return None
+        name = next(name for name, cls in penalties.REGISTRY.items() if cls is type(penalty))
+        numbers = {f.name: getattr(penalty, f.name) for f in dataclasses.fields(penalty)}
+        defaults = {f.name: f.default for f in dataclasses.fields(penalty)}
+        return {"name": name} | {key: value for key, value in numbers.items() if value != defaults[key]}
 
     @field_validator("operator", mode="before")
     @classmethod
@@ -122,7 +149,8 @@ class Problems(Part):
 
     @model_validator(mode="after")
     def _options_known(self) -> Self:
-        self.build()
+        if not self.build().has_loss and self.penalty is not None:
+            raise InputError(f"a 'penalty' needs an objective, and {self.name} has none.")
         return self
 
     def build(self) -> Operator:
@@ -145,6 +173,9 @@ class Problems(Part):
         options = self.model_extra or {}
         if not isinstance(self.operator, str):
             options = {f.name: getattr(self.operator, f.name) for f in dataclasses.fields(self.operator)}
+        if self.penalty is not None:
+            name, *numbers = (self.content()["penalty"]).values()
+            options = {**options, "penalty": " ".join([name, *(f"{number:g}" for number in numbers)])}
         return titles.problem_title(self.name, self.lam, self.regularize, options)
 
 
@@ -535,12 +566,14 @@ def _is_classification(problem: Problems) -> bool:
 
 
 def refusal(method: Method, problem: Problems, network: Network) -> str | None:
-    """Why the method does not apply to the problem, asked of a toy of its kind, or to the network; None elsewhere."""
+    """Why the method does not apply to the problem (a toy of its kind is asked) or to the network; None if it does."""
     n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
     labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
-    toy = Problem.from_arrays(np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize)
+    toy = Problem.from_arrays(
+        np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize, penalty=problem.penalty
+    )
     algorithm = method.build("auto" if method.tuned else method.step_size)
-    if (reason := algorithm.refusal(toy)) is None and isinstance(algorithm.step_size, str):
+    if (reason := algorithm.refused(toy)) is None and isinstance(algorithm.step_size, str):
         rules = algorithm.step_sizes(toy, Topology.complete(n_nodes))
         if algorithm.step_size not in rules:
             raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
@@ -698,4 +731,6 @@ def _written(value: Any) -> str:
     """A value in TOML: JSON's strings, numbers, booleans and lists are TOML's, too."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_written(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return json.dumps(value, ensure_ascii=False)

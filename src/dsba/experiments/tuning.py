@@ -1,8 +1,8 @@
 """The search for a method's step size, and for the other numbers that its grid varies.
 
-Successive halving over the grid; then every tuned number is refined around the best until its neighbours are within
-a factor of 1.5, and extended where the best is the least or the largest tried; then the best is verified at the
-budget of the run. A candidate that goes on does so from its checkpoint.
+The search has three stages. First, successive halving over the grid. Second, every tuned number is refined around the
+best until its neighbours are within a factor of 1.5; if the best is the smallest or the largest value tried, values
+beyond it are tried. Third, the best is verified at the budget of the run. Candidates go on from their checkpoints.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Trial:
     best_seen: float = math.inf  # the least value at a record point or at the end of an earlier round
 
     def score(self) -> tuple[float, ...]:
-        """Smaller is better: the passes of those which reached the tolerance, then the metric of the others."""
+        """Smaller is better. Candidates that reached the tolerance come first, by passes; then others, by metric."""
         if self.status == Status.CONVERGED:
             return (0.0, self.passes)
         if self.status == Status.DIVERGED:
@@ -136,7 +136,7 @@ class Search:
         )
 
     def _noted(self) -> dict[str, index.Attempt]:
-        """What an interrupted search has found; notes that cannot be read are none."""
+        """What an interrupted search has found. Notes that cannot be read count as no notes."""
         try:
             return dict(self.folder.read_sealed(self.notes, index.Attempts).attempts)
         except InputError:
@@ -196,7 +196,7 @@ class Search:
         return values[0] / values[1] if len(values) > 1 else 2.0**side
 
     def verify(self) -> None:
-        """At the budget of the run: the best must hold, and must not be overtaken by the next."""
+        """At the budget of the run, the best must not become worse, and the next one must not overtake it."""
         full, first = self.job.stop.max_passes, self.best
         checked = [trial for trial in self.trials if trial.budget == full]
         waiting = sorted((trial for trial in self.trials if trial.budget != full), key=Trial.score)

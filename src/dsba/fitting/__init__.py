@@ -1,4 +1,4 @@
-"""The one road from rows to a model. Estimators and ``dsba train`` are shells around it.
+"""The one way from rows to a model. Estimators and ``dsba train`` are shells around it.
 
 rows -> agreement between processes -> evening out of long rows -> intercept -> start -> solve -> model
 """

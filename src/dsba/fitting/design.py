@@ -55,9 +55,9 @@ class Designs:
     sites: tuple[str, ...]
     designs: tuple[Design, ...]
     told: tuple[str, ...]
-    """What guards said where they only speak."""
+    """The sentences of guards that do not end the fit."""
     rows: int
-    """Those of all sites that enter the model."""
+    """The number of rows of all sites that enter the model."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ def _not_finite(sites: Sequence[Site], designs: Sequence[Design]) -> str | None:
 
 
 def _require_varied(designs: Sequence[Design], firsts: Sequence[Sequence[int]], group: Group) -> None:
-    """No column but the intercept may be constant over all sites, and no two may be equal.
+    """An error if a column other than the intercept is constant over all sites, or if two columns are equal.
 
     ``firsts`` are the ``_first_equals`` of all sites.
     """

@@ -37,7 +37,7 @@ def train(
 
     Parameters
     ----------
-    n_features : the number of columns; needed where the files do not all have the same.
+    n_features : the number of columns; needed if the files have different numbers of columns.
     zero_based : whether columns count from 0; None is yes if any file has an index 0.
     tell : called with sentences for people about what is assumed of the files.
     """

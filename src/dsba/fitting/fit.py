@@ -38,7 +38,7 @@ class Fit:
     n_rows: int
     """The rows of all processes, each counted once."""
     rounds_before: int = 0
-    """The rounds that a network had counted when the method started, and that it counts no more."""
+    """The rounds before the method started. The network's counters no longer contain them."""
 
     @property
     def mean(self) -> Coefficients:
@@ -75,8 +75,8 @@ def fit(
 
     Parameters
     ----------
-    n_nodes : nodes to split rows over that name none.
-    size : of the rows of all processes, where it is known; None is to ask.
+    n_nodes : nodes to split the rows over, if the rows do not name nodes.
+    size : size of the rows of all processes, if it is known; with None the processes ask each other.
     network : how several processes meet; then the rows are this process's, and the graph is the network's.
     previous : the coefficients of an earlier fit, to start from.
     extra : where the operator's extra coordinates start.
@@ -168,7 +168,7 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
 
 
 def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:
-    """The model that is an intercept alone, so that ``tol`` does not depend on where the labels lie."""
+    """The start is the model with only an intercept, so that ``tol`` does not depend on where the labels lie."""
     z = np.zeros(problem.dim)
     z[problem.dim - problem.component.extra :] = extra
     if problem.classes is not None or not problem.intercept:

@@ -29,7 +29,7 @@ class Guards:
 
     @property
     def loosened(self) -> str | None:
-        """What the site asks less for than usual, as a part of a sentence."""
+        """The guards that the site has loosened, as a part of a sentence."""
         if self == Guards.off():
             return "has switched its guards off"
         return "allows two sites" if self.sites < Guards().sites else None

@@ -87,9 +87,9 @@ class Inference:
 
 
 def null_parts(sample: Sample, family: str) -> tuple[Array, Array]:
-    """Per row, numerator and denominator: the quotient of their sums is the mean of the model that is an intercept.
+    """For each row a numerator and a denominator. The quotient of their sums is the mean of the intercept's model.
 
-    With an offset it is the mean of what the offset leaves: a difference, or a quotient of rates.
+    With an offset it is the mean of what remains after the offset: a difference, or a quotient of rates.
     """
     if FAMILIES[family].dispersed:
         return sample.weight * (sample.y - sample.offset), sample.weight
@@ -101,7 +101,7 @@ def infer(
 ) -> Inference:
     """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here.
 
-    ``mean`` is that of the model that is an intercept alone.
+    ``mean`` is the mean of the model with only an intercept.
     """
     if cov not in COVARIANCES:
         raise unknown_name("cov", cov, COVARIANCES)
@@ -168,7 +168,7 @@ class _Totals:
         return _even(bread @ self.meat @ bread * factors[cov])
 
     def likelihood(self, family: Family, deviance: float) -> float:
-        """The log-likelihood; a variance is that which makes it largest."""
+        """The log-likelihood. If there is a variance, it is the one that maximises the likelihood."""
         if not family.dispersed:
             return self.saturated - 0.5 * deviance
         n = self.rows

@@ -13,7 +13,7 @@ from dsba.topology import Topology
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything of a fit but the data. All processes must have the same.
+    """Everything about a fit except the data. All processes must have the same settings.
 
     Estimators and ``dsba train`` take their defaults from here. scikit-learn's alpha and C only give ``lam``.
     """

@@ -59,6 +59,12 @@ class _Emit:
         value.align = 8
         return value
 
+    def load_constant(self, pointer: Any, index: Any) -> Any:
+        """Of a table that no kernel writes to, so that it may stay in a register while the state is written."""
+        value = self.load(pointer, index)
+        value.set_metadata("invariant.load", self.builder.module.add_metadata([]))
+        return value
+
     def store(self, value: Any, pointer: Any, index: Any) -> None:
         self.builder.store(value, self._at(pointer, index)).align = 8
 
@@ -127,7 +133,7 @@ def read_modes(typing: Any, state: Any, at: Any, basis: Any, row: Any, width: An
         emit = _Emit(context, builder, signature, args)
         state, basis = emit.pointer(0, args[1]), emit.pointer(2, args[3])
         total = emit.zeros()
-        emit.modes(4, lambda i, j: emit.add_product(emit.load(basis, i), emit.load(state, i), total))
+        emit.modes(4, lambda i, j: emit.add_product(emit.load_constant(basis, i), emit.load(state, i), total))
         return emit.sum(total)
 
     return types.float64(state, at, basis, row, width), code
@@ -143,9 +149,10 @@ def scatter_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, wei
         weights, total = emit.pointer(4, args[1].type(0)), emit.zeros()
 
         def body(i: Any, j: Any) -> None:
-            z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
+            z, v = emit.load(state, i), emit.load(state, j)
+            P, Q = emit.load_constant(powers, i), emit.load_constant(powers, j)
             moved = emit.fma(P, z, emit.mul(Q, v))
-            emit.add_product(emit.mul(emit.load(weights, i), moved), moved, total)
+            emit.add_product(emit.mul(emit.load_constant(weights, i), moved), moved, total)
 
         emit.modes(5, body)
         return emit.sum(total)
@@ -177,7 +184,7 @@ def move_and_read(
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
         basis, total = emit.pointer(7, args[8]), emit.zeros()
-        _move(emit, lambda i, z: emit.add_product(emit.load(basis, i), z, total))
+        _move(emit, lambda i, z: emit.add_product(emit.load_constant(basis, i), z, total))
         return emit.sum(total)
 
     return types.float64(state, at, powers, power, c1, c2, width, basis, row), code
@@ -192,8 +199,9 @@ def _move(emit: _Emit, found: Callable[[Any, Any], None]) -> None:
     c2 = emit.splat(args[5])
 
     def body(i: Any, j: Any) -> None:
-        z, v, P, Q = emit.load(state, i), emit.load(state, j), emit.load(powers, i), emit.load(powers, j)
-        back = emit.fma(c2, v, emit.mul(emit.load(c1, i), z))
+        z, v = emit.load(state, i), emit.load(state, j)
+        P, Q = emit.load_constant(powers, i), emit.load_constant(powers, j)
+        back = emit.fma(c2, v, emit.mul(emit.load_constant(c1, i), z))
         new = emit.fma(P, z, emit.mul(Q, v))
         emit.store(new, state, i)
         emit.store(emit.sub(emit.mul(P, v), emit.mul(Q, back)), state, j)
@@ -212,8 +220,8 @@ def add_modes(typing: Any, state: Any, at: Any, effect: Any, z: Any, v: Any, x: 
         x = emit.splat(args[5])
 
         def body(i: Any, j: Any) -> None:
-            emit.store(emit.fma(x, emit.load(dz, i), emit.load(state, i)), state, i)
-            emit.store(emit.fma(x, emit.load(dv, i), emit.load(state, j)), state, j)
+            emit.store(emit.fma(x, emit.load_constant(dz, i), emit.load(state, i)), state, i)
+            emit.store(emit.fma(x, emit.load_constant(dv, i), emit.load(state, j)), state, j)
 
         emit.modes(6, body)
         return context.get_dummy_value()

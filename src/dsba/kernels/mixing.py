@@ -17,7 +17,8 @@ def mix_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> Non
     point the weights do not sum to one, and over many iterations that bias is what one sees.
     """
     indptr, nodes, weights = mixing
-    out[first:last] = Z[n, first:last]
+    for j in range(first, last):  # the assignment of a slice takes seconds to compile
+        out[j] = Z[n, j]
     for e in range(indptr[n], indptr[n + 1]):
         w, m = weights[e], nodes[e]
         if m != n:

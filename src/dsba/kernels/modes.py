@@ -210,25 +210,32 @@ def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, r
     together = 1 if copies is None else copies
     b[:] = 0.0
     for c in range(0, b.size, together):
-        for e in range(indptr[row + c], indptr[row + c + 1]):
-            soon = np.int64(indices[min(e + AHEAD, last)])
+        total = 0.0
+        for e in range(np.uint64(indptr[row + c]), np.uint64(indptr[row + c + 1])):
+            soon = np.int64(indices[min(e + np.uint64(AHEAD), np.uint64(last))])
             prefetch(stamp, soon)
             for m in range(together):
                 prefetch_column(modes, (soon + m) * 2 * width, (plan.lanes, width))
                 j = np.int64(indices[e]) + m
                 gap = time - stamp[np.uint64(j)]
                 if gap == 0:
-                    b[c + m] += data[e] * read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
-                    continue
-                stamp[np.uint64(j)] = time
-                group = 0 if j < n_regular else 1
-                if gap >= GAPS:
-                    gap = _leap(plan, modes, j * 2 * width, group, gap)
-                power = (group * 2 * GAPS + gap) * 2 * width
-                b[c + m] += data[e] * move_and_read(
-                    modes, j * 2 * width, powers, power, (c1, group * width), c2[group], (plan.lanes, width),
-                    basis, n * width,
-                )  # fmt: skip
+                    found = read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
+                else:
+                    stamp[np.uint64(j)] = time
+                    group = 0 if j < n_regular else 1
+                    if gap >= GAPS:
+                        gap = _leap(plan, modes, j * 2 * width, group, gap)
+                    power = (group * 2 * GAPS + gap) * 2 * width
+                    found = move_and_read(
+                        modes, j * 2 * width, powers, power, (c1, group * width), c2[group], (plan.lanes, width),
+                        basis, n * width,
+                    )  # fmt: skip
+                if copies is None:
+                    total += data[e] * found
+                else:
+                    b[c + m] += data[e] * found
+        if copies is None:
+            b[c] = total
 
 
 @part()

@@ -29,7 +29,7 @@ Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
 
 
 class Counts(NamedTuple):
-    """What was moved: rounds, and per owned node numbers, bytes that are no numbers, and all bytes received."""
+    """What was moved: the rounds; and for each owned node the numbers, the other bytes, and all bytes received."""
 
     rounds: int
     doubles: Array
@@ -69,7 +69,7 @@ class Group(Protocol):
         ...
 
     def aside(self) -> Group:
-        """The same processes, for questions that are no part of a method: these are not counted."""
+        """The same processes, for questions that are not part of a method. Such questions are not counted."""
         ...
 
     def network(self, topology: Topology) -> Network:
@@ -78,7 +78,7 @@ class Group(Protocol):
 
 
 class Network(Group, Protocol):
-    """A group whose processes own the nodes of a graph: rows, frames, questions, counters."""
+    """A group whose processes own the nodes of a graph. It moves rows and frames, answers questions, and counts."""
 
     topology: Topology
     nodes: range  # the nodes this process owns
@@ -109,9 +109,9 @@ class Network(Group, Protocol):
         ...
 
     def local_mixing(self) -> Mixing | None:
-        """The mixing, if all rows are here and meet exactly as it says; None if they must go through the network.
+        """The mixing, if all rows are here and are mixed by it alone; None if they must go through the network.
 
-        A fused kernel may use its arrays, and tells with ``tally`` what it would have moved.
+        A fused kernel may use its arrays, and counts with ``tally`` what it would have moved.
         """
         ...
 
@@ -122,15 +122,15 @@ class Network(Group, Protocol):
     memory: dict[str, Array]  # what links remember between rounds; may be set
 
     def describe(self) -> str:
-        """What is wrong with the links, with all settings; empty where nothing is."""
+        """A text that says what is wrong with the links, with all settings; empty if nothing is wrong."""
         ...
 
     # Frames ---------------------------------------------------------------------------------------
 
     def exchange(self, outboxes: Boxes) -> Boxes:
-        """One round: from each owned node a frame to every neighbour, to each one from every neighbour.
+        """One round: every owned node sends a frame to every neighbour, and receives one from every neighbour.
 
-        Counts the round and its bytes; what the bytes mean is for the receivers to count.
+        Counts the round and its bytes. The receivers count what the bytes contain.
         """
         ...
 
@@ -152,7 +152,7 @@ class Network(Group, Protocol):
 
 
 def require_agreement(group: Group, facts: Mapping[str, Any]) -> None:
-    """An error at all processes if one of them was given anything else; it says who differs in what."""
+    """An error at all processes if one of them was given other facts. It says which process differs, and in what."""
     everyone = group.share(dict(facts))
     for rank, theirs in enumerate(everyone):
         for name, wanted in everyone[0].items():

@@ -1,4 +1,4 @@
-"""Networks as they are: links that lose, delay or change what they carry, and graphs that change over time.
+"""Imperfect networks: links that lose, delay or change what they carry, and graphs that change over time.
 
 Each is a wrapper of a network and may wrap another wrapper. What happens in a round depends on the wrapper's own
 seed, the number of the round and the link, so a run can be stopped and resumed, and every process knows the same.
@@ -34,7 +34,7 @@ FLAWS = (LOSS, ONE_WAY_LOSS, CHANGE, DELAY, VARYING_DELAY, COMPRESSION, ROUNDED_
 
 
 class Links(NamedTuple):
-    """The links to the owned nodes, in the order of the mixing's CSR rows; the diagonal is none and has edge -1."""
+    """The links to the owned nodes, in the order of the mixing's CSR rows. The diagonal is no link and has edge -1."""
 
     indptr: Integers
     receiver: Integers  # among the owned nodes
@@ -60,14 +60,14 @@ class Links(NamedTuple):
 
 
 class Wrapper(Transport):
-    """A network whose rows meet in another way. A subclass gives ``meeting`` and says its ``flaw``."""
+    """A network whose rows are mixed in another way. A subclass defines ``meeting`` and names its ``flaw``."""
 
     flaw = ""
     _kept: dict[str, Array]  # by stream: what is remembered for later rounds
 
     def __init__(self, net: Transport, seed: int = 0) -> None:
         if not (net.meets_as_told or net.flaws):
-            raise InputError(f"{type(self).__name__} wraps networks whose rows meet as the mixing matrix says.")
+            raise InputError(f"{type(self).__name__} wraps only networks whose rows are mixed by the mixing matrix.")
         if self.flaw in net.flaws:
             raise InputError(f"the links have {self.flaw} already: one wrapper of a kind is enough.")
         self.net, self.seed = net, as_integer("seed", seed, at_least=0)
@@ -114,11 +114,11 @@ class Wrapper(Transport):
         self.net.reset()
 
     def exchange(self, outboxes: Boxes) -> Boxes:
-        """Frames must not go around the flaws of the links: a method that sends them needs links without."""
+        """Frames would avoid the flaws of the links, so a method that sends frames needs links without flaws."""
         raise InputError(f"frames need links that deliver everything, and these have {', '.join(sorted(self.flaws))}.")
 
     def sum(self, rows: Array | SparseRows) -> Array:
-        """The same for exact sums, which a method would ask for."""
+        """The same holds for a method that asks for exact sums."""
         raise InputError(
             f"exact sums need links that deliver everything, and these have {', '.join(sorted(self.flaws))}."
         )
@@ -132,7 +132,7 @@ class Wrapper(Transport):
         return self.describe()
 
     def settings(self) -> dict[str, object]:
-        """What makes two wrappers of this class the same."""
+        """The settings by which two wrappers of this class are the same."""
         return {"seed": self.seed}
 
     # Rows -----------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Delayed(Wrapper):
         return met._replace(rows=rows, places=places, up=known, arrived=met.arrived * arrived)
 
     def _ages(self, round: int) -> tuple[Integers, Integers]:
-        """Per link: how many iterations ago the newest row that has arrived was sent (-1: none), and arrivals now."""
+        """For each link: how many iterations ago the newest arrived row was sent (-1: none), and arrivals now."""
         age = np.full(self.links.edge.size, -1)
         arrived = np.zeros(self.links.edge.size, np.int64)
         for past in range(min(self._oldest, round // self.streams), -1, -1):
@@ -234,7 +234,7 @@ class Delayed(Wrapper):
         return -(-self.most // self.streams)
 
     def _delays(self, round: int) -> Integers:
-        """In iterations, of the messages that were sent in the round."""
+        """The delays, in iterations, of the messages that were sent in the round."""
         draws = self._draw(round).integers(self.least, self.most + 1, size=(2, len(self.topology.edges)))
         return -(-draws[self.links.upwards.astype(int), self.links.edge] // self.streams)
 
@@ -297,7 +297,7 @@ def _weights_on(graph: Topology, base: Topology, links: Links, first: int, numbe
     if graph.n_nodes != base.n_nodes:
         raise InputError(f"graph {number} of the sequence has {graph.n_nodes} nodes, the network {base.n_nodes}.")
     if extra := set(graph.edges) - set(base.edges):
-        raise InputError(f"graph {number} of the sequence has the edge {min(extra)}, which the network has not.")
+        raise InputError(f"graph {number} of the sequence has the edge {min(extra)}, which the network does not have.")
     receiver = links.receiver + first
     up = graph.graph.adjacency[receiver, links.sender]
     return up, np.where(up, graph.W_tilde[receiver, links.sender], 0.0)

@@ -29,7 +29,7 @@ MOST_BYTES = HEADER.size + MOST_PAYLOAD
 
 
 class FrameError(ValueError):
-    """A frame is not the one that is due. The message is the reason, for a sentence of the caller's own."""
+    """A frame is not the expected one. The message is the reason; the caller makes a sentence of it."""
 
 
 class Frame(NamedTuple):

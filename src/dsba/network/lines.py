@@ -14,17 +14,16 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsba._version import __version__
 from dsba.errors import InputError
 from dsba.network.frames import VERSION, FrameError
 from dsba.network.links import Link
-from dsba.network.pinned import HANDSHAKE, Door, RefusedError, answer, context, dialled
+from dsba.network.pinned import HANDSHAKE, Door, Hearing, RefusedError, answer, context, dialled
 
 if TYPE_CHECKING:
-    from websockets.sync.connection import Connection
-
     from dsba.network.sites import SiteNetwork
 
 MOST_STRANGERS = 32  # connections that have not shown a certificate
@@ -41,6 +40,7 @@ class Lines:
         self.net, self.place = net, net.place
         self.closing, self.door = threading.Event(), Door()
         self.threads: list[threading.Thread] = []
+        self.starting = threading.Lock()
         self.strangers: Counter[str] = Counter()
         self.connections: set[Any] = set()
         self.listener: socket.socket | None = None
@@ -58,7 +58,8 @@ class Lines:
                 self._start(self._dial, link)
 
     def close(self) -> None:
-        self.closing.set()
+        with self.starting:
+            self.closing.set()
         self.door.socket_closed.set()
         if self.listener is not None:
             self.listener.close()
@@ -70,7 +71,7 @@ class Lines:
             self.threads.pop()
 
     def _dials(self, peer: int) -> bool:
-        """Whether this site dials: to one that listens, if this one does not or comes later."""
+        """Whether this site dials: the other one listens, and this one does not listen or comes later in the list."""
         mine, theirs = self.place.members[self.place.rank], self.place.members[peer]
         if theirs.address is None and mine.address is None:
             raise InputError(
@@ -78,11 +79,16 @@ class Lines:
             )
         return theirs.address is not None and (mine.address is None or self.place.rank > peer)
 
-    def _start(self, work: Callable[..., None], *arguments: Any) -> None:
-        self.threads = [thread for thread in self.threads if thread.is_alive()]
-        thread = threading.Thread(target=work, args=arguments, daemon=True, name=f"dsba {self.place.name}")
-        self.threads.append(thread)
-        thread.start()
+    def _start(self, work: Callable[..., None], *arguments: Any) -> bool:
+        """Begin a thread, unless this site is closing."""
+        with self.starting:
+            if self.closing.is_set():
+                return False
+            self.threads = [thread for thread in self.threads if thread.is_alive()]
+            thread = threading.Thread(target=work, args=arguments, daemon=True, name=f"dsba {self.place.name}")
+            self.threads.append(thread)
+            thread.start()
+            return True
 
     def say(self, about: str, sentence: str) -> None:
         """Tell the people at this site, once for each change."""
@@ -123,7 +129,8 @@ class Lines:
                 self.place.log("crowded", address=host)
                 continue
             self.strangers[host] += 1
-            self._start(self._welcome, sock, host)
+            if not self._start(self._welcome, sock, host):
+                sock.close()
 
     def _welcome(self, sock: socket.socket, host: str) -> None:
         try:
@@ -151,7 +158,7 @@ class Lines:
 
     # A connection -------------------------------------------------------------------------------------
 
-    def _serve(self, connection: Connection, link: Link, *, answers: bool) -> None:
+    def _serve(self, connection: Hearing, link: Link, *, answers: bool) -> None:
         """Greet, and read until the connection ends."""
         self.connections.add(connection)
         try:
@@ -186,7 +193,7 @@ class Lines:
             "arrived": link.received,
         }
 
-    def _greeted(self, connection: Connection, link: Link, answers: bool) -> dict[str, Any]:
+    def _greeted(self, connection: Hearing, link: Link, answers: bool) -> dict[str, Any]:
         """What the neighbour says of itself, if it fits; whoever dialled speaks first."""
         with self.net.changed:
             own = json.dumps(self.hello(link))
@@ -236,7 +243,7 @@ class Lines:
             return "its first message is damaged."
         return None
 
-    def _adopt(self, connection: Connection, link: Link, said: dict[str, Any]) -> None:
+    def _adopt(self, connection: Hearing, link: Link, said: dict[str, Any]) -> None:
         with self.net.changed:
             link.known_data = said["data"]
             self.net.heard(link, said["epoch"], bytes.fromhex(said["nonce"]))
@@ -252,26 +259,30 @@ class Lines:
         for link in self.net.links.values():
             link.announce()
 
-    def _read(self, connection: Connection, link: Link) -> None:
+    def _read(self, connection: Hearing, link: Link) -> None:
         try:
-            for message in connection:
-                with self.net.changed:
-                    if link.connection is not connection:
-                        return  # a newer connection has taken its place
-                    owed = False
-                    if isinstance(message, str):
-                        self._told(link, json.loads(message))
-                    else:
-                        owed = link.take(message)
-                    self.net.changed.notify_all()
-                if isinstance(message, str):
-                    self._announce()
-                if owed:
-                    link.acknowledge(connection)
+            connection.hear(partial(self._heard, connection, link))
         except (FrameError, ValueError, TypeError, KeyError) as error:
             raise _refuse(connection, f"refused a frame from {link.name}: {error}.") from None
         except Exception:  # the connection ended, in one of many ways
             return
+
+    def _heard(self, connection: Hearing, link: Link, message: str | bytes) -> None:
+        owed = False
+        with self.net.changed:
+            if link.connection is not connection:
+                raise ConnectionError("a newer connection has taken its place")
+            if isinstance(message, str):
+                self._told(link, json.loads(message))
+                self.net.wake()
+            else:
+                owed = link.take(message)
+                if self.net.waiting:
+                    self.net.changed.notify_all()
+        if isinstance(message, str):
+            self._announce()
+        if owed:
+            link.acknowledge(connection)
 
     def _told(self, link: Link, said: dict[str, Any]) -> None:
         """A message beside the frames."""
@@ -292,7 +303,7 @@ class Lines:
     def _end(self, link: Link, said: dict[str, Any]) -> None:
         with self.net.changed:
             self.net.ended = self.net.ended or f"{link.name} refused this site: {_shown(said['refused'])}"
-            self.net.changed.notify_all()
+            self.net.wake()
 
 
 def _listening(address: tuple[str, int]) -> socket.socket:
@@ -307,7 +318,7 @@ def _listening(address: tuple[str, int]) -> socket.socket:
     return made
 
 
-def _refuse(connection: Connection, sentence: str, ends: bool = False) -> RefusedError:
+def _refuse(connection: Hearing, sentence: str, ends: bool = False) -> RefusedError:
     """Tell the other side why, and give the error for this one."""
     try:
         connection.send(json.dumps({"refused": sentence, "ends": ends}))
@@ -317,7 +328,7 @@ def _refuse(connection: Connection, sentence: str, ends: bool = False) -> Refuse
     return RefusedError(sentence)
 
 
-def _echo(connection: Connection) -> None:
+def _echo(connection: Hearing) -> None:
     """Send back what comes, for somebody who measures the line; it ends by itself."""
     deadline = time.monotonic() + HANDSHAKE
     try:
@@ -328,7 +339,7 @@ def _echo(connection: Connection) -> None:
 
 
 def _shown(text: object) -> str:
-    """What another site sent, fit to be shown: one line of bearable length without control characters."""
+    """What another site sent, made safe to show: one line of limited length without control characters."""
     plain = "".join(c if c.isprintable() else " " for c in str(text))
     return " ".join(plain.split())[:LONGEST_SENTENCE]
 

@@ -11,12 +11,15 @@ import json
 import threading
 from collections import deque
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from dsba.network.frames import ACKNOWLEDGE, KINDS, Frame, FrameError, decode, encode
 
 if TYPE_CHECKING:
-    from websockets.sync.connection import Connection
+    from dsba.network.pinned import Hearing
+
+Inbox = SimpleQueue[bytes | None]  # messages that have come whole; None only wakes
 
 WINDOW = (
     1 << 17
@@ -31,11 +34,12 @@ class Link:
 
     def __init__(self, rank: int, name: str) -> None:
         self.rank, self.name = rank, name
-        self.connection: Connection | None = None
+        self.connection: Hearing | None = None
         self.known_data: str | None = None
         self.done = False  # the neighbour needs nothing any more
         self.sent_bytes = self.received_bytes = 0
         self._order = threading.Lock()  # held while frames are numbered and sent
+        self.inbox: dict[int, Inbox] = {}
         self.reset(0, b"")
 
     def reset(self, epoch: int, nonce: bytes) -> None:
@@ -48,8 +52,9 @@ class Link:
             self.number = self.acknowledged = self.received = 0
             self.owed_frames = self.owed_bytes = 0  # received since the last acknowledgement
             self.parts: list[bytes] = []
-            self.unread = 0
-            self.inbox: dict[int, deque[bytes]] = {kind: deque() for kind in KINDS}
+            self.come = self.read = 0  # payload bytes; the first is changed by those who bring, the other by who reads
+            self.wake()
+            self.inbox = {kind: SimpleQueue() for kind in KINDS}
 
     def meet(self, theirs: bytes, study: bytes) -> None:
         """The neighbour's nonce of this epoch: from now on frames may go both ways."""
@@ -57,10 +62,12 @@ class Link:
         digest = hashlib.sha256(b"dsba link" + study + self.epoch.to_bytes(8, "little") + both[0] + both[1]).digest()
         self.tag, self.theirs = int.from_bytes(digest[:8], "little"), theirs
 
-    @property
-    def under_way(self) -> int:
-        """Payload bytes that are not acknowledged."""
-        return sum(len(frame.payload) for frame in tuple(self.kept) if frame.number >= self.acknowledged)
+    def has_room(self, length: int) -> bool:
+        """Whether so many payload bytes may be sent, beside those that are not acknowledged."""
+        if self.acknowledged == self.number:
+            return True
+        under_way = sum(len(frame.payload) for frame in tuple(self.kept) if frame.number >= self.acknowledged)
+        return under_way + length <= WINDOW
 
     # Sending ------------------------------------------------------------------------------------------
 
@@ -77,7 +84,7 @@ class Link:
             self._send(frame)
             return True
 
-    def attach(self, connection: Connection, arrived: int) -> None:
+    def attach(self, connection: Hearing, arrived: int) -> None:
         """Go on over a new connection; ``arrived`` is how many frames the neighbour has."""
         with self._order:
             if self.connection is not None:
@@ -98,7 +105,7 @@ class Link:
         """A message beside the frames; it is lost with the connection."""
         with suppress(Exception):
             if self.connection is not None:
-                self.connection.send(json.dumps(message))
+                self.connection.push(json.dumps(message))
 
     def _announce(self) -> None:
         if not self.announced and self.connection is not None:
@@ -109,10 +116,12 @@ class Link:
         self._announce()
         if self.connection is None:
             return
-        data = encode(self.tag, frame._replace(received=self.received))
+        if frame.received != self.received:
+            frame = frame._replace(received=self.received)
+        data = encode(self.tag, frame)
         self.owed_frames = self.owed_bytes = 0
         try:
-            self.connection.send(data)
+            self.connection.push(data)
             self.sent_bytes += len(data)
         except Exception:  # the connection is gone; the frame is kept for the next one
             self.connection = None
@@ -133,23 +142,22 @@ class Link:
         if frame.number > self.received:
             raise FrameError(f"it has the number {frame.number}, and number {self.received} is due")
         self.received += 1
-        self.unread += len(frame.payload)
-        if self.unread > MOST_UNREAD:
+        self.come += len(frame.payload)
+        if self.come - self.read > MOST_UNREAD:
             raise FrameError(f"more than {MOST_UNREAD} bytes came that nobody asked for")
         self.parts.append(frame.payload)
         if not frame.goes_on:
-            self.inbox[frame.kind].append(b"".join(self.parts))
+            self.inbox[frame.kind].put(b"".join(self.parts))
             self.parts = []
         self.owed_frames += 1
         self.owed_bytes += len(frame.payload)
         return self.owed_frames >= ACKNOWLEDGE_EVERY or self.owed_bytes >= ACKNOWLEDGE_BYTES
 
-    def next(self, kind: int) -> bytes:
-        """The oldest message of a kind that has come whole."""
-        message = self.inbox[kind].popleft()
-        self.unread -= len(message)
-        return message
+    def wake(self) -> None:
+        """Wake whoever waits for a message, because something has changed."""
+        for inbox in self.inbox.values():
+            inbox.put(None)
 
-    def acknowledge(self, connection: Connection) -> None:
+    def acknowledge(self, connection: Hearing) -> None:
         self.owed_frames = self.owed_bytes = 0
-        connection.send(encode(self.tag, Frame(ACKNOWLEDGE, False, 0, self.received, b"")))
+        connection.push(encode(self.tag, Frame(ACKNOWLEDGE, False, 0, self.received, b"")))

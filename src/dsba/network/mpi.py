@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import zlib
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dsba._version import __version__
-from dsba.errors import InputError, as_number
+from dsba.errors import InputError, NetworkError, as_number
 from dsba.network.contract import Array, require_agreement
+from dsba.network.placement import Indices
 from dsba.network.transport import ROWS, Transport
 from dsba.network.waiting import poll, silence
 from dsba.topology import Topology
 
 TIMEOUT = 300.0  # seconds a rank may be silent
 WORLD_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_SIZE")
+
+
+class Board(NamedTuple):
+    """Where rows of one width meet, the same place in every round."""
+
+    rows: Array  # those of the nodes here, then those of neighbours elsewhere
+    incoming: list[tuple[Array, int]]  # the part of ``rows`` that each neighbouring rank fills
+    outgoing: list[tuple[Indices, Array, int]]  # which rows each neighbouring rank gets, and where they wait for it
 
 
 class MPINetwork(Transport):
@@ -44,24 +53,36 @@ class MPINetwork(Transport):
             _require_one_world(self.mpi, self.size)
         self.timeout = as_number("timeout", timeout, above=0.0)
         self.outgoing: deque[tuple[Any, bytes]] = deque()  # a buffer must live until it is sent
+        self.board: Board | None = None
+        self.own_core = False
         super().__init__(topology, self.rank, self.size)
         facts = {"program": f"dsba {__version__}", "topology": repr(topology) + topology.digest()}
         require_agreement(self, facts)
         self.session = zlib.crc32(json.dumps(facts).encode())
+        self.own_core = _enough_cores(self.aside().share([platform.node(), *_cores()]))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MPINetwork:
         return self  # a place among processes has no copy; scikit-learn's clone asks for one
 
     def meet(self, Z: Array) -> Array:
-        """Rows go straight from one array into the other."""
-        place = self.placement
-        rows = np.empty((place.n_rows, Z.shape[1]))
+        """Rows go straight from one array into the other, in one message to and from every neighbouring rank."""
+        if self.board is None or self.board.rows.shape[1] != Z.shape[1]:
+            self.board = self._new_board(Z.shape[1])
+        rows, incoming, outgoing = self.board
+        requests = [self.comm.Irecv(part, rank, ROWS) for part, rank in incoming]
+        for mine, buffer, rank in outgoing:
+            Z.take(mine, 0, buffer, "clip")  # they are valid, and "raise" would copy once more
+            requests.append(self.comm.Isend(buffer, rank, ROWS))
         rows[: len(Z)] = Z
-        requests = [(self.comm.Irecv(rows[part], rank, ROWS), rank) for rank, part in place.receive_rows.items()]
-        outgoing = {rank: np.ascontiguousarray(Z[mine]) for rank, mine in place.send_rows.items()}
-        requests += [(self.comm.Isend(buffer, rank, ROWS), rank) for rank, buffer in outgoing.items()]
-        self._wait(requests)
+        self._wait(requests, self.placement.peers * 2)
         return rows
+
+    def _new_board(self, width: int) -> Board:
+        place = self.placement
+        rows = np.empty((place.n_rows, width))
+        incoming = [(rows[place.receive_rows[rank]], rank) for rank in place.peers]
+        outgoing = [(mine := place.send_rows[rank], np.empty((len(mine), width)), rank) for rank in place.peers]
+        return Board(rows, incoming, outgoing)
 
     def send(self, peer: int, message: bytes, purpose: int) -> None:
         while self.outgoing and self.outgoing[0][0].Test():
@@ -78,7 +99,7 @@ class MPINetwork(Transport):
             message.extend([] if found is None else [found])
             return found is not None
 
-        poll(arrived, lambda: silence(self.rank, [peer], self.timeout), self.timeout)
+        poll(arrived, lambda: silence(self.rank, [peer], self.timeout), self.timeout, self.own_core)
         frame = bytearray(status.Get_count(self.mpi.BYTE))
         message[0].Recv([frame, self.mpi.BYTE])
         return bytes(frame)
@@ -86,21 +107,35 @@ class MPINetwork(Transport):
     def _collect(self, own: bytes) -> list[bytes]:
         """By MPI's own means, which need no graph: so ranks find out that their graphs differ."""
         sizes = np.empty(self.size, np.int64)
-        self._wait([(self.comm.Iallgather(np.array([len(own)], np.int64), sizes), None)])
+        self._wait([self.comm.Iallgather(np.array([len(own)], np.int64), sizes)], [None])
         total = np.empty(int(sizes.sum()), np.uint8)
-        self._wait([(self.comm.Iallgatherv(np.frombuffer(own, np.uint8), [total, sizes]), None)])
+        self._wait([self.comm.Iallgatherv(np.frombuffer(own, np.uint8), [total, sizes])], [None])
         return [part.tobytes() for part in np.split(total, np.cumsum(sizes)[:-1])]
 
-    def _wait(self, requests: Sequence[tuple[Any, int | None]]) -> None:
+    def _wait(self, requests: list[Any], ranks: list[Any]) -> None:
         """Until all requests are done; the ranks they wait for are named if they take too long."""
-        left = [request for request, _ in requests]
-        of = {id(request): rank for request, rank in requests}
+        all_done = self.mpi.Request.Testall
 
-        def done() -> bool:
-            left[:] = [request for request in left if not request.Test()]
-            return not left
+        def silent() -> NetworkError:
+            late = [rank for request, rank in zip(requests, ranks, strict=True) if not request.Test()]
+            return silence(self.rank, late, self.timeout)
 
-        poll(done, lambda: silence(self.rank, [of[id(request)] for request in left], self.timeout), self.timeout)
+        poll(lambda: all_done(requests), silent, self.timeout, self.own_core)
+
+
+def _cores() -> list[int]:
+    """The cores that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def _enough_cores(ranks: list[list[Any]]) -> bool:
+    """Whether every machine has a core for each rank on it; ``ranks`` are their machines and cores."""
+    machines = {machine for machine, *_ in ranks}
+    for machine in machines:
+        there = [cores for name, *cores in ranks if name == machine]
+        if len(set().union(*there)) < len(there):
+            return False
+    return True
 
 
 def _mpi() -> Any:

@@ -12,7 +12,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,13 +21,17 @@ from dsba.errors import InputError
 from dsba.network.frames import MOST_BYTES
 
 if TYPE_CHECKING:
-    from websockets.sync.connection import Connection
+    from websockets.sync.connection import Connection as _Connection
+else:
+    _Connection = object  # websockets is an extra, and is imported where a connection is made
 
 HANDSHAKE = 10.0  # seconds for everything before the first frame
 STALLED = 30.0  # seconds that a socket may take none of our bytes
 PING_EVERY, PING_PATIENCE = 5.0, 15.0  # seconds
 SEND_BUFFER = 1 << 20  # bytes: what is under way must fit, so that sending never waits for the other side's reading
 TLS_RECORD = 0x16  # the first byte of a TLS handshake
+OPEN = 1  # of websockets' states
+MESSAGE_GOES_ON, MESSAGE_TEXT, MESSAGE_BYTES = MESSAGES = (0, 1, 2)  # of WebSocket's frames (RFC 6455)
 
 CERTIFICATES = {
     9: "its certificate is not valid yet: look at the clocks of both sites",
@@ -124,11 +128,77 @@ def member_of(certificate: bytes | None, members: Sequence[Member]) -> int:
     raise RefusedError("it shows a certificate that is not in the study.")
 
 
+# Reading ----------------------------------------------------------------------------------------------
+
+
+class Hearing(_Connection):
+    """A connection whose messages, once both have greeted, are handled by the thread that reads the socket.
+
+    A queue and a second thread in between would cost half as much again as a round of messages itself.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._each: Callable[[str | bytes], object] | None = None
+        self._trouble: Exception | None = None
+        self._turn, self._over = threading.Lock(), threading.Event()
+        super().__init__(*arguments, **options)
+
+    def hear(self, each: Callable[[str | bytes], object]) -> None:
+        """``each(message)`` for every message, until the connection ends; what it raises ends the hearing."""
+        with self._turn:
+            with suppress(TimeoutError):  # what came before; nothing can come while it is our turn
+                while True:
+                    each(self.recv(0))
+            self._each = each
+        self._over.wait()
+        if self._trouble is not None:
+            raise self._trouble
+
+    def push(self, message: str | bytes) -> None:
+        """Send a message. Unlike ``send`` this never waits for the thread that reads, which may wait for us."""
+        with self.protocol_mutex:
+            if self.protocol.state != OPEN:
+                raise ConnectionError("the connection is closed")
+            if isinstance(message, str):
+                self.protocol.send_text(message.encode())
+            else:
+                self.protocol.send_binary(message)
+            try:
+                self.send_data()
+            except Exception:
+                with suppress(OSError):
+                    self.socket.shutdown(socket.SHUT_RDWR)  # the thread that reads finds it out and closes
+                raise
+
+    def process_event(self, event: Any) -> None:
+        with self._turn:
+            if self._each is None or event.opcode not in MESSAGES:
+                super().process_event(event)
+            elif self._trouble is None:
+                self._handle(self._each, event)
+
+    def _handle(self, each: Callable[[str | bytes], object], event: Any) -> None:
+        try:
+            if not event.fin or event.opcode == MESSAGE_GOES_ON:
+                raise ValueError("it came in pieces")
+            data = bytes(event.data)
+            each(data.decode() if event.opcode == MESSAGE_TEXT else data)
+        except Exception as error:
+            self._trouble = error
+            self._over.set()
+
+    def recv_events(self) -> None:
+        try:
+            super().recv_events()
+        finally:
+            self._over.set()
+
+
 # Dialling ---------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def dialled(to: Member, using: ssl.SSLContext) -> Iterator[Connection]:
+def dialled(to: Member, using: ssl.SSLContext) -> Iterator[Hearing]:
     """A connection to a member, whose certificate was compared; it is closed at the end."""
     assert to.address is not None
     host, port = to.address
@@ -148,7 +218,7 @@ def _connect(name: str, host: str, port: int, using: ssl.SSLContext) -> Any:
     failures: list[BaseException | None] = []
     from websockets.sync.client import ClientConnection, connect
 
-    class Telling(ClientConnection):
+    class Telling(Hearing, ClientConnection):
         """Says what TLS said, where the other side refused after our own handshake was done.
 
         Reading and writing fail together then, in two threads; the alert is what was read.
@@ -192,19 +262,21 @@ class Door:
         self.socket_closed = threading.Event()
 
 
-def answer(sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member], door: Door) -> tuple[Connection, int]:
+def answer(sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member], door: Door) -> tuple[Hearing, int]:
     """The connection of somebody who dialled, and which member it is; a RefusedError for everybody else."""
-    from websockets.protocol import State
     from websockets.server import ServerProtocol
     from websockets.sync.server import ServerConnection
+
+    class Answering(Hearing, ServerConnection):
+        """The same at the side that answers."""
 
     deadline = time.monotonic() + HANDSHAKE
     secured = _secured(sock, using, deadline)
     try:
         rank = member_of(secured.getpeercert(binary_form=True), members)
         protocol = ServerProtocol(max_size=MOST_BYTES, logger=quiet)
-        made = ServerConnection(
-            secured, protocol, door, ping_interval=PING_EVERY, ping_timeout=PING_PATIENCE,  # type: ignore[arg-type]
+        made = Answering(
+            secured, protocol, door, ping_interval=PING_EVERY, ping_timeout=PING_PATIENCE,
             close_timeout=1.0, max_queue=None,
         )  # fmt: skip
     except BaseException:
@@ -215,7 +287,7 @@ def answer(sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member]
     except Exception as error:
         made.close_socket()
         raise RefusedError(f"{members[rank].name} opened no WebSocket: {explained(error)}") from error
-    if made.protocol.state is not State.OPEN:
+    if made.protocol.state != OPEN:
         made.close_socket()
         raise RefusedError(f"{members[rank].name} opened no WebSocket.")
     _settle(secured)

@@ -26,9 +26,9 @@ class Placement:
         self.owner = np.repeat(np.arange(size), [len(block) for block in blocks])
         self.nodes = range(int(blocks[rank][0]), int(blocks[rank][-1]) + 1)
         self.send_rows: dict[int, Indices] = {}
-        """By neighbouring process: which of the rows here go there."""
+        """For each neighbouring process, the rows here that go there."""
         self.receive_rows: dict[int, slice] = {}
-        """By neighbouring process: where its rows are put, after the rows here."""
+        """For each neighbouring process, the places of its rows, after the rows here."""
         place = {n: i for i, n in enumerate(self.nodes)}
         for other in self.peers:
             theirs = self._beside(blocks[other], rank)
@@ -46,7 +46,7 @@ class Placement:
 
     @cached_property
     def incoming(self) -> dict[int, list[tuple[int, int]]]:
-        """By neighbouring process: the (sender, receiver) of its frames, in the order it sends them."""
+        """For each neighbouring process, the (sender, receiver) of its frames, in the order in which it sends them."""
         links = [(int(m), n) for n in self.nodes for m in self.topology.neighbors[n]]
         return {peer: sorted(link for link in links if self.owner[link[0]] == peer) for peer in self.peers}
 

@@ -18,8 +18,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
+from queue import Empty
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,7 +31,7 @@ from dsba.exact import Integers, SparseRows
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS, Array
 from dsba.network.frames import cut
 from dsba.network.lines import Lines
-from dsba.network.links import MOST_UNREAD, WINDOW, Link
+from dsba.network.links import MOST_UNREAD, Link
 from dsba.network.masks import ALL, Agreement, Guesses, Masks, Window, Words, around, require_signed
 from dsba.network.pinned import Member
 from dsba.network.routing import Routing
@@ -41,6 +42,7 @@ Answer = TypeVar("Answer")
 
 PATIENCE = 1800.0  # seconds to wait for a site
 SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for whom
+DISCLOSED = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA}  # a question says itself what it discloses
 LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
 MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
@@ -110,6 +112,7 @@ class SiteNetwork(Transport):
         self.last_top = 0.0
         self.routes = Routing(self.placement.graph, self.placement.graph.diameter)
         self.changed = threading.Condition()
+        self.waiting = False  # whether somebody waits for ``changed``
         self.links = {peer: Link(peer, place.members[peer].name) for peer in self.placement.peers}
         self.epoch, self.joined, self.nonce = 1, 0, b""
         self.run_id = b""
@@ -168,7 +171,13 @@ class SiteNetwork(Transport):
             self._enter(max(epoch, self.epoch + restarted))
         if epoch == self.epoch and link.theirs is None:
             link.meet(nonce, self.place.study)
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks up; called within ``changed``."""
         self.changed.notify_all()
+        for link in self.links.values():
+            link.wake()
 
     def _enter(self, epoch: int) -> None:
         self.epoch, self.nonce = epoch, secrets.token_bytes(32)
@@ -179,7 +188,7 @@ class SiteNetwork(Transport):
         """Wait for the neighbours, and agree with all sites on a run and on secrets for its masks."""
         with self.changed:
             self.joined, self.masks, self.tops = self.epoch, None, {}
-        self._wait(lambda: all(link.theirs for link in self.links.values()), self._absent)
+        self._wait_for(lambda: all(link.theirs for link in self.links.values()), self._absent)
         agreement = Agreement()
         own = {"nonce": self.nonce.hex(), "key": agreement.public.hex(), "data": self.place.data}
         own["signature"] = self.place.sign(self._signed(self.rank, own)).hex()
@@ -215,34 +224,54 @@ class SiteNetwork(Transport):
     def _absent(self) -> list[str]:
         return [link.name for link in self.links.values() if link.theirs is None]
 
-    def _wait(self, ready: Callable[[], bool], missing: Callable[[], list[str]]) -> None:
+    def _wait_for(self, ready: Callable[[], bool], missing: Callable[[], list[str]]) -> None:
         """Until ``ready``, with patience; ``missing`` names those who are waited for."""
+
+        def look(seconds: float) -> bool | None:
+            with self.changed:
+                self.waiting = True
+                found = self.changed.wait_for(lambda: ready() or self._disturbed, seconds)
+                self.waiting = False
+            return (found and not self._disturbed) or None
+
+        self._require_current()
+        if not ready():
+            self._patiently(look, missing)
+
+    def _patiently(self, look: Callable[[float], Answer | None], missing: Callable[[], list[str]]) -> Answer:
+        """What ``look(seconds)`` finds at last. It is over when patience is, and when this epoch is."""
         begun, say_at = time.monotonic(), SAY_AFTER
-        with self.changed:
-            while True:
-                self._require_current()
-                if ready():
-                    return
-                waited = time.monotonic() - begun
-                if waited > self.patience:
-                    raise NetworkError(
-                        f"{self.place.name} has waited {self.patience:g} seconds for {', '.join(missing())}. "
-                        "When all sites start again they go on from the last checkpoint."
-                    )
-                if waited > say_at:
-                    self.place.tell(f"Waiting for {', '.join(missing())} ({waited:.0f} s).")
-                    say_at += SAY_EVERY
-                if waited > SAY_AFTER and stopping.requested():
-                    raise KeyboardInterrupt
-                self.changed.wait(min(0.5, self.patience))
+        while True:
+            found = look(min(0.5, self.patience))
+            self._require_current()
+            if found is not None:
+                return found
+            waited = time.monotonic() - begun
+            if waited > self.patience:
+                raise NetworkError(
+                    f"{self.place.name} has waited {self.patience:g} seconds for {', '.join(missing())}. "
+                    "When all sites start again they go on from the last checkpoint."
+                )
+            if waited > say_at:
+                self.place.tell(f"Waiting for {', '.join(missing())} ({waited:.0f} s).")
+                say_at += SAY_EVERY
+            if waited > SAY_AFTER and stopping.requested():
+                raise KeyboardInterrupt
+
+    @property
+    def _disturbed(self) -> bool:
+        """Whether waiting is in vain; ``_require_current`` says why."""
+        over = self.elsewhere is not None and self.finished is None
+        return over or self.ended is not None or self.joined != self.epoch
 
     def _require_current(self) -> None:
+        if not self._disturbed:
+            return
         if self.ended is not None:
             raise NetworkError(self.ended)
         if self.elsewhere is not None and self.finished is None:
             raise FinishedError(self.elsewhere)
-        if self.joined != self.epoch:
-            raise RestartedError
+        raise RestartedError
 
     def _linger(self) -> None:
         """Neighbours may still need what was sent last; whoever is done says so."""
@@ -260,19 +289,28 @@ class SiteNetwork(Transport):
     def send(self, peer: int, message: bytes, purpose: int) -> None:
         if len(message) > MOST_UNREAD:
             raise InputError(f"a message of {len(message)} bytes is too long for sites: {MOST_UNREAD} are allowed.")
-        link, parts = self.links[peer], cut(message)
-        self._count_sent(purpose, len(message))
-        for place, part in enumerate(parts):
-            self._wait(lambda part=part: _room(link, len(part)), lambda: [link.name])  # type: ignore[misc]
-            if not link.put(self.joined, purpose, part, place + 1 < len(parts)):
+        link, left = self.links[peer], len(message)
+        self._count_sent(purpose, left)
+        for part in cut(message):
+            left -= len(part)
+            self._wait_for(partial(link.has_room, len(part)), lambda: [link.name])
+            if not link.put(self.joined, purpose, part, left > 0):
                 raise RestartedError
 
     def receive(self, peer: int, purpose: int) -> bytes:
         link = self.links[peer]
-        self._wait(lambda: bool(link.inbox[purpose]), lambda: [link.name])
-        with self.changed:
-            self._require_current()
-            return link.next(purpose)
+        inbox = link.inbox[purpose]
+        self._require_current()  # after the inbox was taken, which therefore is of this epoch
+
+        def look(seconds: float) -> bytes | None:
+            try:
+                return inbox.get(timeout=seconds)
+            except Empty:
+                return None
+
+        message = self._patiently(look, lambda: [link.name])
+        link.read += len(message)
+        return message
 
     def _count_sent(self, purpose: int, length: int) -> None:
         if purpose == FRAMES and not self.rows_allowed:
@@ -280,8 +318,7 @@ class SiteNetwork(Transport):
                 f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
                 "communication='dense' in the study, or allow it at every site (--allow-rows)."
             )
-        told = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA, QUESTIONS: self._asked}[purpose]
-        self.place.log("sent", discloses=told, bytes=length)
+        self.place.log("sent", discloses=DISCLOSED.get(purpose, self._asked), bytes=length)
 
     # Questions ----------------------------------------------------------------------------------------
 
@@ -384,11 +421,6 @@ def _unpacked(message: bytes, due: list[int], sender: str) -> dict[int, bytes]:
     if at != len(message):
         raise NetworkError(f"{sender} passed on more than was due: report this.")
     return parts
-
-
-def _room(link: Link, length: int) -> bool:
-    under_way = link.under_way
-    return under_way == 0 or under_way + length <= WINDOW
 
 
 def _plainly(error: BaseException) -> str:

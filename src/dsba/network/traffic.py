@@ -75,7 +75,7 @@ class Traffic:
         return self._with_headers(self.topology.diameter, doubles, index_bytes, index_bytes + 8 * doubles)
 
     def _received(self, memory: Integers, t: int) -> Integers:
-        """Per node, what it has received of the others' entries after t iterations (node, cost)."""
+        """For each node, the cost of the others' entries that it has received after t iterations (node, cost)."""
         age = self.topology.distances
         made = t - age  # iterations of which node n (row) knows source j's (column) entries
         sent = self._parts(memory)[0][made % self.span, np.arange(len(age))]

@@ -33,7 +33,7 @@ MEETINGS = ("mix", "differences", "laplacian", "_sum_neighbours", "meet")  # how
 
 
 class Message(NamedTuple):
-    """What one row costs on a link: float64 numbers, bytes that are none, all bytes."""
+    """What one row costs on a link: float64 numbers, other bytes, all bytes."""
 
     doubles: float
     index_bytes: float
@@ -65,6 +65,7 @@ class Transport:
         self.topology, self.rank, self.size = topology, rank, size
         self.placement = Placement(topology, rank, size)
         self.nodes = self.placement.nodes
+        self._of_width: dict[int, tuple[Array, Array]] = {}
         self.reset()
 
     def send(self, peer: int, message: bytes, purpose: int) -> None:
@@ -97,12 +98,12 @@ class Transport:
         return self._sum_neighbours(difference_rows, (indptr, places, np.ones_like(weights)), Z)
 
     def local_mixing(self) -> Mixing | None:
-        """The mixing, unless rows are elsewhere or a subclass (or an attribute) changes how they meet."""
+        """The mixing, unless rows are elsewhere or a subclass (or an attribute) changes how they are mixed."""
         return self.topology.mixing if self.size == 1 and self.meets_as_told else None
 
     @property
     def meets_as_told(self) -> bool:
-        """Whether rows meet as the mixing matrix says: no subclass and no attribute changes how."""
+        """Whether rows are mixed by the mixing matrix alone: no subclass and no attribute changes it."""
         changed = any(getattr(type(self), name) is not getattr(Transport, name) for name in MEETINGS)
         return not (changed or vars(self).keys() & set(MEETINGS))
 
@@ -124,19 +125,28 @@ class Transport:
         """Nothing to put back."""
 
     def describe(self) -> str:
-        """What is wrong with the links, with all settings; empty where nothing is."""
+        """A text that says what is wrong with the links, with all settings; empty if nothing is wrong."""
         return ""
 
     def _sum_neighbours(self, kernel: Any, weights: Any, Z: Array) -> Array:
         """One round: every owned row meets its neighbours' rows, in node order."""
         out = np.empty_like(Z)
         kernel(weights, self.meet(Z), out)
-        received = Z.shape[1] * self.degrees
-        self.count(1, received, 0, 8 * received)
+        received, received_bytes = self._received(Z.shape[1])
+        self.rounds += 1
+        self.doubles += received
+        self.bytes += received_bytes
         return out
 
+    def _received(self, width: int) -> tuple[Array, Array]:
+        """The numbers and the bytes that every node here receives in a round of rows; computed once for every width."""
+        if width not in self._of_width:
+            received = width * self.degrees.astype(np.float64)
+            self._of_width[width] = received, 8 * received
+        return self._of_width[width]
+
     def meet(self, Z: Array) -> Array:
-        """The owned rows, and after them those of neighbours elsewhere."""
+        """The owned rows, and after them those of neighbours elsewhere; valid until the next round."""
         if self.size == 1:
             return Z
         rows = np.empty((self.placement.n_rows, Z.shape[1]))
@@ -183,7 +193,7 @@ class Transport:
         try:
             return [json.loads(part) for part in parts]
         except ValueError:
-            raise InputError("another process sent an answer that is no JSON.") from None
+            raise InputError("another process sent an answer that is not JSON.") from None
 
     def gather(self, values: Array, discloses: str = TOTALS) -> Array:
         parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())
@@ -231,7 +241,7 @@ class Transport:
         return [found[rank] for rank in range(self.size)]
 
     def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
-        """Merged up the tree of processes, and the answer handed down: all have the same."""
+        """Merge the parts up the tree of processes and hand the answer down, so that all have the same."""
         for child in self.placement.children:
             own = merge(own, self.receive(child, QUESTIONS))
         if self.placement.parent >= 0:
@@ -267,7 +277,7 @@ class Transport:
         self.bytes += np.asarray(bytes)
 
     def _count_question(self, up: int, down: int, numbers: bool = True) -> None:
-        """What a question costs: up the graph's tree and down again, with so many bytes from a child and a parent.
+        """Count a question: up the graph's tree and down again, with these bytes from a child and from a parent.
 
         An answer of all processes' values counts on its way down, where every node receives the whole of it.
         """

@@ -8,21 +8,23 @@ from collections.abc import Callable, Iterable
 
 from dsba.errors import NetworkError
 
-PATIENT_POLLS = 200  # of busy waiting, before the processor is given to others in earnest
-PAUSE = 5e-5  # seconds between two polls after that
+PATIENCE = {True: 0.05, False: 2e-4}  # seconds before it sleeps between two looks: with a core of its own, and without
+PAUSE = 5e-5  # seconds of sleep
 
 
-def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: float) -> None:
-    """Until ``done``; after ``timeout`` seconds the error that ``silent`` makes is raised."""
-    polls, deadline = 0, time.monotonic() + timeout
+def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: float, own_core: bool = False) -> None:
+    """Wait until ``done``. After ``timeout`` seconds raise the error that ``silent`` makes."""
+    if done():
+        return
+    begun = time.monotonic()
     while not done():
-        polls += 1
-        if polls < PATIENT_POLLS:
-            os.sched_yield()
-            continue
-        time.sleep(PAUSE)
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > timeout:
             raise silent()
+        if waited > PATIENCE[own_core]:
+            time.sleep(PAUSE)
+        else:
+            os.sched_yield()
 
 
 def silence(rank: int, others: Iterable[int | None], timeout: float) -> NetworkError:

@@ -67,7 +67,7 @@ IDENTITY = ("is of session", "was sent by node", "is meant for node", "is of rou
 
 
 class WireError(InputError):
-    """A frame is corrupt, foreign or not the one that is due, or something cannot be put into one."""
+    """A frame is corrupt, foreign or not the expected one, or something does not fit into a frame."""
 
 
 class Block(NamedTuple):
@@ -315,7 +315,7 @@ class SampleCache:
 
     def get(self, sample: int) -> Block:
         if sample not in self._blocks:
-            raise WireError(f"sample {sample} came without its block, which is not known here (or no more).")
+            raise WireError(f"sample {sample} came without its block, which is not known here (or no longer).")
         return self._blocks[sample]
 
     def items(self) -> Iterable[tuple[int, Block]]:

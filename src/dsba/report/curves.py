@@ -42,12 +42,12 @@ def timed(history: History, nodes: int, link: Link) -> History:
 
 
 def seconds(costs: Mapping[str, Any], nodes: int, latency: Any, bandwidth: Any) -> Any:
-    """Seconds on a network: those of a node's computing, a latency a round, and the hottest node's bytes."""
+    """Seconds on a network: a node's share of the computing, a latency for each round, and the hottest node's bytes."""
     return costs["seconds"] / nodes + costs["rounds"] * latency + costs["bytes_max"] / bandwidth
 
 
 def median_curve(histories: Sequence[History], band: str = "range") -> Curve:
-    """Record by record over the seeds. It ends where the first seed stops: from there on it would be of others."""
+    """The median of the seeds, record by record. It ends where the first seed stops, because fewer remain there."""
     if len(histories) == 1:
         return Curve(histories[0])
     length = min(len(history) for history in histories)
@@ -115,7 +115,7 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Who reached the tolerance at the least cost, and who was stopped before it had spent as much."""
+    """Who reached the tolerance at the least cost, and which methods were stopped before they had spent as much."""
 
     first: list[str]
     stopped: list[str]
@@ -126,7 +126,7 @@ class Verdict:
 
 
 def verdict(entrants: Mapping[str, Entrant], metric: str, tol: float, cost: str) -> Verdict:
-    """A method is beaten only if it has spent as much as the first one without reaching the tolerance."""
+    """A method is beaten only if it has spent as much as the best one and has not reached the tolerance."""
     found = {title: entrant.cost(metric, tol, cost) for title, entrant in entrants.items()}
     reached = {title: value for title, value in found.items() if value is not None}
     if not reached:

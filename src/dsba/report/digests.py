@@ -1,4 +1,4 @@
-"""JSON files that carry a SHA-256 of their own content: what was changed or cut is found out."""
+"""JSON files that carry a SHA-256 of their own content, so that changed or cut files are found."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def _shown(history: History, metric: str) -> Any:
 
 
 def _range_after_start(panel: Panel) -> tuple[float, float]:
-    """What the first record adds to the range hides the rest: AUC starts at one half."""
+    """The range of the axis without the first record, which would hide the rest: AUC starts at one half."""
     values = np.concatenate([curve.mid[panel.metric][1:] for curve in panel.curves.values()])
     values = np.append(values[np.isfinite(values)], list(panel.levels.values()))
     margin = max(0.06 * float(np.ptp(values)), 1e-4)

@@ -74,7 +74,9 @@ def _number(value: Any) -> str:
     """A number that a person reads at a glance."""
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _lead(results: Results) -> str:
@@ -152,12 +154,17 @@ def _coefficients(results: Results) -> str:
     ratios = results.ratios() if results.model.facts["link"] in ("logit", "log") else None
     head = ["", *map(str, frame.columns)]
     if ratios is not None:
-        head.append(str(ratios.columns[0]))
+        head.append(str(ratios.columns[0]) + (" (95 % interval)" if "low" in ratios else ""))
     rows = []
     for name, row in frame.iterrows():
         cells = [_cell(str(column), value) for column, value in row.items()]
-        rows.append([str(name), *cells, *([] if ratios is None else [_number(float(ratios.loc[name].iloc[0]))])])
+        rows.append([str(name), *cells, *([] if ratios is None else [_ratio(*ratios.loc[name])])])
     return _table(head, rows)
+
+
+def _ratio(value: float, *ends: float) -> str:
+    interval = f" ({' to '.join(_number(float(end)) for end in ends)})" if ends else ""
+    return _number(float(value)) + interval
 
 
 def _cell(column: str, value: float) -> str:

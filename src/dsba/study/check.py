@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
 
 def check(study: Study, site: str | None, key: Path | None, data: Path | None) -> Iterator[Finding]:
-    """Everything about the file; with a site, its own files and every neighbour that it can dial."""
+    """Check everything about the file and, for a given site, its own files and every neighbour that it can dial."""
     yield from _about_study(study)
     if site is None:
         return
@@ -76,7 +76,7 @@ def _found(work: Callable[[], object], fine: str) -> Finding:
 
 def _require_own(study: Study, rank: int, key: Path) -> None:
     if keys.load(key).certificate != study.members[rank].certificate:
-        raise InputError(f"{key} is not the key of {study.sites[rank].name} in the study: its certificate is another.")
+        raise InputError(f"{key} is not the key of {study.sites[rank].name} in the study: the certificates differ.")
 
 
 def _about_neighbour(study: Study, rank: int, neighbour: int, key: Path) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ algorithm = "newton"           # discloses totals only; dsba, extra, ... disclos
 tol = 1e-12
 seed = 0
 missing = "drop"               # error, drop, mean or indicator
+test_share = 0.0               # of each site's rows, held out to measure AUC and calibration by counts in bins
 
 # What every site asks for before its rows enter the model.
 [guards]

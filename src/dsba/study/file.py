@@ -85,7 +85,7 @@ class Site(Part):
 
 
 class Model(Part):
-    """What is fitted; the names and defaults are those of ``dsba train`` on tables."""
+    """The model to fit. The names and defaults are those of ``dsba train`` on tables."""
 
     formula: str
     operator: str = "logistic"
@@ -101,6 +101,7 @@ class Model(Part):
     weights: str | None = None
     offset: str | None = None
     exposure: str | None = None
+    test_share: float = 0.0
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -119,10 +120,11 @@ class Model(Part):
         return Wishes(parse_formula(self.formula), **self.wished())
 
     def wished(self) -> dict[str, Any]:
-        """The wishes beside the formula."""
+        """The options of the model besides its formula."""
         others = {"weights": self.weights, "offset": self.offset, "exposure": self.exposure}
         labels = operators.get(self.operator).labels
-        return {"labels": labels, "missing": self.missing, "rare": self.rare_levels, **others}
+        shares = {"test_share": self.test_share}
+        return {"labels": labels, "missing": self.missing, "rare": self.rare_levels, **others, **shares}
 
 
 class Limits(Part):
@@ -149,7 +151,7 @@ class Study(Part):
     """A family's name, or pairs of sites that talk to each other."""
     mixing: str = "laplacian"
     columns: dict[str, str | tuple[Level, ...]]
-    """Of every column of the model "number", or its levels."""
+    """For every column of the model, "number" or its levels."""
     model: Model
     guards: Limits = Limits()
     sites: Annotated[tuple[Site, ...], Field(min_length=2)]

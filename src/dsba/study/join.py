@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsba import algorithms
+from dsba import algorithms, stopping
 from dsba.data.tables import column_names, read_table
 from dsba.errors import InputError, NetworkError
 from dsba.files import PRIVATE, replacing
@@ -55,12 +56,12 @@ class Seat:
 
 
 def prepared(seat: Seat) -> keys.Key:
-    """The site's key, once everything that can be known before meeting the others is in order."""
+    """The site's key, after a check of everything that can be checked before meeting the others."""
     seat.study.require_open()
     key = keys.load(seat.key)
     own = seat.study.members[seat.rank]
     if key.certificate != own.certificate:
-        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: its certificate is another one.")
+        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: the certificates differ.")
     require_valid(key.certificate, seat.site)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
         raise InputError(
@@ -165,11 +166,17 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
 def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
     study, model = seat.study, seat.study.model
     network = SiteNetwork(study.topology, place, patience=seat.patience, rows_allowed=seat.rows_allowed)
+    asked = threading.Event()
+
+    def notice(record: dict[str, float]) -> None:
+        if stopping.requested():
+            asked.set()
 
     def work() -> Results:
         return train_own(
             {seat.site: seat.data}, Plan(model.formula), study.settings, network, wishes=_wished(study), cov=model.cov,
-            guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT, callbacks=show(network),
+            guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT,
+            callbacks=[notice, *show(network)],
         )  # fmt: skip
 
     def whole() -> Results:
@@ -177,7 +184,9 @@ def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
         if results.model.facts["status"] == "diverged":
             raise InputError(f"no model was saved: {results.model.facts['message']}.")
         results.save(seat.out)
-        if results.model.facts["status"] != "interrupted":
+        if results.model.facts["status"] == "interrupted":
+            tell(_stopped(network, asked.is_set()))
+        else:
             network.finish(result_hash(results.model))
         return results
 
@@ -186,6 +195,13 @@ def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
             return network.run(whole)
         except FinishedError as over:
             return _saved(seat, over.result)
+
+
+def _stopped(network: SiteNetwork, asked: bool) -> str:
+    """Who was asked to stop, for the people at all sites."""
+    everyone = network.aside().share(asked)
+    names = [member.name for member, was in zip(network.place.members, everyone, strict=True) if was]
+    return f"{', '.join(names) or 'A site'} was asked to stop, and all sites have stopped."
 
 
 def _wished(study: Study) -> dict[str, Any]:
@@ -197,12 +213,12 @@ def _saved(seat: Seat, result: str) -> Results:
     if (seat.out / FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
         return found
     raise NetworkError(
-        "the other sites have ended this run, and this site has not its model: start again at all sites."
+        "the other sites have ended this run, and this site does not have its model: start again at all sites."
     )
 
 
 def result_hash(model: Model) -> str:
-    """Of the coefficients and all nodes' iterates: the same at all sites."""
+    """The hash of the coefficients and all nodes' iterates; it is the same at all sites."""
     digest = hashlib.sha256()
     for part in (model.weights, model.intercepts, model.Z):
         digest.update(part.tobytes())

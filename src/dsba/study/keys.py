@@ -31,7 +31,7 @@ class Key(NamedTuple):
         return self.private.sign(message)
 
     def commitment(self, message: bytes) -> str:
-        """The same for the same message, and nobody without the key can find the message from it by trying."""
+        """A keyed hash: the same for the same message. Nobody without the key can find the message by trying."""
         secret = self.private.private_bytes_raw()
         return hmac.new(hashlib.sha256(b"dsba commitment" + secret).digest(), message, hashlib.sha256).hexdigest()
 

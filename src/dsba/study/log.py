@@ -96,7 +96,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def _whole_lines(path: Path) -> list[bytes]:
-    """Without a last line that has no end."""
+    """The lines of the log, without a last line that was not finished."""
     return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
 
 

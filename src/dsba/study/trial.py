@@ -104,13 +104,16 @@ class Trial:
     def out(self, rank: int) -> Path:
         return self.folder / self.study.sites[rank].name
 
-    def start(self, rank: int) -> subprocess.Popen[bytes]:
+    def command(self, rank: int) -> list[str]:
+        """What is typed at a site to join."""
         name = self.study.sites[rank].name
         command = [sys.executable, "-m", "dsba", "study", "join", str(self.folder / FILE), "--site", name]
         command += ["--data", str(self.files[rank]), "--key", str(self.folder / f"{name}.pem")]
-        command += ["--out", str(self.out(rank)), "--approve", self.study.hash, *self.options]
+        return [*command, "--out", str(self.out(rank)), "--approve", self.study.hash, *self.options]
+
+    def start(self, rank: int) -> subprocess.Popen[bytes]:
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        self.processes[rank] = subprocess.Popen(command, **pipes)
+        self.processes[rank] = subprocess.Popen(self.command(rank), **pipes)
         return self.processes[rank]
 
     def stop(self) -> None:
@@ -143,7 +146,7 @@ class Trial:
         return self._results()
 
     def _wait(self) -> None:
-        """Until all have ended, or one has failed and the others have had time to hear of it."""
+        """Wait until all have ended, or until one has failed and the others have had time to hear of it."""
         deadline = time.monotonic() + DEADLINE
         while any(process.poll() is None for process in self.processes.values()):
             if any(process.poll() for process in self.processes.values()):

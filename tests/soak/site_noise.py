@@ -1,0 +1,68 @@
+"""A run of three sites that goes on while a neighbour sends mutated frames and strangers hold connections half open."""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))  # local_sites sits there
+
+from local_sites import Running
+from tests.soak.mutate import mutated
+
+from dsba.network.frames import KINDS, Frame, encode
+
+COUNT = 1000  # of each kind in a full soak
+LONGEST = 0.1  # seconds until a refused line is given up
+HELD = 50  # connections that are open at a time
+
+
+def mutated_frames(run: Running, count: int, rng: random.Random) -> None:
+    """Mutations of the frames that are due or nearly so. The neighbour that sends them is refused and dials again."""
+    for _ in range(count):
+        link = run.nets[1].links[0]
+        number, seen = link.number + rng.randint(-1, 1), link.received + rng.randint(-1, 1)
+        frames = [encode(link.tag, Frame(kind, False, max(0, number), max(0, seen), b"what")) for kind in KINDS[1:]]
+        damaged = mutated(rng.choice(frames), frames, rng)
+        if damaged not in frames:
+            line = link.connection
+            run.send(damaged)
+            deadline = time.monotonic() + LONGEST
+            while link.connection is line and time.monotonic() < deadline:  # it is refused, or passed over
+                time.sleep(0.001)
+
+
+def half_open(run: Running, count: int, rng: random.Random) -> None:
+    """Strangers that say nothing, that stop within the handshake, or that close at once."""
+    held: list[socket.socket] = []
+    for _ in range(count):
+        with suppress(OSError):
+            held.append(socket.create_connection(run.sites.members[0].address, 10))
+            held[-1].sendall(rng.choice([b"", b"\x16", b"\x16\x03\x01\x02\x00\x01", rng.randbytes(300), b"GET /"]))
+        while len(held) > rng.randint(0, HELD):
+            held.pop(rng.randrange(len(held))).close()
+    for line in held:
+        line.close()
+
+
+NOISES = (mutated_frames, half_open)
+
+
+def round_of_noise(
+    noise: Callable[[Running, int, random.Random], None], count: int, rng: random.Random
+) -> dict[str, int]:
+    """So much noise beside a run: 0 are different if every sum of every site was right and the run went on after it."""
+    try:
+        with tempfile.TemporaryDirectory() as folder, Running(Path(folder)) as run:
+            noise(run, count, rng)
+            run.more()
+    except AssertionError as error:
+        print(f"{noise.__name__}: {error}")
+        return {"kills": count, "different": count}
+    return {"kills": count, "different": 0}
