@@ -24,7 +24,7 @@ TRANSFORMS = ("log", "exp", "sqrt", "I")
 ALLOWED = ("C", *TRANSFORMS)
 STATEFUL = ("center", "scale", "standardize", "poly", "bs", "cr", "cc", "cs", "te", "hashed", "lag")
 TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
+    r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
     r"|`(?P<quoted>[^`{}\\\n\r]+)`|(?P<sign>[-+:*~()]))"
 )
 LONGEST = 10_000  # characters
