@@ -65,7 +65,8 @@ class Relay:
             return
         for one in (writer, far_writer):
             one.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(self._carry(reader, far_writer), self._carry(far_reader, writer))
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         kept: asyncio.Queue[Any] = asyncio.Queue()

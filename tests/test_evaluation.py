@@ -96,6 +96,8 @@ def test_tables_that_do_not_fit_are_refused_without_a_value():
         (linear, new.assign(cost=SECRET), "the column 'cost' of all is not a number"),
         (linear, new.assign(age=SECRET), "the column 'age' of all is text"),
         (linear, new.assign(cost=np.nan), "there is no row to evaluate"),
+        (logistic, new.assign(age=np.inf), "the score is not a finite number in 420 rows of all"),
+        (linear, new.assign(cost=-np.inf), "the outcome is not a finite number in 420 rows of all"),
     ):
         with pytest.raises(dsba.InputError, match=sentence) as error:
             fit.evaluate(spoilt)

@@ -84,6 +84,14 @@ BAD = {
     "[[method]]\nalgorithm = 'dsba'\n": "two methods are called 'DSBA'",
     "[[method]]\nalgorithm = 'extra'\nstep_size = 'fast'\n": "unknown step size of EXTRA 'fast'",
     "[[data]]\nname = 'no-such-file'\n": "no file 'no-such-file'",
+    "[[problem]]\noperator = {a = 1}\n": r"line 9: problem\.1\.operator.*: unknown operator {'a': 1}",
+    "[[problem]]\noperator = '..:X'\n": r"line 9: problem\.1\.operator: .* a module's name begins with no dot",
+    "[[problem]]\noperator = 'huber'\ndelta = 'x'\n": r"line 10: problem\.1\.delta: 'delta' must be a number, got 'x'",
+    "[[problem]]\noperator = 'ridge'\nlam = 5e-324\n": "lam must be 0 or at least 1e-300, got 5e-324",
+    "[[method]]\nalgorithm = {a = 1}\n": r"line 9: method\.1\.algorithm.*: unknown algorithm {'a': 1}",
+    "[[method]]\nalgorithm = 'dsa'\ngrid = {step_size = []}\n": r"line 10: method\.1\.grid\.step_size: .* at least 1",
+    "[[network]]\ngraphs = 3\n": r"line 9: network\.0\.graphs: 'graphs' must be a list, got 3",
+    "[[network]]\nn_nodes = 100000\n": r"line 8: network\.0: a graph may have at most 10000 nodes",
 }
 
 
@@ -486,7 +494,7 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
     _, errors = stopped.communicate(timeout=180)
     assert stopped.returncode in (130, 0), errors
     if stopped.returncode == 130:
-        assert errors.strip() == "Stopped. Finished runs are kept; the same command goes on from here."
+        assert errors.strip().splitlines()[-1] == "Stopped. Finished runs are kept; the same command goes on from here."
 
     run(file, out, workers=1)
     straight = run(file, tmp_path / "straight", workers=1)

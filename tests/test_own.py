@@ -135,6 +135,8 @@ def test_in_the_comparison_command(tmp_path, monkeypatch):
     assert "LogCosh" in CliRunner().invoke(app, ["report", "moved"]).output
     results = dsba.experiments.Results.load(tmp_path / "moved")
     assert {"mine", "EXTRA"} == set(results.to_frame()["method"])
+    loaded = [str(getattr(module, "__file__", "")) for module in sys.modules.values()]
+    assert not [file for file in loaded if file.startswith(str(tmp_path))]  # shown without a line of their code
     kept = [name.rpartition(":")[0] for name in results.index.plugins]
     texts = {(tmp_path / "moved" / name).read_bytes() for name in kept}
     assert texts == {(EXAMPLES / name).read_bytes() for name in ("own_loss.py", "own_algorithm.py")}

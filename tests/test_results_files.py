@@ -284,6 +284,8 @@ def test_records_come_early_and_rounds_end_a_run():
     problem, topology = make_problem(), dsba.Topology.ring(4)
     result = dsba.solve(problem, topology, "dsba", max_passes=2, record_first=0.25)
     assert result.history["iteration"].tolist() == [0, 4, 8, 15, 30]  # a quarter, half, one, two passes; rounded up
+    tiny = dsba.solve(problem, topology, "dsba", max_passes=1, record_first=5e-324)  # the ratio is no float
+    assert tiny.history["iteration"].tolist() == list(range(16))
     whole = dsba.solve(problem, topology, "dsba", max_passes=2)
     assert np.array_equal(whole.Z, result.Z)
     counted = dsba.solve(problem, topology, "dsba", max_passes=None, max_rounds=7)

@@ -325,6 +325,27 @@ def test_noise_does_no_harm(noise, running):
     running.more()
 
 
+def test_a_site_may_close_while_a_stranger_comes(tmp_path, monkeypatch):
+    """The thread that welcomes the stranger is just beginning."""
+    begins = threading.Event()
+
+    class Slow(threading.Thread):
+        def start(self):
+            begins.set()
+            time.sleep(0.2)
+            super().start()
+
+    def visited():
+        with Sites(tmp_path, 2, patience=0.1).network(dsba.Topology.complete(2), 0) as net:
+            monkeypatch.setattr(threading, "Thread", Slow)
+            with socket.create_connection(net.place.members[0].address):
+                assert begins.wait(10)
+                net.run(lambda: None)
+
+    with pytest.raises(dsba.NetworkError, match="site0 has waited"):
+        visited()
+
+
 # Secure sums -----------------------------------------------------------------------------------------
 
 

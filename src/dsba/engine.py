@@ -486,7 +486,8 @@ def _early_records(first: float | None, every: float) -> int:
     """The number of record points before the first regular one. From ``first`` on, the distance doubles."""
     if first is None:
         return 0
-    return max(0, math.ceil(math.log2(every / as_number("record_first", first, above=0.0)) - 1e-9))
+    least = as_number("record_first", first, above=0.0)
+    return math.ceil(math.log2(every) - math.log2(least) - 1e-9) if least < every else 0
 
 
 def _fingerprint(point: Array | None) -> str | None:

@@ -52,6 +52,8 @@ def load_function(text: str, kind: str) -> Any:
 def _load(text: str, kind: str) -> Any:
     """What a text "file.py:Name" or "module:Name" stands for."""
     where, _, name = text.rpartition(":")
+    if where.startswith(".") and not where.endswith(".py"):
+        raise InputError(f"{kind} {text!r} cannot be loaded: a module's name begins with no dot.")
     try:
         module = _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
         return getattr(module, name)

@@ -140,9 +140,10 @@ class Problems(Part):
         defaults = {f.name: f.default for f in dataclasses.fields(penalty)}
         return {"name": name} | {key: value for key, value in numbers.items() if value != defaults[key]}
 
-    @field_validator("operator")
+    @field_validator("operator", mode="before")
     @classmethod
-    def _known(cls, operator: str | Operator) -> str | Operator:
+    def _known(cls, operator: Any) -> Any:
+        """Before pydantic makes an operator of a table."""
         operators.get(operator)
         return operator
 
@@ -156,9 +157,11 @@ class Problems(Part):
         """The operator object."""
         found, options = operators.get(self.operator), dict(self.model_extra or {})
         known = {f.name for f in dataclasses.fields(found)}
-        for option in options:
+        for option, value in options.items():
             if option not in known:
                 raise unknown_name(f"key of the problem {self.name}", option, {*known, *type(self).model_fields})
+            if not isinstance(value, bool | int | float):
+                raise InputError(f"{option!r} must be a number, got {shortened(repr(value), 60)}.")
         return dataclasses.replace(found, **options) if options else found
 
     @property
@@ -215,6 +218,8 @@ class Network(Part):
         content = dict(given)
         weights = {"mixing": _matrix(content.get("mixing", "laplacian")), "tau": content.get("tau")}
         if graphs := content.get("graphs"):
+            if not isinstance(graphs, list | tuple):
+                raise InputError(f"'graphs' must be a list, got {shortened(repr(graphs), 60)}.")
             content["graphs"] = tuple(Topology.of(graph, **weights) for graph in graphs)
             union = sorted({edge for graph in content["graphs"] for edge in graph.edges})
             content.setdefault("graph", Topology.from_edges(union, n_nodes=content["graphs"][0].n_nodes, **weights))
@@ -327,7 +332,7 @@ class Method(Part):
     max_seconds: Positive | None = None
     max_doubles: Positive | None = None
     max_rounds: Positive | None = None
-    grid: dict[str, tuple[Positive, ...]] | None = None
+    grid: dict[str, Annotated[tuple[Positive, ...], Field(min_length=1)]] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -342,9 +347,10 @@ class Method(Part):
     def _as_text(self, algorithm: str | Algorithm) -> str:
         return algorithm if isinstance(algorithm, str) else repr(algorithm)
 
-    @field_validator("algorithm")
+    @field_validator("algorithm", mode="before")
     @classmethod
-    def _known(cls, algorithm: str | Algorithm) -> str | Algorithm:
+    def _known(cls, algorithm: Any) -> Any:
+        """Before pydantic makes an algorithm of a table."""
         algorithms.get(algorithm)
         return algorithm
 

@@ -83,7 +83,16 @@ def scored_rows(results: Results, site: Site) -> Scored:
     frame = frame.loc[results.known_rows(frame)].reset_index(drop=True)
     score = results.scores(frame, name=site.name)
     y = np.asarray(outcome_of(Site(site.name, frame), results.schema), np.float64)
-    return Scored(y, score, results.mean(score), len(site.frame) - len(frame))
+    scored = Scored(y, score, results.mean(score), len(site.frame) - len(frame))
+    _require_finite(scored, site.name)
+    return scored
+
+
+def _require_finite(scored: Scored, site: str) -> None:
+    """An infinite number would spoil the sums of all sites."""
+    for name, values in (("outcome", scored.y), ("score", scored.score), ("prediction", scored.mean)):
+        if bad := int((~np.isfinite(values)).sum()):
+            raise InputError(f"the {name} is not a finite number in {bad} rows of {site}.")
 
 
 def _require_outcome(results: Results, site: Site) -> None:

@@ -40,6 +40,7 @@ class Lines:
         self.net, self.place = net, net.place
         self.closing, self.door = threading.Event(), Door()
         self.threads: list[threading.Thread] = []
+        self.starting = threading.Lock()
         self.strangers: Counter[str] = Counter()
         self.connections: set[Any] = set()
         self.listener: socket.socket | None = None
@@ -57,7 +58,8 @@ class Lines:
                 self._start(self._dial, link)
 
     def close(self) -> None:
-        self.closing.set()
+        with self.starting:
+            self.closing.set()
         self.door.socket_closed.set()
         if self.listener is not None:
             self.listener.close()
@@ -77,11 +79,16 @@ class Lines:
             )
         return theirs.address is not None and (mine.address is None or self.place.rank > peer)
 
-    def _start(self, work: Callable[..., None], *arguments: Any) -> None:
-        self.threads = [thread for thread in self.threads if thread.is_alive()]
-        thread = threading.Thread(target=work, args=arguments, daemon=True, name=f"dsba {self.place.name}")
-        self.threads.append(thread)
-        thread.start()
+    def _start(self, work: Callable[..., None], *arguments: Any) -> bool:
+        """Begin a thread, unless this site is closing."""
+        with self.starting:
+            if self.closing.is_set():
+                return False
+            self.threads = [thread for thread in self.threads if thread.is_alive()]
+            thread = threading.Thread(target=work, args=arguments, daemon=True, name=f"dsba {self.place.name}")
+            self.threads.append(thread)
+            thread.start()
+            return True
 
     def say(self, about: str, sentence: str) -> None:
         """Tell the people at this site, once for each change."""
@@ -122,7 +129,8 @@ class Lines:
                 self.place.log("crowded", address=host)
                 continue
             self.strangers[host] += 1
-            self._start(self._welcome, sock, host)
+            if not self._start(self._welcome, sock, host):
+                sock.close()
 
     def _welcome(self, sock: socket.socket, host: str) -> None:
         try:
