@@ -151,6 +151,23 @@ def test_the_step_sizes_of_the_guide_are_those_of_the_code():
         assert method.alpha == pytest.approx(formula(facts), rel=1e-12), name
 
 
+def test_the_methods_apply_where_the_guide_says():
+    made = {("auc", n): make_problem("auc", n_nodes=n) for n in (1, 4)}
+    made |= {("objective", n): make_problem("logistic", n_nodes=n) for n in (1, 4)}
+    made |= {("no lambda", 4): make_problem("logistic", n_nodes=4, lam=0.0)}
+    for row in rows_of("docs/guide.md", METHODS):
+        kind = next(kind for kind in ("strongly convex", "objectives", "AUC", "all", "N = 1") if kind in row[1])
+        fits = {
+            "auc": kind in ("all", "AUC", "N = 1"),
+            "objective": kind != "AUC",
+            "no lambda": kind not in ("AUC", "strongly convex"),
+        }
+        for name in code_in(row[0]):
+            for (problem, n), what in made.items():
+                here = fits[problem] and not ("N = 1" in row[1] and n > 1) and not ("N > 1" in row[1] and n == 1)
+                assert (dsba.algorithms.get(name).refused(what) is None) == here, f"{name}, {problem}, N = {n}"
+
+
 def test_the_methods_with_a_penalty_are_named():
     text = (ROOT / "docs" / "guide.md").read_text()
     (sentence,) = re.findall(r"never on an intercept\. ([^.]*) take it\.", text)
