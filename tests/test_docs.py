@@ -14,11 +14,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import typer
 from conftest import ROOT, make_data, make_problem
 from mpi import DEADLINE, needs_mpi, run, started
 from sklearn.datasets import dump_svmlight_file
 
 import dsba
+from dsba import cli
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -216,6 +218,20 @@ def test_the_disclosure_classes_are_those_of_the_code(way):
     method, *communication = way.split()
     options = {"communication": communication[0]} if communication else {}
     assert dsba.algorithms.get(method, **options).discloses == named.get(way, "iterates")
+
+
+def options_of(command):
+    """All options of a command line and of the commands below it."""
+    own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union(*map(options_of, getattr(command, "commands", {}).values()))
+
+
+def test_every_option_named_is_there():
+    known = options_of(typer.main.get_command(cli.app)) | {"--help"}
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+        named = {option for code in code_in(text) for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
+        assert named <= known, page
 
 
 def test_the_numbers_of_checksums_are_those_of_the_registry():
