@@ -21,6 +21,7 @@ from sklearn.datasets import dump_svmlight_file
 
 import dsba
 from dsba import cli
+from dsba.data import registry
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -190,7 +191,7 @@ def test_the_guide_has_a_line_for_every_operator():
 def test_the_columns_of_a_history_are_explained():
     named = [name for row in rows_of("docs/guide.md", "| column | meaning |") for name in code_in(row[0])]
     problem, ring = make_problem(), dsba.Topology.ring(4)
-    found = dsba.solve(problem, ring, "dsba", max_passes=1, reference=np.zeros(problem.dim)).history.columns
+    found = dsba.solve(problem, ring, "dgd", max_passes=1, reference=np.zeros(problem.dim)).history.columns
     assert set(found) - {"iteration"} == set(named) - {"auc"}
 
 
@@ -235,7 +236,7 @@ def test_every_option_named_is_there():
 
 
 def test_the_numbers_of_checksums_are_those_of_the_registry():
-    entries = dsba.data.registry.REGISTRY.values()
+    entries = registry.REGISTRY.values()
     recorded = sum(entry.checksum is not None for entry in entries)
     assert f"one: {recorded} of {len(entries)} so far" in (ROOT / "docs" / "guide.md").read_text().replace("\n", " ")
 
