@@ -205,12 +205,9 @@ def test_the_first_page_names_every_estimator_and_every_common_parameter():
 
 
 WAYS = [*dsba.algorithms.names(), "dsba sparse", "dsba cached", "dsa sparse", "dsa cached"]
-UNDECLARED = pytest.mark.xfail(strict=True, reason="gossip-pairwise swaps samples and declares the class of iterates")
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=UNDECLARED if way == "gossip-pairwise" else []) for way in WAYS]
-)
+@pytest.mark.parametrize("way", WAYS)
 def test_the_disclosure_classes_are_those_of_the_code(way):
     rows = {code_in(row[0])[0]: row[1] for row in rows_of("docs/privacy.md", "| class | ways to learn |")}
     named = {name: kind for kind, cell in rows.items() for name in code_in(cell)}
