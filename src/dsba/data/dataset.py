@@ -31,7 +31,9 @@ def binarise(y: npt.NDArray[np.float64], positive: str | Iterable[float]) -> npt
     else:
         chosen = np.array(sorted(set(positive)), dtype=np.float64)
         if missing := sorted(set(chosen) - set(classes)):
-            raise InputError(f"positive names the class {missing[0]:g}, which is not among the {classes.size} of the data.")
+            raise InputError(
+                f"positive names the class {missing[0]:g}, which is not among the {classes.size} of the data."
+            )
     return np.where(np.isin(y, chosen), 1.0, -1.0)
 
 

@@ -57,7 +57,7 @@ class Formula:
 
 
 def parse(text: str) -> Formula:
-    """The formula that ``text`` is, or an error that says where it is none."""
+    """The formula in ``text``, or an error that says at which character it is wrong."""
     if not isinstance(text, str) or len(text) > LONGEST:
         raise InputError(f"a formula is a text of at most {LONGEST} characters.")
     return _Parser(text).formula()
