@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import dsba
 from benchmarks.measure import Row, dataset, in_new_process, interleaved
 from dsba import sampling
 from dsba.network import Simulator
+from dsba.recorder import Recorder
 
 FARM = {"n_rows": 4143, "n_columns": 54_877, "row_length": 197}
 NEWS = {"n_rows": 19_996, "n_columns": 1_355_191, "row_length": 455}
@@ -59,7 +63,7 @@ print(peak_memory_gb())
 def memory() -> list[Row]:
     """Peak memory of loading and solving News20-binary, logistic, N = 10, in a process of its own."""
     dataset("news20.binary", **NEWS)  # parsed and cached beforehand
-    return [Row("peak memory, news20.binary", in_new_process(MEMORY), 1.2, unit="GB")]
+    return [Row("peak memory, news20.binary", in_new_process(MEMORY)[0], 1.2, unit="GB")]
 
 
 def against_saga() -> list[Row]:
@@ -102,36 +106,122 @@ def _saga(problem: dsba.Problem, passes: int) -> Callable[[], None]:
 
 
 def against_dimension() -> list[Row]:
-    """Cost of an iteration at 100 nonzeros a row, d = 1e6 over d = 1e4."""
-    runners = {}
-    for d in (10_000, 100_000, 1_000_000):
-        data = dsba.data.make_text_like(n_rows=2000, n_columns=d, row_length=100)
-        problem = dsba.Problem.from_arrays(*data, operator="logistic")
-        runners[d] = Runner(problem, dsba.Topology.random(10, 0.4, seed=0), "lazy", 400)
-    per_nonzero = {d: r.problem.A.nnz for d, r in runners.items()}
-    spent = interleaved({str(d): r for d, r in runners.items()}, repeats=7)
-    cost = {d: spent[str(d)] / per_nonzero[d] for d in runners}
-    note = ", ".join(f"d = {d:,}: {cost[d] / cost[10_000]:.2f}" for d in cost)
-    return [Row("cost of d = 1e6 over d = 1e4, 100 nonzeros a row", cost[1_000_000] / cost[10_000], 3.0, note=note)]
+    """Cost of a nonzero at 100 nonzeros a row, d = 1e6 over d = 1e4: as in text, and with columns drawn as d u^3."""
+    kinds: dict[str, Callable[[int], tuple[Any, Any]]] = {
+        "as in text": lambda d: dsba.data.make_text_like(n_rows=2000, n_columns=d, row_length=100),
+        "drawn as d u^3": _cubic,
+    }
+    rows = []
+    for kind, make in kinds.items():
+        runners = {}
+        for d in (10_000, 100_000, 1_000_000):
+            problem = dsba.Problem.from_arrays(*make(d), operator="logistic")
+            runners[d] = Runner(problem, dsba.Topology.random(10, 0.4, seed=0), "lazy", 400)
+            runners[d](2000)  # from here on the columns are spread over all gaps
+        spent = interleaved({str(d): r for d, r in runners.items()}, repeats=15, clock=time.process_time)
+        cost = {d: spent[str(d)] / r.problem.A.nnz for d, r in runners.items()}
+        note = ", ".join(f"d = {d:,}: {cost[d] / cost[10_000]:.2f}" for d in cost)
+        name = f"cost of d = 1e6 over d = 1e4, 100 nonzeros a row, columns {kind}"
+        rows.append(Row(name, cost[1_000_000] / cost[10_000], 1.5, note=note))
+    return rows
+
+
+def _cubic(d: int) -> tuple[Any, Any]:
+    """2000 rows of 100 entries in the columns d u^3, u uniform; a column drawn twice in a row is one entry."""
+    rng = np.random.default_rng(0)
+    columns = (d * rng.random(200_000) ** 3).astype(np.int64)
+    X = csr_array((rng.normal(size=columns.size), (np.repeat(np.arange(2000), 100), columns)), shape=(2000, d))
+    return X, np.sign(rng.normal(size=2000))
+
+
+def records() -> list[Row]:
+    """A record over a pass, Farm Ads, logistic, N = 10 to 1000; CPU time, as both work in one thread."""
+    name, data = dataset("farm-ads", **FARM)
+    rows = []
+    for n in (10, 100, 1000):
+        problem = dsba.Problem.from_arrays(*data, operator="logistic", n_nodes=n)
+        runner = Runner(problem, dsba.Topology.random(n, 0.4, seed=0), "lazy", problem.n_samples // n)
+        recorder = Recorder(problem, np.zeros(problem.dim), None)
+        tasks = {"pass": runner, "record": partial(_record, runner, recorder)}
+        tasks["record"]()
+        spent = interleaved(tasks, repeats=15 if n < 1000 else 3, clock=time.process_time)
+        note = f"{spent['record'] * 1e3:.1f} ms against {spent['pass'] * 1e3:.1f} ms"
+        rows.append(Row(f"a record over a pass, {name}, N = {n}", spent["record"] / spent["pass"], 0.2, note=note))
+    return rows
+
+
+def _record(runner: Runner, recorder: Recorder) -> None:
+    recorder.measure(runner.algorithm.iterates(runner.state, runner.problem))
+
+
+THOUSAND = """
+import time
+import dsba
+from benchmarks.kernels import FARM
+from benchmarks.measure import dataset, peak_memory_gb
+name, data = dataset("farm-ads", **FARM)
+begun = time.process_time()
+problem = dsba.Problem.from_arrays(*data, operator="logistic", n_nodes=1000)
+result = dsba.solve(problem, dsba.Topology.random(1000, 0.4, seed=0), max_passes=2000, tol=1e-6)
+assert result.status == "converged", result
+print(result.passes, peak_memory_gb(), (time.process_time() - begun) / 60)
+"""
+
+
+def thousand_nodes() -> list[Row]:
+    """Farm Ads, logistic, 1000 nodes, to a relative residual of 1e-6 with a record every pass."""
+    passes, memory, minutes = in_new_process(THOUSAND, figures=3)
+    note = f"{passes:.0f} passes, CPU time of all threads"
+    return [
+        Row("1000 nodes, Farm Ads, to a residual of 1e-6", minutes, 10, unit="min", note=note),
+        Row("peak memory of that run", memory, 4, unit="GB"),
+    ]
+
+
+TWENTY = """
+import time
+import numpy as np
+import dsba
+from benchmarks.kernels import Runner
+from benchmarks.measure import dataset, peak_memory_gb
+name, data = dataset("news20", n_rows=15_935, n_columns=62_061, row_length=80)
+classes = data.y if len(np.unique(data.y)) > 2 else np.arange(len(data.y)) % 20
+problem = dsba.Problem.from_arrays(data.X, classes, operator="softmax")
+del data
+runner = Runner(problem, dsba.Topology.random(10, 0.4, seed=0), "lazy", problem.n_samples // 10)
+runner()
+begun = time.process_time()
+runner()
+seconds = time.process_time() - begun
+dsba.solve(problem, dsba.Topology.random(10, 0.4, seed=0), max_passes=0.2)
+print(seconds, peak_memory_gb())
+"""
+
+
+def twenty_classes() -> list[Row]:
+    """News20's twenty classes in one softmax model, N = 10."""
+    seconds, memory = in_new_process(TWENTY, figures=2)
+    note = f"{seconds:.2f} CPU seconds a pass"
+    return [Row("peak memory, news20, twenty classes", memory, 1.2, unit="GB", note=note)]
 
 
 def against_nodes() -> tuple[list[Row], dict[str, dict[int, dict[str, float]]]]:
-    """Cost of an iteration for N = 2..100, lazy and dense, and what the automatic choice loses."""
+    """Cost of an iteration for N = 2..1000, lazy and dense, and what the automatic choice loses."""
     curves: dict[str, dict[int, dict[str, float]]] = {}
     worst, where = 0.0, ""
     for shape, data in _shapes().items():
-        for n in (2, 5, 10, 20, 50, 100):
+        for n in (2, 5, 10, 20, 50, 100, 300, 1000):
             problem = dsba.Problem.from_arrays(*data, operator="logistic", n_nodes=n)
             topology = dsba.Topology.random(n, min(1.0, max(0.4, 3 / n)), seed=0)
             forms = {form: Runner(problem, topology, form, max(4, 2000 // n)) for form in ("lazy", "dense")}
-            spent = interleaved(forms, repeats=5)
+            spent = interleaved(forms, repeats=5, clock=time.process_time)
             chosen = dsba.DSBA().chosen_form(problem, Simulator(topology))
             loss = spent[chosen] / min(spent.values())
             each = max(4, 2000 // n)
             curves.setdefault(shape, {})[n] = {form: spent[form] / each for form in forms}
             if loss > worst:
                 worst, where = loss, f"worst at {shape}, N = {n}"
-    return [Row("automatic form over the better one, N = 2..100", worst, 1.2, note=where)], curves
+    return [Row("automatic form over the better one, N = 2..1000", worst, 1.2, note=where)], curves
 
 
 def _shapes() -> dict[str, dsba.data.Dataset]:

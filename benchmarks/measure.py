@@ -53,10 +53,10 @@ def peak_memory_gb() -> float:
     return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 2**20  # type: ignore[union-attr]
 
 
-def in_new_process(code: str, environment: Mapping[str, str] | None = None) -> float:
-    """Run code in a fresh interpreter; what it prints last is the figure."""
+def in_new_process(code: str, environment: Mapping[str, str] | None = None, figures: int = 1) -> list[float]:
+    """Run code in a fresh interpreter; what it prints last are the figures."""
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
+    return [float(figure) for figure in done.stdout.split()[-figures:]]
 
 
 def dataset(name: str, **synthetic: int) -> tuple[str, dsba.data.Dataset]:

@@ -75,4 +75,4 @@ def _first_fits(own: dict[str, str]) -> list[Row]:
 
 
 def _seconds(code: str, own: dict[str, str]) -> float:
-    return in_new_process(TIMED.format(code), os.environ | own)
+    return in_new_process(TIMED.format(code), os.environ | own)[0]

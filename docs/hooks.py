@@ -14,5 +14,14 @@ DISPLAY = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    content = INLINE.sub(lambda found: convert(html.unescape(found[1])), content)
-    return DISPLAY.sub(lambda found: convert(html.unescape(found[1]), display="block"), content)
+    content = INLINE.sub(lambda found: mathml(found[1], "inline"), content)
+    return DISPLAY.sub(lambda found: mathml(found[1], "block"), content)
+
+
+def mathml(formula: str, display: str) -> str:
+    """The formula in MathML. The converter leaves what it does not know as text, which ends the build here."""
+    formula = html.unescape(formula)
+    converted = convert(formula, display=display)
+    if unknown := re.search(r"<m\w+>(\\\w+|&)</m\w+>", converted):
+        raise ValueError(f"the formula {formula.strip()!r} has {unknown[1]!r}, which does not become MathML.")
+    return converted

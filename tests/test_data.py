@@ -7,6 +7,7 @@ import gzip
 import os
 import pickle
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -24,7 +25,9 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 import dsba
 from dsba import data, sealed
 from dsba.data import EMBEDDED, Dataset, libsvm, load, load_breast_cancer, load_libsvm, make_text_like
+from dsba.data.tables import column_names
 from dsba.errors import InputError
+from dsba.fitting.formula import parse
 
 PLAIN = b"+1 1:0.5 3:2\n\n# a remark\n-1 2:1e-3 4:-7 # why not\n+1\n"
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"plain": bytes, "gz": gzip.compress, "bz2": bz2.compress}
@@ -268,6 +271,25 @@ def test_a_line_without_end_takes_no_memory(write):
     said, more = run.stdout.splitlines()
     assert said == f"{path}, line 1: longer than {libsvm.LONGEST_LINE} bytes; DSBA_MAX_LINE sets another bound."
     assert int(more) < 150_000  # kilobytes; half of it is scikit-learn
+
+
+def test_long_digits_are_read_at_once(tmp_path):
+    """A column's name and a formula of many digits that are no number: going back over them took hours."""
+    digits = 300_000 * "0" + "x"
+    (tmp_path / "wide.csv").write_text(f"{digits},a\n1,2\n")
+
+    def too_long(signum, frame):
+        raise AssertionError("no end after a minute")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, 60.0)
+    try:
+        assert column_names(tmp_path / "wide.csv") == [digits, "a"]
+        with pytest.raises(InputError, match="formula"):
+            parse(f"y ~ {digits}")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 EMPTY = {

@@ -14,11 +14,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import typer
 from conftest import ROOT, make_data, make_problem
 from mpi import DEADLINE, needs_mpi, run, started
 from sklearn.datasets import dump_svmlight_file
 
 import dsba
+from dsba import cli
+from dsba.data import registry
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -151,6 +154,23 @@ def test_the_step_sizes_of_the_guide_are_those_of_the_code():
         assert method.alpha == pytest.approx(formula(facts), rel=1e-12), name
 
 
+def test_the_methods_apply_where_the_guide_says():
+    made = {("auc", n): make_problem("auc", n_nodes=n) for n in (1, 4)}
+    made |= {("objective", n): make_problem("logistic", n_nodes=n) for n in (1, 4)}
+    made |= {("no lambda", 4): make_problem("logistic", n_nodes=4, lam=0.0)}
+    for row in rows_of("docs/guide.md", METHODS):
+        kind = next(kind for kind in ("strongly convex", "objectives", "AUC", "all", "N = 1") if kind in row[1])
+        fits = {
+            "auc": kind in ("all", "AUC", "N = 1"),
+            "objective": kind != "AUC",
+            "no lambda": kind not in ("AUC", "strongly convex"),
+        }
+        for name in code_in(row[0]):
+            for (problem, n), what in made.items():
+                here = fits[problem] and not ("N = 1" in row[1] and n > 1) and not ("N > 1" in row[1] and n == 1)
+                assert (dsba.algorithms.get(name).refused(what) is None) == here, f"{name}, {problem}, N = {n}"
+
+
 def test_the_methods_with_a_penalty_are_named():
     text = (ROOT / "docs" / "guide.md").read_text()
     (sentence,) = re.findall(r"never on an intercept\. ([^.]*) take it\.", text)
@@ -171,7 +191,7 @@ def test_the_guide_has_a_line_for_every_operator():
 def test_the_columns_of_a_history_are_explained():
     named = [name for row in rows_of("docs/guide.md", "| column | meaning |") for name in code_in(row[0])]
     problem, ring = make_problem(), dsba.Topology.ring(4)
-    found = dsba.solve(problem, ring, "dsba", max_passes=1, reference=np.zeros(problem.dim)).history.columns
+    found = dsba.solve(problem, ring, "dgd", max_passes=1, reference=np.zeros(problem.dim)).history.columns
     assert set(found) - {"iteration"} == set(named) - {"auc"}
 
 
@@ -185,12 +205,9 @@ def test_the_first_page_names_every_estimator_and_every_common_parameter():
 
 
 WAYS = [*dsba.algorithms.names(), "dsba sparse", "dsba cached", "dsa sparse", "dsa cached"]
-UNDECLARED = pytest.mark.xfail(strict=True, reason="gossip-pairwise swaps samples and declares the class of iterates")
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=UNDECLARED if way == "gossip-pairwise" else []) for way in WAYS]
-)
+@pytest.mark.parametrize("way", WAYS)
 def test_the_disclosure_classes_are_those_of_the_code(way):
     rows = {code_in(row[0])[0]: row[1] for row in rows_of("docs/privacy.md", "| class | ways to learn |")}
     named = {name: kind for kind, cell in rows.items() for name in code_in(cell)}
@@ -201,8 +218,22 @@ def test_the_disclosure_classes_are_those_of_the_code(way):
     assert dsba.algorithms.get(method, **options).discloses == named.get(way, "iterates")
 
 
+def options_of(command):
+    """All options of a command line and of the commands below it."""
+    own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union(*map(options_of, getattr(command, "commands", {}).values()))
+
+
+def test_every_option_named_is_there():
+    known = options_of(typer.main.get_command(cli.app)) | {"--help"}
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+        named = {option for code in code_in(text) for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)}
+        assert named <= known, page
+
+
 def test_the_numbers_of_checksums_are_those_of_the_registry():
-    entries = dsba.data.registry.REGISTRY.values()
+    entries = registry.REGISTRY.values()
     recorded = sum(entry.checksum is not None for entry in entries)
     assert f"one: {recorded} of {len(entries)} so far" in (ROOT / "docs" / "guide.md").read_text().replace("\n", " ")
 

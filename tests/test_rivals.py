@@ -67,19 +67,23 @@ def penalised_solution(problem, topology, alpha):
 @pytest.mark.parametrize("method", ["network-newton", "d-bfgs"])
 @pytest.mark.parametrize("operator", OBJECTIVES)
 def test_neighbourhood_methods_solve_the_penalised_problem(method, operator, unequal):
-    """To rounding; and its solution is as near to the problem's as alpha is small."""
+    """To rounding; and its solution is as near to the problem's as alpha is small. Iterations grow as 1/alpha."""
     problem = make_problem(operator, 4, lam=0.1, split=unequal)
+    if method == "d-bfgs" and operator == "poisson":
+        with pytest.raises(dsba.InputError, match=r"d-bfgs does not apply .* Lipschitz constant, and Poisson has none"):
+            dsba.solve(problem, RING, method)
+        return
     for topology in (dsba.Topology.star(4), dsba.Topology.complete(4)):
         auto = dsba.algorithms.get(method).resolved(problem, topology).alpha
         distances = []
-        for alpha in (10 * auto, auto):
+        for alpha in (10 * auto, 3 * auto):
             result = dsba.solve(
                 problem, topology, method, step_size=alpha, max_passes=2500, record_every=2500, reference=True
             )
             expected = penalised_solution(problem, topology, alpha)
             assert np.abs(result.Z - expected).max() < 1e-7 * np.abs(expected).max()
             distances.append(result.history["distance"][-1])
-        assert 4 < distances[0] / distances[1] < 12
+        assert 2 < distances[0] / distances[1] < 4
 
 
 @pytest.mark.parametrize("method", ["network-newton", "d-bfgs"])

@@ -96,7 +96,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
         raise sealed.DamagedError(f"it is another file than a {FORMAT}")
     choice = facts.get("choice")
     if choice is not None and not (isinstance(choice, dict) and {"name", "reason"} <= choice.keys()):
-        raise sealed.DamagedError("its choice of an algorithm is none")
+        raise sealed.DamagedError("its record of the chosen algorithm is incomplete")
     _require_order(arrays)
     return facts, arrays
 

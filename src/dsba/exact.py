@@ -8,7 +8,7 @@ transport gives the same bits. A contribution keeps its 53 bits if it is not bel
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ class SparseRows(NamedTuple):
     """Rows of which most entries are zero: the other entries of all rows, and their columns."""
 
     values: Array
-    columns: npt.NDArray[np.int64]
+    columns: npt.NDArray[Any]
     shape: tuple[int, int]
 
 

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from dsba import operators
 from dsba._version import __version__
 from dsba.caching import computed_once
-from dsba.data import splits
+from dsba.data import dataset, splits
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.exact import SparseRows
 from dsba.kernels import samples as kernel
@@ -201,7 +201,8 @@ class Problem:
         if self.intercept:
             constant = sp.csr_array(np.full((X.shape[0], 1), self.intercept))
             X = sp.csr_array(sp.hstack([X, constant], format="csr"))
-        self.A = self.component.blocks(X, self.y)
+        blocks = self.component.blocks(X, self.y)
+        self.A = sp.csr_array(dataset.csr(blocks.data, blocks.indices, blocks.indptr, blocks.shape[1]))  # small indices
         if self.A.nnz == self.A.shape[0] * self.A.shape[1]:
             values = own_pages(self.A.data.shape)
             values[:] = self.A.data

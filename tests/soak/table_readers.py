@@ -33,7 +33,7 @@ MISSING = {
     "NULL", "NaN", "None", "n/a", "nan", "null",
 }  # fmt: skip
 NUMBER = re.compile(
-    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)\s*", re.IGNORECASE | re.ASCII
+    r"\s*[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|infinity)\s*", re.IGNORECASE | re.ASCII
 )
 TRUTH = {"true": True, "false": False}
 CSVS = [

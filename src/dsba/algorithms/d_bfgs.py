@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -108,6 +109,9 @@ class DBFGS(Algorithm):
             return (
                 f"it keeps dense matrices, and {problem.dim:,} coefficients are more than the {MOST_COLUMNS} it takes."
             )
+        if not math.isfinite(problem.constants.L):  # pairs of changes then say too little of the next step
+            name = type(problem.component).__name__
+            return f"its steps are for gradients with a Lipschitz constant, and {name} has none."
         return no_objective(problem)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from dsba.algorithms.base import Array, Indices, WithCoins
 from dsba.algorithms.one_edge import edge_of, no_edges, swapped
 from dsba.network import Network
+from dsba.network.contract import ROWS_OF_DATA
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -59,6 +60,10 @@ class GossipPairwise(WithCoins):
     name: ClassVar[str] = "gossip-pairwise"
     linear: ClassVar[bool] = False
     coins: ClassVar[int] = 4
+
+    @property
+    def discloses(self) -> str:
+        return ROWS_OF_DATA
 
     def init(self, problem: Problem, net: Network, z0: Array) -> PairState:
         d, k = problem.dim - problem.component.extra, problem.k

@@ -1,8 +1,8 @@
 """Parsed data sets on disk, so that a large text file is parsed once.
 
-An entry is a sealed file, named after the source's path, that carries a digest of the source's bytes. An entry which is
-of other bytes, damaged or foreign counts as absent, and a folder which cannot be written as no cache. An entry may be
-read by those who may read its source, and the folder only by its owner.
+An entry is a sealed file, named after the source's path, that carries a digest of the source's bytes. An entry that
+belongs to other bytes, is damaged or is foreign counts as absent. If the folder cannot be written, there is no cache.
+An entry may be read by those who may read its source, and the folder only by its owner.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def folder() -> Path:
 
 
 def digest(source: Path) -> str:
-    """Of all bytes of a file."""
+    """The digest of all bytes of a file."""
     with source.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def same_file(before: os.stat_result, after: os.stat_result) -> bool:
-    """Nobody has written to the file or replaced it meanwhile."""
+    """Whether nobody has written to the file or replaced it meanwhile."""
     return all(getattr(before, name) == getattr(after, name) for name in ("st_ino", "st_size", "st_mtime_ns"))
 
 

@@ -61,7 +61,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), *, pause: float = PAUSE, progr
 
 
 def _tried(address: str, part: Path, entry: Entry, pause: float, progress: Progress | None) -> str | None:
-    """Why the file could not be had from ``address`` in a few attempts, or None: it is ``part``, and whole."""
+    """Why a few attempts did not get the file from ``address``; None if ``part`` is the whole file."""
     failure = None
     for attempt in range(ATTEMPTS):
         time.sleep(pause * (2**attempt - 1))
@@ -85,7 +85,7 @@ class _UselessError(InputError):
 
 
 def _require_safe(address: str, entry: Entry) -> None:
-    """Web addresses only; without a checksum to compare with, only those that nobody on the way can change."""
+    """An error unless it is a web address; without a known checksum it must be https, which nobody can tamper with."""
     try:
         parts = urllib.parse.urlsplit(address)
     except ValueError:
@@ -153,7 +153,7 @@ def _receive(answer: Any, part: Path, here: int, total: int | None, progress: Pr
 
 
 def _require_whole(part: Path, entry: Entry) -> None:
-    """A part that is not the registered file is removed, and an error."""
+    """An error if the part is not the registered file; it is removed then."""
     try:
         if entry.checksum is not None and (got := checksum(part, like=entry.checksum)) != entry.checksum:
             raise InputError(f"its checksum begins {got[:20]}, wanted {entry.checksum[:20]}")
@@ -166,7 +166,7 @@ def _require_whole(part: Path, entry: Entry) -> None:
 
 
 def checksum(path: Path, like: str = "sha256:") -> str:
-    """Of a file, by the algorithm of another checksum: ``"sha256:9f86d0..."``."""
+    """The checksum of a file, by the algorithm of another checksum: ``"sha256:9f86d0..."``."""
     algorithm = like.partition(":")[0]
     with path.open("rb") as stream:
         # against accidents, so that MD5 will do, also where it is barred from anything to do with security

@@ -46,7 +46,7 @@ class _Classifier(ClassifierMixin, Decentralized):
         return self
 
     def _require_weight(self, rows: Rows) -> None:
-        """Without a weight a class is as good as absent, and the intercept would grow without end."""
+        """A class whose weights are all 0 is as good as absent, and the intercept would grow without end."""
         heavy = self._group.share(np.unique(rows.y[rows.weight > 0]).tolist())
         if len(set().union(*heavy)) < 2:
             raise InputError(f"{type(self).__name__} needs samples of two classes with a weight above 0.")

@@ -114,7 +114,7 @@ class DecentralizedHuber(_Regressor):
         return 2.0 * as_number("alpha", self.alpha, at_least=0.0) * self._unit / total
 
     def _fit(self, rows: Rows, scale: float = 1.0) -> Fit:
-        """With labels in units of sigma, or nearly: step sizes are planned for sigma = 1."""
+        """Fit with labels in units of about sigma, because step sizes are planned for sigma = 1."""
         warm = self._previous((1, rows.X.shape[1])) is not None
         self._unit = self.scale_ if warm else self._residual_size(rows)
         fit = super()._fit(rows, self._unit)

@@ -24,7 +24,7 @@ TRANSFORMS = ("log", "exp", "sqrt", "I")
 ALLOWED = ("C", *TRANSFORMS)
 STATEFUL = ("center", "scale", "standardize", "poly", "bs", "cr", "cc", "cs", "te", "hashed", "lag")
 TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
+    r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
     r"|`(?P<quoted>[^`{}\\\n\r]+)`|(?P<sign>[-+:*~()]))"
 )
 LONGEST = 10_000  # characters
@@ -57,7 +57,7 @@ class Formula:
 
 
 def parse(text: str) -> Formula:
-    """The formula that ``text`` is, or an error that says where it is none."""
+    """The formula in ``text``, or an error that says at which character it is wrong."""
     if not isinstance(text, str) or len(text) > LONGEST:
         raise InputError(f"a formula is a text of at most {LONGEST} characters.")
     return _Parser(text).formula()

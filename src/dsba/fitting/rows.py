@@ -1,4 +1,4 @@
-"""Rows on their way into a problem: who holds them, how long they are, and long ones as several."""
+"""Rows on their way into a problem: who holds them, how long they are, and how long rows become several."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def sums(rows: Rows, group: Group, *columns: npt.NDArray[Any]) -> list[float]:
 
 
 def _sum(values: npt.NDArray[Any]) -> float:
-    """Correctly rounded, so in any order."""
+    """The correctly rounded sum; the order of the numbers does not matter."""
     try:
         return math.fsum(values.tolist())
     except OverflowError:
@@ -75,7 +75,7 @@ def _sum(values: npt.NDArray[Any]) -> float:
 
 
 class Size(NamedTuple):
-    """What the rows of all processes are together."""
+    """Numbers about the rows of all processes together."""
 
     rows: int
     weight: float

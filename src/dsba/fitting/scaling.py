@@ -55,7 +55,7 @@ def pooled_moments(matrices: Sequence[Array], group: Group) -> tuple[Array, Arra
 
 
 def scaling_by(mean: Array, sd: Array, intercept: int | None) -> Scaling:
-    """The scaling by these moments. Without an intercept columns are divided only: nothing could take a mean up."""
+    """The scaling by these moments. Without an intercept columns are only divided: nothing could hold the means."""
     mean, sd = mean.copy(), np.where(sd == 0.0, 1.0, sd)
     if intercept is None:
         return Scaling(np.zeros_like(mean), sd, None)

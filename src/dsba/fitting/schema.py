@@ -42,7 +42,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is to be made of the tables; all processes must wish the same."""
+    """What the model is to make of the tables. All processes must have the same wishes."""
 
     formula: Formula
     labels: str = "real"
@@ -65,7 +65,7 @@ class Wishes:
 
     @property
     def extras(self) -> tuple[str, ...]:
-        """Columns beside the formula's, which must be numbers without gaps."""
+        """Columns that are not in the formula. They must be numbers without gaps."""
         return tuple(name for name in (self.weights, self.offset, self.exposure) if name is not None)
 
     @property
@@ -87,17 +87,17 @@ class Part:
     kinds: dict[str, str]
     missing: dict[str, NonNegativeInt]
     guards: Guards = field(default_factory=Guards)
-    """What the site asks for."""
+    """The guards of the site."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What was agreed on. It is all that is needed to turn a table of anybody's into the columns of the model."""
+    """What the sites agreed on. It is all that is needed to turn any table into the columns of the model."""
 
     wishes: Wishes
     parts: tuple[Part, ...]
     levels: dict[str, tuple[Level, ...]]
-    """Of every factor, sorted; the first is the reference level."""
+    """The levels of every factor, sorted; the first is the reference level."""
     merged: dict[str, tuple[Level, ...]]
     """Levels that became ``MERGED_LEVEL``."""
     classes: tuple[Level, ...] | None
@@ -105,7 +105,7 @@ class Schema:
     means: dict[str, float]
     """Pooled means of the number columns with missing values, where they are filled in."""
     told: tuple[str, ...] = field(default=())
-    """Guards that only spoke."""
+    """The sentences of guards that did not end the fit."""
 
     def facts(self) -> dict[str, Any]:
         """In JSON's types, for the file of a model."""
@@ -150,7 +150,7 @@ def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | 
 
 
 def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
-    """What guards of any process say ends the fit at all of them; in one process it is only told."""
+    """A guard of any process ends the fit at all of them. In one process its sentence is only told."""
     everyone = shared(group, [sentence for sentence in sentences if sentence], list[str])
     spoken = tuple(dict.fromkeys(sentence for said in everyone for sentence in said))
     if spoken and group.size > 1:
@@ -404,7 +404,7 @@ def _agreed_levels(
 
 
 def _pooled_counts(sites: Sequence[Site], levels: Mapping[str, Sequence[Level]], group: Group) -> dict[str, Array]:
-    """Of every factor, how many rows of all sites have each level: one sum for all factors."""
+    """For every factor, the number of rows of all sites with each level; one sum for all factors."""
     if not levels:
         return {}
     own = [[_count(frame[column], level) for column in levels for level in levels[column]] for _, frame in sites]
@@ -417,7 +417,7 @@ def _count(values: pd.Series, level: Level) -> float:
 
 
 def _kept(levels: tuple[Level, ...], counts: Array, fewest: int) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
-    """The levels with enough pooled rows, and the others; those are joined by the next rarest if they are too few."""
+    """The levels with enough pooled rows, and the rest. If the rest has too few, the next rarest level joins it."""
     order = np.argsort(counts, kind="stable")
     n_rare = int((counts < fewest).sum())
     while 0 < n_rare < len(levels) and counts[order[:n_rare]].sum() < fewest:

@@ -31,7 +31,7 @@ class Settings:
     step_size: float | str = "auto"
     max_passes: float = 1000.0
     tol: float = 1e-4
-    """Stop at this residual, relative to the residual of the model that is an intercept alone."""
+    """Stop at this residual, relative to the residual of the model with only an intercept."""
     seed: int = 0
     normalize: bool = False
     """Whether to scale every row to norm 1."""

@@ -33,7 +33,7 @@ from dsba.operators import Operator
 Array = npt.NDArray[np.float64]
 
 DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
-"""The settings of tables that differ from those of other data: no penalty, and to the last digits."""
+"""The settings of tables that differ from those of other data: no penalty, and a solution to the last digits."""
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."

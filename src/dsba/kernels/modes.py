@@ -45,6 +45,7 @@ from dsba.memory import own_pages
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
 AHEAD = 8  # columns asked for before they are needed
 COLUMNS = 64  # turned into rows together
+PIECE = 1 << 22  # nonzeros counted together
 
 
 class ModePlan(NamedTuple):
@@ -103,7 +104,9 @@ def _powers(w: Any, alpha_lam: float, backward: bool) -> Any:
 
 def column_positions(indices: Any, n_columns: int, n_regular: int) -> npt.NDArray[np.int64]:
     """Where each column is kept: by popularity in ``indices``, the free ones last."""
-    popularity = np.bincount(indices, minlength=n_columns)
+    popularity = np.zeros(n_columns, np.int64)
+    for piece in np.array_split(indices, 1 + indices.size // PIECE):  # bincount copies what it is given
+        popularity += np.bincount(piece, minlength=n_columns)
     popularity[n_regular:] = -1
     position = np.empty(n_columns, np.int64)
     position[np.argsort(-popularity, kind="stable")] = np.arange(n_columns)

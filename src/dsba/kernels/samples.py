@@ -183,7 +183,7 @@ def distinct_columns(A: Any, start: Any, k: int, dim: int) -> Any:
     """Node by node, the columns that its samples touch; and where each node's begin."""
     indptr, indices, _ = A
     last = np.full(dim, -1)
-    columns, ends = np.empty(indices.size, np.int64), np.zeros(start.size, np.int64)
+    columns, ends = np.empty(indices.size, indices.dtype), np.zeros(start.size, np.int64)
     count = 0
     for n in range(start.size - 1):
         for e in range(indptr[start[n] * k], indptr[start[n + 1] * k]):

@@ -46,7 +46,7 @@ def asset(name: str) -> str:
 
 
 def filled(template: str, parts: dict[str, str]) -> str:
-    """A template with its parts put in; what a part contains is never looked at."""
+    """A template with its parts put in. Text inside a part is never replaced."""
     head, *rest = asset(template).split("{{")
     for piece in rest:
         name, _, tail = piece.partition("}}")

@@ -111,7 +111,7 @@ class Results:
         return {id: self.folder.read_facts(id) for id in {case.reference for case in self.cases}}
 
     def facts(self, case: Case) -> Facts:
-        """Of the case's data and reference."""
+        """The facts of the case's data and reference."""
         return self._facts[case.reference]
 
     @cached_property
@@ -123,7 +123,7 @@ class Results:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """Those with at least one finished run."""
+        """The cases with at least one finished run."""
         begun = {run.case for run in self.runs}
         return [case for case in self.index.cases if case.id in begun]
 
@@ -186,7 +186,7 @@ class Results:
         return self.facts(case).metric
 
     def verdicts(self, case: Case, tol: float) -> dict[str, Verdict]:
-        """By cost: who reached the tolerance at the least of it."""
+        """For each cost, the methods that reached the tolerance at the least of it."""
         entrants, metric = self.entrants(case), self.metric(case)
         return {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
 

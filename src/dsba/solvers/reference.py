@@ -54,7 +54,7 @@ def optimum(problem: Problem, *, tol: float = 1e-13) -> Optimum:
 
 
 def _announced(best: Optimum, tol: float) -> Optimum:
-    """The optimum, with a warning where it is none."""
+    """The optimum, with a warning if the residual does not certify it."""
     if not best.residual <= CERTIFIED:
         warnings.warn(
             f"the reference is not certified: its relative residual is {best.residual:.2g}, wanted {tol:.2g}.",
