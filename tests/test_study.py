@@ -156,6 +156,7 @@ def test_what_leaves_the_site_is_said_and_a_wrong_hash_is_refused(seats, monkeyp
     words += ["--key", str(seat.key), "--out", str(seat.out)]
     wrong = CliRunner().invoke(app, [*words, "--approve", "0000-1111"])
     assert "To all sites: the number of rows" in wrong.output
+    assert "of the rows held out: counts of events and of other rows in bins of the score" in wrong.output
     assert "aarhus talks to bergen, cork and to nobody else" in wrong.output
     assert f"the approved hash is 0000-1111, and this study's is {seat.study.hash}" in str(wrong.exception)
     nobody = CliRunner().invoke(app, words)

@@ -122,8 +122,12 @@ def leaving(seat: Seat) -> list[str]:
         f"{seat.site} talks to {', '.join(neighbours)} and to nobody else; they pass on what is meant for all.",
         f"To all sites: the number of rows, and of the columns {', '.join(study.columns)} the types, the numbers of "
         "missing values and which levels occur.",
+        f"To all sites: which columns of the model have a single value at {seat.site}, and this value if it is so at "
+        "every site.",
         f"As sums over all sites, {sums}: rows per level, means, gradients, Hessians and losses.",
     ]
+    if study.model.test_share:
+        lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
     if disclosed(study) == ITERATES:
         lines.append(f"To {', '.join(neighbours)}: the model's iterates, in every round. They are not masked.")
     if disclosed(study) == ROWS_OF_DATA:
