@@ -21,6 +21,10 @@ FARM = {"n_rows": 4143, "n_columns": 54_877, "row_length": 197}
 NEWS = {"n_rows": 19_996, "n_columns": 1_355_191, "row_length": 455}
 
 
+NODES = (2, 5, 10, 20, 50, 100, 300, 1000)
+LARGEST = "sparse, d = 20,000, 60 a row"  # the shape that is measured up to 1000 nodes
+
+
 class Runner:
     """An algorithm under way; each call makes the same number of further iterations."""
 
@@ -94,7 +98,7 @@ def _saga(problem: dsba.Problem, passes: int) -> Callable[[], None]:
     from scipy.sparse import csr_matrix
     from sklearn.linear_model._sag import sag_solver
 
-    X, y = csr_matrix(problem.A), problem.y
+    X, y = csr_matrix(problem.A), (problem.y > 0).astype(np.float64)  # it wants 0 and 1
     X.indptr = X.indptr.astype(np.int32)
 
     def run() -> None:
@@ -210,9 +214,9 @@ def against_nodes() -> tuple[list[Row], dict[str, dict[int, dict[str, float]]]]:
     curves: dict[str, dict[int, dict[str, float]]] = {}
     worst, where = 0.0, ""
     for shape, data in _shapes().items():
-        for n in (2, 5, 10, 20, 50, 100, 300, 1000):
+        for n in NODES if shape == LARGEST else NODES[:6]:
             problem = dsba.Problem.from_arrays(*data, operator="logistic", n_nodes=n)
-            topology = dsba.Topology.random(n, min(1.0, max(0.4, 3 / n)), seed=0)
+            topology = dsba.Topology.random(n, 1.0 if n < 5 else 0.4 if n <= 100 else 10 / n, seed=0)
             forms = {form: Runner(problem, topology, form, max(4, 2000 // n)) for form in ("lazy", "dense")}
             spent = interleaved(forms, repeats=5, clock=time.process_time)
             chosen = dsba.DSBA().chosen_form(problem, Simulator(topology))
@@ -229,7 +233,7 @@ def _shapes() -> dict[str, dsba.data.Dataset]:
     X = rng.normal(size=(2000, 60))
     dense = dsba.data.Dataset(dsba.problem._as_csr(X, "X"), np.sign(X[:, 0]))
     return {
-        "sparse, d = 20,000, 60 a row": dsba.data.make_text_like(n_rows=2000, n_columns=20_000, row_length=60),
+        LARGEST: dsba.data.make_text_like(n_rows=2000, n_columns=20_000, row_length=60),
         "sparse, d = 2,000, 60 a row": dsba.data.make_text_like(n_rows=2000, n_columns=2000, row_length=60),
         "sparse, d = 300, 60 a row": dsba.data.make_text_like(n_rows=2000, n_columns=300, row_length=60),
         "dense, d = 60": dense,

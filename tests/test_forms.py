@@ -218,3 +218,9 @@ def test_measuring_in_mode_space_is_measuring_the_rows(operator, unequal):
     assert found.keys() == wanted.keys()
     for name, value in wanted.items():
         assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-15), name
+
+
+@pytest.mark.parametrize("operator", ["auc", "softmax", "logistic"])
+def test_indices_of_blocks_take_four_bytes(operator):
+    """SciPy takes eight as soon as one of a matrix's index arrays has them; a lazy run holds the indices twice."""
+    assert make_problem(operator).csr[1].dtype == np.int32
