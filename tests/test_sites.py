@@ -51,9 +51,13 @@ def test_the_contract(topology, size, dialling, tmp_path):
 
 
 def test_every_method_has_the_simulators_bits(tmp_path):
-    """All methods one after the other at three sites that stay connected, histories included."""
-    cases = [(method, operator) for method in METHODS if (operator := operator_for(method))]
-    assert {method for method, _ in cases} == set(METHODS) - {"point-saga", "saga", "solam"}  # these have one node
+    """The methods one after the other at three sites that stay connected, histories included.
+
+    ``gossip-pairwise`` is for AUC, whose kernels the gate does not compile: the test of all ways, below, has it.
+    """
+    cases = [(method, operator) for method in METHODS if (operator := operator_for(method)) not in (None, "auc")]
+    alone = {"point-saga", "saga", "solam"}  # these have one node
+    assert {method for method, _ in cases} == set(METHODS) - alone - {"gossip-pairwise"}
 
     def solved(method, operator, own=slice(None), net=None):
         problem = dsba.Problem(mpi_script.shards(operator)[own], operator, lam=0.05, **({"group": net} if net else {}))
@@ -86,6 +90,7 @@ def test_every_method_in_every_way_has_the_simulators_bits(size, dialling, tmp_p
         graph, lambda net: mpi_script.compare(net, expected, operators), rows_allowed=True
     ):
         assert set(found) == applicable
+        assert {case.split()[1] for case in found} == set(METHODS) - {"point-saga", "saga", "solam"}
         for case, differences in found.items():
             assert differences == {} or ("lazy" in case and max(differences[key] for key in ("Z", "z")) < 1e-11), case
 
