@@ -37,6 +37,7 @@ def test_block_runs(page, number, code, tmp_path, monkeypatch):
 
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPTS = {page: [code for code in SHELL.findall((ROOT / page).read_text()) if "make " not in code] for page in PAGES}
+LONG_PAGES = ("docs/guide.md", "docs/howto/cluster.md")  # a minute each: `make full` runs their commands
 # What a clean checkout cannot have: a cluster's own commands, and pip, whose extras are looked up instead.
 STAND_INS = {
     "module": "",
@@ -65,7 +66,14 @@ def reader(tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("page", [page for page, scripts in SCRIPTS.items() if scripts])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.full] * (page in LONG_PAGES))
+        for page, scripts in SCRIPTS.items()
+        if scripts
+    ],
+)
 def test_commands_run(page, reader):
     """In order, in one folder; a reproduction, which takes minutes, until the first pieces of its plan are done."""
     for script in SCRIPTS[page]:

@@ -150,7 +150,8 @@ def test_a_stopped_rank_ends_the_others_within_the_timeout(command, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("request_to_stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("request_to_stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_request_to_stop_keeps_the_model_and_resumes(command, tmp_path, request_to_stop):
     code, text = run(*command("whole", passes=60))
     assert code == 0, text

@@ -21,7 +21,8 @@ def three_hosts():
 
 
 @needs_mpi
-@pytest.mark.parametrize("communication", ["cached", pytest.param("dense", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("communication", ["cached", "dense"])
 def test_six_ranks_on_three_hosts(communication, three_hosts, tmp_path, monkeypatch):
     monkeypatch.setenv("DSBA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))

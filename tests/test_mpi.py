@@ -106,13 +106,8 @@ def same_model(a, b):
     assert figures[0] == figures[1]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(("--communication", "dense"), marks=pytest.mark.full),  # test_fitting has the dense form on ranks
-        ("--communication", "cached", "--operator", "auc"),
-    ],
-)
+@pytest.mark.full  # the gate has the methods on ranks above, and the commands in test_fitting.py
+@pytest.mark.parametrize("options", [("--communication", "dense"), ("--communication", "cached", "--operator", "auc")])
 def test_one_process_and_many_ranks_give_the_same_model(options, tmp_path):
     files = make_sites(tmp_path)
     words = (*map(str, files), "--graph", "ring", "--lam", "0.02", "--max-passes", "15", *options)

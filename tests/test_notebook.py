@@ -6,6 +6,7 @@ import pytest
 from conftest import ROOT
 
 
+@pytest.mark.full
 def test_the_notebook_runs(tmp_path):
     nbclient = pytest.importorskip("nbclient")
     import nbformat

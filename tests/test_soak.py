@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from conftest import also_in_full
 from mpi import needs_mpi
 from tests.soak.inputs import BAD, NAMES, corpus_of, read_batch
 from tests.soak.kills import SUBJECTS, round_of_kills
@@ -29,9 +30,7 @@ def test_mutated_inputs_are_read_rightly_or_refused(name, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.full] * (name == "kill-tables-mpi")) for name in SUBJECTS]
-)
+@pytest.mark.parametrize("name", also_in_full(["kill-train", "kill-mpi", "kill-compare"], SUBJECTS))
 def test_killed_and_resumed(name):
     """One run is killed a moment after it made progress; the same command ends it with the same bits."""
     assert round_of_kills(SUBJECTS[name], 1, random.Random(name)) == {"kills": 1, "different": 0}

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import also_in_full
 from mpi import MPIEXEC, TRAIN, mpiexec, needs_mpi, run
 from test_inference import FORMULAS, FOUR, MODELS, assert_same, four_hospitals, patients, theirs
 from typer.testing import CliRunner
@@ -122,7 +123,7 @@ def test_all_features(tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("operator", list(FORMULAS))
+@pytest.mark.parametrize("operator", also_in_full(["logistic"], FORMULAS))
 def test_one_process_and_four_ranks_give_the_same_bits(operator, tmp_path):
     """Every rank finds its own table only; the others are not in its folder."""
     files = tables(tmp_path)

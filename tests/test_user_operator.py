@@ -157,6 +157,7 @@ def test_a_field_is_data_not_code(users_loss):
         make_problem(users_loss.Smooth(weight="much")).pooled(z)
 
 
+@pytest.mark.full  # test_cache.py has the same for kernels of the package
 def test_kernels_are_cached_between_processes_and_never_stale(folder):
     first = run(folder, "script.py")
     assert first["misses"] > 0
