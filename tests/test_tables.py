@@ -116,7 +116,7 @@ def test_numbers_are_read_to_the_last_digit(tmp_path):
     assert (read_table(tmp_path / "t.csv")["x"].to_numpy() == values).all()
 
 
-@pytest.mark.parametrize("cells", [["9223372036854775808", "NA", "2e-3"], ["9" * 400, "", "1"], ["1" * 20, "NA", "x"]])
+@pytest.mark.parametrize("cells", [["9223372036854775808", "NA", "2e-3"], ["9" * 300, "", "1"], ["1" * 20, "NA", "x"]])
 def test_whole_numbers_beyond_64_bits_leave_missing_cells_missing(cells, tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{cell},1\n" for cell in cells))
     column = read_table(tmp_path / "a.csv", ["a"])["a"]

@@ -14,6 +14,7 @@ from dsba.algorithms.base import Algorithm, Array, Indices, no_objective, requir
 from dsba.algorithms.network_newton import NetworkNewton, solved
 from dsba.errors import InputError, as_number
 from dsba.network import Network
+from dsba.parallel import one_blas_thread
 from dsba.problem import Problem
 from dsba.topology import Topology
 
@@ -118,11 +119,12 @@ class DBFGS(Algorithm):
 def updated(H: Array, v: Array, r: Array) -> Array:
     """The BFGS update of every matrix whose pair of changes shows curvature."""
     out, eye = H.copy(), np.eye(H.shape[1])
-    for n in range(len(H)):
-        rv = float(r[n] @ v[n])
-        if rv > LEAST_CURVATURE * float(np.linalg.norm(r[n]) * np.linalg.norm(v[n])):
-            Hv = H[n] @ v[n]
-            out[n] += np.outer(r[n], r[n]) / rv - np.outer(Hv, Hv) / float(v[n] @ Hv) + REGULAR * eye
+    with one_blas_thread():  # the bits of a product may depend on the number of threads
+        for n in range(len(H)):
+            rv = float(r[n] @ v[n])
+            if rv > LEAST_CURVATURE * float(np.linalg.norm(r[n]) * np.linalg.norm(v[n])):
+                Hv = H[n] @ v[n]
+                out[n] += np.outer(r[n], r[n]) / rv - np.outer(Hv, Hv) / float(v[n] @ Hv) + REGULAR * eye
     return out
 
 

@@ -13,6 +13,7 @@ from dsba.algorithms.extra import smoothness
 from dsba.algorithms.newton import MOST_COLUMNS
 from dsba.errors import as_integer
 from dsba.network import Network
+from dsba.parallel import one_blas_thread
 from dsba.problem import Problem
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
@@ -81,4 +82,5 @@ class NetworkNewton(Algorithm):
 
 def solved(D: Array, rows: Array) -> Array:
     """D_n^-1 times row n, for every node."""
-    return np.linalg.solve(D, rows[:, :, None])[:, :, 0].astype(np.float64)
+    with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
+        return np.linalg.solve(D, rows[:, :, None])[:, :, 0].astype(np.float64)
