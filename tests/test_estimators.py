@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+import sklearn
 from conftest import also_in_full
 from sklearn import datasets, linear_model
 from sklearn.base import clone
@@ -44,7 +45,20 @@ TIGHT = {"tol": 1e-10, "max_passes": 20_000, "random_state": 0, "algorithm": "ds
 # scikit-learn's checks -----------------------------------------------------------------------------
 
 
-@estimator_checks.parametrize_with_checks([cls(n_nodes=3, max_passes=100) for cls in ESTIMATORS])
+def faults_of_scikit_learn(estimator):
+    """Version 1.6 makes two labels of three apart in the two data sets that it compares, which then differ."""
+    if (
+        tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 7)
+        or type(estimator) is not DecentralizedAUCClassifier
+    ):
+        return {}
+    why = "the data with weights and the data with copies have other labels"
+    return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
+
+
+@estimator_checks.parametrize_with_checks(
+    [cls(n_nodes=3, max_passes=100) for cls in ESTIMATORS], expected_failed_checks=faults_of_scikit_learn
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_check_estimator(estimator, check):
     check(estimator)
