@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 import dsba
 from benchmarks.measure import Row, dataset, in_new_process, interleaved
 from dsba import sampling
+from dsba.door import as_csr
 from dsba.network import Simulator
 from dsba.recorder import Recorder
 
@@ -231,7 +232,7 @@ def against_nodes() -> tuple[list[Row], dict[str, dict[int, dict[str, float]]]]:
 def _shapes() -> dict[str, dsba.data.Dataset]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 60))
-    dense = dsba.data.Dataset(dsba.problem._as_csr(X, "X"), np.sign(X[:, 0]))
+    dense = dsba.data.Dataset(as_csr(X, "X"), np.sign(X[:, 0]))
     return {
         LARGEST: dsba.data.make_text_like(n_rows=2000, n_columns=20_000, row_length=60),
         "sparse, d = 2,000, 60 a row": dsba.data.make_text_like(n_rows=2000, n_columns=2000, row_length=60),

@@ -23,8 +23,8 @@ from dsba.cli import app
 from dsba.errors import InputError
 from dsba.experiments import Experiment, Results, jobs, paper, plan, run, runner, tuning
 from dsba.experiments.example import EXAMPLE
+from dsba.experiments.reading import read
 from dsba.experiments.sources import Sources
-from dsba.experiments.spec import read
 from dsba.report.curves import costs, median_curve
 from dsba.report.folder import Folder
 

@@ -25,7 +25,7 @@ from dsba import plugins
 from dsba.cli import app
 from dsba.errors import InputError
 from dsba.experiments import Results, jobs, run, runner
-from dsba.experiments.spec import read
+from dsba.experiments.reading import read
 from dsba.report.curves import TOLERANCES, Entrant, verdict
 from dsba.report.figures import Panel, draw_panels, looks, rendered
 from dsba.report.folder import MARKER, Folder

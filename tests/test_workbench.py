@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, log_loss
 import dsba
 from dsba.errors import InputError
 from dsba.experiments import Results, jobs, plan, run
-from dsba.experiments.spec import read
+from dsba.experiments.reading import read
 from dsba.fingerprint import digest_of
 from dsba.operators.compiled import operator_type
 from dsba.recorder import History

@@ -38,7 +38,7 @@ from dsba.errors import InputError
 from dsba.experiments import Results
 from dsba.experiments import run as run_experiment
 from dsba.experiments.example import EXAMPLE
-from dsba.experiments.spec import read as read_experiment
+from dsba.experiments.reading import read as read_experiment
 from dsba.fitting.model import Model
 from dsba.network import MessageSimulator
 from dsba.network.frames import Frame, FrameError, encode

@@ -184,7 +184,7 @@ def _paper(
 
 def _read(file: Path, allowed: Sequence[str] | None) -> Experiment:
     """The experiment in a file; code that it names is run only if it was named on the command line or confirmed."""
-    from dsba.experiments.spec import read
+    from dsba.experiments.reading import read
     from dsba.plugins import code_of
 
     known = {_place(name) for name in allowed or ()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsba.experiments.spec import Experiment, read
+from dsba.experiments.reading import read
+from dsba.experiments.spec import Experiment
 
 PROBLEMS = ("ridge", "logistic", "auc", "auc-paper")
 DATA = ("breast-cancer", "synthetic-text")

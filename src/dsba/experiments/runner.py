@@ -25,8 +25,9 @@ from dsba.errors import InputError, unknown_name
 from dsba.experiments import environment, jobs, plan
 from dsba.experiments.display import Display
 from dsba.experiments.plan import Job, Plan, Pooled
+from dsba.experiments.reading import read
 from dsba.experiments.sources import Sources, locate
-from dsba.experiments.spec import Experiment, read
+from dsba.experiments.spec import Experiment
 from dsba.report.folder import Folder
 from dsba.report.results import Results
 

@@ -1,16 +1,13 @@
-"""What an experiment is: data x problems x networks x splits x methods x seeds, in TOML or in Python.
+"""What an experiment is: data x problems x networks x splits x methods x seeds.
 
-Everything is checked before anything runs; an error names the line and the key.
+Everything is checked before anything runs. ``reading.py`` makes an experiment of a file.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import math
-import re
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -22,7 +19,6 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
-    ValidationError,
     field_serializer,
     field_validator,
     model_validator,
@@ -32,6 +28,8 @@ from dsba import algorithms, operators, penalties, plugins
 from dsba.algorithms import Algorithm
 from dsba.data import registry, splits
 from dsba.errors import InputError, shortened, unknown_name
+from dsba.experiments import toml
+from dsba.experiments.named_code import CODE, plugins_in, renamed
 from dsba.experiments.objects import Arrays, Assigned, read_array, read_numpy
 from dsba.mixing import MIXINGS
 from dsba.network import Changing, Compressed, Delayed, Lossy, Simulator, Transport
@@ -536,14 +534,8 @@ class Experiment(Part):
 
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
         """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
-        content = _renamed(self.content(), plugins or {})
         note = ["# Made of Python objects: `dsba compare` needs the script that made them."] if self.has_objects else []
-        plain = {k: v for k, v in content.items() if not isinstance(v, dict) and not _is_tables(v)}
-        lines = note + _assignments(plain)
-        for key, value in content.items():
-            for table in value if _is_tables(value) else [value] if isinstance(value, dict) else []:
-                lines += ["", f"[[{key}]]" if _is_tables(value) else f"[{key}]", *_assignments(table)]
-        return "\n".join(lines) + "\n"
+        return "\n".join([*note, *toml.written(renamed(self.content(), plugins or {}))]) + "\n"
 
 
 def metric_name(metric: Any) -> str:
@@ -578,159 +570,3 @@ def refusal(method: Method, problem: Problems, network: Network) -> str | None:
         if algorithm.step_size not in rules:
             raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
     return reason or (algorithm.exactness() if network.links(network.topology) else None)
-
-
-# Plugins -----------------------------------------------------------------------------------------
-
-CODE = {"problem": "operator", "method": "algorithm"}  # tables, and the key that may name code
-
-
-def plugins_in(content: Mapping[str, Any]) -> list[str]:
-    """The names in an experiment that stand for code outside of dsba, before any of it is loaded."""
-    found: list[str] = []
-    for table, key in CODE.items():
-        entries: Any = content.get(table, ())
-        for entry in entries if isinstance(entries, list | tuple) else ():
-            name = entry.get(key) if isinstance(entry, Mapping) else None
-            found += [name] if isinstance(name, str) and plugins.is_plugin(name) else []
-    wanted: Any = content.get("metrics", ())
-    for name in wanted if isinstance(wanted, list | tuple) else ():
-        found += [name] if isinstance(name, str) and plugins.is_plugin(name) else []
-    return list(dict.fromkeys(found))
-
-
-def _renamed(content: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The content with other names for plugins."""
-    changed = dict(content)
-    for table, key in CODE.items():
-        if isinstance(entries := content.get(table), list | tuple):
-            changed[table] = [
-                {**e, key: names.get(e[key], e[key])} if isinstance(e, Mapping) and isinstance(e.get(key), str) else e
-                for e in entries
-            ]
-    if isinstance(wanted := content.get("metrics"), list | tuple):
-        changed["metrics"] = [names.get(one, one) if isinstance(one, str) else one for one in wanted]
-    return changed
-
-
-def _beside(name: str, folder: Path) -> str:
-    """The plugin's name with the path of its file, which is relative to the folder of the TOML file."""
-    where, _, cls = name.rpartition(":")
-    return f"{folder / where}:{cls}" if where.endswith(".py") else name
-
-
-# Reading -----------------------------------------------------------------------------------------
-
-Allow = Callable[[list[str]], None]  # sees the plugins that an experiment names, and raises if one must not be loaded
-
-
-def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | None = None) -> Experiment:
-    """An experiment from a TOML file, a dictionary of the same form, or as it is."""
-    if isinstance(source, Experiment):
-        return source
-    if isinstance(source, Mapping):
-        return _validated(dict(source), "the experiment", lambda place: "")
-    path = Path(source)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot read the experiment {path}: {reason}.") from error
-    try:
-        content = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
-        raise InputError(f"{path} is not TOML: {shortened(error)}.") from error
-    content = _renamed(content, {name: _beside(name, path.parent) for name in plugins_in(content)})
-    if allow is not None:
-        allow(plugins_in(content))
-    lines = line_numbers(text)
-    return _validated(content, str(path), lambda place: _line_of(place, lines))
-
-
-def _validated(content: dict[str, Any], where: str, line_of: Any) -> Experiment:
-    try:
-        return Experiment.model_validate(content)
-    except ValidationError as error:
-        first = _most_telling(error.errors())
-        place = tuple(part for part in first["loc"] if not _is_type_name(part))
-        if first["type"] == "value_error":  # raised for a whole table: the message quotes the key
-            place += tuple(key for key in first["input"] if repr(key) in first["msg"])[:1] if _is_table(first) else ()
-        key = ".".join(map(str, place))
-        message = first["msg"].removeprefix("Value error, ").rstrip(".")
-        got = "" if first["type"] in ("value_error", "missing") else f", got {shortened(repr(first['input']), 60)}"
-        if first["type"] == "extra_forbidden":
-            message, got = f"unknown key; known here: {', '.join(_keys_at(place))}", ""
-        raise InputError(f"{where}{line_of(place)}: {key + ': ' if key else ''}{message}{got}.") from None
-
-
-def _most_telling(errors: Sequence[Any]) -> Any:
-    """A misspelt key often causes a missing one: name the misspelling."""
-    return next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-
-
-def _is_table(error: Any) -> bool:
-    return isinstance(error["input"], dict)
-
-
-def _is_type_name(part: Any) -> bool:
-    """Pydantic names the member of a union that failed; a file has no such key."""
-    return isinstance(part, str) and (
-        part in ("float", "str") or part.startswith(("literal[", "tuple[", "constrained"))
-    )
-
-
-def _keys_at(place: tuple[Any, ...]) -> list[str]:
-    parts: dict[str, type[Part]] = {
-        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": Network, "link": Link,
-    }  # fmt: skip
-    return list(parts.get(str(place[0]), Experiment).model_fields if len(place) > 1 else Experiment.model_fields)
-
-
-HEADER = re.compile(r"^\s*(\[\[?)\s*([\w.\"'-]+)\s*\]\]?")
-KEY = re.compile(r"^\s*([\w\"'-]+)\s*=")
-
-
-def line_numbers(text: str) -> dict[tuple[Any, ...], int]:
-    """The line of every table and key of a TOML text, by its place: ("method", 1, "algorithm") -> 12."""
-    lines: dict[tuple[Any, ...], int] = {}
-    counts: dict[str, int] = {}
-    table: tuple[Any, ...] = ()
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := HEADER.match(line):
-            name = header[2].strip("\"'")
-            table = (name,)
-            if header[1] == "[[":
-                table = (name, counts.get(name, 0))
-                counts[name] = counts.get(name, 0) + 1
-            lines.setdefault(table, number)
-            lines.setdefault((name,), number)
-        elif key := KEY.match(line):
-            lines.setdefault((*table, key[1].strip("\"'")), number)
-    return lines
-
-
-def _line_of(place: tuple[Any, ...], lines: Mapping[tuple[Any, ...], int]) -> str:
-    for length in range(len(place), 0, -1):
-        if place[:length] in lines:
-            return f", line {lines[place[:length]]}"
-    return ""
-
-
-# Writing -----------------------------------------------------------------------------------------
-
-
-def _is_tables(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
-
-
-def _assignments(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_written(value)}" for key, value in table.items() if value not in ("", [])]
-
-
-def _written(value: Any) -> str:
-    """A value in TOML: JSON's strings, numbers, booleans and lists are TOML's, too."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_written(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False)
