@@ -51,6 +51,12 @@ class _Emit:
         array = self.context.make_array(self.types[position])(self.context, self.builder, self.args[position])
         return self.builder.gep(array.data, [offset])
 
+    def pointer_in(self, position: int) -> Any:
+        """The same of a tuple argument (array, offset, ...)."""
+        array, offset = (self.builder.extract_value(self.args[position], i) for i in range(2))
+        data = self.context.make_array(self.types[position][0])(self.context, self.builder, array).data
+        return self.builder.gep(data, [offset])
+
     def _at(self, pointer: Any, index: Any) -> Any:
         return self.builder.bitcast(self.builder.gep(pointer, [index]), self.vector.as_pointer())
 
@@ -161,10 +167,11 @@ def scatter_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, wei
 
 
 @intrinsic
-def move_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, c2: Any, width: Any) -> Any:
+def move_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any) -> Any:
     """z, v <- P z + Q v,  P v - Q (c2 v + c1 z): some iterations at once.
 
-    z, v = state[at:][:modes], state[at + modes:][:modes];  P, Q likewise in powers from ``power``; c1 = (array, place).
+    z, v = state[at:][:modes], state[at + modes:][:modes];  P, Q likewise in powers from ``power``.
+    c = (array, place, c2): c1 is in the array from ``place`` on.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -172,31 +179,27 @@ def move_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: An
         _move(emit, lambda i, z: None)
         return context.get_dummy_value()
 
-    return types.void(state, at, powers, power, c1, c2, width), code
+    return types.void(state, at, powers, power, c, width), code
 
 
 @intrinsic
-def move_and_read(
-    typing: Any, state: Any, at: Any, powers: Any, power: Any, c1: Any, c2: Any, width: Any, basis: Any, row: Any
-) -> Any:
-    """``move_modes``, and what ``read_modes`` then gives."""
+def move_and_read(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any, basis: Any) -> Any:
+    """``move_modes``, and what ``read_modes`` then gives; basis = (array, place)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
-        basis, total = emit.pointer(7, args[8]), emit.zeros()
+        basis, total = emit.pointer_in(6), emit.zeros()
         _move(emit, lambda i, z: emit.add_product(emit.load_constant(basis, i), z, total))
         return emit.sum(total)
 
-    return types.float64(state, at, powers, power, c1, c2, width, basis, row), code
+    return types.float64(state, at, powers, power, c, width, basis), code
 
 
 def _move(emit: _Emit, found: Callable[[Any, Any], None]) -> None:
     """The code of ``move_modes``, whose arguments come first; ``found`` gets each vector of the new z and its place."""
     args, builder = emit.args, emit.builder
     state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
-    array, place = (builder.extract_value(args[4], i) for i in range(2))
-    c1 = builder.gep(emit.context.make_array(emit.types[4][0])(emit.context, builder, array).data, [place])
-    c2 = emit.splat(args[5])
+    c1, c2 = emit.pointer_in(4), emit.splat(builder.extract_value(args[4], 2))
 
     def body(i: Any, j: Any) -> None:
         z, v = emit.load(state, i), emit.load(state, j)
@@ -207,7 +210,7 @@ def _move(emit: _Emit, found: Callable[[Any, Any], None]) -> None:
         emit.store(emit.sub(emit.mul(P, v), emit.mul(Q, back)), state, j)
         found(i, new)
 
-    emit.modes(6, body)
+    emit.modes(5, body)
 
 
 @intrinsic

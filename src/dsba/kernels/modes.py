@@ -183,7 +183,7 @@ def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     while gap >= GAPS:
         leaps = min(gap // GAPS, GAPS - 1)
         power = ((group * 2 + 1) * GAPS + leaps) * 2 * width
-        move_modes(modes, at, powers, power, (c1, group * width), plan.c2[group], (plan.lanes, width))
+        move_modes(modes, at, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width))
         gap -= leaps * GAPS
     return gap
 
@@ -194,7 +194,7 @@ def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
     width = width_of(plan.lanes, plan.basis.shape[1])
     powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
     power = (group * 2 * GAPS + _leap(plan, modes, at, group, gap)) * 2 * width
-    move_modes(modes, at, powers, power, (c1, group * width), plan.c2[group], (plan.lanes, width))
+    move_modes(modes, at, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width))
 
 
 @part()
@@ -230,8 +230,8 @@ def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, r
                         gap = _leap(plan, modes, j * 2 * width, group, gap)
                     power = (group * 2 * GAPS + gap) * 2 * width
                     found = move_and_read(
-                        modes, j * 2 * width, powers, power, (c1, group * width), c2[group], (plan.lanes, width),
-                        basis, n * width,
+                        modes, j * 2 * width, powers, power, (c1, group * width, c2[group]), (plan.lanes, width),
+                        (basis, n * width),
                     )  # fmt: skip
                 if copies is None:
                     total += data[e] * found
