@@ -30,6 +30,7 @@ BLOCKS = [(page, i, code) for page in PAGES for i, code in enumerate(BLOCK.finda
 
 @pytest.mark.parametrize(("page", "number", "code"), BLOCKS, ids=[f"{page}-{i}" for page, i, _ in BLOCKS])
 def test_block_runs(page, number, code, tmp_path, monkeypatch):
+    """A block that raises fails here; blocks have assertions of their own where their result matters."""
     monkeypatch.chdir(tmp_path)
     # a block stands alone, as when pasted; dataclasses look their module up by name
     exec(compile(code, f"{page} block {number}", "exec"), {"__name__": "__main__"})
