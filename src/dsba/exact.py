@@ -71,9 +71,9 @@ def integers(rows: Array | SparseRows, exponent: int) -> Integers:
     """The sum of the rows, in multiples of 2^exponent."""
     total = Integers(*np.zeros((2, rows.shape[1]), np.uint64))
     if isinstance(rows, SparseRows):
-        add_entries(rows.values.view(np.uint64), rows.columns, exponent, *total)
+        add_entries(rows.values, rows.columns, exponent, *total)
         return total
-    add_numbers(np.ascontiguousarray(rows, np.float64).view(np.uint64), exponent, *total)
+    add_numbers(np.ascontiguousarray(rows, np.float64), exponent, *total)
     return total
 
 

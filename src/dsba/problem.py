@@ -319,7 +319,9 @@ class Problem:
 
     def images_of(self, z: Array) -> Array:
         """A_i z for every sample (Q x k)."""
-        return (self.A @ z).reshape(-1, self.k)
+        out = np.empty((self.y.size, self.k))
+        self._sweep(kernel.image_all, self.csr, self.start, np.ascontiguousarray(z, np.float64), out)
+        return out
 
     # Stacked rows: one row of Z per node -------------------------------------------------------
 

@@ -10,65 +10,53 @@ import math
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from dsba.kernels.cache import njit, part
 
-ONE = np.uint64(1)
-MANTISSA = np.uint64((1 << 52) - 1)
-HIDDEN = np.uint64(1 << 52)
-TOP = np.uint64(1 << 63)
+ZERO, ONE = np.uint64(0), np.uint64(1)
+LOW = 2.0**64  # what one of the high half is worth
 
 
 @part()
-def _magnitude(bits: Any, exponent: int) -> Any:
-    """The integer nearest to |x| / 2^exponent (ties to even) as (high, low), ``bits`` being those of x."""
-    biased: Any = np.int64((bits >> np.uint64(52)) & np.uint64(0x7FF))
-    m = bits & MANTISSA
-    if biased > 0:
-        m |= HIDDEN
-    shift = max(biased, 1) - 1075 - exponent
-    if shift >= 64:
-        return m << np.uint64(shift - 64), np.uint64(0)
-    if shift > 0:
-        return m >> np.uint64(64 - shift), m << np.uint64(shift)
-    if shift == 0:
-        return np.uint64(0), m
-    if shift < -54:
-        return np.uint64(0), np.uint64(0)
-    drop = np.uint64(-shift)
-    whole, rest, half = m >> drop, m & ((ONE << drop) - ONE), ONE << (drop - ONE)
-    if rest > half or (rest == half and whole & ONE):
-        whole += ONE
-    return np.uint64(0), whole
+def _negated_if(minus: Any, h: Any, l: Any) -> Any:
+    """-(h, l) if ``minus`` is 1, (h, l) if it is 0: without a branch, which would be guessed wrong half of the time."""
+    l = (l ^ (ZERO - minus)) + minus
+    return (h ^ (ZERO - minus)) + (minus & np.uint64(l == ZERO)), l
 
 
 @part()
-def _add(x: Any, exponent: int, j: int, high: Any, low: Any) -> None:
-    """high_j, low_j <- high_j, low_j + the number whose bits are x."""
-    if x << ONE == np.uint64(0):  # zeros of either sign
-        return
-    h, l = _magnitude(x, exponent)
-    if x & TOP:
-        h, l = ~h, ~l + ONE
-        if l == np.uint64(0):
-            h += ONE
+def _add(x: float, unit: float, j: int, high: Any, low: Any) -> None:
+    """high_j, low_j <- high_j, low_j + the integer nearest to x / 2^exponent, ties to even; unit = 2^-(exponent + 64).
+
+    Nothing is rounded before ``rint``: a power of two changes no digit of x, nor does taking the whole part away.
+    What underflows is less than half an integer anyway.
+    """
+    size = abs(x) * unit
+    whole = np.floor(size)
+    h, l = np.uint64(whole), np.uint64(np.rint((size - whole) * LOW))
+    h, l = _negated_if(np.uint64(x < 0.0), h, l)
     low[j] += l
-    high[j] += h + (ONE if low[j] < l else np.uint64(0))
+    high[j] += h + np.uint64(low[j] < l)
 
 
 @njit(cache=True)
-def add_numbers(bits: Any, exponent: int, high: Any, low: Any) -> None:
-    """high, low <- high, low + the sum of the rows of numbers whose ``bits`` (as uint64) are given."""
-    for n in range(bits.shape[0]):
-        for j in range(bits.shape[1]):
-            _add(bits[n, j], exponent, j, high, low)
+def add_numbers(rows: Any, exponent: int, high: Any, low: Any) -> None:
+    """high, low <- high, low + the sum of the rows."""
+    unit = math.ldexp(1.0, -(exponent + 64))
+    for n in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            _add(rows[n, j], unit, j, high, low)
 
 
 @njit(cache=True)
-def add_entries(bits: Any, columns: Any, exponent: int, high: Any, low: Any) -> None:
+def add_entries(values: Any, columns: Any, exponent: int, high: Any, low: Any) -> None:
     """The same for single entries of rows, in these columns."""
-    for e in range(bits.size):
-        _add(bits[e], exponent, columns[e], high, low)
+    unit = math.ldexp(1.0, -(exponent + 64))
+    for e in range(values.size):
+        _add(values[e], unit, columns[e], high, low)
 
 
 @njit(cache=True)
@@ -79,15 +67,14 @@ def add_integers(high: Any, low: Any, more_high: Any, more_low: Any) -> None:
         high[j] += more_high[j] + (ONE if low[j] < more_low[j] else np.uint64(0))
 
 
-@part()
-def _leading_zeros(h: Any) -> int:
-    """Of h > 0, in 64 bits."""
-    zeros = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if h >> np.uint64(64 - step) == np.uint64(0):
-            h <<= np.uint64(step)
-            zeros += step
-    return zeros
+@intrinsic
+def _leading_zeros(typing: Any, h: Any) -> Any:
+    """Of 64 bits, one instruction where the machine has it."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctlz(args[0], ir.IntType(1)(0))
+
+    return types.uint64(types.uint64), code
 
 
 @njit(cache=True)
@@ -95,19 +82,14 @@ def to_numbers(high: Any, low: Any, exponent: int, out: Any) -> None:
     """out <- the integers times 2^exponent, each with one rounding."""
     units = np.array([math.ldexp(1.0, exponent + shift) for shift in range(65)])
     for j in range(low.size):
-        h, l = high[j], low[j]
-        negative = h & TOP != np.uint64(0)
-        if negative:
-            h, l = ~h, ~l + ONE
-            if l == np.uint64(0):
-                h += ONE
+        minus = high[j] >> np.uint64(63)
+        h, l = _negated_if(minus, high[j], low[j])
         shift = 0
         if h != np.uint64(0):  # keep the top 64 bits; the last one says whether anything was dropped
             zeros = _leading_zeros(h)
-            dropped = l << np.uint64(zeros) != np.uint64(0)
+            dropped = l << zeros != np.uint64(0)
             if zeros:
-                h = (h << np.uint64(zeros)) | (l >> np.uint64(64 - zeros))
+                h = (h << zeros) | (l >> (np.uint64(64) - zeros))
             l = h | (ONE if dropped else np.uint64(0))
-            shift = 64 - zeros
-        value = np.float64(l) * units[shift]
-        out[j] = -value if negative else value
+            shift = np.int64(64) - np.int64(zeros)
+        out[j] = np.float64(l) * units[shift] * (1.0 - 2.0 * minus)

@@ -255,6 +255,34 @@ def image_rows(lo: int, hi: int, A: Any, start: Any, Z: Any, out: Any) -> None:
             dot_block(A, i * out.shape[1], Z[n], out[i])
 
 
+@part(fastmath={"reassoc", "nsz", "contract"})
+def _dot_entries(A: Any, row: int, z: Any) -> float:
+    """A row times z. In several sums at a time: one alone would wait for each addition."""
+    indptr, indices, data = A
+    total = 0.0
+    for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+        total += data[e] * z[np.uint64(indices[e])]
+    return total
+
+
+@part()
+def _dot_row(A: Any, row: int, z: Any) -> float:
+    """A row times z; one without gaps is read as a dense one."""
+    indptr, indices, data = A
+    if gapless(indptr, indices, row):
+        first, end = indptr[row], indptr[row + 1]
+        return dot_run(data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
+    return _dot_entries(A, row, z)
+
+
+@njit(cache=True, nogil=True)
+def image_all(lo: int, hi: int, A: Any, start: Any, z: Any, out: Any) -> None:
+    """out_i <- A_i z for every sample i of nodes lo..hi-1, with one z for all of them."""
+    for i in range(start[lo], start[hi]):
+        for c in range(out.shape[1]):
+            out[i, c] = _dot_row(A, i * out.shape[1] + c, z)
+
+
 @njit(cache=True, nogil=True)
 def average_rows(lo: int, hi: int, samples: Any, table: Any, out: Any) -> None:
     """out_n <- (1/q_n) sum_i weight_i A_i' table_i over the samples of nodes lo..hi-1."""
