@@ -47,6 +47,7 @@ from dsba.memory import own_pages
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
 AHEAD = 8  # columns asked for before they are needed
 COLUMNS = 64  # turned into rows together
+PLACES = 1024  # measured together
 PIECE = 1 << 22  # nonzeros counted together
 
 
@@ -428,22 +429,19 @@ def rows_from_modes(plan: Any, state: Any, time: int, Z: Any, first_node: int = 
                 Z[n, j] = dot_run(plan.basis[first_node + n], 0, block[j - first], 0, n_nodes)
 
 
-@njit(cache=True)
-def mean_from_modes(plan: Any, state: Any, time: int, mean: Any) -> float:
-    """mean <- the mean of all nodes' iterates at ``time``, place by place; returns sum_n ||z_n - mean||^2.
+@njit(cache=True, nogil=True)
+def mean_from_modes(lo: int, hi: int, plan: Any, state: Any, time: int, mean: Any, scatter: Any) -> None:
+    """For the pieces lo..hi-1 of PLACES columns each, at ``time``: mean <- the mean of all nodes' iterates, place by
+    place; scatter_piece <- sum_n ||z_n - mean||^2.
 
     The first mode is the mean times sqrt(N), and the others are what is left of the rows.
     """
     n_nodes, width = plan.basis.shape[0], width_of(plan.lanes, plan.basis.shape[1])
-    modes, powers, column, root = (
-        state.modes.reshape(-1),
-        plan.powers.reshape(-1),
-        np.empty(2 * width),
-        np.sqrt(n_nodes),
-    )
-    others, total = np.ones(width), 0.0
+    modes, powers, column = state.modes.reshape(-1), plan.powers.reshape(-1), np.empty(2 * width)
+    others, root = np.ones(width), np.sqrt(n_nodes)
     others[0] = 0.0
-    for at in range(mean.size):
+    scatter[lo:hi] = 0.0
+    for at in range(lo * PLACES, min(hi * PLACES, mean.size)):
         source, place, gap = modes, at * 2 * width, time - state.stamp[at]
         group = 0 if at < plan.n_regular else 1
         if gap >= GAPS:
@@ -451,5 +449,4 @@ def mean_from_modes(plan: Any, state: Any, time: int, mean: Any) -> float:
             source, place, gap = column, 0, _leap(plan, column, 0, group, gap)
         power = (group * 2 * GAPS + gap) * 2 * width
         mean[at] = (powers[power] * source[place] + powers[power + width] * source[place + width]) / root
-        total += scatter_modes(source, place, powers, power, others, (plan.lanes, width))
-    return total
+        scatter[at // PLACES] += scatter_modes(source, place, powers, power, others, (plan.lanes, width))
