@@ -424,7 +424,7 @@ def _unpacked(message: bytes, due: list[int], sender: str) -> dict[int, bytes]:
 
 
 def _plainly(error: BaseException) -> str:
-    """Why this site leaves, for the others: a sentence, and nothing of an unforeseen error but its kind."""
+    """Why this site leaves, for the others: a sentence without its notes, and nothing of an unforeseen error."""
     if isinstance(error, InputError | NetworkError):
         return str(error)
     return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."

@@ -20,7 +20,7 @@ from dsba.fitting.model import FILE
 from dsba.fitting.results import Results
 from dsba.fitting.schema import kind_of, plain
 from dsba.fitting.tables import Plan, train_own
-from dsba.network.contract import ITERATES, ROWS_OF_DATA
+from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.sites import MASKED_FROM, PATIENCE, FinishedError, Place, SiteNetwork
 from dsba.study import keys
 from dsba.study.file import Study
@@ -120,14 +120,14 @@ def leaving(seat: Seat) -> list[str]:
     lines = [
         f"The study {study.name} of {len(study.sites)} sites: {study.model.formula} ({study.model.operator}).",
         f"{seat.site} talks to {', '.join(neighbours)} and to nobody else; they pass on what is meant for all.",
-        f"To all sites: the number of rows, and of the columns {', '.join(study.columns)} the types, the numbers of "
-        "missing values and which levels occur.",
-        f"To all sites: which columns of the model have a single value at {seat.site}, and this value if it is so at "
-        "every site.",
-        f"As sums over all sites, {sums}: rows per level, means, gradients, Hessians and losses.",
+        f"As sums over all sites, {sums}: the number of rows, and of the columns {', '.join(study.columns)} the types, "
+        "the missing values and the rows per level.",
+        "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
     ]
     if study.model.test_share:
         lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
+    if disclosed(study) != TOTALS:
+        lines.append(f"To all sites: the number of rows of {seat.site}, and the constants that step sizes are made of.")
     if disclosed(study) == ITERATES:
         lines.append(f"To {', '.join(neighbours)}: the model's iterates, in every round. They are not masked.")
     if disclosed(study) == ROWS_OF_DATA:
@@ -179,7 +179,7 @@ def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
     def work() -> Results:
         return train_own(
             {seat.site: seat.data}, Plan(model.formula), study.settings, network, wishes=_wished(study), cov=model.cov,
-            guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT,
+            guards=study.guards.guards(), declared=study.levels, tell=tell, checkpoint=seat.out / CHECKPOINT,
             callbacks=[notice, *show(network)],
         )  # fmt: skip
 
