@@ -21,7 +21,7 @@ GAP = 1e-6
 SETS = ("farm-ads", "reuters-moneyfx.trn", "rcv1-vw-small", "news20", "a9a", "ijcnn1.tr")
 OPERATORS = ("ridge", "logistic")
 SIZES = (1, 25, 32, 50, 100)
-RIVALS = ("p-extra", "ssda", "msda", "opapc", "nids", "extra", "dlm")
+RIVALS = ("p-extra", "ssda", "msda", "opapc", "nids", "extra", "dlm", "acc-vr-extra", "dvr")
 MOST_PASSES = 150.0
 OUT = Path("results") / "bench"
 
