@@ -152,10 +152,15 @@ def test_a_key_is_made_at_the_site_and_stays_there(tmp_path):
 # Before anybody is met -------------------------------------------------------------------------------
 
 
+def words_of(seat):
+    """The command that joins."""
+    words = ["study", "join", str(seat.key.parent / FILE), "--site", seat.site, "--data", str(seat.data)]
+    return [*words, "--key", str(seat.key), "--out", str(seat.out)]
+
+
 def test_what_leaves_the_site_is_said_and_a_wrong_hash_is_refused(seats, monkeypatch):
-    seat = seats[0]
-    words = ["study", "join", str(seat.key.parent / FILE), "--site", "aarhus", "--data", str(seat.data)]
-    words += ["--key", str(seat.key), "--out", str(seat.out)]
+    monkeypatch.setattr("dsba.study.join.DECLINING", 0.1)
+    seat, words = seats[0], words_of(seats[0])
     wrong = CliRunner().invoke(app, [*words, "--approve", "0000-1111"])
     assert (
         "As sums over all sites, masked, so that only the total over all sites is seen: the number of rows"
@@ -167,6 +172,37 @@ def test_what_leaves_the_site_is_said_and_a_wrong_hash_is_refused(seats, monkeyp
     nobody = CliRunner().invoke(app, words)
     assert f"approve the study with --approve {seat.study.hash}" in str(nobody.exception)
     assert not seat.out.exists()
+
+
+def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats):
+    """Bergen is neither the first nor the last: it dials one neighbour, and the other one dials it."""
+    first, refused, last = seats
+    found, told = [None] * 3, [[] for _ in seats]
+
+    def one(rank):
+        seats[rank].out.mkdir(exist_ok=True)
+        found[rank] = join(seats[rank], tell=told[rank].append)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in (0, 2)]
+    for thread in threads:
+        thread.start()
+    wrong = CliRunner().invoke(app, [*words_of(refused), "--approve", "0000-1111"])
+    assert "the approved hash is 0000-1111" in str(wrong.exception)
+    assert "aarhus, cork was told. Nothing of the data has left this site." in wrong.output
+    sentence = (
+        "bergen refused this site: bergen has not approved this study: the hash that was approved there is another"
+    )
+    deadline = time.monotonic() + 20
+    for rank, seat in ((0, first), (2, last)):
+        while not any(sentence in line for line in told[rank]):
+            assert time.monotonic() < deadline, told[rank]
+            time.sleep(0.01)
+        assert threads[rank // 2].is_alive()
+        assert any(sentence in str(event.get("said")) for event in read_log(seat.out / AUDIT))
+    one(1)
+    for thread in threads:
+        thread.join()
+    assert all((results.params == found[0].params).all() for results in found)
 
 
 def test_a_site_looks_at_its_own_files_first(seats, tmp_path):

@@ -247,8 +247,8 @@ class Study(Part):
         """An error unless the hash was approved."""
         if re.sub(r"[-\s]", "", approved).lower() != self.hash.replace("-", ""):
             raise InputError(
-                f"the approved hash is {shortened(approved)}, and this study's is {self.hash}: nothing has left this "
-                "site. Compare the hash with the other sites, and approve the study that you have read."
+                f"the approved hash is {shortened(approved)}, and this study's is {self.hash}: nothing of the data has "
+                "left this site. Compare the hash with the other sites, and approve the study that you have read."
             )
 
     def require_open(self) -> None:

@@ -21,7 +21,8 @@ from dsba.fitting.results import Results
 from dsba.fitting.schema import kind_of, plain
 from dsba.fitting.tables import Plan, train_own
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
-from dsba.network.sites import MASKED_FROM, PATIENCE, FinishedError, Place, SiteNetwork
+from dsba.network.lines import LONGEST_PAUSE
+from dsba.network.sites import MASKED_FROM, PATIENCE, SMALLEST_PATIENCE, FinishedError, Place, SiteNetwork
 from dsba.study import keys
 from dsba.study.file import Study
 from dsba.study.log import AuditLog, Ledger
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 STATE, AUDIT, CHECKPOINT = "run.json", "audit.jsonl", "checkpoint"
 LEDGER = ".ledger"  # after the name of the key
+DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled once by then
 
 Tell = Callable[[str], object]
 Show = Callable[[SiteNetwork], Sequence[Callable[[dict[str, float]], object]]]
@@ -135,6 +137,20 @@ def leaving(seat: Seat) -> list[str]:
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
 
 
+def decline(seat: Seat, tell: Tell) -> None:
+    """Tell the neighbours that wait that the person at this site approved another study; they go on waiting.
+
+    Nothing is read from the table and nothing of it is sent.
+    """
+    study, key = seat.study, keys.load(seat.key)
+    refusal = f"{seat.site} has not approved this study: the hash that was approved there is another one."
+    place = Place(study.members, seat.rank, seat.key, key.sign, study.digest, listen=seat.listen, refusal=refusal)
+    tell("Telling the neighbours that wait that the study was not approved here.")
+    with SiteNetwork(study.topology, place, patience=SMALLEST_PATIENCE) as network:
+        told = network.decline(DECLINING)
+    tell(f"{', '.join(told) or 'Nobody'} was told. Nothing of the data has left this site.")
+
+
 def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
     """Take part in the study until the model is there; the same call goes on with a run that was stopped.
 
@@ -154,7 +170,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
         stack.callback(log.close)
         log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study))
         place = Place(
-            study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell, log.log
+            study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell=tell, log=log.log
         )
         try:
             results = _among_sites(seat, place, tell, show)
