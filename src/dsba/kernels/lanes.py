@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 4
 LINE = 8
-_FUSE = ("contract",)  # a * b + c in one instruction where the machine has it
+_FUSED = binding.get_host_cpu_features().get("fma", True)  # a * b + c in one instruction: only old PCs have none
 
 
 MOST_LANES = 4  # vectors of a column that kernels are compiled for, each number of them anew
@@ -81,13 +81,17 @@ class _Emit:
         return self.builder.shuffle_vector(one, undefined, zeros)
 
     def mul(self, a: Any, b: Any) -> Any:
-        return self.builder.fmul(a, b, flags=_FUSE)
+        return self.builder.fmul(a, b)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        return self.builder.fadd(self.mul(a, b), c, flags=_FUSE)
+        """a b + c. Said in so many words: a compiler that may fuse chooses what, and rounding follows its choice."""
+        if not _FUSED:
+            return self.builder.fadd(self.mul(a, b), c)
+        kind, name = ir.FunctionType(self.vector, [self.vector] * 3), f"llvm.fma.v{self.size}f64"
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [a, b, c])
 
-    def sub(self, a: Any, b: Any) -> Any:
-        return self.builder.fsub(a, b, flags=_FUSE)
+    def negative(self, a: Any) -> Any:
+        return self.builder.fneg(a)
 
     def lanes(self, width: Any) -> Any:
         """for i in range(0, width, size of a vector)."""
@@ -251,7 +255,7 @@ def _move(emit: _Emit, then: Callable[[Any, Any, Any], Any]) -> None:
         z, v = emit.load(state, i), emit.load(state, j)
         P, Q = emit.load_constant(powers, i), emit.load_constant(powers, j)
         back = emit.fma(c2, v, emit.mul(emit.load_constant(c1, i), z))
-        moved = emit.fma(P, z, emit.mul(Q, v)), emit.sub(emit.mul(P, v), emit.mul(Q, back))
+        moved = emit.fma(P, z, emit.mul(Q, v)), emit.fma(P, v, emit.negative(emit.mul(Q, back)))
         for new, place in zip(then(i, *moved), (i, j), strict=True):
             emit.store(new, state, place)
 

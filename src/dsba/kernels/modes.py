@@ -182,7 +182,7 @@ def start_modes(plan: ModePlan, z0: Any, carry: Any, alpha: float) -> npt.NDArra
 def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     """Move a column by multiples of GAPS until fewer than GAPS iterations remain; returns those."""
     width = width_of(plan.lanes, plan.basis.shape[1])
-    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
+    powers, c1 = plan.powers, plan.c1
     while gap >= GAPS:
         leaps = min(gap // GAPS, GAPS - 1)
         power = ((group * 2 + 1) * GAPS + leaps) * 2 * width
@@ -195,7 +195,7 @@ def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
 def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
     """Move a column by ``gap`` iterations."""
     width = width_of(plan.lanes, plan.basis.shape[1])
-    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
+    powers, c1 = plan.powers, plan.c1
     power = (group * 2 * GAPS + _leap(plan, modes, at, group, gap)) * 2 * width
     move_modes(modes, at, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width))
 
@@ -210,20 +210,20 @@ def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, r
 
 
 @part()
-def add_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
-    """Add A_i' coef times its ``effect`` (z or v, group, mode) to the columns that were read at this time."""
+def add_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+    """Add A_i' coef, a change of node n, to the columns that were read at this time."""
     if copies is None:
-        _add_rows(plan, A, state, row, coef, effect)
+        _add_rows(plan, A, state, row, coef, n)
     else:
-        _inject_copies(plan, A, state, time, row, coef, effect)
+        _inject_copies(plan, A, state, time, row, coef, n)
 
 
 @part()
-def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
-    """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` to them."""
+def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+    """Move the sample's columns to ``time`` and add A_i' coef, a change of node n, to them."""
     if copies is None:
         _move_rows(plan, A, state, time, (row, row + coef.size))
-    add_sample(plan, copies, A, state, time, row, coef, effect)
+    add_sample(plan, copies, A, state, time, row, coef, n)
 
 
 @part()
@@ -231,9 +231,7 @@ def _read_rows(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: An
     """b <- A_i z_n at iteration ``time``; the sample's columns move there."""
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, powers, basis, c1 = (
-        state.modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1), plan.c1.reshape(-1),
-    )  # fmt: skip
+    modes, powers, basis, c1 = state.modes, plan.powers, plan.basis, plan.c1
     n_regular, c2, stamp, last = plan.n_regular, plan.c2, state.stamp, indices.size - 1
     for c in range(b.size):
         total = 0.0
@@ -244,16 +242,17 @@ def _read_rows(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: An
             j = np.int64(indices[e])
             gap = time - stamp[np.uint64(j)]
             if gap == 0:
-                total += data[e] * read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
-                continue
-            stamp[np.uint64(j)] = time
-            group = 0 if j < n_regular else 1
-            if gap >= GAPS:
-                gap = _leap(plan, modes, j * 2 * width, group, gap)
-            total += data[e] * move_and_read(
-                modes, j * 2 * width, powers, (group * 2 * GAPS + gap) * 2 * width,
-                (c1, group * width, c2[group]), (plan.lanes, width), (basis, n * width),
-            )  # fmt: skip
+                found = read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
+            else:
+                stamp[np.uint64(j)] = time
+                group = 0 if j < n_regular else 1
+                if gap >= GAPS:
+                    gap = _leap(plan, modes, j * 2 * width, group, gap)
+                found = move_and_read(
+                    modes, j * 2 * width, powers, (group * 2 * GAPS + gap) * 2 * width,
+                    (c1, group * width, c2[group]), (plan.lanes, width), (basis, n * width),
+                )  # fmt: skip
+            total += data[e] * found
         b[c] = total
 
 
@@ -262,7 +261,7 @@ def _move_rows(plan: Any, A: Any, state: Any, time: int, rows: Any) -> None:
     """Move the columns of some rows to ``time``."""
     indptr, indices, _ = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, stamp = state.modes.reshape(-1), state.stamp
+    modes, stamp = state.modes, state.stamp
     for e in range(indptr[rows[0]], indptr[rows[1]]):
         j = np.int64(indices[e])
         if stamp[j] != time:
@@ -271,16 +270,16 @@ def _move_rows(plan: Any, A: Any, state: Any, time: int, rows: Any) -> None:
 
 
 @part()
-def _add_rows(plan: Any, A: Any, state: Any, row: int, coef: Any, effect: Any) -> None:
-    """Add A_i' coef times its ``effect`` to the sample's columns, which have moved already."""
+def _add_rows(plan: Any, A: Any, state: Any, row: int, coef: Any, n: int) -> None:
+    """Add A_i' coef, a change of node n, to the sample's columns, which have moved already."""
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, n_regular, change = state.modes.reshape(-1), plan.n_regular, effect.reshape(-1)
+    modes, n_regular, effects, place = state.modes, plan.n_regular, plan.effects, n * 4 * width
     for c in range(coef.size):
         for e in range(indptr[row + c], indptr[row + c + 1]):
             j = np.int64(indices[e])
-            x, z = coef[c] * data[e], 0 if j < n_regular else width
-            add_modes(modes, j * 2 * width, change, z, z + 2 * width, x, (plan.lanes, width))
+            x, z = coef[c] * data[e], place if j < n_regular else place + width
+            add_modes(modes, j * 2 * width, effects, z, z + 2 * width, x, (plan.lanes, width))
 
 
 @part()
@@ -292,8 +291,7 @@ def _read_copies(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: 
     """
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, powers, basis = state.modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1)
-    stamp = state.stamp
+    modes, powers, basis, stamp = state.modes, plan.powers, plan.basis, state.stamp
     b[:] = 0.0
     for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
         j, x = np.int64(indices[e]), data[e]
@@ -307,23 +305,22 @@ def _read_copies(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: 
 
 
 @part()
-def _inject_copies(plan: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
-    """The same columns move to ``time``, and A_i' coef times its ``effect`` is added to them."""
+def _inject_copies(plan: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+    """The same columns move to ``time``, and A_i' coef, a change of node n, is added to them."""
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, powers, c1 = state.modes.reshape(-1), plan.powers.reshape(-1), plan.c1.reshape(-1)
-    change, stamp = effect.reshape(-1), state.stamp
+    modes, powers, c1, effects, stamp = state.modes, plan.powers, plan.c1, plan.effects, state.stamp
     for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
         j, x = np.int64(indices[e]), data[e]
         group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
         if gap >= GAPS:
             gap = _leap_copies(plan, state, time, j, coef.size)
-        power, z = (group * 2 * GAPS + gap) * 2 * width, group * width
+        power, z = (group * 2 * GAPS + gap) * 2 * width, (n * 4 + group) * width
         for m in range(coef.size):
             stamp[np.uint64(j + m)] = time
             move_and_add(
                 modes, (j + m) * 2 * width, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width),
-                (change, z, z + 2 * width, x * coef[m]),
+                (effects, z, z + 2 * width, x * coef[m]),
             )  # fmt: skip
 
 
@@ -333,7 +330,7 @@ def _leap_copies(plan: Any, state: Any, time: int, j: int, copies: int) -> int:
     width, gap = width_of(plan.lanes, plan.basis.shape[1]), time - state.stamp[j]
     group, left = 0 if j < plan.n_regular else 1, gap
     for m in range(copies):
-        left = _leap(plan, state.modes.reshape(-1), (j + m) * 2 * width, group, gap)
+        left = _leap(plan, state.modes, (j + m) * 2 * width, group, gap)
         state.stamp[j + m] = time - left
     return left
 
@@ -353,7 +350,7 @@ def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state
             i = samples.start[n] + drawn[t, n]
             read_sample(plan, copies, A, state, t0 + t + 1, n, i * k, b)
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-            add_sample(plan, copies, A, state, t0 + t + 1, i * k, delta, plan.effects[n])
+            add_sample(plan, copies, A, state, t0 + t + 1, i * k, delta, n)
 
 
 @njit(cache=True)
@@ -371,7 +368,7 @@ def advance_modes_forward(
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            inject_sample(plan, copies, A, state, t0 + t + 1, i * k, delta[n], plan.effects[n])
+            inject_sample(plan, copies, A, state, t0 + t + 1, i * k, delta[n], n)
 
 
 @njit(cache=True)
@@ -389,12 +386,12 @@ def advance_own_row(
     sources, deltas = received
     b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
     for m in range(sources.size):
-        inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
+        inject_sample(plan, None, deltas, state, now, m, one, sources[m])
     A = (samples.A[0], plan.indices, samples.A[2])
     row, then = i * delta.size, now + 1
     read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
     sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-    inject_sample(plan, None, A, state, then, row, delta, plan.effects[n])
+    inject_sample(plan, None, A, state, then, row, delta, n)
 
 
 @part()
