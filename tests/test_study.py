@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.fitting import Settings
+from dsba.fitting.design import held_out
 from dsba.fitting.guards import Guards
 from dsba.fitting.tables import DEFAULTS, Plan, train
 from dsba.network.sites import Place, SiteNetwork
@@ -353,22 +354,34 @@ def odd_tables(tmp_path):
     return files
 
 
-def facts_of(file):
+def facts_of(file, rank, share):
     """All counts of a site, and half of the bits of its only value of a column; and that value."""
     table = pd.read_csv(file)
-    usable = table.dropna()
+    out = held_out(np.unique(table["readmitted"], return_inverse=True)[1], share, 0, rank)
+    kept, tested = table[~out], table[out].dropna()
+    usable = kept.dropna()
     counts = [n for column in ("ward", "readmitted") for n in usable[column].value_counts()]
+    counts += [len(kept), len(kept) - len(usable), len(usable), *([len(tested)] if share else [])]
     value = usable["beds"].to_numpy(float)[:1]
-    counts += [len(table), len(table) - len(usable), len(usable)]
     return {float(count) for count in counts} | {value.view("<u4").max().item()}, {value.item()}
+
+
+def parts_of(message):
+    """What a message passes on: a part of each site in it, or a single part that goes along a tree."""
+    parts, rest = [], message
+    while len(rest) >= PARCEL.size:
+        rank, length = PARCEL.unpack_from(rest)
+        parts.append(rest[PARCEL.size : PARCEL.size + length])
+        rest = rest[PARCEL.size + length :]
+        if rank >= len(FACTS) or len(parts[-1]) < length:
+            return [message]
+    return [message] if rest else parts
 
 
 def numbers_in(message):
     """All numbers in what a site passes to a neighbour, however they are written: as JSON, doubles or integers."""
     found = set()
-    while message:
-        _, length = PARCEL.unpack_from(message)
-        part, message = message[PARCEL.size : PARCEL.size + length], message[PARCEL.size + length :]
+    for part in parts_of(message):
         try:
             found |= set(_plain_numbers(json.loads(part)))
         except ValueError:
@@ -387,14 +400,16 @@ def _plain_numbers(value):
     return [number for part in parts for number in _plain_numbers(part)]
 
 
-def test_nothing_that_a_site_sends_is_a_fact_of_its_own(odd_tables, tmp_path, monkeypatch):
+@pytest.mark.parametrize("share", [0.0, pytest.param(0.2, marks=pytest.mark.full)])
+def test_nothing_that_a_site_sends_is_a_fact_of_its_own(share, odd_tables, tmp_path, monkeypatch):
     """From start-up on. Without masks all facts of cork are found in what it sends; with them none is.
 
     And what is not masked is the same at all sites, but for names, keys and clocks: so it tells nothing of any of them.
     """
     model = {"formula": "readmitted ~ age + beds + C(ward)", "algorithm": "newton", "missing": "drop"}
+    model["test_share"] = share
     study = arrange(odd_tables, model, tmp_path / "study", graph="ring", runs=2)
-    counts, values = facts_of(odd_tables[2])
+    counts, values = facts_of(odd_tables[2], 2, share)
     sent, said = [], {}
     for name in ("share", "gather", "largest"):
         monkeypatch.setattr(SiteNetwork, name, _listened(getattr(SiteNetwork, name), said))

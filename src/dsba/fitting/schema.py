@@ -162,14 +162,13 @@ def agree(
     guards = guards or Guards()
     require_agreement(group, wishes.facts())
     parts = _parts(sites, wishes, group, guards)
+    usable = [Site(site.name, usable_rows(site.frame, wishes)) for site in sites]
+    few = [guards.too_few_rows(site.name, len(site.frame)) for site in usable]
+    told = speak(group, [guards.too_few_sites(len(parts)), *few])  # before any sum of the data
     held = [held_at(site, wishes) for site in sites]
     pooled = _pooled(held, wishes, group)
     kinds = _agreed_kinds(pooled, held, wishes, group)
     _check_missing(pooled, held, wishes, kinds)
-    usable = [Site(site.name, usable_rows(site.frame, wishes)) for site in sites]
-    told = speak(
-        group, [guards.too_few_sites(len(parts)), *(guards.too_few_rows(s.name, len(s.frame)) for s in usable)]
-    )
     labels, factors = _levelled(wishes, kinds)
     own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
     end_together(group, _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, labels))
