@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import stat
 import subprocess
@@ -74,6 +75,32 @@ def test_sealed_files_give_back_what_they_got(tmp_path):
         assert arrays[name].shape == array.shape
         assert (arrays[name] == array).all()
         assert arrays[name].flags.writeable
+
+
+def holder(array):
+    """Whose memory it is."""
+    while isinstance(array, np.ndarray | memoryview):
+        array = array.base if isinstance(array, np.ndarray) else array.obj
+    return array
+
+
+def test_a_shared_sealed_file_takes_no_memory_and_is_not_written_to(tmp_path):
+    """The arrays lie in the mapped file. What is written to them stays in this process."""
+    path, numbers = tmp_path / "data", np.arange(10_000.0)
+    with path.open("wb") as stream:
+        sealed.write(stream, {"a": 1}, {"numbers": numbers, "none": np.zeros((0, 3)), "odd": np.arange(3, dtype="i1")})
+    before = path.read_bytes()
+    facts, arrays = sealed.read(path, shared=True)
+    assert facts == {"a": 1}
+    assert arrays["none"].shape == (0, 3)
+    assert arrays["odd"].tolist() == [0, 1, 2]
+    assert (arrays["numbers"] == numbers).all()
+    assert isinstance(holder(arrays["numbers"]), mmap.mmap)
+    arrays["numbers"][:] = 7.0
+    assert path.read_bytes() == before
+    path.write_bytes(before[:5000] + b"?" + before[5001:])
+    with pytest.raises(sealed.DamagedError):
+        sealed.read(path, shared=True)
 
 
 def test_a_sealed_file_keeps_no_objects():

@@ -224,3 +224,24 @@ def test_measuring_in_mode_space_is_measuring_the_rows(operator, unequal):
 def test_indices_of_blocks_take_four_bytes(operator):
     """SciPy takes eight as soon as one of a matrix's index arrays has them; a lazy run holds the indices twice."""
     assert make_problem(operator).csr[1].dtype == np.int32
+
+
+@pytest.mark.parametrize("algorithm", ["dsba", "extra", "p-extra"])
+def test_bits_do_not_depend_on_the_number_of_threads(algorithm, monkeypatch):
+    """Iterates and history: pieces of a sweep share nothing, or are added in an order of their own."""
+    X, y = dsba.data.make_text_like(n_rows=80, n_columns=3000, row_length=20)
+    options = {"form": "lazy"} if algorithm == "dsba" else {}
+
+    def outcome(cores):
+        for module in ("dsba.parallel", "dsba.problem"):
+            monkeypatch.setattr(f"{module}.CORES", cores)
+        problem = dsba.Problem.from_arrays(X, y, n_nodes=4)
+        assert len(problem.node_cuts) == cores + 1
+        method = dsba.algorithms.get(algorithm, **options)
+        result = dsba.solve(problem, dsba.Topology.path(4), method, max_passes=4, tol=0)
+        figures = [result.history[name] for name in ("residual", "consensus", "objective")]
+        return b"".join(np.asarray(part).tobytes() for part in (result.Z, *figures))
+
+    for module in ("dsba.parallel", "dsba.problem", "dsba.algorithms.extra"):
+        monkeypatch.setattr(f"{module}.WORTH", 1)
+    assert outcome(1) == outcome(2) == outcome(3)

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
+WORTH = 500_000  # numbers that a sweep reads; with fewer, waking threads costs more than it gains
 CORES = int(os.environ.get("DSBA_THREADS") or os.cpu_count() or 1)  # a pool of processes sets one each
 
 
-def even_cuts(size: int) -> list[int]:
-    """0..size in one piece per core."""
+def even_cuts(size: int, work: int = WORTH) -> list[int]:
+    """0..size in one piece per core; in one piece if there is too little ``work`` for threads."""
+    if work < WORTH:
+        return [0, size]
     return [int(c) for c in np.unique(np.linspace(0, size, CORES + 1).astype(int))]
 
 

@@ -34,11 +34,10 @@ from dsba.kernels.hessians import add_diagonals, add_hessians
 from dsba.memory import own_pages
 from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
-from dsba.parallel import CORES, run_pieces
+from dsba.parallel import CORES, WORTH, run_pieces
 from dsba.penalties import Penalty
 
 Array = npt.NDArray[np.float64]
-PARALLEL_FROM = 2_000_000  # nonzeros; below, waking threads costs more than it gains
 POWER_ITERATIONS = 40
 MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
 LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with
@@ -328,7 +327,7 @@ class Problem:
     @cached_property
     def node_cuts(self) -> list[int]:
         """The nodes in one piece per core, of about equal nonzeros; one piece where threads would cost more."""
-        if self.A.nnz < PARALLEL_FROM:
+        if self.A.nnz < WORTH:
             return [0, len(self.nodes)]
         nonzeros = self.A.indptr[self.start * self.k].astype(np.float64)
         shares = np.linspace(0, nonzeros[-1], CORES + 1)

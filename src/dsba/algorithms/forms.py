@@ -31,6 +31,7 @@ from dsba.algorithms.sparse_node import (
 from dsba.errors import CheckpointError
 from dsba.kernels.dense import Recursion, Rows, advance_dense, finish_dense
 from dsba.kernels.modes import (
+    PLACES,
     ModePlan,
     ModeState,
     Spectrum,
@@ -47,6 +48,7 @@ from dsba.network import Network
 from dsba.network.routing import Routing
 from dsba.network.traffic import Traffic
 from dsba.network.wire import Bounds
+from dsba.parallel import even_cuts, run_pieces
 from dsba.problem import Problem
 from dsba.recorder import Iterates, MeanAndScatter, StackedRows
 
@@ -292,8 +294,10 @@ class LazyForm(Counted):
     def iterates(self, problem: Problem) -> Iterates:
         """In mode space: no row is made."""
         mean = np.empty(self.modes.shape[0])
-        scatter = mean_from_modes(self.plan, self.state, self.t, mean)
-        return MeanAndScatter(problem.n_nodes, mean[self.plan.position], scatter)
+        scatter = np.empty(-(-mean.size // PLACES))
+        cuts = even_cuts(scatter.size, self.modes.size)
+        run_pieces(mean_from_modes, cuts, self.plan, self.state, self.t, mean, scatter)
+        return MeanAndScatter(problem.n_nodes, mean[self.plan.position], float(scatter.sum()))
 
     def require_sound(self) -> None:
         """No column may be ahead of the run: a kernel would never end on a negative gap."""

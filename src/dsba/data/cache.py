@@ -2,7 +2,8 @@
 
 An entry is a sealed file, named after the source's path, that carries a digest of the source's bytes. An entry that
 belongs to other bytes, is damaged or is foreign counts as absent. If the folder cannot be written, there is no cache.
-An entry may be read by those who may read its source, and the folder only by its owner.
+An entry may be read by those who may read its source, and the folder only by its owner. Processes that read an entry,
+as the workers of an experiment do, share its memory.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def read(source: Path, wanted: str) -> Dataset | None:
 def opened(entry: Path, wanted: str) -> Dataset | None:
     """The data set in an entry, if it is a sound one of a source with the digest ``wanted``."""
     try:
-        facts, arrays = sealed.read(entry)
+        facts, arrays = sealed.read(entry, shared=True)
         if facts != {"format": FORMAT, "source": wanted}:
             return None
         return _checked(*(arrays[name] for name in ("data", "indices", "indptr", "y")))

@@ -288,7 +288,7 @@ def _inject_block(parts: Any, visit: Any, plan: Any, state: Any, copies: Any, de
     A, k, lo = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1], blocks.cuts[S]
     for i in range(blocks.cuts[S + 1] - lo):
         coef = delta[i * k : (i + 1) * k]
-        inject_sample(plan, copies, A, state, now + 1, (lo + i) * k, coef, plan.effects[n])
+        inject_sample(plan, copies, A, state, now + 1, (lo + i) * k, coef, n)
 
 
 @njit(cache=True)
@@ -317,6 +317,6 @@ def advance_own_block(op: Any, parts: Any, plan: Any, state: Any, visit: Any, re
     sources, deltas = received
     one = np.ones(1)
     for m in range(sources.size):
-        inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
+        inject_sample(plan, None, deltas, state, now, m, one, sources[m])
     _read_block(op, parts, (visit[0], visit[1], visit[2]), plan, state, None, delta)
     _inject_block(parts, (visit[0], visit[1], visit[2]), plan, state, None, delta)

@@ -84,7 +84,7 @@ def to_numbers(high: Any, low: Any, exponent: int, out: Any) -> None:
     for j in range(low.size):
         minus = high[j] >> np.uint64(63)
         h, l = _negated_if(minus, high[j], low[j])
-        shift = 0
+        shift = np.int64(0)
         if h != np.uint64(0):  # keep the top 64 bits; the last one says whether anything was dropped
             zeros = _leading_zeros(h)
             dropped = l << zeros != np.uint64(0)

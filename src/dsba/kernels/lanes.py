@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 4
 LINE = 8
-_FUSE = ("contract",)  # a * b + c in one instruction where the machine has it
+_FUSED = binding.get_host_cpu_features().get("fma", True)  # a * b + c in one instruction: only old PCs have none
 
 
 MOST_LANES = 4  # vectors of a column that kernels are compiled for, each number of them anew
@@ -51,9 +51,9 @@ class _Emit:
         array = self.context.make_array(self.types[position])(self.context, self.builder, self.args[position])
         return self.builder.gep(array.data, [offset])
 
-    def pointer_in(self, position: int) -> Any:
-        """The same of a tuple argument (array, offset, ...)."""
-        array, offset = (self.builder.extract_value(self.args[position], i) for i in range(2))
+    def pointer_in(self, position: int, place: int = 1) -> Any:
+        """The same of a tuple argument (array, offset, ...), whose offset is at ``place``."""
+        array, offset = (self.builder.extract_value(self.args[position], i) for i in (0, place))
         data = self.context.make_array(self.types[position][0])(self.context, self.builder, array).data
         return self.builder.gep(data, [offset])
 
@@ -81,13 +81,17 @@ class _Emit:
         return self.builder.shuffle_vector(one, undefined, zeros)
 
     def mul(self, a: Any, b: Any) -> Any:
-        return self.builder.fmul(a, b, flags=_FUSE)
+        return self.builder.fmul(a, b)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        return self.builder.fadd(self.mul(a, b), c, flags=_FUSE)
+        """a b + c. Said in so many words: a compiler that may fuse chooses what, and rounding follows its choice."""
+        if not _FUSED:
+            return self.builder.fadd(self.mul(a, b), c)
+        kind, name = ir.FunctionType(self.vector, [self.vector] * 3), f"llvm.fma.v{self.size}f64"
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [a, b, c])
 
-    def sub(self, a: Any, b: Any) -> Any:
-        return self.builder.fsub(a, b, flags=_FUSE)
+    def negative(self, a: Any) -> Any:
+        return self.builder.fneg(a)
 
     def lanes(self, width: Any) -> Any:
         """for i in range(0, width, size of a vector)."""
@@ -146,6 +150,29 @@ def read_modes(typing: Any, state: Any, at: Any, basis: Any, row: Any, width: An
 
 
 @intrinsic
+def read_ahead(typing: Any, state: Any, at: Any, powers: Any, power: Any, basis: Any, width: Any) -> Any:
+    """What ``read_modes`` would give after ``move_modes``; the column stays as it is. basis = (array, place).
+
+    Basis and powers are multiplied first: columns with the same powers share the products.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
+        basis, total = emit.pointer_in(4), emit.zeros()
+
+        def body(i: Any, j: Any) -> None:
+            weight = emit.load_constant(basis, i)
+            emit.add_product(emit.mul(weight, emit.load_constant(powers, i)), emit.load(state, i), total)
+            emit.add_product(emit.mul(weight, emit.load_constant(powers, j)), emit.load(state, j), total)
+
+        emit.modes(5, body)
+        return emit.sum(total)
+
+    return types.float64(state, at, powers, power, basis, width), code
+
+
+@intrinsic
 def scatter_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, weights: Any, width: Any) -> Any:
     """sum_m weights_m (P_m z_m + Q_m v_m)^2: of one column, some iterations later; the column stays as it is."""
 
@@ -176,7 +203,7 @@ def move_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
-        _move(emit, lambda i, z: None)
+        _move(emit, lambda i, z, v: (z, v))
         return context.get_dummy_value()
 
     return types.void(state, at, powers, power, c, width), code
@@ -189,14 +216,37 @@ def move_and_read(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
         basis, total = emit.pointer_in(6), emit.zeros()
-        _move(emit, lambda i, z: emit.add_product(emit.load_constant(basis, i), z, total))
+
+        def read(i: Any, z: Any, v: Any) -> Any:
+            emit.add_product(emit.load_constant(basis, i), z, total)
+            return z, v
+
+        _move(emit, read)
         return emit.sum(total)
 
     return types.float64(state, at, powers, power, c, width, basis), code
 
 
-def _move(emit: _Emit, found: Callable[[Any, Any], None]) -> None:
-    """The code of ``move_modes``, whose arguments come first; ``found`` gets each vector of the new z and its place."""
+@intrinsic
+def move_and_add(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any, change: Any) -> Any:
+    """``move_modes``, and what ``add_modes`` then does; change = (array, place of dz, place of dv, x)."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emit(context, builder, signature, args)
+        dz, dv = emit.pointer_in(6), emit.pointer_in(6, 2)
+        x = emit.splat(builder.extract_value(args[6], 3))
+
+        def add(i: Any, z: Any, v: Any) -> Any:
+            return emit.fma(x, emit.load_constant(dz, i), z), emit.fma(x, emit.load_constant(dv, i), v)
+
+        _move(emit, add)
+        return context.get_dummy_value()
+
+    return types.void(state, at, powers, power, c, width, change), code
+
+
+def _move(emit: _Emit, then: Callable[[Any, Any, Any], Any]) -> None:
+    """The code of ``move_modes``, whose arguments come first; ``then`` (place, z, v) gives what is stored."""
     args, builder = emit.args, emit.builder
     state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
     c1, c2 = emit.pointer_in(4), emit.splat(builder.extract_value(args[4], 2))
@@ -205,10 +255,9 @@ def _move(emit: _Emit, found: Callable[[Any, Any], None]) -> None:
         z, v = emit.load(state, i), emit.load(state, j)
         P, Q = emit.load_constant(powers, i), emit.load_constant(powers, j)
         back = emit.fma(c2, v, emit.mul(emit.load_constant(c1, i), z))
-        new = emit.fma(P, z, emit.mul(Q, v))
-        emit.store(new, state, i)
-        emit.store(emit.sub(emit.mul(P, v), emit.mul(Q, back)), state, j)
-        found(i, new)
+        moved = emit.fma(P, z, emit.mul(Q, v)), emit.fma(P, v, emit.negative(emit.mul(Q, back)))
+        for new, place in zip(then(i, *moved), (i, j), strict=True):
+            emit.store(new, state, place)
 
     emit.modes(5, body)
 

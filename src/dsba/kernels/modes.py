@@ -30,11 +30,13 @@ from dsba.kernels.dense import sample_delta
 from dsba.kernels.lanes import (
     add_modes,
     lanes_of,
+    move_and_add,
     move_and_read,
     move_modes,
     padded,
     prefetch,
     prefetch_column,
+    read_ahead,
     read_modes,
     scatter_modes,
     width_of,
@@ -45,6 +47,7 @@ from dsba.memory import own_pages
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
 AHEAD = 8  # columns asked for before they are needed
 COLUMNS = 64  # turned into rows together
+PLACES = 1024  # measured together
 PIECE = 1 << 22  # nonzeros counted together
 
 
@@ -179,7 +182,7 @@ def start_modes(plan: ModePlan, z0: Any, carry: Any, alpha: float) -> npt.NDArra
 def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     """Move a column by multiples of GAPS until fewer than GAPS iterations remain; returns those."""
     width = width_of(plan.lanes, plan.basis.shape[1])
-    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
+    powers, c1 = plan.powers, plan.c1
     while gap >= GAPS:
         leaps = min(gap // GAPS, GAPS - 1)
         power = ((group * 2 + 1) * GAPS + leaps) * 2 * width
@@ -192,93 +195,144 @@ def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
 def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
     """Move a column by ``gap`` iterations."""
     width = width_of(plan.lanes, plan.basis.shape[1])
-    powers, c1 = plan.powers.reshape(-1), plan.c1.reshape(-1)
+    powers, c1 = plan.powers, plan.c1
     power = (group * 2 * GAPS + _leap(plan, modes, at, group, gap)) * 2 * width
     move_modes(modes, at, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width))
 
 
 @part()
 def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
-    """b <- A_i z_n at iteration ``time``; the sample's columns move there.
+    """b <- A_i z_n at iteration ``time``; ``copies`` is k if the block is one row in neighbouring columns."""
+    if copies is None:
+        _read_rows(plan, A, state, time, n, row, b)
+    else:
+        _read_copies(plan, A, state, time, n, row, b)
 
-    ``copies`` rows of the block are one row in neighbouring columns: entry by entry, one stretch of memory. None
-    is one, known to the compiler.
-    """
+
+@part()
+def add_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+    """Add A_i' coef, a change of node n, to the columns that were read at this time."""
+    if copies is None:
+        _add_rows(plan, A, state, row, coef, n)
+    else:
+        _inject_copies(plan, A, state, time, row, coef, n)
+
+
+@part()
+def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+    """Move the sample's columns to ``time`` and add A_i' coef, a change of node n, to them."""
+    if copies is None:
+        _move_rows(plan, A, state, time, (row, row + coef.size))
+    add_sample(plan, copies, A, state, time, row, coef, n)
+
+
+@part()
+def _read_rows(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
+    """b <- A_i z_n at iteration ``time``; the sample's columns move there."""
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, powers, basis, c1 = (
-        state.modes.reshape(-1), plan.powers.reshape(-1), plan.basis.reshape(-1), plan.c1.reshape(-1),
-    )  # fmt: skip
+    modes, powers, basis, c1 = state.modes, plan.powers, plan.basis, plan.c1
     n_regular, c2, stamp, last = plan.n_regular, plan.c2, state.stamp, indices.size - 1
-    together = 1 if copies is None else copies
-    b[:] = 0.0
-    for c in range(0, b.size, together):
+    for c in range(b.size):
         total = 0.0
         for e in range(np.uint64(indptr[row + c]), np.uint64(indptr[row + c + 1])):
             soon = np.int64(indices[min(e + np.uint64(AHEAD), np.uint64(last))])
             prefetch(stamp, soon)
-            for m in range(together):
-                prefetch_column(modes, (soon + m) * 2 * width, (plan.lanes, width))
-                j = np.int64(indices[e]) + m
-                gap = time - stamp[np.uint64(j)]
-                if gap == 0:
-                    found = read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
-                else:
-                    stamp[np.uint64(j)] = time
-                    group = 0 if j < n_regular else 1
-                    if gap >= GAPS:
-                        gap = _leap(plan, modes, j * 2 * width, group, gap)
-                    power = (group * 2 * GAPS + gap) * 2 * width
-                    found = move_and_read(
-                        modes, j * 2 * width, powers, power, (c1, group * width, c2[group]), (plan.lanes, width),
-                        (basis, n * width),
-                    )  # fmt: skip
-                if copies is None:
-                    total += data[e] * found
-                else:
-                    b[c + m] += data[e] * found
-        if copies is None:
-            b[c] = total
+            prefetch_column(modes, soon * 2 * width, (plan.lanes, width))
+            j = np.int64(indices[e])
+            gap = time - stamp[np.uint64(j)]
+            if gap == 0:
+                found = read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
+            else:
+                stamp[np.uint64(j)] = time
+                group = 0 if j < n_regular else 1
+                if gap >= GAPS:
+                    gap = _leap(plan, modes, j * 2 * width, group, gap)
+                found = move_and_read(
+                    modes, j * 2 * width, powers, (group * 2 * GAPS + gap) * 2 * width,
+                    (c1, group * width, c2[group]), (plan.lanes, width), (basis, n * width),
+                )  # fmt: skip
+            total += data[e] * found
+        b[c] = total
 
 
 @part()
-def _move_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, rows: Any) -> None:
+def _move_rows(plan: Any, A: Any, state: Any, time: int, rows: Any) -> None:
     """Move the columns of some rows to ``time``."""
     indptr, indices, _ = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, stamp = state.modes.reshape(-1), state.stamp
-    first, end = rows
-    together = 1 if copies is None else copies
-    for row in range(first, end, together):
-        for e in range(indptr[row], indptr[row + 1]):
-            for m in range(together):
-                j = np.int64(indices[e]) + m
-                if stamp[j] != time:
-                    _move(plan, modes, j * 2 * width, 0 if j < plan.n_regular else 1, time - stamp[j])
-                    stamp[j] = time
+    modes, stamp = state.modes, state.stamp
+    for e in range(indptr[rows[0]], indptr[rows[1]]):
+        j = np.int64(indices[e])
+        if stamp[j] != time:
+            _move(plan, modes, j * 2 * width, 0 if j < plan.n_regular else 1, time - stamp[j])
+            stamp[j] = time
 
 
 @part()
-def _add_sample(plan: Any, copies: Any, A: Any, state: Any, row: int, coef: Any, effect: Any) -> None:
-    """Add A_i' coef times its ``effect`` (z or v, group, mode) to the sample's columns, which have moved already."""
+def _add_rows(plan: Any, A: Any, state: Any, row: int, coef: Any, n: int) -> None:
+    """Add A_i' coef, a change of node n, to the sample's columns, which have moved already."""
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, n_regular = state.modes.reshape(-1), plan.n_regular
-    change = effect.reshape(-1)
-    together = 1 if copies is None else copies
-    for c in range(0, coef.size, together):
+    modes, n_regular, effects, place = state.modes, plan.n_regular, plan.effects, n * 4 * width
+    for c in range(coef.size):
         for e in range(indptr[row + c], indptr[row + c + 1]):
-            for m in range(together):
-                j = np.int64(indices[e]) + m
-                x, z = coef[c + m] * data[e], 0 if j < n_regular else width
-                add_modes(modes, j * 2 * width, change, z, z + 2 * width, x, (plan.lanes, width))
+            j = np.int64(indices[e])
+            x, z = coef[c] * data[e], place if j < n_regular else place + width
+            add_modes(modes, j * 2 * width, effects, z, z + 2 * width, x, (plan.lanes, width))
 
 
 @part()
-def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, effect: Any) -> None:
-    """Move the sample's columns to ``time`` and add A_i' coef times its ``effect`` to them."""
-    _move_sample(plan, copies, A, state, time, (row, row + coef.size))
-    _add_sample(plan, copies, A, state, row, coef, effect)
+def _read_copies(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
+    """b <- A_i z_n at iteration ``time``, where the rows of a block are one row in neighbouring columns.
+
+    Such columns always move together: entry by entry one stretch of memory, with powers that stay in registers. They
+    are many, so nothing is written before ``_inject_copies``, which moves them.
+    """
+    indptr, indices, data = A
+    width = width_of(plan.lanes, plan.basis.shape[1])
+    modes, powers, basis, stamp = state.modes, plan.powers, plan.basis, state.stamp
+    b[:] = 0.0
+    for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+        j, x = np.int64(indices[e]), data[e]
+        group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
+        if gap >= GAPS:
+            gap = _leap_copies(plan, state, time, j, b.size)
+        power = (group * 2 * GAPS + gap) * 2 * width
+        for m in range(b.size):
+            at = (j + m) * 2 * width
+            b[m] += x * read_ahead(modes, at, powers, power, (basis, n * width), (plan.lanes, width))
+
+
+@part()
+def _inject_copies(plan: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+    """The same columns move to ``time``, and A_i' coef, a change of node n, is added to them."""
+    indptr, indices, data = A
+    width = width_of(plan.lanes, plan.basis.shape[1])
+    modes, powers, c1, effects, stamp = state.modes, plan.powers, plan.c1, plan.effects, state.stamp
+    for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+        j, x = np.int64(indices[e]), data[e]
+        group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
+        if gap >= GAPS:
+            gap = _leap_copies(plan, state, time, j, coef.size)
+        power, z = (group * 2 * GAPS + gap) * 2 * width, (n * 4 + group) * width
+        for m in range(coef.size):
+            stamp[np.uint64(j + m)] = time
+            move_and_add(
+                modes, (j + m) * 2 * width, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width),
+                (effects, z, z + 2 * width, x * coef[m]),
+            )  # fmt: skip
+
+
+@part()
+def _leap_copies(plan: Any, state: Any, time: int, j: int, copies: int) -> int:
+    """Move a column and its copies by multiples of GAPS; returns the gap that remains."""
+    width, gap = width_of(plan.lanes, plan.basis.shape[1]), time - state.stamp[j]
+    group, left = 0 if j < plan.n_regular else 1, gap
+    for m in range(copies):
+        left = _leap(plan, state.modes, (j + m) * 2 * width, group, gap)
+        state.stamp[j + m] = time - left
+    return left
 
 
 @njit(cache=True)
@@ -296,7 +350,7 @@ def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state
             i = samples.start[n] + drawn[t, n]
             read_sample(plan, copies, A, state, t0 + t + 1, n, i * k, b)
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-            _add_sample(plan, copies, A, state, i * k, delta, plan.effects[n])
+            add_sample(plan, copies, A, state, t0 + t + 1, i * k, delta, n)
 
 
 @njit(cache=True)
@@ -314,7 +368,7 @@ def advance_modes_forward(
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            inject_sample(plan, copies, A, state, t0 + t + 1, i * k, delta[n], plan.effects[n])
+            inject_sample(plan, copies, A, state, t0 + t + 1, i * k, delta[n], n)
 
 
 @njit(cache=True)
@@ -332,12 +386,12 @@ def advance_own_row(
     sources, deltas = received
     b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
     for m in range(sources.size):
-        inject_sample(plan, None, deltas, state, now, m, one, plan.effects[sources[m]])
+        inject_sample(plan, None, deltas, state, now, m, one, sources[m])
     A = (samples.A[0], plan.indices, samples.A[2])
     row, then = i * delta.size, now + 1
     read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
     sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-    inject_sample(plan, None, A, state, then, row, delta, plan.effects[n])
+    inject_sample(plan, None, A, state, then, row, delta, n)
 
 
 @part()
@@ -372,22 +426,19 @@ def rows_from_modes(plan: Any, state: Any, time: int, Z: Any, first_node: int = 
                 Z[n, j] = dot_run(plan.basis[first_node + n], 0, block[j - first], 0, n_nodes)
 
 
-@njit(cache=True)
-def mean_from_modes(plan: Any, state: Any, time: int, mean: Any) -> float:
-    """mean <- the mean of all nodes' iterates at ``time``, place by place; returns sum_n ||z_n - mean||^2.
+@njit(cache=True, nogil=True)
+def mean_from_modes(lo: int, hi: int, plan: Any, state: Any, time: int, mean: Any, scatter: Any) -> None:
+    """For the pieces lo..hi-1 of PLACES columns each, at ``time``: mean <- the mean of all nodes' iterates, place by
+    place; scatter_piece <- sum_n ||z_n - mean||^2.
 
     The first mode is the mean times sqrt(N), and the others are what is left of the rows.
     """
     n_nodes, width = plan.basis.shape[0], width_of(plan.lanes, plan.basis.shape[1])
-    modes, powers, column, root = (
-        state.modes.reshape(-1),
-        plan.powers.reshape(-1),
-        np.empty(2 * width),
-        np.sqrt(n_nodes),
-    )
-    others, total = np.ones(width), 0.0
+    modes, powers, column = state.modes.reshape(-1), plan.powers.reshape(-1), np.empty(2 * width)
+    others, root = np.ones(width), np.sqrt(n_nodes)
     others[0] = 0.0
-    for at in range(mean.size):
+    scatter[lo:hi] = 0.0
+    for at in range(lo * PLACES, min(hi * PLACES, mean.size)):
         source, place, gap = modes, at * 2 * width, time - state.stamp[at]
         group = 0 if at < plan.n_regular else 1
         if gap >= GAPS:
@@ -395,5 +446,4 @@ def mean_from_modes(plan: Any, state: Any, time: int, mean: Any) -> float:
             source, place, gap = column, 0, _leap(plan, column, 0, group, gap)
         power = (group * 2 * GAPS + gap) * 2 * width
         mean[at] = (powers[power] * source[place] + powers[power + width] * source[place + width]) / root
-        total += scatter_modes(source, place, powers, power, others, (plan.lanes, width))
-    return total
+        scatter[at // PLACES] += scatter_modes(source, place, powers, power, others, (plan.lanes, width))

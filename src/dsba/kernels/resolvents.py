@@ -53,41 +53,46 @@ def resolve_paper_auc(p: float, rounds: int, b: Any, t: float, s: Any, y: float,
 
 
 @part()
-def wright_omega(x: float) -> float:
-    """w > 0 with w + log w = x: Newton for l = log w in l + exp(l) = x, which is convex."""
-    if x < -50.0:
-        return math.exp(x) if x > -745.0 else 0.0
-    l = math.log(x) if x > 2.0 else 0.5 * x - 0.5 if x > -1.0 else x
+def _near_omega(x: float, l: float) -> Any:
+    """About the w > 0 with w + log w = x, and l = log w, by Newton's iteration from a guess of l; off by 1e-3 at most.
+
+    l + exp(l) is convex: from the second trial on the iteration comes from above and cannot overshoot.
+    """
     for _ in range(MAX_NEWTON):
-        e = math.exp(l)
-        step = (l + e - x) / (1.0 + e)
+        l = min(l, x)  # as w > 0; a guess above could overflow
+        w = math.exp(l)
+        step = (l + w - x) / (1.0 + w)
         l -= step
-        if abs(step) <= 1e-15 * max(1.0, abs(l)):
+        if abs(step) <= 0.03:
             break
-    return math.exp(l)
+    return w * (1.0 - step + 0.5 * step * step), l
 
 
 @njit(cache=True)
 def near_softmax(b: Any, t: float, label: int, out: Any) -> None:
-    """out <- u with u + t (softmax(u) - e_y) = b up to the rounding of b + t e_y, by one unknown: m = log sum exp(u).
+    """out <- about the u with u + t (softmax(u) - e_y) = b, by one unknown: m = log sum exp(u), off by 0.01.
 
-    With v = b + t e_y the equations are u_c + t exp(u_c - m) = v_c, so t p_c = omega(v_c - m + log t),
-    and m makes the p_c sum to 1. That sum falls with m and is convex, so Newton from the left,
-    m = max v - t, never overshoots.
+    With v = b + t e_y the equations are u_c + t exp(u_c - m) = v_c. So w_c = t p_c solves
+    w + log w = v_c - m + log t, and m makes the p_c sum to 1. That sum falls with m and is convex, so Newton from the
+    left, m = max v - t, does not overshoot. ``out`` holds log w, which changes little from one m to the next.
     """
     top = b[label] + t
     for c in range(len(b)):
         top = max(top, b[c])
     m, log_t = top - t, math.log(t)
+    for c in range(len(b)):
+        x = (b[c] + t if c == label else b[c]) - m + log_t
+        out[c] = math.log(x) if x > 2.0 else x
     for _ in range(MAX_NEWTON):
         total, slope = 0.0, 0.0
         for c in range(len(b)):
-            v = b[c] + t if c == label else b[c]
-            w = wright_omega(v - m + log_t)
-            out[c] = v - w
+            x = (b[c] + t if c == label else b[c]) - m + log_t
+            w, out[c] = _near_omega(x, out[c])
             total += w / t
             slope += w / t / (1.0 + w)
         step = (total - 1.0) / slope
         m += step
-        if not step > 1e-12 * max(1.0, abs(m)):
+        if not step > 0.01:
             break
+    for c in range(len(b)):
+        out[c] = (b[c] + t if c == label else b[c]) - math.exp(out[c])

@@ -69,7 +69,7 @@ class Softmax(Operator):
             out[c, c] += p[c]
 
     def backward(self, b: Any, t: float, s: Any, y: float, out: Any) -> None:
-        """Newton's iteration on u + t (p - e_y) = b in R^k (t times s from here on), from a safe start.
+        """Newton's iteration on u + t (p - e_y) = b in R^k (t times s from here on), from a start that is off by 0.01.
 
         J = I + t (diag(p) - p p') is inverted in O(k): with D = 1 + t p and F the excess,
         J^-1 F = F/D + (t p/D) (sum p F/D) / (sum p/D).
@@ -96,7 +96,8 @@ class Softmax(Operator):
                 change = (out[c] - b[c] + t * p[c] + t * share * along / weight) / (1.0 + t * share)
                 out[c] -= change
                 step, size = max(step, abs(change)), max(size, abs(out[c]))
-            if step <= 1e-15 * size or step >= last:  # no longer shrinking: what is left is rounding
+            # The next step would be a square of this one. One that no longer shrinks is rounding.
+            if step * step <= 1e-17 * size or step >= last:
                 break
             last = step
 

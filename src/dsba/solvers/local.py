@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.parallel import CORES, one_blas_thread
-from dsba.problem import PARALLEL_FROM, Problem
+from dsba.problem import Problem
 from dsba.solvers import linear
 from dsba.solvers.linear import Array, Rows, Tally, dot
 from dsba.solvers.newton import ROUNDING, Equation, Point, line_search, step
@@ -33,6 +33,7 @@ from dsba.solvers.newton import ROUNDING, Equation, Point, line_search, step
 ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three digits; 1e-1 costs iterations
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
 MAX_STEPS = 100
+PARALLEL_FROM = 2_000_000  # nonzeros; the solvers of smaller nodes hold the interpreter's lock most of the time
 
 
 class Solution(NamedTuple):
