@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
 import os
 import re
 import signal
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +23,9 @@ from sklearn.datasets import dump_svmlight_file
 
 import dsba
 from dsba import cli
-from dsba.data import registry
+from dsba.data import registry, splits
+from dsba.experiments import spec
+from dsba.report.index import METRICS as MEASURES
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -138,8 +142,9 @@ STEP_SIZES = {
                      lambda f: 1 / (3 * max(f.L + f.lam, (f.Lc + f.lam) / f.b))),
     "dvr": (r"$\rho = q/(q + L/\lambda)$", lambda f: f.q / (f.q + f.Lc / f.lam)),
     "vi-papc": (r"$\min(1, 2/\sqrt{\chi})/(3L)$", lambda f: min(1, 2 / math.sqrt(f.chi)) / (3 * (f.L + f.lam))),
-    "vi-papc-vr": (r"$\min(1/3, 1.5\sqrt{b/q}, 1.5/\sqrt{\chi})/L$",
-                   lambda f: min(1 / 3, 1.5 * math.sqrt(f.b / f.q), 1.5 / math.sqrt(f.chi)) / (f.Lc + f.lam)),
+    "vi-papc-vr": (r"$\min(1/(3 L_{\text{local}}), 1.5 b/\sqrt{q L L_{\text{local}}})$",
+                   lambda f: min(1 / (3 * (f.L + f.lam)),
+                                 1.5 * f.b / math.sqrt(f.q * (f.Lc + f.lam) * (f.L + f.lam)))),
     "network-newton": (r"$\gamma/(10 L)$", lambda f: f.gamma / (10 * (f.L + f.lam))),
     "d-bfgs": ("as `network-newton`", lambda f: f.gamma / (10 * (f.L + f.lam))),
     "dual-rbcd": (r"$\lambda/2$", lambda f: f.lam / 2),
@@ -211,6 +216,39 @@ def test_the_first_page_names_every_estimator_and_every_common_parameter():
     assert sorted(name for row in named for name in code_in(row[0])) == sorted(estimators)
     parameters = [name for row in rows_of(page, "| parameter | meaning |") for name in code_in(row[0])]
     assert sorted(parameters) == sorted(field.name for field in fields(dsba.estimators.Decentralized))
+
+
+def test_what_may_be_given_to_an_experiment_is_taken():
+    rows = {row[0]: row[1:] for row in rows_of("docs/howto/paper.md", "| | by name (TOML) | as an object (Python) |")}
+    named = [name for name in code_in(rows["metrics"][0]) if name.isidentifier() and name != "test_"]
+    assert sorted([*named, *(f"test_{name}" for name in named[-4:])]) == sorted(MEASURES)
+    assert code_in(rows["splits"][0]) == [*splits.SPLITS, ".npy"]
+    penalty, *others = (name for name in code_in(rows["problem"][0]) if "l1" in name or name in dsba.penalties.REGISTRY)
+    assert [tomllib.loads(penalty)["penalty"]["name"], *others] == list(dsba.penalties.REGISTRY)
+    arrays = {"X", "y", "X_test", "y_test"}
+    for table, known in (("data", arrays), ("problem", others), ("network", ()), ("method", ())):
+        fields = spec.Experiment.model_fields[table].annotation.__args__[0].model_fields
+        keys = {found[1] for code in code_in(" ".join(rows[table])) if (found := re.match(r"(\w[\w-]*)( = |$)", code))}
+        assert keys, table
+        assert keys <= {*fields, *known}, table
+
+
+def test_the_files_of_a_results_folder_are_listed(tmp_path):
+    (tmp_path / "mine.py").write_text("def size(z, X, y):\n    return float(abs(z).max())\n")
+    small = {
+        "stop": {"max_passes": 2}, "data": [{"name": "breast-cancer"}], "problem": [{"operator": "ridge"}],
+        "network": [{"graph": "ring", "n_nodes": 3}], "method": [{"algorithm": "extra"}],
+        "metrics": ["gap", f"{tmp_path / 'mine.py'}:size"],
+    }  # fmt: skip
+    dsba.experiments.run(small, tmp_path / "out", workers=1)
+    found = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    listed = set()
+    for row in rows_of("docs/guide.md", "| file | content |"):
+        for name in code_in(row[0]):
+            pattern = f"{name}*" if name.endswith("/") else f"*{name.lstrip('*')}" if "*" in name else name
+            listed |= (here := set(fnmatch.filter(found, pattern.replace("ID", "*"))))
+            assert here, f"no run makes {name}"
+    assert found - listed == {".dsba-results"}
 
 
 WAYS = [*dsba.algorithms.names(), "dsba sparse", "dsba cached", "dsa sparse", "dsa cached"]

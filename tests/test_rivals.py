@@ -193,6 +193,16 @@ def test_batch_sizes(method):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("operator", ["poisson", "auc"])
+def test_vi_papc_vr_takes_unequal_nodes_in_its_stride(operator):
+    """Planned with the largest constant of a sample alone it took 17,600 and 6,700 passes here."""
+    split = np.repeat(np.arange(10), [1, 1, 1, 1, 2, 2, 4, 8, 15, 25])
+    problem, path = make_problem(operator, 10, lam=0.1, split=split), dsba.Topology.path(10)
+    result = dsba.solve(problem, path, "vi-papc-vr", max_passes=5000, record_every=50, reference=True)
+    assert result.history["distance"][-1] < 1e-8
+
+
+@pytest.mark.full
 def test_catalyst_helps_where_samples_are_hard():
     problem, rounds = make_problem("ridge", 4, lam=0.001), {}
     for catalyst in (False, True):

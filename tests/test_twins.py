@@ -6,6 +6,8 @@ networks or states.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import make_problem
@@ -206,7 +208,7 @@ def vi_numbers(d, eta):
 
 
 def vi_papc(d, eta, Z, draws):
-    """Kovalev et al. with full batches."""
+    """Kovalev et al., Algorithm 1, with full batches: line by line the authors' program."""
     G, a, b, theta = vi_numbers(d, eta)
     Z_old, Y = Z, np.zeros_like(Z)
     Y_old = Y
@@ -218,7 +220,11 @@ def vi_papc(d, eta, Z, draws):
 
 
 def vi_papc_vr(d, eta, Z, draws, coins):
-    """Kovalev et al. with batches of one sample."""
+    """Kovalev et al., Algorithm 1, with batches of one sample.
+
+    The estimate delta and the pull p (w - Z) are those of the authors' program for one node, and the dual step is that
+    of their program for full batches. No printed text of the whole was compared: what it must fulfil is tested below.
+    """
     G, a, b, theta = vi_numbers(d, eta)
     p, Y, nodes = 1 / d.q.max(), np.zeros_like(Z), range(d.N)
     Z_old, Y_old, w, w_old = Z, Y, Z, Z
@@ -265,7 +271,10 @@ def network_newton(d, alpha, Z, draws):
 
 
 def d_bfgs(d, alpha, Z, draws, eps=0.2, gamma=1e-3):
-    """Eisen, Mokhtari and Ribeiro, neighbourhood by neighbourhood."""
+    """Eisen, Mokhtari and Ribeiro, neighbourhood by neighbourhood.
+
+    No printed text was compared: the secant condition that the method is made for is tested below.
+    """
     around = [[n, *np.flatnonzero((d.W[n] != 0) & (np.arange(d.N) != n))] for n in range(d.N)]
     D = [np.repeat([1 / len(around[j]) for j in members], d.p) for members in around]
     B = [np.eye(len(members) * d.p) for members in around]
@@ -356,6 +365,72 @@ def compare(name, problem, twin=None):
         assert not option or 2 * state.plan.inner < iterations
         expected = twin(Dense(problem, topology), method.alpha, np.tile(z0, (4, 1)), *draws)
         assert np.abs(method.rows(state) - expected).max() < 1e-10 * np.abs(expected).max()
+
+
+# What the methods must fulfil, derived by hand ---------------------------------------------------------
+
+
+def test_vi_papc_vr_with_one_sample_a_node_is_vi_papc():
+    """p is 1 and T is Z. The terms with T_prev cancel, and what is left is the update of VI-PAPC."""
+    rng, topology = np.random.default_rng(0), dsba.Topology.path(6)
+    problem = dsba.Problem.from_arrays(rng.normal(size=(6, 4)), rng.normal(size=6), "ridge", 6, lam=0.1)
+    draws, coins = sampling.draw(0, problem.sizes, 0, 50), sampling.coins(0, 3, 0, 50)
+    rows = []
+    for name, given in (("vi-papc", (draws,)), ("vi-papc-vr", (draws, coins))):
+        method, net = dsba.algorithms.get(name, step_size=0.05), Simulator(topology)
+        rows.append(method.advance(method.init(problem, net, np.ones(4)), problem, net, *given).Z)
+    assert np.abs(rows[0] - rows[1]).max() < 1e-12
+
+
+def test_vi_papc_vr_estimates_without_bias():
+    """The mean over all samples of F_i(Z) - F_i(T) + F(T) is F(Z), and that of F_i(Z) - F_i(Z') is F(Z) - F(Z')."""
+    problem, method = make_problem("logistic"), dsba.algorithms.get("vi-papc-vr")
+    Z, T, other = np.random.default_rng(0).normal(size=(3, 4, problem.dim))
+    phi, batches = problem.table(T), [np.full((1, 4), i) for i in range(15)]
+    mean = np.mean([method.estimate(problem, batch, Z, phi, problem.average(phi)) for batch in batches], axis=0)
+    change = np.mean([method.difference(problem, batch, Z, other) for batch in batches], axis=0)
+    assert np.abs(mean - problem.operator(Z)).max() < 1e-14
+    assert np.abs(change - problem.operator(Z) + problem.operator(other)).max() < 1e-14
+
+
+@pytest.mark.parametrize("operator", ["logistic", pytest.param("auc", marks=pytest.mark.full)])
+def test_vi_papc_vr_rests_at_the_solution_and_nowhere_else(operator, unequal):
+    """Z = T = z* and Y = F(Z) are a fixed point, whatever is drawn.
+
+    Conversely Y starts at 0 and moves by columns of I - W, so its rows always sum to 0. Where Z rests, Y is F(Z). Where
+    Y rests too, all rows of Z are equal. Then the sum of the F_n(z) is that of the rows of Y, which is 0.
+    """
+    problem, net = make_problem(operator, 4, lam=0.1, split=unequal), Simulator(dsba.Topology.path(4))
+    method = dsba.algorithms.get("vi-papc-vr").resolved(problem, net.topology)
+    draws, coins = sampling.draw(0, problem.sizes, 0, 100), sampling.coins(0, 3, 0, 100)
+    moved = method.advance(method.init(problem, net, np.ones(problem.dim)), problem, net, draws, coins)
+    assert np.abs(moved.Y.sum(axis=0)).max() < 1e-13 < 1e-3 < np.abs(moved.Y).max()
+    start = method.init(problem, net, dsba.optimum(problem).z)
+    F = problem.operator(start.Z)
+    rest = method.advance(replace(start, Y=F, Y_prev=F), problem, net, draws, coins)
+    assert np.abs(rest.Z - start.Z).max() < 1e-12
+
+
+def test_d_bfgs_fulfils_the_secant_condition_of_the_network(unequal):
+    """The sum of all H_n^-1, each at the coordinates of its neighbourhood, takes the change of all gradients to Z's.
+
+    By hand: H_n v = r + gamma v is the change of the gradients around n, and v has the share 1/m_j of the change at j.
+    The m_j neighbourhoods with j add up their shares. The shares of Gamma D_n add up to Gamma in the same way.
+    """
+    problem, topology = make_problem("logistic", 4, split=unequal), dsba.Topology.star(4)
+    method, net = dsba.algorithms.get("d-bfgs").resolved(problem, topology), Simulator(topology)
+    state = method.init(problem, net, np.ones(problem.dim))
+    for _ in range(4):
+        before, state = state, method.step(state, problem, net, np.zeros(4, dtype=np.int64))
+        change, total, shares = state.G[:, 0] - before.G[:, 0], np.zeros_like(state.Z), np.zeros(4)
+        for n in range(4):
+            members = [n, *topology.neighbors[n]]
+            size = len(members) * problem.dim
+            inverse = np.linalg.inv(state.H[n][:size, :size])
+            total[members] += (inverse @ change[members].ravel()).reshape(len(members), -1)
+            shares[members] += state.share[n, : len(members)]
+        assert np.abs(total - (state.Z - before.Z)).max() < 1e-9 * np.abs(state.Z - before.Z).max()
+        assert np.abs(shares - 1).max() < 1e-15
 
 
 def test_gossip_pairwise_equals_its_twin(unequal):

@@ -49,9 +49,11 @@ class DBFGS(Algorithm):
         v   = D_n (the change of the points),   r = (the change of the gradients) - gamma v
         H_n <- H_n + r r'/(r'v) - H_n v v'H_n/(v'H_n v) + gamma I
 
-    Start: H = I. D_n is diagonal with 1/m_j at the coordinates of member j. ``step_size`` is alpha: the method ends
-    near the solution, as Network Newton does. Three rounds an iteration: e, points, gradients. Where r'v is not
-    positive a matrix stays as it is.
+    Start: H = I. D_n is diagonal with 1/m_j at the coordinates of member j, m_j the number of neighbourhoods with j. So
+    H_n v is the change of the gradients, and the sum of all H_n^-1 takes the change of all gradients to that of all
+    points: the secant condition of the whole network. ``step_size`` is alpha: the method ends near the solution, as
+    Network Newton does. Three rounds an iteration: e, points, gradients. Where r'v is not positive a matrix stays as
+    it is.
     """
 
     epsilon: float = 0.2

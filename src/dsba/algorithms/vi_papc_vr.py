@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices, WithCoins
-from dsba.algorithms.ssda import laplacian_spectrum
+from dsba.algorithms.extra import smoothness
 from dsba.algorithms.vi_papc import VIPlan
 from dsba.errors import as_integer
 from dsba.network import Network
@@ -51,7 +51,9 @@ class VIPAPCVR(WithCoins):
         T+    = Z+ with probability p, else T
 
     Start: Z_prev = T = T_prev = Z, Y_prev = Y = 0. F_i is B_i with lambda, p = ``batch_size``/q, q the samples of the
-    largest node. ``step_size`` is eta; a, b and theta are those of VI-PAPC.
+    largest node. ``step_size`` is eta; a, b and theta are those of VI-PAPC. The pull towards T has the weight p too, as
+    in the authors' program, which keeps p below 1/16. Here p may be up to 1: with one sample a node T is always Z, and
+    the steps are those of VI-PAPC.
     """
 
     batch_size: int = 1
@@ -72,8 +74,7 @@ class VIPAPCVR(WithCoins):
 
     def step(self, s: VRState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None) -> VRState:
         assert coins is not None
-        plan, eta = s.plan, self.alpha
-        p = min(1.0, self.batch_size / int(problem.all_sizes.max()))
+        plan, eta, p = s.plan, self.alpha, self.probability(problem)
         first, second = (batches(coin, problem.nodes, problem.sizes, self.batch_size) for coin in coins[:2])
         delta = self.estimate(problem, first, s.Z, s.phi_prev, s.mean_prev)
         delta += plan.a * self.difference(problem, first, s.Z, s.Z_prev)
@@ -104,11 +105,20 @@ class VIPAPCVR(WithCoins):
         return s.touched / problem.n_samples
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": min(1/3, 1.5 sqrt(p), 1.5/sqrt(chi))/L, L the largest constant of a component.
+        """ "auto": min(1/(3 L_local), 1.5 sqrt(p b)/L_mean), p the probability of a new anchor, b the batch size.
 
-        The paper's rule has this form with smaller factors; twice this was stable in most cases tried.
+        L_local is the largest constant of a local operator, and L_mean the paper's constant in the mean: the mean of
+        |F_i(z) - F_i(z')|^2 over a node's samples is at most (L_mean |z - z'|)^2. It is planned as sqrt(L L_local),
+        L the largest constant of a component. That is a bound where all F_i are gradients, and for AUC it is close.
+        The paper divides by sqrt(chi) too; without that the method was stable on all graphs tried, and mostly faster.
         """
-        l1, l2 = laplacian_spectrum(topology)
-        c = problem.constants
-        share = min(1 / 3, 1.5 * math.sqrt(min(self.batch_size / c.q, l1 / l2)))
-        return {"auto": lambda: share / (c.L_plan + problem.lam)}
+        return {"auto": lambda: self.planned_step(problem)}
+
+    def planned_step(self, problem: Problem) -> float:
+        local, component = smoothness(problem), problem.constants.L_plan + problem.lam
+        spread = self.probability(problem) * self.batch_size / (component * local)
+        return min(1 / (3 * local), 1.5 * math.sqrt(spread))
+
+    def probability(self, problem: Problem) -> float:
+        """p, with which the nodes move their anchors to the new iterates."""
+        return min(1.0, self.batch_size / problem.constants.q)

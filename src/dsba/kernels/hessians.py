@@ -11,13 +11,19 @@ from dsba.kernels.samples import gapless
 @njit(cache=True, nogil=True)
 def add_hessians(lo: int, hi: int, A: Any, start: Any, blocks: Any, dim: int, out: Any) -> None:
     """out_n <- out_n + sum_i A_i' blocks_i A_i over the samples of nodes lo..hi-1: the upper triangle, row by row."""
-    k = blocks.shape[1]
     for n in range(lo, hi):
         for i in range(start[n], start[n + 1]):
-            for c in range(k):
-                for other in range(k):
-                    if blocks[i, c, other] != 0.0:
-                        add_products(A, i * k + c, i * k + other, blocks[i, c, other], dim, out[n])
+            add_sample(A, i, blocks[i], dim, out[n])
+
+
+@part(nogil=True)
+def add_sample(A: Any, i: int, block: Any, dim: int, out: Any) -> None:
+    """out <- out + the upper triangle of A_i' block A_i, row by row."""
+    k = len(block)
+    for c in range(k):
+        for other in range(k):
+            if block[c, other] != 0.0:
+                add_products(A, i * k + c, i * k + other, block[c, other], dim, out)
 
 
 @part(nogil=True)
