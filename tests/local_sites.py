@@ -121,6 +121,7 @@ class Running:
     def send(self, frame):
         """As site1, over its line to site0; it may be just beginning anew."""
         while True:
+            assert not self.errors, self.errors
             with suppress(Exception):
                 self.nets[1].links[0].connection.push(frame)
                 return

@@ -19,7 +19,7 @@ from tests.soak.mutate import mutated
 from dsba.network import lines
 from dsba.network.frames import KINDS, Frame, encode
 
-LONGEST = 10.0  # seconds until a frame is read
+LONGEST = 60.0  # seconds until a frame is read
 PAUSE = 0.002  # seconds until the neighbour that was refused dials again
 SERIES = 1000  # in one round, beside one run
 HELD = 50  # connections that are open at a time
@@ -55,7 +55,7 @@ def _until_read(run: Running, damaged: bytes, read: list[bytes]) -> None:
         line = run.nets[1].links[0].connection
         run.send(damaged)
         while damaged not in read and run.nets[1].links[0].connection is line:
-            assert time.monotonic() < deadline, "a frame was not read"
+            assert time.monotonic() < deadline, f"a frame was not read: {run.errors} {run.sites.said}"[-2000:]
             time.sleep(0.0005)
 
 
