@@ -28,6 +28,7 @@ def main(chosen: list[str]) -> None:
         "dense": kernels.lazy_against_dense,
         "memory": kernels.memory,
         "saga": kernels.against_saga,
+        "gap": kernels.to_gap,
         "dimension": kernels.against_dimension,
         "records": kernels.records,
         "thousand": kernels.thousand_nodes,

@@ -92,12 +92,12 @@ def test_tables_that_do_not_fit_are_refused_without_a_value():
     for fit, spoilt, sentence in (
         (logistic, new.drop(columns="readmitted"), "all has no column 'readmitted', which is the outcome"),
         (logistic, new.drop(columns="age"), "all has no column 'age', which the model needs"),
-        (logistic, new.assign(readmitted=SECRET), "420 rows of all have an outcome that the model does not know"),
+        (logistic, new.assign(readmitted=SECRET), "some rows of all have an outcome that the model does not know"),
         (linear, new.assign(cost=SECRET), "the column 'cost' of all is not a number"),
         (linear, new.assign(age=SECRET), "the column 'age' of all is text"),
         (linear, new.assign(cost=np.nan), "there is no row to evaluate"),
-        (logistic, new.assign(age=np.inf), "the score is not a finite number in 420 rows of all"),
-        (linear, new.assign(cost=-np.inf), "the outcome is not a finite number in 420 rows of all"),
+        (logistic, new.assign(age=np.inf), "the score is not a finite number in some rows of all"),
+        (linear, new.assign(cost=-np.inf), "the outcome is not a finite number in some rows of all"),
     ):
         with pytest.raises(dsba.InputError, match=sentence) as error:
             fit.evaluate(spoilt)
@@ -301,7 +301,7 @@ def test_a_site_may_switch_its_guards_off_and_everybody_is_told():
 
     off = fitting.Guards.off()
     assert all("2 sites take part" in said for said in attempt(off, fitting.Guards()))
-    assert all("h1 has 8 usable rows" in said for said in attempt(fitting.Guards(sites=2), fitting.Guards(sites=2)))
+    assert all("h1 has fewer usable rows" in said for said in attempt(fitting.Guards(sites=2), fitting.Guards(sites=2)))
     for results in attempt(fitting.Guards(sites=2), off):
         assert [part.guards.loosened for part in results.schema.parts] == [
             "allows two sites",

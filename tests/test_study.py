@@ -24,9 +24,11 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.fitting import Settings
+from dsba.fitting.design import held_out
 from dsba.fitting.guards import Guards
 from dsba.fitting.tables import DEFAULTS, Plan, train
 from dsba.network.sites import Place, SiteNetwork
+from dsba.network.transport import PARCEL
 from dsba.study import keys
 from dsba.study.check import check
 from dsba.study.example import example
@@ -109,6 +111,7 @@ def test_the_example_is_a_study_and_its_hash_is_of_the_content():
         ('algorithm = "newton"', 'algorithm = "mine.py:Method"', "unknown algorithm 'mine.py:Method'"),
         ("C(sex)", "C(sex) + crp", "the column 'crp' is not described under"),
         ("C(sex)", "exit(1)", "formula"),
+        ('sex = ["F", "M"]', 'sex = "number"', "the column 'sex' is a factor or a label: list all its levels"),
         ('age = "number"', 'age = "text"', 'must be "number" or a list of levels'),
         ('name = "readmission"', 'nome = "readmission"', "the key name is missing|the key nome is not known"),
         ('"aarhus.example.org:8443"', '"aarhus"', "must be host:port"),
@@ -150,18 +153,57 @@ def test_a_key_is_made_at_the_site_and_stays_there(tmp_path):
 # Before anybody is met -------------------------------------------------------------------------------
 
 
+def words_of(seat):
+    """The command that joins."""
+    words = ["study", "join", str(seat.key.parent / FILE), "--site", seat.site, "--data", str(seat.data)]
+    return [*words, "--key", str(seat.key), "--out", str(seat.out)]
+
+
 def test_what_leaves_the_site_is_said_and_a_wrong_hash_is_refused(seats, monkeypatch):
-    seat = seats[0]
-    words = ["study", "join", str(seat.key.parent / FILE), "--site", "aarhus", "--data", str(seat.data)]
-    words += ["--key", str(seat.key), "--out", str(seat.out)]
+    monkeypatch.setattr("dsba.study.join.DECLINING", 0.1)
+    seat, words = seats[0], words_of(seats[0])
     wrong = CliRunner().invoke(app, [*words, "--approve", "0000-1111"])
-    assert "To all sites: the number of rows" in wrong.output
+    assert (
+        "As sums over all sites, masked, so that only the total over all sites is seen: the number of rows"
+        in wrong.output
+    )
     assert "of the rows held out: counts of events and of other rows in bins of the score" in wrong.output
     assert "aarhus talks to bergen, cork and to nobody else" in wrong.output
     assert f"the approved hash is 0000-1111, and this study's is {seat.study.hash}" in str(wrong.exception)
     nobody = CliRunner().invoke(app, words)
     assert f"approve the study with --approve {seat.study.hash}" in str(nobody.exception)
     assert not seat.out.exists()
+
+
+def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats):
+    """Bergen is neither the first nor the last: it dials one neighbour, and the other one dials it."""
+    first, refused, last = seats
+    found, told = [None] * 3, [[] for _ in seats]
+
+    def one(rank):
+        seats[rank].out.mkdir(exist_ok=True)
+        found[rank] = join(seats[rank], tell=told[rank].append)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in (0, 2)]
+    for thread in threads:
+        thread.start()
+    wrong = CliRunner().invoke(app, [*words_of(refused), "--approve", "0000-1111"])
+    assert "the approved hash is 0000-1111" in str(wrong.exception)
+    assert "aarhus, cork was told. Nothing of the data has left this site." in wrong.output
+    sentence = (
+        "bergen refused this site: bergen has not approved this study: the hash that was approved there is another"
+    )
+    deadline = time.monotonic() + 20
+    for rank, seat in ((0, first), (2, last)):
+        while not any(sentence in line for line in told[rank]):
+            assert time.monotonic() < deadline, told[rank]
+            time.sleep(0.01)
+        assert threads[rank // 2].is_alive()
+        assert any(sentence in str(event.get("said")) for event in read_log(seat.out / AUDIT))
+    one(1)
+    for thread in threads:
+        thread.join()
+    assert all((results.params == found[0].params).all() for results in found)
 
 
 def test_a_site_looks_at_its_own_files_first(seats, tmp_path):
@@ -281,11 +323,136 @@ def test_runs_are_counted_by_data_set(tmp_path):
 
 
 def test_an_error_at_one_site_ends_the_study_with_its_sentence(seats):
-    """Too few rows at cork (one of five is held out): its guard speaks, and all sites end with the sentence."""
+    """Too few rows at cork (one of five is held out): its guard speaks, and all sites end with the sentence.
+
+    Nobody is told how many rows cork has.
+    """
     pd.read_csv(seats[2].data).head(5).to_csv(seats[2].data, index=False)
     found, _ = together(seats)
     for error in found:
-        assert "cork has 4 usable rows, and at least 10 are wanted at a site." in str(error)
+        assert "cork has fewer usable rows than the 10 that are wanted at a site." in str(error)
+
+
+# What a site sends -----------------------------------------------------------------------------------
+
+FACTS = {"aarhus": (97, 21, 613.0, "ABC"), "bergen": (89, 25, 617.0, "ABC"), "cork": (83, 14, 619.0, "AB")}
+"""Of each site: its rows, the rows without an age, its number of beds, and the wards that occur."""
+
+
+@pytest.fixture
+def odd_tables(tmp_path):
+    """Tables whose sites differ in every fact: rows, missing values, levels and a column of one value at each site."""
+    rng, files = np.random.default_rng(1), []
+    for name, (rows, gaps, beds, wards) in FACTS.items():
+        age = rng.integers(20, 90, rows).astype(float)
+        event = rng.random(rows) < 1 / (1 + np.exp(-0.05 * (age - 55)))
+        age[rng.permutation(rows)[:gaps]] = np.nan
+        table = pd.DataFrame({"age": age, "beds": beds, "ward": rng.choice(list(wards), rows)})
+        table["readmitted"] = np.where(event, "yes", "no")
+        files.append(tmp_path / f"{name}.csv")
+        table.to_csv(files[-1], index=False)
+    return files
+
+
+def facts_of(file, rank, share):
+    """All counts of a site, and half of the bits of its only value of a column; and that value."""
+    table = pd.read_csv(file)
+    out = held_out(np.unique(table["readmitted"], return_inverse=True)[1], share, 0, rank)
+    kept, tested = table[~out], table[out].dropna()
+    usable = kept.dropna()
+    counts = [n for column in ("ward", "readmitted") for n in usable[column].value_counts()]
+    counts += [len(kept), len(kept) - len(usable), len(usable), *([len(tested)] if share else [])]
+    value = usable["beds"].to_numpy(float)[:1]
+    return {float(count) for count in counts} | {value.view("<u4").max().item()}, {value.item()}
+
+
+def parts_of(message):
+    """What a message passes on: a part of each site in it, or a single part that goes along a tree."""
+    parts, rest = [], message
+    while len(rest) >= PARCEL.size:
+        rank, length = PARCEL.unpack_from(rest)
+        parts.append(rest[PARCEL.size : PARCEL.size + length])
+        rest = rest[PARCEL.size + length :]
+        if rank >= len(FACTS) or len(parts[-1]) < length:
+            return [message]
+    return [message] if rest else parts
+
+
+def numbers_in(message):
+    """All numbers in what a site passes to a neighbour, however they are written: as JSON, doubles or integers."""
+    found = set()
+    for part in parts_of(message):
+        try:
+            found |= set(_plain_numbers(json.loads(part)))
+        except ValueError:
+            halves = np.frombuffer(part, "<u8").reshape(2, -1) if len(part) % 16 == 0 else np.zeros((2, 0), "<u8")
+            whole = ((int(high) << 64) + int(low) for high, low in zip(*halves, strict=True))
+            found |= set(np.frombuffer(part, "<f8").tolist())
+            found |= {float(n * 2**k // (n & -n)) for n in whole if n for k in range(12)}  # a multiple of any unit
+    return found
+
+
+def _plain_numbers(value):
+    """The numbers within lists and tables of JSON."""
+    if isinstance(value, int | float):
+        return [float(value)]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [number for part in parts for number in _plain_numbers(part)]
+
+
+@pytest.mark.parametrize("share", [0.0, pytest.param(0.2, marks=pytest.mark.full)])
+def test_nothing_that_a_site_sends_is_a_fact_of_its_own(share, odd_tables, tmp_path, monkeypatch):
+    """From start-up on. Without masks all facts of cork are found in what it sends; with them none is.
+
+    And what is not masked is the same at all sites, but for names, keys and clocks: so it tells nothing of any of them.
+    """
+    model = {"formula": "readmitted ~ age + beds + C(ward)", "algorithm": "newton", "missing": "drop"}
+    model["test_share"] = share
+    study = arrange(odd_tables, model, tmp_path / "study", graph="ring", runs=2)
+    counts, values = facts_of(odd_tables[2], 2, share)
+    sent, said = [], {}
+    for name in ("share", "gather", "largest"):
+        monkeypatch.setattr(SiteNetwork, name, _listened(getattr(SiteNetwork, name), said))
+    real_send = SiteNetwork.send
+
+    def send(net, peer, message, purpose):
+        if net.rank == 2:
+            sent.append(message)
+        real_send(net, peer, message, purpose)
+
+    monkeypatch.setattr(SiteNetwork, "send", send)
+    for least, wanted in ((4, counts), (3, set())):
+        monkeypatch.setattr("dsba.network.sites.MASKED_FROM", least)
+        sent.clear()
+        said.clear()
+        found, _ = together(
+            [
+                Seat(study, name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"{least}-{name}", patience=60.0)
+                for name, file in zip(FACTS, odd_tables, strict=True)
+            ]
+        )
+        assert not any(isinstance(results, Exception) for results in found), found
+        assert set().union(*map(numbers_in, sent)) & (counts | values) == wanted
+    assert [name for name, _ in said[1]] == [name for name, _ in said[2]]
+    assert "share" in {name for name, _ in said[1]}
+    for (question, bergen), (_, cork) in zip(said[1], said[2], strict=True):
+        assert bergen == cork, question
+
+
+def _listened(ask, said):
+    """``ask``, and what it is given is kept by site, without what is each site's own and not of its data."""
+
+    def listened(net, value, *more, **options):
+        told = value.tolist() if isinstance(value, np.ndarray) else json.loads(json.dumps(value))
+        if ask.__name__ == "largest" and len(told) <= 2:
+            told = None  # a clock, or what is decided by one
+        if isinstance(told, dict) and "signature" in told:
+            told = sorted(told)
+        text = json.dumps(told).replace(f'"{net.place.name}"', '"a site"')
+        said.setdefault(net.rank, []).append((ask.__name__, text))
+        return ask(net, value, *more, **options)
+
+    return listened
 
 
 @pytest.mark.full

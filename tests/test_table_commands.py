@@ -90,7 +90,7 @@ def test_exposure_and_missing_values(tmp_path):
     gaps.loc[gaps.index[:7], "age"] = np.nan
     gaps.to_csv(files[0], index=False)
     words = ("train", *files, "--formula", "visits ~ age + C(sex)", "--operator", "poisson", "--exposure", "days")
-    assert "has 7 missing values at h0: say what to do" in refused(*words, "--out", tmp_path / "no")
+    assert "has 7 missing values over all sites: say what to do" in refused(*words, "--out", tmp_path / "no")
     said = ask(*words, "--missing", "drop", "--out", tmp_path / "run")
     assert "  h0     150        7\n" in said
     whole = pd.concat([pd.read_csv(file, sep=None, engine="python").assign(hospital=file.stem) for file in files])

@@ -306,7 +306,7 @@ def test_missing_values():
     frames["site1"].loc[frames["site1"].index[:5], "crp"] = np.nan
     crp[60:65] = np.nan
     formula = parse("cost ~ age + crp")
-    with pytest.raises(dsba.InputError, match=r"'crp' has 5 missing values at site1: say what to do"):
+    with pytest.raises(dsba.InputError, match=r"'crp' has 5 missing values over all sites: .*\nHere: 5 at site1"):
         design_tables(sites_of(frames), Wishes(formula))
     dropped = design_tables(sites_of(frames), Wishes(formula, missing="drop"))
     assert [len(design.X) for design in dropped.designs] == [60, 35, 25]
@@ -316,7 +316,8 @@ def test_missing_values():
     marked = design_tables(sites_of(frames), Wishes(formula, missing="indicator"))
     assert marked.names == ("Intercept", "age", "crp", "crp[missing]")
     assert (np.vstack([design.X for design in marked.designs])[:, 3] == np.isnan(crp)).all()
-    assert marked.schema.parts[1].missing["crp"] == 5
+    assert marked.schema.missing["crp"] == marked.held[1].missing["crp"] == 5
+    assert marked.schema.rows == sum(site.rows for site in marked.held) == 125
 
 
 def test_a_factor_has_no_mean_and_a_missing_level_of_its_own():
@@ -493,20 +494,20 @@ REFUSALS = [
     (_other_labels, "the column 'outcome' is a number at site2 and text elsewhere"),
     (
         _spelled_otherwise,
-        "must have two values, the same at all sites, and has NO, YES at site0; no, yes at",
+        "must have two values, the same at all sites, and has NO, YES, no, yes.",
     ),
     (_identifier, "the column 'ward' has more than 50 levels at site0: it looks like an identifier"),
-    (_infinite, "the column 'crp' at site1 must have finite numbers, and 40 are not"),
-    (_negative, "log(crp) is not a finite number in 40 rows of site1"),
+    (_infinite, "the column 'crp' at site1 must have finite numbers, and some are not"),
+    (_negative, "log(crp) is not a finite number in some rows of site1"),
     (_constant, "the column age is constant over all sites"),
     (_equal, "the columns age and crp are equal at all sites"),
     (_date, "the column 'age' is a date"),
     (_empty, "the column 'age' is empty at every site"),
     (_numbers_and_text, "the column 'ward' is a number at site1 and text elsewhere"),
     (_rare, "1 level(s) of 'ward' have fewer than 3 pooled rows"),
-    (_few, "site2 has 9 usable rows, and at least 10 are wanted"),
+    (_few, "site2 has fewer usable rows than the 10 that are wanted at a site"),
     (_too_many_coefficients, "coefficients for 36 pooled rows, and at least 10 rows are wanted for each"),
-    (_missing, "the column 'age' has 1 missing values at site1: say what to do"),
+    (_missing, "the column 'age' has 1 missing values over all sites: say what to do"),
     (_one_label, "must have two values"),
 ]
 
@@ -533,8 +534,35 @@ def test_labels_of_another_coding_are_named():
     frames = hospitals()
     for name, coding in {"site0": (0, 1), "site1": (0, 1), "site2": (-1, 1)}.items():
         frames[name] = frames[name].assign(outcome=np.where(frames[name]["outcome"] == "yes", coding[1], coding[0]))
-    with pytest.raises(dsba.InputError, match="has 0, 1 at site1; -1, 1 at site2"):
+    with pytest.raises(dsba.InputError, match=r"has -1, 0, 1\.\nHere: 0, 1 at site0; 0, 1 at site1; -1, 1 at site2"):
         design_tables(sites_of(frames), Wishes(parse("outcome ~ age"), "binary"))
+
+
+@pytest.mark.parametrize("levels", [("cardio", "A&E", "surgery", "nowhere"), None])
+def test_declared_levels_are_those_that_may_occur(levels):
+    """What occurs is found by sums; a site that has not all of them does not show it."""
+    frames = hospitals()
+    frames["site1"] = frames["site1"].assign(ward=["A&E", "cardio"] * 20)
+    frames = {name: frame.assign(year=frame["year"].astype(float)) for name, frame in frames.items()}
+    wishes = Wishes(parse("outcome ~ age + C(ward) + C(year)"), "binary")
+    declared = levels and {"ward": levels, "year": [str(int(year)) for year in sorted(pooled(frames)["year"].unique())]}
+    wanted = design_tables(sites_of(frames), wishes).schema
+    for found in on_sites(frames, lambda own, net: design_tables(own, wishes, net, declared=declared)):
+        assert found.schema == wanted
+        assert {type(level) for level in found.schema.levels["year"]} == {int}
+
+
+def test_a_column_of_one_value_at_each_site_varies_if_the_values_differ():
+    """Whatever the other columns' magnitudes are; and 0.0 is -0.0."""
+    frames = hospitals()
+    for column, values in {"beds": (1e-30, 1e-30, 2e-30), "big": (1e30, 2e30, 1e30)}.items():
+        for name, value in zip(frames, values, strict=True):
+            frames[name] = frames[name].assign(**{column: value}, zero=0.0 if name == "site1" else -0.0, same=1e-30)
+    wishes = Wishes(parse("cost ~ age + beds + big"))
+    assert [found.rows for found in on_sites(frames, lambda own, net: design_tables(own, wishes, net))] == [125] * 3
+    for constant in ("zero", "same"):
+        with pytest.raises(dsba.InputError, match=f"the column {constant} is constant over all sites"):
+            design_tables(sites_of(frames), Wishes(parse(f"cost ~ age + beds + big + {constant}")))
 
 
 def test_sites_with_other_wishes_are_named():
@@ -553,7 +581,7 @@ def test_guards_only_speak_in_one_process():
     found = design_tables(sites_of(frames), Wishes(parse("cost ~ age + C(year) + C(sex) + lab + crp")))
     assert len(found.told) == 3
     assert "2 sites take part" in found.told[0]
-    assert "site1 has 8 usable rows" in found.told[1]
+    assert "site1 has fewer usable rows" in found.told[1]
     assert "7 coefficients for 68 pooled rows" in found.told[2]
 
 

@@ -36,6 +36,8 @@ class Terms(NamedTuple):
     regularize: str
     intercept: float
     penalty: Penalty | None
+    classes: tuple[Any, ...] | None = None
+    """The labels of all processes, sorted; None if they must be asked for."""
 
 
 def of_shards(shards: Any) -> Samples:
@@ -141,13 +143,13 @@ def as_weights(weights: Any, n_rows: int, where: str) -> Array:
     return weights
 
 
-def map_labels(y: npt.NDArray[Any], component: Operator, group: Group) -> tuple[Array, npt.NDArray[Any] | None]:
+def map_labels(y: npt.NDArray[Any], terms: Terms, group: Group) -> tuple[Array, npt.NDArray[Any] | None]:
     """Labels as float64: two-valued ones as -1, +1, classes as 0, 1, 2, ..., with the values remembered."""
-    name = type(component).__name__
+    component, name = terms.component, type(terms.component).__name__
     if component.labels in ("binary", "multiclass"):
         if y.dtype.kind == "f":
             _require_finite(y, name)
-        classes = _all_classes(np.unique(_sortable(y)), group)
+        classes = _all_classes(np.unique(_sortable(y)), terms.classes, group)
         numbers = np.searchsorted(classes, y)
         if component.labels == "multiclass" and classes.size >= 2:
             return numbers.astype(np.float64), classes
@@ -173,8 +175,12 @@ def _require_finite(labels: npt.NDArray[Any], name: str) -> None:
         raise InputError(f"{name} needs finite labels, {bad} of {labels.size} are not finite or are missing.")
 
 
-def _all_classes(own: npt.NDArray[Any], group: Group) -> npt.NDArray[Any]:
-    """The classes of all processes' samples, sorted."""
+def _all_classes(own: npt.NDArray[Any], known: tuple[Any, ...] | None, group: Group) -> npt.NDArray[Any]:
+    """The classes of all processes' samples, sorted; those that are known need not be asked for."""
+    if known is not None:
+        if not np.isin(own, known).all():
+            raise InputError(f"some labels are not among the {len(known)} classes that were given.")
+        return np.array(known)
     if group.size == 1:
         return own
     everyone = group.share(own.tolist())

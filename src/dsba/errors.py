@@ -16,6 +16,13 @@ class InputError(ValueError):
     """Something the caller gave is not usable. The message is one sentence for a person."""
 
 
+def noted(error: InputError, own: Sequence[str]) -> InputError:
+    """The error with a note about this process's own sites. People here see notes; nobody is sent them."""
+    if own:
+        error.add_note(f"Here: {'; '.join(own)}.")
+    return error
+
+
 class FitError(InputError):
     """The data does not determine the coefficients. ``columns`` are the columns in question.
 

@@ -71,6 +71,7 @@ class Problem:
         and for the methods that have a proximal step.
     group : the processes that hold the problem together, each with the shards of its own nodes: a
         :class:`dsba.MPINetwork` or another transport; None is this one alone.
+    classes : the labels of all processes, sorted, if they are known; with None the processes tell each other theirs.
     """
 
     def __init__(
@@ -83,9 +84,11 @@ class Problem:
         intercept: bool | float = False,
         penalty: Penalty | None = None,
         group: Group | None = None,
+        classes: Sequence[Any] | None = None,
     ) -> None:
         samples = of_shards(shards)
-        terms = checked_terms(operator, lam, regularize, intercept, penalty)
+        known = None if classes is None else tuple(classes)
+        terms = checked_terms(operator, lam, regularize, intercept, penalty)._replace(classes=known)
         self._assemble(samples, terms, (group or Alone()).aside())
 
     @classmethod
@@ -129,7 +132,7 @@ class Problem:
         self.intercept, self.penalty, self.n_features = terms.intercept, terms.penalty, int(samples.X.shape[1])
         self._agree(samples.sizes, terms)
         self.lam = 1.0 / (10 * self.n_samples) if terms.lam is None else terms.lam
-        self.y, self.classes = map_labels(samples.y, terms.component, group)
+        self.y, self.classes = map_labels(samples.y, terms, group)
         self.sample_weight = samples.weights / self._mean_weight(samples.weights)
         self.component = self._fitted(terms.component)
         self.k, copies = self.component.k, self.component.copies
@@ -139,7 +142,7 @@ class Problem:
         self._keep(samples.X)
 
     def _agree(self, sizes: npt.NDArray[np.int64], terms: Terms) -> None:
-        """All processes were given the same, and know how many samples each node of the others has."""
+        """All processes were given the same, and know how many nodes and samples there are."""
         empty = np.flatnonzero(sizes == 0)
         if empty.size:
             raise InputError(
@@ -148,11 +151,10 @@ class Problem:
         given = terms._asdict() | {"component": repr(terms.component), "penalty": repr(terms.penalty)}
         given["operator"] = given.pop("component")
         require_agreement(self.group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
-        held = self.group.share(sizes.tolist())
-        first = sum(map(len, held[: self.group.rank]))
+        held = self.group.share(len(sizes))
+        first = sum(held[: self.group.rank])
         self.nodes = range(first, first + len(sizes))
-        self.all_sizes = np.concatenate(held)
-        self.n_nodes, self.n_samples = int(self.all_sizes.size), int(self.all_sizes.sum())
+        self.n_nodes, self.n_samples = sum(held), int(self.total(sizes.astype(np.float64)))
         self.start = np.concatenate([[0], np.cumsum(sizes)])
 
     def _keep(self, X: sp.csr_array) -> None:
@@ -531,6 +533,11 @@ class Problem:
         out = np.empty((self.y.size, self.k))
         kernel.norms_all(self.csr, np.ones(self.dim) if r is None else r, out)
         return out
+
+    @computed_once
+    def all_sizes(self) -> npt.NDArray[np.int64]:
+        """How many samples each node has; methods that need it ask all processes for it."""
+        return self.group.gather(self.sizes.astype(np.float64)).astype(np.int64)
 
     @computed_once
     def constants(self) -> Constants:

@@ -13,13 +13,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # conftest sits there
 from conftest import ROOT
 from tests.soak import site_kills, site_noise
 from tests.soak.inputs import BAD, NAMES, Ledger, soak_inputs
-from tests.soak.kills import KILLS, SUBJECTS, round_of_kills, soak_kills
+from tests.soak.kills import KILLS, SERIES, SUBJECTS, Rounds, round_of_kills, soak_kills
 from tests.soak.readers import READERS
 
-ROUNDS = {name: (KILLS, partial(round_of_kills, subject)) for name, subject in SUBJECTS.items()}
-ROUNDS["kill-sites"] = (site_kills.KILLS, site_kills.round_of_kills)
-for noise in site_noise.NOISES:
-    ROUNDS[f"noise-{noise.__name__.replace('_', '-')}"] = (site_noise.COUNT, partial(site_noise.round_of_noise, noise))
+ROUNDS = {name: Rounds(KILLS, SERIES, partial(round_of_kills, subject)) for name, subject in SUBJECTS.items()}
+ROUNDS["kill-sites"] = Rounds(site_kills.KILLS, SERIES, site_kills.round_of_kills)
+for noise, count in site_noise.NOISES.items():
+    one_round = partial(site_noise.round_of_noise, noise)
+    ROUNDS[f"noise-{noise.__name__.replace('_', '-')}"] = Rounds(count, site_noise.SERIES, one_round)
 
 
 def arguments() -> argparse.Namespace:
@@ -38,8 +39,7 @@ def main() -> int:
     soak_inputs(ledger, [name for name in wanted if name in READERS], given.share, given.workers)
     for name in wanted:
         if name in ROUNDS:
-            kills, one_round = ROUNDS[name]
-            soak_kills(ledger, name, one_round, max(1, round(given.share * kills)))
+            soak_kills(ledger, name, ROUNDS[name], given.share)
     return report(ledger, wanted)
 
 

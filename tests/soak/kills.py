@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 from conftest import ROOT
@@ -156,13 +156,21 @@ def round_of_kills(subject: Subject, kills: int, rng: random.Random) -> dict[str
         return {"kills": done, "different": 0 if same else max(done, 1)}
 
 
-def soak_kills(ledger: Ledger, name: str, one_round: Round, kills: int) -> None:
+class Rounds(NamedTuple):
+    """So many kills (or other disturbances) in all, and at most so many of them in one round."""
+
+    kills: int
+    series: int
+    one: Round
+
+
+def soak_kills(ledger: Ledger, name: str, rounds: Rounds, share: float) -> None:
     """Rounds until there were as many kills as wanted; rounds that are in the ledger count."""
-    number = 0
+    number, kills = 0, max(1, round(share * rounds.kills))
     while ledger.total(name)["kills"] < kills:
         key = f"{name} {number}"
         if not ledger.has(key):
             missing = kills - ledger.total(name)["kills"]
-            ledger.add(key, one_round(min(SERIES, missing), random.Random(key)))
+            ledger.add(key, rounds.one(min(rounds.series, missing), random.Random(key)))
             print(f"{name}: {ledger.total(name)['kills']} of {kills} kills", file=sys.stderr)
         number += 1

@@ -16,26 +16,47 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # local_sites sits there
 from local_sites import Running
 from tests.soak.mutate import mutated
 
+from dsba.network import lines
 from dsba.network.frames import KINDS, Frame, encode
 
-COUNT = 1000  # of each kind in a full soak
-LONGEST = 0.1  # seconds until a refused line is given up
+LONGEST = 10.0  # seconds until a frame is read
+PAUSE = 0.002  # seconds until the neighbour that was refused dials again
+SERIES = 1000  # in one round, beside one run
 HELD = 50  # connections that are open at a time
 
 
 def mutated_frames(run: Running, count: int, rng: random.Random) -> None:
-    """Mutations of the frames that are due or nearly so. The neighbour that sends them is refused and dials again."""
-    for _ in range(count):
-        link = run.nets[1].links[0]
-        number, seen = link.number + rng.randint(-1, 1), link.received + rng.randint(-1, 1)
-        frames = [encode(link.tag, Frame(kind, False, max(0, number), max(0, seen), b"what")) for kind in KINDS[1:]]
-        damaged = mutated(rng.choice(frames), frames, rng)
-        if damaged not in frames:
-            line = link.connection
-            run.send(damaged)
-            deadline = time.monotonic() + LONGEST
-            while link.connection is line and time.monotonic() < deadline:  # it is refused, or passed over
-                time.sleep(0.001)
+    """Mutations of the frames that are due or nearly so, one after the other, each read by site0 after a handshake.
+
+    The neighbour that sends them is refused and dials again.
+    """
+    read: list[bytes] = []
+    reader, pause = run.nets[0].links[1], lines.FIRST_PAUSE
+    take, lines.FIRST_PAUSE = reader.take, PAUSE
+    reader.take = lambda message: (read.append(message), take(message))[1]
+    try:
+        for _ in range(count):
+            link = run.nets[1].links[0]
+            number, seen = link.number + rng.randint(-1, 1), link.received + rng.randint(-1, 1)
+            frames = [encode(link.tag, Frame(kind, False, max(0, number), max(0, seen), b"what")) for kind in KINDS[1:]]
+            damaged = mutated(rng.choice(frames), frames, rng)
+            if damaged in frames:
+                damaged += b"x"
+            _until_read(run, damaged, read)
+    finally:
+        reader.take, lines.FIRST_PAUSE = take, pause
+
+
+def _until_read(run: Running, damaged: bytes, read: list[bytes]) -> None:
+    """Send it until site0 has read it: a line that breaks at that moment takes it along."""
+    deadline = time.monotonic() + LONGEST
+    while damaged not in read:
+        read.clear()
+        line = run.nets[1].links[0].connection
+        run.send(damaged)
+        while damaged not in read and run.nets[1].links[0].connection is line:
+            assert time.monotonic() < deadline, "a frame was not read"
+            time.sleep(0.0005)
 
 
 def half_open(run: Running, count: int, rng: random.Random) -> None:
@@ -51,7 +72,8 @@ def half_open(run: Running, count: int, rng: random.Random) -> None:
         line.close()
 
 
-NOISES = (mutated_frames, half_open)
+NOISES = {mutated_frames: 100_000, half_open: 1000}
+"""How many of each in a full soak."""
 
 
 def round_of_noise(

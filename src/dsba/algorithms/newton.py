@@ -24,6 +24,7 @@ from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
 
 MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
+LARGEST_REACH = 1e300  # of values that are compared: a sum over all nodes stays finite
 TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
 RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
 LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
@@ -361,8 +362,11 @@ def _fit_error(problem: Problem, sentence: str, coordinates: npt.NDArray[np.intp
 
 
 def _not_finite(problem: Problem, net: Network, z: Array) -> FitError:
-    """Names the columns of the largest scores or squares."""
-    reach = np.zeros(problem.dim)
-    np.maximum.at(reach, problem.A.indices, np.abs(problem.A.data))
-    reach = net.largest(reach * np.maximum(1.0, np.abs(z)))
-    return _fit_error(problem, INFINITE_SENTENCE, np.flatnonzero(reach >= 1e-3 * reach.max()))
+    """Names the columns of the largest scores or squares, by the sum of every node's largest ones."""
+    reach = np.zeros((len(problem.nodes), problem.dim))
+    nodes = np.repeat(np.arange(len(problem.nodes)), np.diff(problem.A.indptr[problem.k * problem.start]))
+    np.maximum.at(reach, (nodes, problem.A.indices), np.abs(problem.A.data))
+    with np.errstate(over="ignore"):
+        reach = np.minimum(reach * np.maximum(1.0, np.abs(z)), LARGEST_REACH)
+    total = net.sum(reach)
+    return _fit_error(problem, INFINITE_SENTENCE, np.flatnonzero(total >= 1e-3 * total.max()))

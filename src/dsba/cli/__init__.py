@@ -52,7 +52,7 @@ def main() -> None:
     try:
         app()
     except (InputError, NetworkError) as error:
-        sys.exit(_said(str(error)))
+        sys.exit(_said("\n".join([str(error), *getattr(error, "__notes__", [])])))
     except OSError as error:
         sys.exit(_said(f"{error.filename or ''}: {error.strerror or error}"))
     except MemoryError:

@@ -121,16 +121,18 @@ def join(
 
 def _approved(seat: Seat, approve: str | None) -> None:
     """Say what will leave the site, and ask, unless the hash was approved."""
-    from dsba.study.join import leaving
+    from dsba.study.join import decline, leaving
 
     for sentence in leaving(seat):
         typer.echo(sentence)
-    if approve is not None:
-        seat.study.require_approved(approve)
-        return
-    if not sys.stdin.isatty():
+    if approve is None and not sys.stdin.isatty():
         raise InputError(f"nobody is here to be asked: approve the study with --approve {seat.study.hash}.")
-    seat.study.require_approved(typer.prompt("To join, type the hash of the study"))
+    given = typer.prompt("To join, type the hash of the study") if approve is None else approve
+    try:
+        seat.study.require_approved(given)
+    except InputError:
+        decline(seat, typer.echo)
+        raise
 
 
 def _joined(seat: Seat) -> None:

@@ -1,4 +1,7 @@
-"""What the sites agreed on, as a table for people: columns, types, levels, labels, rows and missing values."""
+"""What the sites agreed on, as a table for people: columns, types, levels, labels, rows and missing values.
+
+Counts are those of all sites together, and those of the sites of this process, which nobody else is told.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,10 @@ def told(designs: Designs) -> list[str]:
     schema = designs.schema
     columns = [("column", "type", "missing", "levels; the first is the reference")]
     columns += [_column(name, schema) for name in schema.wishes.columns if name != SITE or name in schema.levels]
+    missing = sum(schema.missing.values())
     rows = [("site", "rows", "missing")]
-    rows += [(part.site, f"{part.rows}", f"{sum(part.missing.values())}") for part in schema.parts]
+    rows += [(site.site, f"{site.rows}", f"{sum(site.missing.values())}") for site in designs.held]
+    rows.append(("sum", f"{schema.rows}", f"{missing}"))
     guards = [f"Between owners this would be refused: {sentence}" for sentence in designs.told]
     loosened = [f"{part.site} {part.guards.loosened}." for part in schema.parts if part.guards.loosened]
     return [
@@ -31,7 +36,7 @@ def told(designs: Designs) -> list[str]:
         "",
         *_aligned(rows),
         "",
-        *([GAPS[schema.wishes.missing]] if any(sum(part.missing.values()) for part in schema.parts) else []),
+        *([GAPS[schema.wishes.missing]] if missing else []),
         f"No column is constant, and no two are equal. {designs.rows} rows enter the model.",
         *guards,
         *loosened,
@@ -39,9 +44,7 @@ def told(designs: Designs) -> list[str]:
 
 
 def _column(name: str, schema: Schema) -> tuple[str, str, str, str]:
-    kinds = {part.kinds.get(name, "empty") for part in schema.parts} - {"empty"}
-    missing = sum(part.missing.get(name, 0) for part in schema.parts)
-    return name, next(iter(kinds), "factor"), f"{missing}", _levels(name, schema)
+    return name, schema.kinds.get(name, "factor"), f"{schema.missing[name]}", _levels(name, schema)
 
 
 def _levels(name: str, schema: Schema) -> str:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
-from dsba.errors import InputError
+from dsba.errors import InputError, noted
 from dsba.fitting.guards import Guards
 from dsba.fitting.schema import (
     MERGED_LEVEL,
     MISSING_LEVEL,
     SITE,
+    Held,
     Level,
+    Levels,
     Schema,
     Site,
     Wishes,
     agree,
+    end_together,
+    held_at,
     plain_value,
-    share_unless,
     speak,
     usable_rows,
 )
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
+WORD = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
 FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt}
 INTERCEPT = "Intercept"
 
@@ -52,7 +56,8 @@ class Designs:
     """The designs of the sites here, and what all sites agreed on."""
 
     schema: Schema
-    sites: tuple[str, ...]
+    held: tuple[Held, ...]
+    """What the sites here know of their tables."""
     designs: tuple[Design, ...]
     told: tuple[str, ...]
     """The sentences of guards that do not end the fit."""
@@ -65,21 +70,22 @@ class Designs:
 
 
 def design_tables(
-    sites: Sequence[Site], wishes: Wishes, group: Group | None = None, guards: Guards | None = None
+    sites: Sequence[Site],
+    wishes: Wishes,
+    group: Group | None = None,
+    guards: Guards | None = None,
+    declared: Levels | None = None,
 ) -> Designs:
     """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
     group, guards = group or Alone(), guards or Guards()
-    schema = agree(sites, wishes, group, guards)
+    schema = agree(sites, wishes, group, guards, declared)
     designs = tuple(designed(site, schema) for site in sites)
-    own = [[len(design.X), _first_equals(design.X)] for design in designs]
-    parameters = len(designs[0].names)
-    firsts = Annotated[list[int], Field(min_length=parameters, max_length=parameters)]
-    answers = share_unless(group, _not_finite(sites, designs), own, list[tuple[int, firsts]])
-    everyone = [site for process in answers for site in process]
-    total = sum(rows for rows, _ in everyone)
-    told = speak(group, [guards.too_many_parameters(parameters, total)])
-    _require_varied(designs, [firsts for _, firsts in everyone], group)
-    return Designs(schema, tuple(site.name for site in sites), designs, (*schema.told, *told), total)
+    end_together(group, _not_finite(sites, designs))
+    compared = _compared(designs, group)
+    told = speak(group, [guards.too_many_parameters(len(designs[0].names), compared.rows)])
+    _require_varied(designs, compared, group)
+    held = tuple(held_at(site, wishes) for site in sites)
+    return Designs(schema, held, designs, (*schema.told, *told), compared.rows)
 
 
 def designed(site: Site, schema: Schema, *, outcome: bool = True) -> Design:
@@ -151,7 +157,8 @@ def outcome_of(site: Site, schema: Schema) -> npt.NDArray[Any]:
         number = {level: n for n, level in enumerate(schema.classes)}
         codes = [number.get(plain_value(value), -1) for value in frame[formula.response[0]].tolist()]
         if unknown := codes.count(-1):
-            raise InputError(f"{unknown} rows of {site.name} have an outcome that the model does not know.")
+            error = InputError(f"some rows of {site.name} have an outcome that the model does not know.")
+            raise noted(error, [f"{unknown} rows of {site.name}"])
         return np.array(codes, np.int64)
     values = frame[list(formula.response)].astype(np.float64)
     return _evaluated(f"0 + {formula.left}", values).to_numpy(np.float64)[:, 0]
@@ -176,43 +183,74 @@ def _not_finite(sites: Sequence[Site], designs: Sequence[Design]) -> str | None:
     for site, design in zip(sites, designs, strict=True):
         columns = [*design.X.T] if design.y is None else [*design.X.T, design.y]
         for name, column in zip((*design.names, "the outcome"), columns, strict=False):
-            if bad := int((~np.isfinite(column)).sum()):
-                return f"{name} is not a finite number in {bad} rows of {site.name}."
+            if not np.isfinite(column).all():
+                return f"{name} is not a finite number in some rows of {site.name}."
     return None
 
 
-def _require_varied(designs: Sequence[Design], firsts: Sequence[Sequence[int]], group: Group) -> None:
-    """An error if a column other than the intercept is constant over all sites, or if two columns are equal.
+class Compared(NamedTuple):
+    """What one sum over all sites tells of the columns."""
 
-    ``firsts`` are the ``_first_equals`` of all sites.
+    rows: int
+    varied: Flags  # whether a column has different values at any site
+    words: Array  # equal for columns that are equal at every site
+
+
+def _compared(designs: Sequence[Design], group: Group) -> Compared:
+    """Every site draws random words, equal ones for equal columns, and the sites' words are added.
+
+    The sums tell whether columns are equal at every site, and nothing of a single site. That they are equal by chance
+    has a probability of 2^-80 a pair of columns.
     """
+    p = len(designs[0].names)
+    rng = np.random.default_rng()
+    rows = []
+    for design in designs:
+        words = rng.integers(0, WORD, (p, 2))[_first_equals(design.X)]
+        rows.append([len(design.X), *_flagged(_varied(design.X), rng), *words.ravel()])
+    total = group.sum(np.array(rows, dtype=np.float64))
+    return Compared(int(total[0]), total[1 : 1 + p] > 0.0, total[1 + p :].reshape(p, 2))
+
+
+def _flagged(flags: Flags, rng: np.random.Generator) -> Array:
+    """A random word for every flag that is set, and 0 for the others: a sum tells only whether any site has set one."""
+    return np.where(flags, rng.integers(1, WORD, flags.shape), 0).astype(np.float64)
+
+
+def _varied(X: Array) -> Flags:
+    """Which columns have more than one value here."""
+    return np.any(X[:1] != X, axis=0) if len(X) else np.zeros(X.shape[1], bool)
+
+
+def _require_varied(designs: Sequence[Design], compared: Compared, group: Group) -> None:
+    """An error if a column other than the intercept is constant over all sites, or if two columns are equal."""
     names = designs[0].names
-    for j in _constant_columns(designs, group):
-        if names[j] != INTERCEPT:
-            raise InputError(f"the column {names[j]} is constant over all sites: leave it out.")
-    for j, name in enumerate(names):
-        twin = next((i for i in range(j) if all(first[i] == first[j] for first in firsts)), None)
-        if twin is not None:
-            raise InputError(f"the columns {names[twin]} and {name} are equal at all sites: leave one out.")
+    for j in _constant_columns(designs, compared.varied, group):
+        raise InputError(f"the column {names[j]} is constant over all sites: leave it out.")
+    first: dict[bytes, str] = {}
+    for name, word in zip(names, compared.words, strict=True):
+        if (twin := first.setdefault(word.tobytes(), name)) != name:
+            raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
 
 
-def _constant_columns(designs: Sequence[Design], group: Group) -> list[int]:
-    """The columns with one value at all sites. Values are compared only where each site has a single one.
+def _constant_columns(designs: Sequence[Design], varied: Flags, group: Group) -> list[int]:
+    """The columns with one value at all sites, without the intercept's.
 
-    The largest value of any other column would be a value of somebody's row.
+    Only columns that have a single value at every site are asked for. The two halves of its 64 bits are added over the
+    sites with rows. If all sites have the same value, each half is the total divided by their number.
     """
-    varied = np.zeros(len(designs[0].names))
-    filled = [design.X for design in designs if len(design.X)]
-    for X in filled:
-        varied = np.maximum(varied, (X[0] != X).any(axis=0))
-    single = np.flatnonzero(group.largest(varied) == 0.0)
-    if not single.size:
+    names, rng = designs[0].names, np.random.default_rng()
+    single = [j for j, name in enumerate(names) if not varied[j] and name != INTERCEPT]
+    if not single:
         return []
-    ends = np.full((2, single.size), np.finfo(np.float64).min)
-    for X in filled:
-        ends = np.maximum(ends, [X[0, single], -X[0, single]])
-    high, low = group.largest(ends.ravel()).reshape(ends.shape)
-    return single[high == -low].tolist()
+    filled = np.array([[float(len(design.X) > 0)] for design in designs])
+    halves = np.zeros((len(designs), 2 * len(single)))
+    for n, design in enumerate(designs):
+        if len(design.X):
+            halves[n] = (design.X[0, single] + 0.0).view(np.uint32)  # -0.0 becomes 0.0
+    count, *totals = group.sum(np.hstack([filled, halves]))
+    other = (filled * (count * halves != totals)).reshape(len(designs), -1, 2).any(axis=2)
+    return [j for j, differs in zip(single, group.sum(_flagged(other, rng)), strict=True) if not differs]
 
 
 def _first_equals(X: Array) -> list[int]:

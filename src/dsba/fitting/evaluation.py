@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_expit, xlogy
 
-from dsba.errors import InputError
+from dsba.errors import InputError, noted
 from dsba.fitting.design import outcome_of
 from dsba.fitting.schema import Site, kind_of
 from dsba.network import Group
@@ -92,7 +92,9 @@ def _require_finite(scored: Scored, site: str) -> None:
     """An infinite number would spoil the sums of all sites."""
     for name, values in (("outcome", scored.y), ("score", scored.score), ("prediction", scored.mean)):
         if bad := int((~np.isfinite(values)).sum()):
-            raise InputError(f"the {name} is not a finite number in {bad} rows of {site}.")
+            raise noted(
+                InputError(f"the {name} is not a finite number in some rows of {site}."), [f"{bad} rows of {site}"]
+            )
 
 
 def _require_outcome(results: Results, site: Site) -> None:

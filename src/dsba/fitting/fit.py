@@ -164,7 +164,9 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
     nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
     owned = [nodes == n for n in np.unique(nodes)]
     shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
-    return Problem(shards, operator, lam, intercept=intercept, penalty=settings.penalty, group=network)
+    return Problem(
+        shards, operator, lam, intercept=intercept, penalty=settings.penalty, group=network, classes=size.classes
+    )
 
 
 def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:

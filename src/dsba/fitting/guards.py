@@ -43,9 +43,10 @@ class Guards:
         )
 
     def too_few_rows(self, site: str, rows: int) -> str | None:
+        """How many rows the site has is not said."""
         if rows >= self.rows:
             return None
-        return f"{site} has {rows} usable rows, and at least {self.rows} are wanted at a site."
+        return f"{site} has fewer usable rows than the {self.rows} that are wanted at a site."
 
     def too_many_parameters(self, parameters: int, rows: int) -> str | None:
         if rows >= self.rows_per_parameter * parameters:

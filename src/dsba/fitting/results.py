@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -350,7 +349,7 @@ class Results:
 
 def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
     """An error if the table has not the columns that the model needs, or has them of another type."""
-    wishes, kinds = schema.wishes, _kinds(schema)
+    wishes, kinds = schema.wishes, schema.kinds
     held = {str(column) for column in table.columns}
     for column in (*wishes.formula.columns, *wishes.extras):
         if column not in held:
@@ -360,10 +359,6 @@ def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
         found, wanted = kind_of(table[column]), kinds.get(column, "text")
         if found not in (wanted, "empty"):
             raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
-
-
-def _kinds(schema: Schema) -> Mapping[str, str]:
-    return {column: kind for part in schema.parts for column, kind in part.kinds.items() if kind != "empty"}
 
 
 def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:

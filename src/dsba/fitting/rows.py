@@ -81,6 +81,7 @@ class Size(NamedTuple):
     weight: float
     squared_norms: float  # times the weights
     mean: float | None = None  # of the labels, times the weights, where it is known already
+    classes: tuple[int, ...] | None = None  # the labels that occur, where they are known already
 
     @property
     def constant(self) -> float:

@@ -1,11 +1,14 @@
 """What sites agree on before anything is learned: columns, types, levels, labels, missing values.
 
-Sites ask each other only through the group. Of each site everybody is told its name, its rows, the types and missing
-counts of the model's columns, and which levels and labels occur. Counts per level and sums of columns are told pooled.
+Sites ask each other only through the group. Of each site everybody is told its name, its guards, and the levels and
+labels that may occur there: those that were declared for all sites, or, without such a list, those that do occur.
+Everything else is a sum over all sites: rows, missing values, types of columns, rows of each level, sums of columns.
+A site that does not fit the others finds it out by itself, and says so without a number of its own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
@@ -15,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
-from dsba.errors import InputError, as_number, unknown_name
+from dsba.errors import InputError, as_number, noted, unknown_name
 from dsba.fitting.formula import Formula, parse
 from dsba.fitting.guards import Guards
 from dsba.network import Group, require_agreement
@@ -31,6 +34,8 @@ MISSING = ("error", "drop", "mean", "indicator")
 RARE = ("error", "merge")
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
+KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
+Levels = Mapping[str, Sequence[Level]]
 
 
 class Site(NamedTuple):
@@ -83,11 +88,25 @@ class Part:
     """What a site tells of itself."""
 
     site: str
-    rows: NonNegativeInt
-    kinds: dict[str, str]
-    missing: dict[str, NonNegativeInt]
     guards: Guards = field(default_factory=Guards)
     """The guards of the site."""
+
+
+class Held(NamedTuple):
+    """What a site knows of its own table. Others learn sums of it only."""
+
+    site: str
+    rows: int
+    missing: dict[str, int]
+    kinds: dict[str, str]
+
+
+class Pooled(NamedTuple):
+    """The same over all sites: rows, missing values by column, and by column the number of sites with each kind."""
+
+    rows: int
+    missing: dict[str, int]
+    kinds: dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -96,6 +115,12 @@ class Schema:
 
     wishes: Wishes
     parts: tuple[Part, ...]
+    rows: NonNegativeInt
+    """The rows of all sites, those with missing values included."""
+    kinds: dict[str, str]
+    """What each column holds."""
+    missing: dict[str, NonNegativeInt]
+    """For each column the number of missing values at all sites."""
     levels: dict[str, tuple[Level, ...]]
     """The levels of every factor, sorted; the first is the reference level."""
     merged: dict[str, tuple[Level, ...]]
@@ -126,27 +151,35 @@ class Schema:
         return tuple(self.means) if self.wishes.missing == "indicator" else ()
 
 
-def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | None = None) -> Schema:
-    """Agree with all processes on a schema, or end at all of them with one sentence."""
+def agree(
+    sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | None = None, declared: Levels | None = None
+) -> Schema:
+    """Agree with all processes on a schema, or end at all of them with one sentence.
+
+    ``declared`` are the levels that columns may have at any site, if that was said before. Then no site tells which of
+    them it has.
+    """
     guards = guards or Guards()
     require_agreement(group, wishes.facts())
     parts = _parts(sites, wishes, group, guards)
-    names = [part.site for part in parts]
-    if len(set(names)) < len(names):
-        raise InputError(f"two sites have the same name {next(n for n in names if names.count(n) > 1)!r}.")
-    kinds = _agreed_kinds(parts, wishes)
-    _check_missing(parts, wishes, kinds)
     usable = [Site(site.name, usable_rows(site.frame, wishes)) for site in sites]
-    told = speak(
-        group, [guards.too_few_sites(len(parts)), *(guards.too_few_rows(s.name, len(s.frame)) for s in usable)]
-    )
-    labels, found = _shared_levels(usable, wishes, kinds, group)
-    if any(len(levels) != len(parts) for levels in (*found.values(), *([labels] if labels else []))):
-        raise InputError("the sites told levels for another number of tables than they have.")
-    classes = _agreed_labels(labels, parts, wishes)
-    levels, merged, rare = _agreed_levels(usable, parts, wishes, found, group, guards)
-    means = _pooled_means(usable, parts, wishes, kinds, group)
-    return Schema(wishes, parts, levels, merged, classes, means, (*told, *speak(group, rare)))
+    few = [guards.too_few_rows(site.name, len(site.frame)) for site in usable]
+    told = speak(group, [guards.too_few_sites(len(parts)), *few])  # before any sum of the data
+    held = [held_at(site, wishes) for site in sites]
+    pooled = _pooled(held, wishes, group)
+    kinds = _agreed_kinds(pooled, held, wishes, group)
+    _check_missing(pooled, held, wishes, kinds)
+    labels, factors = _levelled(wishes, kinds)
+    own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
+    end_together(group, _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, labels))
+    found = _found_levels(own, usable, kinds, group, declared or {})
+    classes = _agreed_labels({name: found[name] for name in labels}, own, usable, wishes)
+    names = tuple(sorted(part.site for part in parts))
+    rare = {column: found[column] for column in factors}
+    levels, merged, said = _agreed_levels(rare, names, pooled, wishes, guards)
+    means = _pooled_means(usable, pooled, wishes, kinds, group)
+    spoken = (*told, *speak(group, said))
+    return Schema(wishes, parts, pooled.rows, kinds, pooled.missing, levels, merged, classes, means, spoken)
 
 
 def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
@@ -188,14 +221,34 @@ def end_together(group: Group, complaint: str | None) -> None:
 
 
 def _parts(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards) -> tuple[Part, ...]:
-    own = []
-    for name, frame in sites:
-        held = [column for column in wishes.columns if column in frame.columns]
-        kinds = {column: kind_of(frame[column]) for column in held}
-        missing = {column: int(frame[column].isna().sum()) for column in held}
-        own.append(asdict(Part(name, len(frame), kinds, missing, guards)))
+    own = [asdict(Part(site.name, guards)) for site in sites]
     complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes)
-    return tuple(part for parts in share_unless(group, complaint, own, list[Part]) for part in parts)
+    parts = tuple(part for parts in share_unless(group, complaint, own, list[Part]) for part in parts)
+    names = [part.site for part in parts]
+    if len(set(names)) < len(names):
+        raise InputError(f"two sites have the same name {next(n for n in names if names.count(n) > 1)!r}.")
+    return parts
+
+
+def held_at(site: Site, wishes: Wishes) -> Held:
+    """The rows, missing values and types of the model's columns at a site."""
+    columns = [column for column in wishes.columns if column in site.frame.columns]
+    missing = {column: int(site.frame[column].isna().sum()) for column in columns}
+    return Held(site.name, len(site.frame), missing, {column: kind_of(site.frame[column]) for column in columns})
+
+
+def _pooled(held: Sequence[Held], wishes: Wishes, group: Group) -> Pooled:
+    """One sum over all sites."""
+    columns = wishes.columns
+
+    def row(one: Held) -> list[float]:
+        kinds = [one.kinds.get(column) == kind for column in columns for kind in KINDS]
+        return [one.rows, *(one.missing.get(column, 0) for column in columns), *kinds]
+
+    rows, *counts = (int(total) for total in group.sum(np.array([row(one) for one in held], dtype=np.float64)))
+    sites = np.array(counts[len(columns) :]).reshape(len(columns), len(KINDS)).tolist()
+    kinds = {column: dict(zip(KINDS, row, strict=True)) for column, row in zip(columns, sites, strict=True)}
+    return Pooled(rows, dict(zip(columns, counts[: len(columns)], strict=True)), kinds)
 
 
 def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
@@ -229,26 +282,33 @@ def kind_of(series: pd.Series) -> str:
     return "text" if values == {str} else "mixed"
 
 
-def _agreed_kinds(parts: Sequence[Part], wishes: Wishes) -> dict[str, str]:
-    """One type per column; a site that differs from most others is named."""
+def _agreed_kinds(pooled: Pooled, held: Sequence[Held], wishes: Wishes, group: Group) -> dict[str, str]:
+    """One type per column; a site that differs from most others names itself."""
     agreed = {}
     for column in wishes.columns:
-        found = {part.site: part.kinds[column] for part in parts if part.kinds.get(column, "empty") != "empty"}
-        if not found:
+        sites = pooled.kinds[column]
+        if not any(sites.values()):
             if column == SITE:
                 continue
             raise InputError(f"the column {column!r} is empty at every site.")
-        usual = max(sorted(set(found.values())), key=list(found.values()).count)
-        agreed[column] = usual
-        if odd := [site for site, kind in found.items() if kind != usual]:
-            here = _called(found[odd[0]])
-            raise InputError(f"the column {column!r} is {here} at {odd[0]} and {_called(usual)} elsewhere.")
-        if agreed[column] in ("date", "mixed"):
-            raise InputError(f"the column {column!r} is {_called(agreed[column])}; wanted numbers or text.")
+        usual = agreed[column] = max(KINDS, key=lambda kind: sites[kind])
+        if sum(count > 0 for count in sites.values()) > 1:
+            end_together(group, _odd_kind(column, usual, held))
+            raise InputError(f"the column {column!r} is not of one type at all sites.")
+        if usual in ("date", "mixed"):
+            raise InputError(f"the column {column!r} is {_called(usual)}; wanted numbers or text.")
     for column in (*wishes.formula.numbers, *wishes.extras):
         if agreed.get(column) == "text":
             raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
     return agreed
+
+
+def _odd_kind(column: str, usual: str, held: Sequence[Held]) -> str | None:
+    """A sentence about a site here that has another type of column than most sites."""
+    for site in held:
+        if (kind := site.kinds.get(column, "empty")) not in (usual, "empty"):
+            return f"the column {column!r} is {_called(kind)} at {site.site} and {_called(usual)} elsewhere."
+    return None
 
 
 def _called(kind: str) -> str:
@@ -265,19 +325,21 @@ def is_factor(column: str, wishes: Wishes, kinds: Mapping[str, str]) -> bool:
 # Missing values ----------------------------------------------------------------------------------
 
 
-def _check_missing(parts: Sequence[Part], wishes: Wishes, kinds: Mapping[str, str]) -> None:
-    for part in parts:
-        for column, count in part.missing.items():
-            if not count:
-                continue
-            where = f"the column {column!r} has {count} missing values at {part.site}"
-            if wishes.missing == "error":
-                raise InputError(f"{where}: say what to do (--missing drop, mean or indicator).")
-            if column in wishes.extras and wishes.missing != "drop":
-                raise InputError(f"{where}: weights, offsets and exposures are never filled in (--missing drop).")
-            filled = column in wishes.formula.columns and wishes.missing == "mean"
-            if filled and is_factor(column, wishes, kinds):
-                raise InputError(f"{where}, and a factor has no mean: use --missing drop or indicator.")
+def _check_missing(pooled: Pooled, held: Sequence[Held], wishes: Wishes, kinds: Mapping[str, str]) -> None:
+    """An error where missing values are not wanted, with their number over all sites; a note has those here."""
+    for column, count in pooled.missing.items():
+        if not count:
+            continue
+        where = f"the column {column!r} has {count} missing values over all sites"
+        own = [f"{site.missing[column]} at {site.site}" for site in held if site.missing.get(column)]
+        if wishes.missing == "error":
+            raise noted(InputError(f"{where}: say what to do (--missing drop, mean or indicator)."), own)
+        if column in wishes.extras and wishes.missing != "drop":
+            sentence = f"{where}: weights, offsets and exposures are never filled in (--missing drop)."
+            raise noted(InputError(sentence), own)
+        filled = column in wishes.formula.columns and wishes.missing == "mean"
+        if filled and is_factor(column, wishes, kinds):
+            raise noted(InputError(f"{where}, and a factor has no mean: use --missing drop or indicator."), own)
 
 
 def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
@@ -303,7 +365,7 @@ def _bad_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str]
                 bad |= (values <= 0) if bound == "above 0" else (values < 0)
             if bad.any():
                 wanted = f"finite numbers {bound}" if bound else "finite numbers"
-                return f"the column {column!r} at {name} must have {wanted}, and {bad.sum()} are not."
+                return f"the column {column!r} at {name} must have {wanted}, and some are not."
     return None
 
 
@@ -320,103 +382,129 @@ def plain_value(value: Any) -> Level:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _shared_levels(
-    sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str], group: Group
-) -> tuple[list[list[Level]], dict[str, list[list[Level]]]]:
-    """At every site, the labels of a classification and the levels of the factors.
-
-    A column that looks like an identifier is refused before anybody tells anything of it.
-    """
-    columns = [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
+def _levelled(wishes: Wishes, kinds: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The columns that have levels: the label of a classification, and the factors of the tables."""
     labels = list(wishes.formula.response) if wishes.labels in ("binary", "multiclass") else []
-    own = {column: [plain(frame[column]) for _, frame in sites] for column in (*labels, *columns)}
-    many = (
-        f"the outcome {column!r} has more than {MOST_LEVELS} different values at {site.name}."
-        if column in labels
-        else f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}: it looks like an identifier."
-        for column, found in own.items()
-        for site, levels in zip(sites, found, strict=True)
-        if len(levels) > MOST_LEVELS
-    )
-    end_together(group, _bad_numbers(sites, wishes, kinds) or next(many, None))
+    return labels, [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
+
+
+def _too_many_levels(
+    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[Site], labels: Sequence[str]
+) -> str | None:
+    """A sentence about a column that looks like an identifier, before anybody is told anything of it."""
+    for column, found in own.items():
+        for site, levels in zip(sites, found, strict=True):
+            if len(levels) > MOST_LEVELS and column in labels:
+                return f"the outcome {column!r} has more than {MOST_LEVELS} different values at {site.name}."
+            if len(levels) > MOST_LEVELS:
+                return (
+                    f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}: it looks like an "
+                    "identifier."
+                )
+    return None
+
+
+def _found_levels(
+    own: Mapping[str, Sequence[Sequence[Level]]],
+    sites: Sequence[Site],
+    kinds: Mapping[str, str],
+    group: Group,
+    declared: Levels,
+) -> dict[str, dict[Level, int]]:
+    """The levels that occur at any site, sorted, with their numbers of rows: one sum over all that may occur."""
     if not own:
-        return [], {}
-    everyone = shared(group, own, dict[str, list[list[Level]]])
+        return {}
+    may = {
+        column: _of_kind(declared[column], kinds[column]) if column in declared else _union(found, column)
+        for column, found in own.items()
+    }
+    everyone = shared(group, may, dict[str, list[Level]])
     for rank, theirs in enumerate(everyone):
         if set(theirs) != set(own):
             raise _other_form(rank)
-    joined = {column: [levels for process in everyone for levels in process[column]] for column in own}
-    return joined.pop(labels[0]) if labels else [], joined
+    known = {column: _union([theirs[column] for theirs in everyone], column) for column in own}
+    counts = [[_count(frame[column], level) for column in known for level in known[column]] for _, frame in sites]
+    total = iter(group.sum(np.array(counts).reshape(len(sites), -1)).astype(int).tolist())
+    pooled = {column: {level: next(total) for level in levels} for column, levels in known.items()}
+    return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
+
+
+def _of_kind(levels: Sequence[Level], kind: str) -> list[Level]:
+    """Declared levels as a column of this kind has them: a list may say "1" of a column of numbers."""
+    if kind == "text":
+        return [str(level) for level in levels]
+    if kind == "truth":
+        return [str(level) == "True" for level in levels]
+    return [level if type(level) is int else plain_value(float(level)) for level in levels if _is_number(level)]
+
+
+def _is_number(level: Level) -> bool:
+    try:
+        return math.isfinite(float(level))
+    except (ValueError, OverflowError):
+        return False
+
+
+def _union(found: Sequence[Sequence[Level]], column: str) -> list[Level]:
+    """All levels, sorted; an error if some are text and others are numbers."""
+    levels = {level for levels in found for level in levels}
+    if len({isinstance(level, str) for level in levels}) > 1:
+        raise InputError(f"the column {column!r} has text at one site and numbers at another.")
+    return sorted(levels)
 
 
 def _agreed_labels(
-    everyone: Sequence[Sequence[Level]], parts: Sequence[Part], wishes: Wishes
+    found: Mapping[str, Mapping[Level, int]],
+    own: Mapping[str, Sequence[Sequence[Level]]],
+    sites: Sequence[Site],
+    wishes: Wishes,
 ) -> tuple[Level, ...] | None:
-    if wishes.labels not in ("binary", "multiclass"):
+    if not found:
         return None
-    (column,) = wishes.formula.response
-    classes = _union(everyone, column, parts)
+    ((column, rows),) = found.items()
+    classes = tuple(rows)
     if wishes.labels == "binary" and len(classes) != 2:
-        codings = {", ".join(map(str, found)): part.site for found, part in zip(everyone, parts, strict=True)}
-        told = "; ".join(f"{coding} at {site}" for coding, site in codings.items())
-        raise InputError(f"the outcome {column!r} must have two values, the same at all sites, and has {told}.")
+        told = ", ".join(map(str, classes)) or "none"
+        here = [
+            f"{', '.join(map(str, levels))} at {site.name}" for levels, site in zip(own[column], sites, strict=True)
+        ]
+        sentence = f"the outcome {column!r} must have two values, the same at all sites, and has {told}."
+        raise noted(InputError(sentence), here)
     if len(classes) < 2:
         raise InputError(f"the outcome {column!r} has one value only at all sites.")
     return classes
 
 
-def _union(found: Sequence[Sequence[Level]], column: str, parts: Sequence[Part]) -> tuple[Level, ...]:
-    """All levels, sorted; an error if they are text at one site and numbers at another."""
-    text = {isinstance(level, str): part.site for levels, part in zip(found, parts, strict=True) for level in levels}
-    if len(text) > 1:
-        raise InputError(f"the column {column!r} has text at {text[True]} and numbers at {text[False]}.")
-    return tuple(sorted({level for levels in found for level in levels}))
-
-
 def _agreed_levels(
-    sites: Sequence[Site],
-    parts: Sequence[Part],
-    wishes: Wishes,
-    found: Mapping[str, Sequence[Sequence[Level]]],
-    group: Group,
-    guards: Guards,
+    found: Mapping[str, Mapping[Level, int]], names: tuple[str, ...], pooled: Pooled, wishes: Wishes, guards: Guards
 ) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
     """The levels of every factor, those merged, and what the guard says of rare ones."""
-    unions = {column: _union(levels, column, parts) for column, levels in found.items()}
-    pooled = _pooled_counts(sites, unions, group)
     levels: dict[str, tuple[Level, ...]] = {}
     merged: dict[str, tuple[Level, ...]] = {}
     said: list[str | None] = []
-    for column, all_levels in unions.items():
-        counts = pooled[column]
+    for column, rows in found.items():
+        all_levels, counts = tuple(rows), np.array(list(rows.values()))
         kept, rare = _kept(all_levels, counts, guards.rows_per_level)
         if rare and wishes.rare == "merge":
             merged[column], all_levels = rare, (*kept, MERGED_LEVEL)
         else:
             said.append(guards.rare_level(column, int((counts < guards.rows_per_level).sum())))
-        gaps = any(part.missing.get(column) for part in parts)
-        levels[column] = (*all_levels, MISSING_LEVEL) if gaps and wishes.missing == "indicator" else all_levels
+        gaps = pooled.missing[column] > 0 and wishes.missing == "indicator"
+        levels[column] = (*all_levels, MISSING_LEVEL) if gaps else all_levels
         if len(levels[column]) < 2:
             raise InputError(f"the column {column!r} has one level only at all sites.")
     if SITE in wishes.formula.columns and SITE not in found:
-        levels[SITE] = tuple(sorted(part.site for part in parts))
+        levels[SITE] = names
     return levels, merged, said
-
-
-def _pooled_counts(sites: Sequence[Site], levels: Mapping[str, Sequence[Level]], group: Group) -> dict[str, Array]:
-    """For every factor, the number of rows of all sites with each level; one sum for all factors."""
-    if not levels:
-        return {}
-    own = [[_count(frame[column], level) for column in levels for level in levels[column]] for _, frame in sites]
-    ends = np.cumsum([len(known) for known in levels.values()])
-    return dict(zip(levels, np.split(group.sum(np.array(own)), ends[:-1]), strict=True))
 
 
 def _count(values: pd.Series, level: Level) -> float:
     return float((values == level).sum())
 
 
-def _kept(levels: tuple[Level, ...], counts: Array, fewest: int) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
+def _kept(
+    levels: tuple[Level, ...], counts: npt.NDArray[Any], fewest: int
+) -> tuple[tuple[Level, ...], tuple[Level, ...]]:
     """The levels with enough pooled rows, and the rest. If the rest has too few, the next rarest level joins it."""
     order = np.argsort(counts, kind="stable")
     n_rare = int((counts < fewest).sum())
@@ -427,13 +515,13 @@ def _kept(levels: tuple[Level, ...], counts: Array, fewest: int) -> tuple[tuple[
 
 
 def _pooled_means(
-    sites: Sequence[Site], parts: Sequence[Part], wishes: Wishes, kinds: Mapping[str, str], group: Group
+    sites: Sequence[Site], pooled: Pooled, wishes: Wishes, kinds: Mapping[str, str], group: Group
 ) -> dict[str, float]:
     """The means of the number columns that have missing values anywhere, over all sites' known values."""
     if wishes.missing not in ("mean", "indicator"):
         return {}
     numbers = [c for c in wishes.formula.columns if c in kinds and not is_factor(c, wishes, kinds)]
-    gaps = [column for column in numbers if any(part.missing[column] for part in parts)]
+    gaps = [column for column in numbers if pooled.missing[column]]
     if not gaps:
         return {}
     sums = [[float(frame[column].sum()) for column in gaps] for _, frame in sites]

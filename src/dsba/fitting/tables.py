@@ -25,7 +25,7 @@ from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
 from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
-from dsba.fitting.schema import Site, Wishes, absent_column, end_together, share_unless, speak
+from dsba.fitting.schema import Levels, Site, Wishes, absent_column, end_together, share_unless, speak
 from dsba.fitting.settings import Settings
 from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
@@ -203,12 +203,14 @@ def fit_sites(
     *,
     cov: str = "classical",
     guards: Guards | None = None,
+    declared: Levels | None = None,
     tell: Callable[[str], object] = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    Where a share of each site's rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
+    ``declared`` are the levels that columns may have at any site, if that was said before. Where a share of each site's
+    rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
     the sites agreed on, before anything is learned. ``options`` are those of ``dsba.fitting.fit``.
     """
     if cov not in COVARIANCES:
@@ -216,7 +218,7 @@ def fit_sites(
     component, guards = operators.get(settings.operator), guards or Guards()
     _require_usable(component, wishes)
     kept, tests = _split(sites, wishes, settings.seed, network)
-    designs = design_tables(kept, wishes, network, guards)
+    designs = design_tables(kept, wishes, network, guards, declared)
     for line in agreement.told(designs):
         tell(line)
     columns = _scaled(designs, component, network)
@@ -303,7 +305,9 @@ def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
     if not weight > 0.0:
         raise InputError("all sample weights are zero: there is nothing to learn from.")
     scaling = scaling_by(mean[:-2], sd[:-2], intercept)
-    size = Size(designs.rows, designs.rows * weight, designs.rows * weight * len(designs.names), outcome / weight)
+    weights, classes = designs.rows * weight, designs.schema.classes
+    codes = None if classes is None else tuple(range(len(classes)))
+    size = Size(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
     samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
     return Columns(designs.names, scaling, samples, size)
 

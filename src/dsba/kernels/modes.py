@@ -45,7 +45,7 @@ from dsba.kernels.samples import dot_run
 from dsba.memory import own_pages
 
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
-AHEAD = 8  # columns asked for before they are needed
+AHEAD = 12  # columns asked for before they are needed
 COLUMNS = 64  # turned into rows together
 PLACES = 1024  # measured together
 PIECE = 1 << 22  # nonzeros counted together

@@ -45,6 +45,7 @@ class Lines:
         self.connections: set[Any] = set()
         self.listener: socket.socket | None = None
         self.last_said: dict[str, str] = {}
+        self.declined: set[int] = set()  # neighbours that were told that this site takes no part
 
     def open(self) -> None:
         members, own = self.place.members, self.place.members[self.place.rank]
@@ -195,6 +196,8 @@ class Lines:
 
     def _greeted(self, connection: Hearing, link: Link, answers: bool) -> dict[str, Any]:
         """What the neighbour says of itself, if it fits; whoever dialled speaks first."""
+        if self.place.refusal is not None:
+            raise self._declining(connection, link, self.place.refusal, answers)
         with self.net.changed:
             own = json.dumps(self.hello(link))
         try:
@@ -217,6 +220,15 @@ class Lines:
         if reason := self._unfit(said, link):
             raise _refuse(connection, reason)
         return said
+
+    def _declining(self, connection: Hearing, link: Link, refusal: str, answers: bool) -> RefusedError:
+        """Tell a neighbour that this site takes no part. Nothing that it says is looked at."""
+        if answers:
+            with suppress(Exception):
+                connection.recv(HANDSHAKE)
+        error = _refuse(connection, refusal)
+        self.declined.add(link.rank)
+        return error
 
     def _unfit(self, said: Any, link: Link) -> str | None:
         """Why a neighbour's hello does not fit, or None."""

@@ -179,9 +179,9 @@ class Guesses(NamedTuple):
 
 
 def _modulo(rows: Array | SparseRows, scale: int) -> Array | SparseRows:
-    """The rows without the numbers whose last bit is worth 2^128 units of 2^scale or more, and without NaN."""
+    """The rows modulo 2^128 units of 2^scale, which ``fmod`` gives exactly; what is not finite becomes zero."""
 
-    def small(values: Array) -> Array:
-        return np.where(np.abs(values) < np.ldexp(1.0, scale + 180), values, 0.0)
+    def rest(values: Array) -> Array:
+        return np.fmod(np.where(np.isfinite(values), values, 0.0), np.ldexp(1.0, scale + 128))
 
-    return rows._replace(values=small(rows.values)) if isinstance(rows, SparseRows) else small(rows)
+    return rows._replace(values=rest(rows.values)) if isinstance(rows, SparseRows) else rest(rows)

@@ -284,13 +284,13 @@ def answer(sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member]
         raise
     try:
         made.handshake(timeout=max(0.0, deadline - time.monotonic()))
+        _settle(secured)  # whoever dialled may have closed it already
     except Exception as error:
         made.close_socket()
         raise RefusedError(f"{members[rank].name} opened no WebSocket: {explained(error)}") from error
     if made.protocol.state != OPEN:
         made.close_socket()
         raise RefusedError(f"{members[rank].name} opened no WebSocket.")
-    _settle(secured)
     made.start_keepalive()
     return made, rank
 

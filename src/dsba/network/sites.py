@@ -78,6 +78,8 @@ class Place:
     """Stands for this site's data: it must not change within a run."""
     listen: tuple[str, int] | None = None
     """Where this site listens, if that is not its address: behind a forwarded port, for example."""
+    refusal: str | None = None
+    """Why this site takes no part now: neighbours are told so when they meet it, and nothing else."""
     tell: Callable[[str], object] = field(default=lambda sentence: None)
     """Called with sentences for people."""
     log: Callable[..., object] = field(default=lambda event, **facts: None)
@@ -218,6 +220,13 @@ class SiteNetwork(Transport):
             except (KeyError, TypeError, ValueError):
                 raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
         return digest.digest()
+
+    def decline(self, seconds: float) -> list[str]:
+        """Wait until all neighbours were told the refusal of this place, or so long; the names of those who were."""
+        deadline = time.monotonic() + seconds
+        while len(self.lines.declined) < len(self.links) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [link.name for link in self.links.values() if link.rank in self.lines.declined]
 
     # Waiting ------------------------------------------------------------------------------------------
 
@@ -424,7 +433,7 @@ def _unpacked(message: bytes, due: list[int], sender: str) -> dict[int, bytes]:
 
 
 def _plainly(error: BaseException) -> str:
-    """Why this site leaves, for the others: a sentence, and nothing of an unforeseen error but its kind."""
+    """Why this site leaves, for the others: a sentence without its notes, and nothing of an unforeseen error."""
     if isinstance(error, InputError | NetworkError):
         return str(error)
     return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."

@@ -104,16 +104,17 @@ def _sites_note(results: Results) -> str:
         told += f" ({results.schema.wishes.formula.left} = {classes[1]})."
     held = results.schema.wishes.test_share
     share = f" {100 * held:g} % of each site's rows were held out." if held else ""
-    return f"Counts of events and of levels stay at the site; only their sums are known here.{told}{share}"
+    return f"Counts of single sites stay there; only their sums are known here.{told}{share}"
 
 
 def _disclosed(results: Results) -> list[str]:
     facts = results.model.facts
     way = "newton" if facts["method"] == "newton" else str(facts["communication"] or "dense")
     lines = [
-        "To everybody: each site's name, number of rows, types and missing values of the model's columns, the levels "
-        "and labels that occur there, and its guards.",
-        "As sums over all sites: rows per level, means and standard deviations of the columns.",
+        "To everybody: each site's name and guards, and the levels and labels that may occur there: by the study file, "
+        "or those that do occur.",
+        "As sums over all sites: rows, missing values and types of the columns, rows per level, means and standard "
+        "deviations.",
         DISCLOSED[way],
     ]
     if results.facts.inference is not None:
@@ -192,17 +193,12 @@ def _list(shown: dict[str, Any]) -> str:
 
 
 def _sites(results: Results) -> str:
-    rows = []
-    for part in results.schema.parts:
-        gaps = [f"{column} {count:,}" for column, count in part.missing.items() if count]
-        rows.append([part.site, f"{part.rows:,}", f"{sum(part.missing.values()):,}", ", ".join(gaps) or "–"])
-    rows.append(["together", *(f"{sum(values):,}" for values in _columns(results)), ""])
-    return _table(["site", "rows", "missing values", "by column"], rows)
-
-
-def _columns(results: Results) -> list[list[int]]:
-    parts = results.schema.parts
-    return [[part.rows for part in parts], [sum(part.missing.values()) for part in parts]]
+    """The sites, and what is known of all of them together."""
+    schema = results.schema
+    gaps = [f"{column} {count:,}" for column, count in schema.missing.items() if count]
+    names = ", ".join(part.site for part in schema.parts)
+    row = [names, f"{schema.rows:,}", f"{sum(schema.missing.values()):,}", ", ".join(gaps) or "–"]
+    return _table(["sites", "rows", "missing values", "by column"], [row])
 
 
 # Pictures ----------------------------------------------------------------------------------------

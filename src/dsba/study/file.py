@@ -119,6 +119,12 @@ class Model(Part):
     def wishes(self) -> Wishes:
         return Wishes(parse_formula(self.formula), **self.wished())
 
+    def levelled(self) -> tuple[str, ...]:
+        """The columns that the formula takes as factors, and the label of a classification."""
+        wishes = self.wishes()
+        labels = wishes.formula.response if wishes.labels in ("binary", "multiclass") else ()
+        return (*labels, *wishes.formula.factors)
+
     def wished(self) -> dict[str, Any]:
         """The options of the model besides its formula."""
         others = {"weights": self.weights, "offset": self.offset, "exposure": self.exposure}
@@ -172,6 +178,8 @@ class Study(Part):
         for column, levels in self.columns.items():
             if isinstance(levels, str) and levels != "number":
                 raise ValueError(f'the column {column!r} must be "number" or a list of levels, got {levels!r}')
+            if isinstance(levels, str) and column in self.model.levelled():
+                raise ValueError(f"the column {column!r} is a factor or a label: list all its levels under [columns]")
         if isinstance(self.graph, str) and self.graph.partition(":")[0] not in FAMILIES:
             raise unknown_name("graph", self.graph, FAMILIES)
         if not isinstance(self.graph, str) and (strangers := {n for pair in self.graph for n in pair} - set(names)):
@@ -184,6 +192,11 @@ class Study(Part):
             a, b = self.sites[n], self.sites[m]
             if a.address is None and b.address is None:
                 raise ValueError(f"{a.name} and {b.name} are neighbours and both only dial out: one needs an address")
+
+    @property
+    def levels(self) -> dict[str, tuple[Level, ...]]:
+        """The levels of every column that has some."""
+        return {column: levels for column, levels in self.columns.items() if not isinstance(levels, str)}
 
     @cached_property
     def topology(self) -> Topology:
@@ -234,8 +247,8 @@ class Study(Part):
         """An error unless the hash was approved."""
         if re.sub(r"[-\s]", "", approved).lower() != self.hash.replace("-", ""):
             raise InputError(
-                f"the approved hash is {shortened(approved)}, and this study's is {self.hash}: nothing has left this "
-                "site. Compare the hash with the other sites, and approve the study that you have read."
+                f"the approved hash is {shortened(approved)}, and this study's is {self.hash}: nothing of the data has "
+                "left this site. Compare the hash with the other sites, and approve the study that you have read."
             )
 
     def require_open(self) -> None:

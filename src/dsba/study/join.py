@@ -20,8 +20,9 @@ from dsba.fitting.model import FILE
 from dsba.fitting.results import Results
 from dsba.fitting.schema import kind_of, plain
 from dsba.fitting.tables import Plan, train_own
-from dsba.network.contract import ITERATES, ROWS_OF_DATA
-from dsba.network.sites import MASKED_FROM, PATIENCE, FinishedError, Place, SiteNetwork
+from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
+from dsba.network.lines import LONGEST_PAUSE
+from dsba.network.sites import MASKED_FROM, PATIENCE, SMALLEST_PATIENCE, FinishedError, Place, SiteNetwork
 from dsba.study import keys
 from dsba.study.file import Study
 from dsba.study.log import AuditLog, Ledger
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 STATE, AUDIT, CHECKPOINT = "run.json", "audit.jsonl", "checkpoint"
 LEDGER = ".ledger"  # after the name of the key
+DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled once by then
 
 Tell = Callable[[str], object]
 Show = Callable[[SiteNetwork], Sequence[Callable[[dict[str, float]], object]]]
@@ -120,19 +122,33 @@ def leaving(seat: Seat) -> list[str]:
     lines = [
         f"The study {study.name} of {len(study.sites)} sites: {study.model.formula} ({study.model.operator}).",
         f"{seat.site} talks to {', '.join(neighbours)} and to nobody else; they pass on what is meant for all.",
-        f"To all sites: the number of rows, and of the columns {', '.join(study.columns)} the types, the numbers of "
-        "missing values and which levels occur.",
-        f"To all sites: which columns of the model have a single value at {seat.site}, and this value if it is so at "
-        "every site.",
-        f"As sums over all sites, {sums}: rows per level, means, gradients, Hessians and losses.",
+        f"As sums over all sites, {sums}: the number of rows, and of the columns {', '.join(study.columns)} the types, "
+        "the missing values and the rows per level.",
+        "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
     ]
     if study.model.test_share:
         lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
+    if disclosed(study) != TOTALS:
+        lines.append(f"To all sites: the number of rows of {seat.site}, and the constants that step sizes are made of.")
     if disclosed(study) == ITERATES:
         lines.append(f"To {', '.join(neighbours)}: the model's iterates, in every round. They are not masked.")
     if disclosed(study) == ROWS_OF_DATA:
         lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
+
+
+def decline(seat: Seat, tell: Tell) -> None:
+    """Tell the neighbours that wait that the person at this site approved another study; they go on waiting.
+
+    Nothing is read from the table and nothing of it is sent.
+    """
+    study, key = seat.study, keys.load(seat.key)
+    refusal = f"{seat.site} has not approved this study: the hash that was approved there is another one."
+    place = Place(study.members, seat.rank, seat.key, key.sign, study.digest, listen=seat.listen, refusal=refusal)
+    tell("Telling the neighbours that wait that the study was not approved here.")
+    with SiteNetwork(study.topology, place, patience=SMALLEST_PATIENCE) as network:
+        told = network.decline(DECLINING)
+    tell(f"{', '.join(told) or 'Nobody'} was told. Nothing of the data has left this site.")
 
 
 def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
@@ -154,7 +170,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
         stack.callback(log.close)
         log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study))
         place = Place(
-            study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell, log.log
+            study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell=tell, log=log.log
         )
         try:
             results = _among_sites(seat, place, tell, show)
@@ -179,7 +195,7 @@ def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
     def work() -> Results:
         return train_own(
             {seat.site: seat.data}, Plan(model.formula), study.settings, network, wishes=_wished(study), cov=model.cov,
-            guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT,
+            guards=study.guards.guards(), declared=study.levels, tell=tell, checkpoint=seat.out / CHECKPOINT,
             callbacks=[notice, *show(network)],
         )  # fmt: skip
 
