@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -29,11 +30,16 @@ import pytest  # noqa: E402
 import dsba  # noqa: E402
 
 OPERATORS = dsba.operators.names()
-pytest_plugins = ["tiers", "pytester"]
+pytest_plugins = ["tiers", "pytester", "small_experiments"]
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as under `nohup make test &`: tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+main_thread_only = pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals reach the main thread only"
+)
 
 
 def also_in_full(gate, everything):
@@ -58,6 +64,11 @@ def make_problem(operator: str = "logistic", n_nodes: int = 4, lam: float = 0.05
     """A small well-conditioned problem."""
     X, y = make_data(operator, seed=seed)
     return dsba.Problem.from_arrays(X, y, operator, n_nodes=n_nodes, lam=lam, seed=seed, **options)
+
+
+@pytest.fixture(scope="module")
+def ridge():
+    return make_problem("ridge")
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,13 @@ def test_batches_and_renewed_anchors_are_counted():
     assert renewals == pytest.approx(steps * 4 / 15, rel=0.3)
 
 
+@pytest.mark.parametrize("method", ["acc-vr-extra", "vi-papc-vr"])
+def test_records_of_methods_with_anchors_come_when_they_were_asked_for(method):
+    """Every 10 passes in the mean, renewed anchors included; it was every 20 and every 37."""
+    passes = dsba.solve(make_problem("ridge"), RING, method, max_passes=300, record_every=10).history["passes"]
+    assert np.diff(passes).mean() == pytest.approx(10, rel=0.15)
+
+
 def test_dvr_communicates_in_some_steps_only():
     history = dsba.solve(make_problem("ridge"), RING, "dvr", max_passes=100).history
     steps, rounds = history["iteration"][-1], history["rounds"][-1]

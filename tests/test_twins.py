@@ -7,6 +7,7 @@ networks or states.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,6 +124,27 @@ def diging(d, alpha, X, draws):
         X_new = d.W_tilde @ X - alpha * Y
         X, Y = X_new, d.W_tilde @ Y + d.gradient(X_new) - d.gradient(X)
     return X
+
+
+def dgd(d, alpha, X, draws):
+    """Nedic and Ozdaglar, with a constant step."""
+    for _ in draws:
+        X = d.W @ X - alpha * d.gradient(X)
+    return X
+
+
+def dual_averaging(d, alpha, X, draws):
+    """Duchi, Agarwal and Wainwright, with P the one of W and W~ that mixes faster; the mean of all points."""
+
+    def second(P):
+        return np.sort(np.abs(np.linalg.eigvalsh(P)))[-2]
+
+    P, center, Y, points = min(d.W, d.W_tilde, key=second), X, np.zeros_like(X), []
+    for t in range(1, len(draws) + 1):
+        Y = P @ Y + d.gradient(X)
+        X = center - alpha / np.sqrt(t) * Y
+        points.append(X)
+    return np.mean(points, axis=0)
 
 
 def lead(d, eta, X, draws, coins):
@@ -270,6 +292,15 @@ def network_newton(d, alpha, Z, draws):
     return Z
 
 
+def newton(d, alpha, Z, draws):
+    """Newton's method on the pooled objective, whose gradient is the mean of the nodes'."""
+    z = Z[0]
+    for _ in draws:
+        H = np.mean([hessian(d, n, z) for n in range(d.N)], axis=0)
+        z = z - alpha * np.linalg.solve(H, d.gradient(np.tile(z, (d.N, 1))).mean(axis=0))
+    return np.tile(z, (d.N, 1))
+
+
 def d_bfgs(d, alpha, Z, draws, eps=0.2, gamma=1e-3):
     """Eisen, Mokhtari and Ribeiro, neighbourhood by neighbourhood.
 
@@ -322,6 +353,7 @@ COINED = {
     "vi-papc-vr": vi_papc_vr,
 }
 TWINS = {
+    "newton": newton,
     "network-newton": network_newton,
     "d-bfgs": d_bfgs,
     "vi-papc": vi_papc,
@@ -331,7 +363,25 @@ TWINS = {
     "opapc": opapc,
     "gt-saga": gt_saga,
     "diging": diging,
+    "dgd": dgd,
+    "dual-averaging": dual_averaging,
 }
+
+
+OF_THEIR_OWN = {"dual-rbcd", "gossip-pairwise", "solam"}  # tests below
+ELSEWHERE = {
+    "test_blocks.py": {"dsba", "dsa"},
+    "test_one_node.py": {"point-saga", "saga"},
+    "test_baselines.py": {"extra", "dlm"},
+    "test_local.py": {"ssda", "msda", "p-extra", "d-admm"},
+}
+
+
+def test_every_method_has_a_twin():
+    """A new method is missing here until it has one."""
+    named = [*OF_THEIR_OWN, *TWINS, *(name.partition(" ")[0] for name in COINED), *set().union(*ELSEWHERE.values())]
+    assert set(named) == set(dsba.algorithms.names())
+    assert all((Path(__file__).parent / file).exists() for file in ELSEWHERE)
 
 
 @pytest.mark.parametrize("operator", ["ridge", "logistic"])
@@ -352,8 +402,9 @@ def test_dual_rbcd_equals_its_twin(unequal):
 def compare(name, problem, twin=None):
     twin = twin or (TWINS | COINED)[name]
     name, _, option = name.partition(" ")
-    # Catalyst's inner loops take their time; a BFGS matrix multiplies rounding by ten in every iteration or so.
-    iterations = 400 if option else 10 if name == "d-bfgs" else 40
+    # Catalyst's inner loops take their time; a BFGS matrix multiplies rounding by ten in every iteration or so; and
+    # after a few of Newton's steps every start would give the same.
+    iterations = 400 if option else {"d-bfgs": 10, "newton": 2}.get(name, 40)
     for topology in TOPOLOGIES:
         z0 = np.linspace(-0.5, 0.5, problem.dim)
         method = dsba.algorithms.get(name, **({option: True} if option else {})).resolved(problem, topology)
@@ -365,6 +416,35 @@ def compare(name, problem, twin=None):
         assert not option or 2 * state.plan.inner < iterations
         expected = twin(Dense(problem, topology), method.alpha, np.tile(z0, (4, 1)), *draws)
         assert np.abs(method.rows(state) - expected).max() < 1e-10 * np.abs(expected).max()
+
+
+def test_solam_equals_its_twin():
+    """Ying, Wen and Lyu: gradients of F in (w, a, b) and alpha written out, p counted, balls that some steps leave."""
+    problem, R, c = make_problem("auc-paper", 1), 0.3, 1.5
+    method, net = dsba.algorithms.get("solam", radius=R, step_size=c), Simulator(dsba.Topology.complete(1))
+    draws = sampling.draw(3, problem.sizes, 0, 200)
+    state = method.advance(method.init(problem, net, np.zeros(problem.dim)), problem, net, draws)
+    d = problem.n_features
+    X, y = problem.A[:: problem.k, :d].toarray(), problem.y
+    bound = R * np.linalg.norm(X, axis=1).max()
+    w, a, b, alpha, positives, total, mean, left = np.zeros(d), 0.0, 0.0, 0.0, 0, 0.0, np.zeros(d + 3), 0
+    for t, (i,) in enumerate(draws, 1):
+        gamma, x, u = c / np.sqrt(t), X[i], X[i] @ w
+        total, mean = total + gamma, mean + gamma * np.array([*w, a, b, alpha])
+        positives += y[i] > 0
+        p = positives / t
+        rise = -2 * p * (1 - p) * alpha
+        if y[i] > 0:
+            w = w - gamma * (2 * (1 - p) * (u - a) * x - 2 * (1 + alpha) * (1 - p) * x)
+            a, alpha = a + gamma * 2 * (1 - p) * (u - a), alpha + gamma * (rise - 2 * (1 - p) * u)
+        else:
+            w = w - gamma * (2 * p * (u - b) * x + 2 * (1 + alpha) * p * x)
+            b, alpha = b + gamma * 2 * p * (u - b), alpha + gamma * (rise + 2 * p * u)
+        left += np.linalg.norm(w) > R
+        w = w * min(1.0, R / np.linalg.norm(w)) if w.any() else w
+        a, b, alpha = np.clip(a, -bound, bound), np.clip(b, -bound, bound), np.clip(alpha, -2 * bound, 2 * bound)
+    assert 10 < left < 190
+    assert np.abs(state.Z[0] - mean / total).max() < 1e-12
 
 
 # What the methods must fulfil, derived by hand ---------------------------------------------------------

@@ -17,6 +17,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -212,18 +213,24 @@ class Problem:
         return diag
 
     def pooled(self, z: Array, images: Array | None = None) -> Array:
-        """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution of a problem without a penalty."""
-        table = self._weighted(self.images_of(z) if images is None else images)
+        """(1/Q) sum_i B_i(z) + Lambda z: zero exactly at the solution of a problem without a penalty.
+
+        One sweep over the data. If there are ``images`` (Q x k), they become A_i z.
+        """
+        images = np.empty((self.y.size, self.k)) if images is None else images
         columns, _ = self._distinct
-        entries = np.empty(columns.size)
-        self._sweep(kernel.node_entries, self.csr, self.start, table, self.dim, self._distinct, entries)
+        entries, samples = np.empty(columns.size), self.samples._replace(weight=self.sample_weight)
+        z = np.ascontiguousarray(z, np.float64)
+        self._sweep(kernel.sum_entries, self.component, samples, z, self._distinct, images, entries)
         rows = SparseRows(entries, columns, (len(self.nodes), self.dim))
         return self.group.sum(rows) / self.n_samples + self.lam_diag * z
 
     @cached_property
     def _distinct(self) -> tuple[Any, Any]:
-        """Node by node, the columns that its samples touch; and where each node's begin."""
+        """Node by node, the columns that its samples touch, in order; and where each node's begin."""
         columns, ends = kernel.distinct_columns(self.csr, self.start, self.k, self.dim)
+        for first, last in pairwise(ends):
+            columns[first:last].sort()
         return columns, ends
 
     def _weighted(self, U: Array) -> Array:
@@ -233,7 +240,10 @@ class Problem:
         return self.sample_weight[:, None] * G
 
     def residual(self, z: Array, images: Array | None = None) -> Array:
-        """Zero exactly at the solution: ``pooled``, with a penalty (z - prox_t(z - t pooled(z)))/t for a fixed t."""
+        """Zero exactly at the solution: ``pooled``, with a penalty (z - prox_t(z - t pooled(z)))/t for a fixed t.
+
+        ``images`` are as in ``pooled``.
+        """
         pooled = self.pooled(z, images)
         if self.penalty is None:
             return pooled

@@ -98,8 +98,9 @@ class VIPAPCVR(WithCoins):
         parts = [problem.spread(i, problem.forward(i, Z) - problem.forward(i, other)) for i in batch]
         return problem.lam_diag * (Z - other) + sum(parts) / self.batch_size
 
-    def samples_per_step(self, problem: Problem) -> int:
-        return self.batch_size * problem.n_nodes
+    def samples_per_step(self, problem: Problem) -> float:
+        """In the mean: one batch at two points, another at one, and all samples where the anchors move."""
+        return 3 * self.batch_size * problem.n_nodes + self.probability(problem) * problem.n_samples
 
     def passes(self, s: VRState, problem: Problem) -> float:
         return s.touched / problem.n_samples

@@ -23,14 +23,14 @@ from numba.extending import intrinsic
 LANES = 4
 LINE = 8
 _FUSED = binding.get_host_cpu_features().get("fma", True)  # a * b + c in one instruction: only old PCs have none
-
-
-MOST_LANES = 4  # vectors of a column that kernels are compiled for, each number of them anew
+MOST_LANES = 6  # vectors of a column that kernels are compiled for, each number of them anew
+FIRST_LANES = 3  # of a longer column, asked for ahead; the machine itself looks ahead for the rest
 
 
 def padded(width: int) -> int:
-    """The smallest multiple of LANES that holds ``width``."""
-    return -(-width // LANES) * LANES
+    """Room for ``width`` modes: whole vectors where kernels are compiled for their number, otherwise whole lines."""
+    size = LANES if width <= LANES * MOST_LANES else LINE
+    return -(-width // size) * size
 
 
 def lanes_of(width: int) -> tuple[int, ...]:
@@ -124,6 +124,11 @@ class _Emit:
         return parts[0]
 
 
+def _columns(context: Any, builder: Any, signature: Any, args: Any, width: int) -> _Emit:
+    """For columns of modes; ``width`` is the position of the argument (lanes, number of modes)."""
+    return _Emit(context, builder, signature, args, LANES if signature.args[width][0].count else LINE)
+
+
 @intrinsic
 def width_of(typing: Any, lanes: Any, otherwise: Any) -> Any:
     """The number of modes: a constant if ``lanes`` says it."""
@@ -140,7 +145,7 @@ def read_modes(typing: Any, state: Any, at: Any, basis: Any, row: Any, width: An
     """sum_m basis[row + m] z_m: one node's entry of one column, z = state[at:][:modes]; ``width`` is (lanes, modes)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
+        emit = _columns(context, builder, signature, args, 4)
         state, basis = emit.pointer(0, args[1]), emit.pointer(2, args[3])
         total = emit.zeros()
         emit.modes(4, lambda i, j: emit.add_product(emit.load_constant(basis, i), emit.load(state, i), total))
@@ -157,7 +162,7 @@ def read_ahead(typing: Any, state: Any, at: Any, powers: Any, power: Any, basis:
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
+        emit = _columns(context, builder, signature, args, 5)
         state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
         basis, total = emit.pointer_in(4), emit.zeros()
 
@@ -177,7 +182,7 @@ def scatter_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, wei
     """sum_m weights_m (P_m z_m + Q_m v_m)^2: of one column, some iterations later; the column stays as it is."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
+        emit = _columns(context, builder, signature, args, 5)
         state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
         weights, total = emit.pointer(4, args[1].type(0)), emit.zeros()
 
@@ -202,7 +207,7 @@ def move_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
+        emit = _columns(context, builder, signature, args, 5)
         _move(emit, lambda i, z, v: (z, v))
         return context.get_dummy_value()
 
@@ -214,7 +219,7 @@ def move_and_read(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: 
     """``move_modes``, and what ``read_modes`` then gives; basis = (array, place)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
+        emit = _columns(context, builder, signature, args, 5)
         basis, total = emit.pointer_in(6), emit.zeros()
 
         def read(i: Any, z: Any, v: Any) -> Any:
@@ -232,7 +237,7 @@ def move_and_add(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: A
     """``move_modes``, and what ``add_modes`` then does; change = (array, place of dz, place of dv, x)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
+        emit = _columns(context, builder, signature, args, 5)
         dz, dv = emit.pointer_in(6), emit.pointer_in(6, 2)
         x = emit.splat(builder.extract_value(args[6], 3))
 
@@ -267,7 +272,7 @@ def add_modes(typing: Any, state: Any, at: Any, effect: Any, z: Any, v: Any, x: 
     """z, v <- z + x dz, v + x dv, dz and dv in ``effect`` from its elements z and v on."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
+        emit = _columns(context, builder, signature, args, 6)
         state, dz, dv = emit.pointer(0, args[1]), emit.pointer(2, args[3]), emit.pointer(2, args[4])
         x = emit.splat(args[5])
 
@@ -319,7 +324,7 @@ def prefetch_column(typing: Any, state: Any, at: Any, width: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
-        count = signature.args[2][0].count or MOST_LANES - 1
+        count = signature.args[2][0].count or FIRST_LANES
         for line in range(0, 2 * count * LANES, LINE):
             _ask_for(emit, emit.pointer(0, builder.add(args[1], args[1].type(line))), write=1)
         return context.get_dummy_value()

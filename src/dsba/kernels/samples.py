@@ -196,19 +196,6 @@ def distinct_columns(A: Any, start: Any, k: int, dim: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def node_entries(lo: int, hi: int, A: Any, start: Any, coef: Any, dim: int, distinct: Any, out: Any) -> None:
-    """The entries of sum_i A_i' coef_i for nodes lo..hi-1, in their distinct columns."""
-    columns, ends = distinct
-    row = np.zeros(dim)
-    for n in range(lo, hi):
-        for i in range(start[n], start[n + 1]):
-            add_scaled(A, i * coef.shape[1], coef[i], 1.0, row)
-        for e in range(ends[n], ends[n + 1]):
-            out[e] = row[columns[e]]
-            row[columns[e]] = 0.0
-
-
-@njit(cache=True, nogil=True)
 def add_block_rows(lo: int, hi: int, A: Any, start: Any, coef: Any, out: Any) -> None:
     """out_n <- out_n + sum_i A_i' coef_i over the samples of nodes lo..hi-1."""
     for n in range(lo, hi):
@@ -281,6 +268,22 @@ def image_all(lo: int, hi: int, A: Any, start: Any, z: Any, out: Any) -> None:
     for i in range(start[lo], start[hi]):
         for c in range(out.shape[1]):
             out[i, c] = _dot_row(A, i * out.shape[1] + c, z)
+
+
+@njit(cache=True, nogil=True)
+def sum_entries(lo: int, hi: int, op: Any, samples: Any, z: Any, distinct: Any, images: Any, out: Any) -> None:
+    """For nodes lo..hi-1: images_i <- A_i z, and the entries of sum_i weight_i A_i' g(A_i z) in the node's columns."""
+    columns, ends = distinct
+    row, g = np.zeros(z.size), np.empty(samples.k)
+    for n in range(lo, hi):
+        for i in range(samples.start[n], samples.start[n + 1]):
+            for c in range(samples.k):
+                images[i, c] = _dot_row(samples.A, i * samples.k + c, z)
+            op.forward(images[i], samples.y[i], g)
+            add_scaled(samples.A, i * samples.k, g, samples.weight[i], row)
+        for e in range(ends[n], ends[n + 1]):
+            out[e] = row[columns[e]]
+            row[columns[e]] = 0.0
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,79 @@
+"""Named step sizes are the formulas, worked out from the matrices of the components, and an own one is respected."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conftest import make_data, make_problem
+from test_columns import LAM, UNEQUAL, normalised
+from test_engine import RING, same_run
+
+import dsba
+
+
+def component_bound(operator, X, y):
+    """The largest c_n ||B_i||, from the matrices of the components themselves."""
+    sizes = np.bincount(UNEQUAL)
+    weight = (4 * sizes / 60)[UNEQUAL]
+    if operator != "auc":
+        return np.max(weight * np.sum(X**2, axis=1)) * (0.25 if operator == "logistic" else 1.0)
+    p, d = np.mean(y > 0), X.shape[1]
+    bound = 0.0
+    for x, label, c in zip(X, y, weight, strict=True):
+        a, b, theta = np.eye(d + 3)[d:]
+        e, sign = (np.r_[x, 0, 0, 0] - a, 1) if label > 0 else (np.r_[x, 0, 0, 0] - b, -1)
+        share = 2 * (1 - p) if label > 0 else 2 * p
+        M = share * (np.outer(e, e) - sign * np.outer(e, theta) + sign * np.outer(theta, e))
+        M += 2 * p * (1 - p) * (np.outer(theta, theta) + np.outer(b - a, theta) - np.outer(theta, b - a))
+        bound = max(bound, c * np.linalg.norm(M, 2))
+    return bound
+
+
+@pytest.mark.parametrize("operator", ["ridge", "logistic", "auc"])
+def test_step_size_rules(operator):
+    X, y = make_data(operator)
+    problem = dsba.Problem.from_arrays(X, y, operator, lam=LAM, split=UNEQUAL)
+    L = component_bound(operator, normalised(X), y)
+    rules = ("auto", "proved", "paper") if operator != "auc" else ("auto", "paper")  # nothing is proved for AUC
+    steps = {rule: dsba.solve(problem, RING, step_size=rule, max_passes=0).step_size for rule in rules}
+    assert steps.get("proved", 1 / L) == pytest.approx(1 / L, rel=1e-12)
+    assert steps["paper"] == pytest.approx(1 / (24 * L), rel=1e-12)
+    assert steps["auto"] == dsba.solve(problem, RING, max_passes=0).step_size
+    assert 0 < steps["auto"] < np.inf
+    assert dsba.solve(problem, RING, "dsa", "paper", max_passes=0).step_size == pytest.approx(1 / (24 * L), rel=1e-12)
+
+
+def test_the_automatic_step_is_point_sagas(ridge):
+    """min(alpha_PS, 2 sqrt(gamma / (mu L_node))), equal nodes of 15 rows of norm 1 in R^12.
+
+    mu is lambda, at least 1/(10 Q) and a fiftieth of the mean curvature 1/12.
+    """
+    L, q = 1.0, 15
+    gamma = np.linalg.eigvalsh(np.eye(4) - RING.W)[1] / 2
+    for lam in (LAM, 1e-3, 1e-9):
+        problem = make_problem("ridge", lam=lam)
+        mu = max(lam, 1 / 600, 1 / (50 * 12))
+        alpha = math.sqrt((q - 1) ** 2 + 4 * q * L / mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
+        L_node = max(np.linalg.norm(problem.A[q * n : q * n + q].toarray(), 2) ** 2 / q for n in range(4))
+        wanted = min(alpha, 2 * math.sqrt(gamma / (mu * L_node)))
+        assert dsba.solve(problem, RING, max_passes=0).step_size == pytest.approx(wanted, rel=0.03)
+
+
+def test_an_objects_own_step_size_is_respected(ridge):
+    assert dsba.solve(ridge, RING, dsba.DSBA(step_size=0.123), max_passes=1).step_size == 0.123
+    assert dsba.solve(ridge, RING, dsba.DSBA(step_size=0.123), 0.5, max_passes=1).step_size == 0.5
+    assert dsba.solve(ridge, RING, dsba.DSBA(step_size="paper"), max_passes=0).step_size == pytest.approx(1 / 24)
+    same_run(
+        dsba.solve(ridge, RING, dsba.DSA(0.2, table="full", form="step"), max_passes=3),
+        dsba.solve(ridge, RING, "dsa", 0.2, max_passes=3, table="full", form="step"),
+    )
+
+
+def test_the_algorithm_object_is_not_changed(ridge):
+    algorithm = dsba.DSBA()
+    result = dsba.solve(ridge, RING, algorithm, max_passes=1)
+    assert algorithm == dsba.DSBA()
+    assert algorithm.step_size == "auto"
+    assert result.algorithm.step_size == result.step_size
