@@ -42,7 +42,15 @@ PYTHONS = {
 NEWEST = [pytest.param(version, False, id=f"{version}-newest") for version in PYTHONS]
 LOWEST = [pytest.param(version, True, id=f"{version}-lowest") for version in PYTHONS if version == OLDEST]
 
-SUITES = ["test_convergence", "test_transports", "test_estimators", "test_inference", "test_newton", "test_tables"]
+SUITES = [
+    "test_convergence",
+    "test_transports",
+    "test_estimators",
+    "test_inference",
+    "test_newton",
+    "test_tables",
+    "test_table_files",
+]
 TOOLS = ("pytest", "hypothesis", "psutil", "statsmodels", "pandas")  # what those suites need beside the package
 COMPARISON = """
 stop = { max_passes = 2 }

@@ -1,0 +1,125 @@
+"""Reading tables: dialects, numbers, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from hospital_tables import SECRET, hospitals
+
+import dsba
+from dsba.data.tables import Dialect, column_names, is_table, read_table, sniffed
+from dsba.fitting.formula import parse
+
+# Reading -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), (";", "."), ("\t", ","), ("|", ".")])
+def test_separator_and_decimal_are_found_out(separator, decimal, packed, tmp_path):
+    frame = hospitals()["site0"]
+    path = tmp_path / ("table.csv" + ".gz" * packed)
+    frame.to_csv(path, sep=separator, decimal=decimal, index=False)
+    assert sniffed(path) == Dialect(separator, decimal)
+    pd.testing.assert_frame_equal(read_table(path), frame.reset_index(drop=True))
+    assert column_names(path) == list(frame.columns)
+
+
+def test_gzip_is_known_by_its_bytes(tmp_path):
+    (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert read_table(tmp_path / "t.csv")["b"].tolist() == [2]
+
+
+def test_a_lone_carriage_return_is_refused(tmp_path):
+    """pandas would read the row after it with its fields shifted."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"age,sex,crp\n40,F,1.5\n\r,M,2\n")
+    with pytest.raises(dsba.InputError, match=r"line 3: a carriage return without a line feed"):
+        read_table(path)
+    path.write_bytes(b"age,sex\r\n40,F\r\n")
+    assert read_table(path)["age"].tolist() == [40]
+
+
+def test_numbers_of_formulas_are_pythons():
+    assert parse("y ~ I(x*007 + 00.5)").right == "I(x * 7 + .5)"
+    with pytest.raises(dsba.InputError, match="character 9"):
+        parse("y ~ I(x*٣)")
+
+
+def test_one_column_and_quoted_commas(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x\n1\n2\n")
+    assert read_table(path)["x"].tolist() == [1, 2]
+    path.write_text('a,b\n"one, two",1\n"three",2\n"x, y, z",3\n')
+    assert sniffed(path).separator == ","
+    assert read_table(path)["a"].tolist() == ["one, two", "three", "x, y, z"]
+
+
+def test_only_the_columns_asked_for_are_read(tmp_path, monkeypatch):
+    frame = hospitals()["site0"]
+    for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+        frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
+        found = read_table(path, ["crp", "age"])
+        pd.testing.assert_frame_equal(found, frame[["crp", "age"]].reset_index(drop=True))
+        with pytest.raises(dsba.InputError, match="has no column 'crq'"):
+            read_table(path, ["crq"])
+
+
+def test_numbers_are_read_to_the_last_digit(tmp_path):
+    values = np.random.default_rng(0).normal(size=2000) * 10.0 ** np.random.default_rng(1).integers(-9, 9, 2000)
+    (tmp_path / "t.csv").write_text("x\n" + "\n".join(map(repr, values.tolist())) + "\n")
+    assert (read_table(tmp_path / "t.csv")["x"].to_numpy() == values).all()
+
+
+@pytest.mark.parametrize("cells", [["9223372036854775808", "NA", "2e-3"], ["9" * 300, "", "1"], ["1" * 20, "NA", "x"]])
+def test_whole_numbers_beyond_64_bits_leave_missing_cells_missing(cells, tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{cell},1\n" for cell in cells))
+    column = read_table(tmp_path / "a.csv", ["a"])["a"]
+    numbers = "x" not in cells
+    assert column.isna().tolist() == [cell in ("NA", "") for cell in cells]
+    assert (column.dtype == float) == numbers
+    assert [float(c) if numbers else c for c in column.dropna()] == [
+        float(c) if numbers else c for c in cells if c not in ("NA", "")
+    ]
+
+
+def test_libsvm_is_told_from_a_table(tmp_path):
+    (tmp_path / "a.csv").write_text("1 1:0.5 3:2\n-1 2:1\n")
+    (tmp_path / "b.svm").write_text("age,sex\n1,M\n")
+    assert not is_table(tmp_path / "a.csv")
+    assert is_table(tmp_path / "b.svm")
+    with pytest.raises(dsba.InputError, match="is LIBSVM text"):
+        read_table(tmp_path / "a.csv")
+    with pytest.raises(dsba.InputError, match=r"b\.svm is a table"):
+        dsba.fitting.train([tmp_path / "b.svm"], dsba.fitting.Settings())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"1,2\n3,4\n", "has no header"),
+        (b"a,a\n3,4\n", "'a' as the name of several columns"),
+        (b"a,,c\n3,4,5\n", "the name of column 2 is empty"),
+        (b"a,b\n1,2\n" + f"{SECRET},4,5\n".encode(), "line 3: wanted 2 fields, got 3"),
+        (b"a,b\n1,2\n3\n", "line 3: wanted 2 fields, got 1"),
+        (b"a,b\n\xff\xfe,1\n", "is not UTF-8 text"),
+        (b"PAR1" + b"\x00" * 50, "cannot be read|no whole file"),
+        (b"\x1f\x8b" + b"\x00" * 5, "cannot read"),
+    ],
+)
+def test_a_bad_table_is_refused_without_its_values(content, message, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(dsba.InputError, match=message) as error:
+        read_table(path)
+    assert SECRET not in str(error.value)
+
+
+def test_a_cut_gzip_is_refused(tmp_path):
+    whole = gzip.compress(("a,b\n" + "1,2\n" * 100_000).encode(), mtime=0)
+    (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(dsba.InputError, match=r"cannot read|cannot be read"):
+        read_table(tmp_path / "t.csv.gz")
