@@ -42,7 +42,7 @@ def test_block_runs(page, number, code, tmp_path, monkeypatch):
 
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPTS = {page: [code for code in SHELL.findall((ROOT / page).read_text()) if "make " not in code] for page in PAGES}
-LONG_PAGES = ("docs/guide.md", "docs/howto/cluster.md")  # a minute each: `make full` runs their commands
+LONG_PAGES = ("docs/guide.md", "docs/howto/cluster.md", "docs/howto/hospitals.md")  # `make full` runs their commands
 # What a clean checkout cannot have: a cluster's own commands, and pip, whose extras are looked up instead.
 STAND_INS = {
     "module": "",

@@ -111,6 +111,7 @@ if network.rank == 0:
 
 
 @needs_mpi
+@pytest.mark.full
 def test_the_estimator_on_ranks_gives_the_same_bits(tmp_path):
     (tmp_path / "fit.py").write_text(ON_RANKS)
     code, text = mpiexec(3, sys.executable, "-W", "ignore", "-m", "mpi4py", tmp_path / "fit.py", tmp_path / "found")

@@ -196,6 +196,7 @@ def test_the_commit_of_the_experiment_is_recorded(tmp_path):
     assert head in as_json(contents(results))
 
 
+@pytest.mark.full
 def test_force_repeats_one_method(tmp_path):
     (tmp_path / "mine.toml").write_text(read(TINY).to_toml())
     arguments = ("compare", "mine.toml", "--out", "out", "--workers", 1)

@@ -199,7 +199,7 @@ def _no_blocks(problem: Problem) -> str | None:
 
 def lazy_cost(problem: Problem, nonzeros: float) -> float:
     """Nanoseconds per iteration of the lazy form: every nonzero that is touched moves padded(N) modes."""
-    return nonzeros * (15.0 + 1.3 * padded(problem.n_nodes))
+    return nonzeros * (38.0 + 1.4 * padded(problem.n_nodes))
 
 
 def dense_cost(problem: Problem, net: Network, nonzeros: float) -> float:
