@@ -134,9 +134,11 @@ def test_an_error_at_one_site_is_told_to_all(trouble, told, tmp_path):
     """Along a path the ends are no neighbours: the sentence is passed on. It shows nothing of an unforeseen error."""
 
     def work(net):
+        own = rows()[net.nodes.start : net.nodes.stop]
+        net.sum(own)  # all are at work now: a site that still waits for the others would hear of it there
         if net.rank == 0:
             raise trouble
-        return net.sum(rows()[net.nodes.start : net.nodes.stop])
+        return net.sum(own)
 
     said = []
 
