@@ -42,7 +42,8 @@ def test_block_runs(page, number, code, tmp_path, monkeypatch):
 
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPTS = {page: [code for code in SHELL.findall((ROOT / page).read_text()) if "make " not in code] for page in PAGES}
-LONG_PAGES = ("docs/guide.md", "docs/howto/cluster.md", "docs/howto/hospitals.md")  # `make full` runs their commands
+# Pages whose commands `make full` runs.
+LONG_PAGES = ("docs/guide.md", "docs/howto/cluster.md", "docs/howto/hospitals.md", "docs/reproduction.md")
 # What a clean checkout cannot have: a cluster's own commands, and pip, whose extras are looked up instead.
 STAND_INS = {
     "module": "",

@@ -121,6 +121,7 @@ def test_one_process_and_many_ranks_give_the_same_model(options, tmp_path):
     assert json.loads((tmp_path / "on4" / "model.json").read_text())["processes"] == 4
 
 
+@pytest.mark.full
 def test_no_rank_needs_anothers_files(tmp_path):
     """Hosts without a common file system: in each working folder there is one site's file, and no other."""
     labels = ("0", "5")

@@ -112,6 +112,7 @@ label = "mine"
 """
 
 
+@pytest.mark.full
 def test_in_the_comparison_command(tmp_path, monkeypatch):
     """Paths are relative to the TOML file; the folder is shown without the plugins, and runs from its own copies."""
     home = tmp_path / "home"

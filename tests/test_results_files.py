@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import ROOT, also_in_full, make_data, make_problem
+from conftest import ROOT, make_data, make_problem
 from small_experiments import AUTO, OLD, SMALL, TINY, command, forge_history, shown
 from test_specifications import write_libsvm
 from typer.testing import CliRunner
@@ -103,7 +103,8 @@ step_size = "auto"
 """
 
 
-@pytest.mark.parametrize("edited", also_in_full(["scale.py"], ["mine.py", "scale.py"]))
+@pytest.mark.full
+@pytest.mark.parametrize("edited", ["mine.py", "scale.py"])
 def test_an_edited_plugin_is_run_again(edited, tmp_path):
     """Also when only a module that it imports beside it has changed."""
     (tmp_path / "mine.py").write_text(LOSS)
