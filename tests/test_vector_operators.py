@@ -89,23 +89,40 @@ def compiled_backward(op, b, t, s, y, u):
     op.backward(b, t, s, y, u)
 
 
+def softmax_excess(op, b, t, y, u):
+    """u + t (p - e_y) - b, relative to what rounding u alone changes in it: slope times u, with the largest slope."""
+    g = np.empty(len(b))
+    op.forward(u, y, g)
+    p = g + (np.arange(len(b)) == y)
+    scale = np.maximum(max(1.0, np.abs(b).max()), t * np.maximum(np.abs(g), (p * (1 - p)).max() * np.abs(u).max()))
+    return (np.abs(u - b + t * g) / scale).max()
+
+
 @settings(max_examples=400, deadline=None)
 @given(data=st.data(), k=st.sampled_from([2, 3, 7]), t=steps, s=norms)
 def test_softmax_resolvent(data, k, t, s):
     """u + t s (p - e_y) = b, for close and far scores, in Python and compiled."""
     b = np.array(data.draw(st.lists(points, min_size=k, max_size=k)))
     y = float(data.draw(st.integers(0, k - 1)))
-    op, u, g, compiled = Softmax(float(k)), np.empty(k), np.empty(k), np.empty(k)
+    op, u, compiled = Softmax(float(k)), np.empty(k), np.empty(k)
     op.backward(b, t, np.full(k, s), y, u)
-    op.forward(u, y, g)
-    p = g + (np.arange(k) == y)
-    # what rounding u alone changes in g is slope times u, here with the largest slope of the sample
-    scale = np.maximum(max(1.0, np.abs(b).max()), t * s * np.maximum(np.abs(g), (p * (1 - p)).max() * np.abs(u).max()))
-    assert (np.abs(u - b + t * s * g) <= 1e-12 * scale).all()
+    assert softmax_excess(op, b, t * s, y, u) <= 1e-12
     compiled_backward(op, b, t, np.full(k, s), y, compiled)
     assert np.allclose(compiled, u, rtol=1e-12, atol=1e-12 * max(1.0, np.abs(b).max()))
     if s == 0:
         assert (u == b).all()
+
+
+@pytest.mark.parametrize("k", [2, 7, 20])
+def test_softmax_resolvent_with_long_steps_and_far_scores(k):
+    """Steps up to 1e9 and scores up to 1e6: a start that is off by 0.1 % of t p would send Newton's iteration away."""
+    rng = np.random.default_rng(k)
+    op, u = Softmax(float(k)), np.empty(k)
+    for _ in range(3000):
+        t, size, y = 10 ** rng.uniform(-6, 9), 10 ** rng.uniform(-3, 6), float(rng.integers(k))
+        b = size * rng.normal(size=k) * (rng.random(k) < 0.7)
+        compiled_backward(op, b, t, np.ones(k), y, u)
+        assert softmax_excess(op, b, t, y, u) <= 1e-14
 
 
 @settings(max_examples=200, deadline=None)

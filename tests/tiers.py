@@ -1,7 +1,8 @@
 """Which tests run when. A plugin of pytest, loaded by conftest.py.
 
 - `make test`, the gate, leaves out what is marked `full`. Of a test with three or more parameters it runs a selection
-  in which every pair of values occurs; the other combinations are marked `full` here.
+  in which every pair of values occurs; the other combinations are marked `full` here. Hypothesis draws the same
+  examples in every gate, so that its verdict depends on the code alone; `make full` draws new ones.
 - `make quick` (`pytest --quick`) runs what is cheap, as found while it runs. A test is skipped at the moment when it
   starts to compile a kernel, starts another process or thread, or takes longer than `TEST_SECONDS`; and so is
   everything after `ALL_SECONDS`. Kernels that were compiled before cost nothing, so that more tests run then.
@@ -20,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from numba.core import event
 
 TEST_SECONDS = 2.0
@@ -31,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.register_profile("gate", derandomize=True)
+    settings.load_profile("gate" if config.getoption("markexpr") else "default")
     if config.getoption("--quick"):
         config.pluginmanager.register(Quick(), "quick")
 

@@ -54,16 +54,17 @@ def resolve_paper_auc(p: float, rounds: int, b: Any, t: float, s: Any, y: float,
 
 @part()
 def _near_omega(x: float, l: float) -> Any:
-    """About the w > 0 with w + log w = x, and l = log w, by Newton's iteration from a guess of l; off by 1e-3 at most.
+    """About the w > 0 with w + log w = x, and l = log w, by Newton's iteration from a guess of l.
 
-    l + exp(l) is convex: from the second trial on the iteration comes from above and cannot overshoot.
+    l + exp(l) is convex: from the second trial on the iteration comes from above and cannot overshoot. A sum of
+    several w is later divided by a sum of w / (1 + w), so that l is off by at most 0.001 / (1 + w).
     """
     for _ in range(MAX_NEWTON):
         l = min(l, x)  # as w > 0; a guess above could overflow
         w = math.exp(l)
         step = (l + w - x) / (1.0 + w)
         l -= step
-        if abs(step) <= 0.03:
+        if step * step * (1.0 + w) <= 0.001:
             break
     return w * (1.0 - step + 0.5 * step * step), l
 
@@ -95,4 +96,4 @@ def near_softmax(b: Any, t: float, label: int, out: Any) -> None:
         if not step > 0.01:
             break
     for c in range(len(b)):
-        out[c] = (b[c] + t if c == label else b[c]) - math.exp(out[c])
+        out[c] += m - log_t
