@@ -168,6 +168,11 @@ def test_callbacks_that_are_no_list(callbacks):
 # Names -------------------------------------------------------------------------------------------
 
 
+def assert_suggestion(message, got, meant):
+    assert repr(got) in message
+    assert f"did you mean {meant!r}?" in message
+
+
 @pytest.mark.parametrize(
     ("options", "got", "meant"),
     [
@@ -179,9 +184,7 @@ def test_callbacks_that_are_no_list(callbacks):
     ],
 )
 def test_unknown_names_in_a_problem(options, got, meant):
-    message = refusal(problem, **options)
-    assert repr(got) in message
-    assert f"did you mean {meant!r}?" in message
+    assert_suggestion(refusal(problem, **options), got, meant)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +200,7 @@ def test_unknown_names_in_a_problem(options, got, meant):
     ],
 )
 def test_unknown_names_in_a_run(options, got, meant):
-    message = refusal(solve, **options)
-    assert repr(got) in message
-    assert f"did you mean {meant!r}?" in message
+    assert_suggestion(refusal(solve, **options), got, meant)
 
 
 @pytest.mark.parametrize("name", ["xyzzy", 3, None, ["ridge"]])

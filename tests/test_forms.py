@@ -236,12 +236,12 @@ def test_bits_do_not_depend_on_the_number_of_threads(algorithm, monkeypatch):
         for module in ("dsba.parallel", "dsba.problem"):
             monkeypatch.setattr(f"{module}.CORES", cores)
         problem = dsba.Problem.from_arrays(X, y, n_nodes=4)
-        assert len(problem.node_cuts) == cores + 1
+        assert len(problem.node_cuts) == len(problem.measured_cuts) == cores + 1
         method = dsba.algorithms.get(algorithm, **options)
         result = dsba.solve(problem, dsba.Topology.path(4), method, max_passes=4, tol=0)
         figures = [result.history[name] for name in ("residual", "consensus", "objective")]
         return b"".join(np.asarray(part).tobytes() for part in (result.Z, *figures))
 
-    for module in ("dsba.parallel", "dsba.problem", "dsba.algorithms.extra"):
-        monkeypatch.setattr(f"{module}.WORTH", 1)
+    for name in ("parallel.WORTH", "problem.WORTH", "problem.WORTH_ALWAYS", "algorithms.extra.WORTH_ALWAYS"):
+        monkeypatch.setattr(f"dsba.{name}", 1)
     assert outcome(1) == outcome(2) == outcome(3)

@@ -189,7 +189,7 @@ def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats):
         thread.start()
     wrong = CliRunner().invoke(app, [*words_of(refused), "--approve", "0000-1111"])
     assert "the approved hash is 0000-1111" in str(wrong.exception)
-    assert "aarhus, cork was told. Nothing of the data has left this site." in wrong.output
+    assert "Sites that were told: aarhus, cork. Nothing of the data has left this site." in wrong.output
     sentence = (
         "bergen refused this site: bergen has not approved this study: the hash that was approved there is another"
     )

@@ -164,10 +164,7 @@ def solve(
         algorithm = choice_of(problem, topology, step_size, communication, path)
     reason = algorithm.reason if isinstance(algorithm, Choice) else None
     algorithm = _chosen(algorithm, options, step_size, communication)
-    record_every = as_number("record_every", record_every, above=0.0)
-    if not math.isfinite(record_every):
-        raise InputError(f"record_every must be finite, got {record_every}.")
-    early = _early_records(record_first, record_every)
+    record_every, early = _record_points(record_every, record_first)
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
@@ -482,10 +479,16 @@ def _facts(
     }
 
 
-def _early_records(first: float | None, every: float) -> int:
-    """The number of record points before the first regular one. From ``first`` on, the distance doubles."""
-    if first is None:
-        return 0
+def _record_points(every: float, first: float | None) -> tuple[float, int]:
+    """The distance between two record points, and the number of those before the first regular one."""
+    every = as_number("record_every", every, above=0.0)
+    if not math.isfinite(every):
+        raise InputError(f"record_every must be finite, got {every}.")
+    return every, 0 if first is None else _early_records(first, every)
+
+
+def _early_records(first: float, every: float) -> int:
+    """From ``first`` on, the distance doubles up to ``every``."""
     least = as_number("record_first", first, above=0.0)
     return math.ceil(math.log2(every) - math.log2(least) - 1e-9) if least < every else 0
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-WORTH = 500_000  # numbers that a sweep reads; with fewer, waking threads costs more than it gains
+WORTH = 500_000  # numbers that measuring reads; with fewer, waking threads costs more than it gains
+WORTH_ALWAYS = 2_000_000  # the same for what is done in every iteration, where the data is in cache
 CORES = int(os.environ.get("DSBA_THREADS") or os.cpu_count() or 1)  # a pool of processes sets one each
 
 

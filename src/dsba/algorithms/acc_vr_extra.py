@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices, WithCoins, no_objective
+from dsba.algorithms.base import Array, Indices, WithCoins, anchor_probability, no_objective
 from dsba.algorithms.extra import smoothness
 from dsba.algorithms.inner_solver import not_strongly_convex
 from dsba.errors import as_integer
@@ -78,7 +78,7 @@ class AccVRExtra(WithCoins):
         US = net.differences(S)
         X, V = Y + th1 * (S - s.S), s.V + th1 * beta * US
         touched = s.touched + self.batch * problem.n_nodes
-        if coins[1] >= self.probability(problem):
+        if coins[1] >= anchor_probability(problem, self.batch):
             return KatyushaState(X, S, US, V, s.T, s.phi, s.mean, s.t + 1, touched)
         phi = problem.table(X)
         return KatyushaState(X, S, US, V, X, phi, problem.average(phi), s.t + 1, touched + problem.n_samples)
@@ -106,13 +106,9 @@ class AccVRExtra(WithCoins):
         known = replace(self, batch_size=as_integer("batch_size", b, at_least=1))
         return super(AccVRExtra, known).resolved(problem, topology)
 
-    def probability(self, problem: Problem) -> float:
-        """With which the nodes move their anchors to the new iterates."""
-        return min(1.0, self.batch / problem.constants.q)
-
     def samples_per_step(self, problem: Problem) -> float:
         """In the mean: a batch, and all samples where the anchors move."""
-        return self.batch * problem.n_nodes + self.probability(problem) * problem.n_samples
+        return self.batch * problem.n_nodes + anchor_probability(problem, self.batch) * problem.n_samples
 
     def passes(self, s: KatyushaState, problem: Problem) -> float:
         return s.touched / problem.n_samples

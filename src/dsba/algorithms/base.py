@@ -196,6 +196,11 @@ class Algorithm:
         return replace(self, step_size=alpha)
 
 
+def anchor_probability(problem: Problem, batch: int) -> float:
+    """With which nodes that take ``batch`` samples an iteration move their anchors: once in a pass, in the mean."""
+    return min(1.0, batch / problem.constants.q)
+
+
 @dataclass(frozen=True)
 class WithCoins(Algorithm):
     """Base of methods whose nodes share random numbers, drawn by the engine: ``step`` gets them as one more array."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices, WithCoins
+from dsba.algorithms.base import Array, Indices, WithCoins, anchor_probability
 from dsba.algorithms.extra import smoothness
 from dsba.algorithms.vi_papc import VIPlan
 from dsba.errors import as_integer
@@ -74,7 +74,7 @@ class VIPAPCVR(WithCoins):
 
     def step(self, s: VRState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None) -> VRState:
         assert coins is not None
-        plan, eta, p = s.plan, self.alpha, self.probability(problem)
+        plan, eta, p = s.plan, self.alpha, anchor_probability(problem, self.batch_size)
         first, second = (batches(coin, problem.nodes, problem.sizes, self.batch_size) for coin in coins[:2])
         delta = self.estimate(problem, first, s.Z, s.phi_prev, s.mean_prev)
         delta += plan.a * self.difference(problem, first, s.Z, s.Z_prev)
@@ -100,7 +100,7 @@ class VIPAPCVR(WithCoins):
 
     def samples_per_step(self, problem: Problem) -> float:
         """In the mean: one batch at two points, another at one, and all samples where the anchors move."""
-        return 3 * self.batch_size * problem.n_nodes + self.probability(problem) * problem.n_samples
+        return 3 * self.batch_size * problem.n_nodes + anchor_probability(problem, self.batch_size) * problem.n_samples
 
     def passes(self, s: VRState, problem: Problem) -> float:
         return s.touched / problem.n_samples
@@ -117,9 +117,5 @@ class VIPAPCVR(WithCoins):
 
     def planned_step(self, problem: Problem) -> float:
         local, component = smoothness(problem), problem.constants.L_plan + problem.lam
-        spread = self.probability(problem) * self.batch_size / (component * local)
+        spread = anchor_probability(problem, self.batch_size) * self.batch_size / (component * local)
         return min(1 / (3 * local), 1.5 * math.sqrt(spread))
-
-    def probability(self, problem: Problem) -> float:
-        """p, with which the nodes move their anchors to the new iterates."""
-        return min(1.0, self.batch_size / problem.constants.q)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.parallel import CORES, one_blas_thread
+from dsba.parallel import CORES, WORTH_ALWAYS, one_blas_thread
 from dsba.problem import Problem
 from dsba.solvers import linear
 from dsba.solvers.linear import Array, Rows, Tally, dot
@@ -33,7 +33,6 @@ from dsba.solvers.newton import ROUNDING, Equation, Point, line_search, step
 ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three digits; 1e-1 costs iterations
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
 MAX_STEPS = 100
-PARALLEL_FROM = 2_000_000  # nonzeros; the solvers of smaller nodes hold the interpreter's lock most of the time
 
 
 class Solution(NamedTuple):
@@ -65,7 +64,7 @@ class LocalSolver:
     def __init__(self, problem: Problem, tau: npt.ArrayLike, accuracy: float = ACCURACY) -> None:
         taus = np.broadcast_to(np.asarray(tau, dtype=np.float64), len(problem.nodes))
         self.accuracy = accuracy
-        self.parallel = problem.A.nnz >= PARALLEL_FROM
+        self.parallel = problem.A.nnz >= WORTH_ALWAYS
         self.equations = [_equation(problem, n, problem.lam_diag + tau_n) for n, tau_n in enumerate(taus)]
         self.nodes: list[Node] = self._for_every_node(lambda n: _node(self.equations[n]))
         self.cuts = np.concatenate([[0], np.cumsum([node.width for node in self.nodes])])

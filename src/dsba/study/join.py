@@ -148,7 +148,7 @@ def decline(seat: Seat, tell: Tell) -> None:
     tell("Telling the neighbours that wait that the study was not approved here.")
     with SiteNetwork(study.topology, place, patience=SMALLEST_PATIENCE) as network:
         told = network.decline(DECLINING)
-    tell(f"{', '.join(told) or 'Nobody'} was told. Nothing of the data has left this site.")
+    tell(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
 
 
 def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
