@@ -141,6 +141,7 @@ def test_mixing_down_to_minus_identity():
     assert relative(lazy.Z, step.Z) < 1e-11
 
 
+@pytest.mark.full
 def test_int64_indices_run_in_every_form():
     problem = make_problem("logistic")
     wide = make_problem("logistic")
