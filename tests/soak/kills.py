@@ -172,5 +172,5 @@ def soak_kills(ledger: Ledger, name: str, rounds: Rounds, share: float) -> None:
         if not ledger.has(key):
             missing = kills - ledger.total(name)["kills"]
             ledger.add(key, rounds.one(min(rounds.series, missing), random.Random(key)))
-            print(f"{name}: {ledger.total(name)['kills']} of {kills} kills", file=sys.stderr)
+            print(f"{name}: {ledger.total(name)['kills']} of {kills} disturbances", file=sys.stderr)
         number += 1

@@ -42,6 +42,7 @@ class BlockDense(DenseForm):
         finish_blocks(problem.component, self.parts, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
+        net.differences(self.Z)
         self._land(problem, np.zeros(0, np.int64), np.zeros((0, problem.dim)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -84,6 +84,12 @@ class DVR(WithCoins):
         C = after.Z + s.plan.beta * (after.Z - s.X_last)
         Z = after.Z + s.plan.tau / s.plan.sigma * (C - s.C)
         return DVRState(Z, C, after.Z, after.y, after.phi, s.plan, after.t, after.touched)
+
+    def warm_up(self, s: DVRState, problem: Problem, net: Network, *draws: Any) -> None:
+        """Both outcomes of the coin: a computation, and a round of communication."""
+        samples, coins = draws
+        self.computed(s, problem, samples[0])
+        super().warm_up(s, problem, net, samples, np.ones_like(coins))
 
     def computed(self, s: DVRState, problem: Problem, samples: Indices) -> DVRState:
         """A computation at every node."""

@@ -43,13 +43,14 @@ def send(samples: Any, t0: int, start: Any, prices: Any, sent: Any, caches: Any)
             if kind == FIRST:
                 queue = caches.queue[start[n] : start[n + 1]]
                 _remember(i, prices.room, prices.limit, caches.fifo[n], queue, known)
-            sent[(t0 + t + 1) % span, n] = sent[(t0 + t) % span, n] + prices.costs[kind, i]
+            for c in range(3):
+                sent[(t0 + t + 1) % span, n, c] = sent[(t0 + t) % span, n, c] + prices.costs[kind, i, c]
 
 
 @part()
 def _remember(i: int, room: Any, limit: int, fifo: Any, queue: Any, known: Any) -> None:
     """Sample i enters one source's cache (``wire.SampleCache``), and the oldest leave until it fits."""
-    head, count, used = fifo
+    head, count, used = fifo[0], fifo[1], fifo[2]
     while used > limit - room[i]:
         oldest = queue[head]
         head, count = (head + 1) % queue.size, count - 1
