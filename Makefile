@@ -4,12 +4,12 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo quick test full soak bench docs dist lint clean
+.PHONY: demo quick test full soak bench docs dist lint lock clean
 
-.venv/.installed: pyproject.toml
+.venv/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dsba needs Python 3.11 or later, this is " + sys.version)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c requirements.lock
 	touch $@
 
 demo: .venv/.installed  ## the paper's experiments on embedded data; figures and a page in demo/
@@ -37,7 +37,7 @@ bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the
 	$(BIN)/python -m benchmarks
 
 .venv/.docs: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' -c requirements.lock
 	touch $@
 
 docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
@@ -47,6 +47,13 @@ docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
 dist: .venv/.installed  ## the source archive and the wheel, in dist/
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
 	$(BIN)/python -m build --outdir dist .
+
+lock:  ## the newest versions that work together, into requirements.lock; run the tests before you commit it
+	rm -rf .cache/lock && $(PYTHON) -m venv .cache/lock
+	.cache/lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
+	head -n 1 requirements.lock > .cache/lock/new
+	.cache/lock/bin/python -m pip freeze --exclude-editable >> .cache/lock/new
+	mv .cache/lock/new requirements.lock
 
 clean:
 	rm -rf .venv .cache demo results build dist site

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 YEARS = 2  # a certificate is valid
+PERMISSIONS = os.name == "posix"  # elsewhere a file does not say who may read it
 
 
 class Key(NamedTuple):
@@ -43,6 +44,7 @@ def make(site: str, path: Path, *, begins: datetime | None = None, days: int = 3
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.x509.oid import NameOID
 
+    _require_permissions()
     if path.exists():
         raise InputError(f"{path} is there already: a key is never replaced; move it away to make another.")
     private = Ed25519PrivateKey.generate()
@@ -74,12 +76,13 @@ def load(path: Path) -> Key:
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    _require_permissions()
     try:
         data = path.read_bytes()
         mode = os.stat(path).st_mode
     except OSError as error:
         raise InputError(f"cannot read the key {path}: {error.strerror or error} (dsba study key makes one).") from None
-    if os.name == "posix" and mode & 0o077:
+    if mode & 0o077:
         raise InputError(f"others may read the key {path}: chmod 600 it, or make a new one if it was copied.")
     try:
         private = forms.load_pem_private_key(data, None)
@@ -91,6 +94,11 @@ def load(path: Path) -> Key:
     if certificate.public_key() != private.public_key():
         raise InputError(f"{path} has a certificate that belongs to another key.")
     return Key(private, certificate.public_bytes(forms.Encoding.DER))
+
+
+def _require_permissions() -> None:
+    if not PERMISSIONS:
+        raise InputError("dsba study needs Linux or macOS: here it cannot be seen who may read the file of a key.")
 
 
 def parse(text: str) -> Certificate:
