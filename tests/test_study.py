@@ -153,7 +153,7 @@ def test_a_key_is_made_at_the_site_and_stays_there(tmp_path):
 def test_without_permissions_of_files_there_is_no_key(tmp_path, monkeypatch):
     """As on Windows."""
     monkeypatch.setattr(keys, "PERMISSIONS", False)
-    for use in (keys.load, lambda path: keys.make(path, "cork")):
+    for use in (keys.load, lambda path: keys.make("cork", path)):
         with pytest.raises(dsba.InputError, match="dsba study needs Linux or macOS"):
             use(tmp_path / "cork.pem")
     assert not list(tmp_path.iterdir())
