@@ -10,7 +10,8 @@ import pytest
 from hospital_tables import SECRET, hospitals
 
 import dsba
-from dsba.data.tables import Dialect, column_names, is_table, read_table, sniffed
+from dsba.data.tables import column_names, is_table, read_table
+from dsba.data.text_tables import Dialect, sniffed
 from dsba.fitting.formula import parse
 
 # Reading -------------------------------------------------------------------------------------------

@@ -1,0 +1,160 @@
+"""Tables as text: CSV, plain or gzip, with a header of column names. Separator and decimal mark are found out."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dsba.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEAD_BYTES = 1 << 16  # what is looked at to recognise a file
+HEAD_LINES = 50
+SEPARATORS = (",", ";", "\t", "|")
+GZIP = b"\x1f\x8b"
+LIBSVM_ROW = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+")
+NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # \d+\.?\d* would go back n^2 times
+LONG_NUMBER = r"^\s*[+-]?\d{19,}\s*$"
+COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
+QUOTED = re.compile(r'"(?:[^"]|"")*"')
+
+
+class Dialect(NamedTuple):
+    """How a CSV file is written."""
+
+    separator: str
+    decimal: str
+
+
+def recognises(head: bytes) -> bool:
+    """Whether this is text with a header of names."""
+    lines = _lines(head)
+    if not lines or b"\x00" in head or lines[0].startswith("#") or _is_libsvm(lines[0]):
+        return False
+    names = lines[0].replace("\t", ",")
+    return names.isprintable() and any(separator in names for separator in SEPARATORS)
+
+
+def names(path: Path, dialect: Dialect | None = None) -> list[Any]:
+    """What the header says."""
+    import pandas as pd
+
+    options: dict[str, Any] = {"sep": (dialect or sniffed(path)).separator, "compression": _compression(path)}
+    return pd.read_csv(path, **options, header=None, nrows=1, dtype=str).iloc[0].tolist()
+
+
+def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
+    """The wanted columns; numbers are read to the last digit."""
+    import pandas as pd
+
+    dialect = dialect or sniffed(path)
+    _check_lines(path, dialect.separator, len(names(path, dialect)))
+    options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "low_memory": False}
+    options["compression"] = _compression(path)
+    if int(pd.__version__.split(".")[0]) < 3:
+        options["float_precision"] = "round_trip"  # the default since
+    return _all_columns(lambda **more: pd.read_csv(path, **options, **more), wanted)
+
+
+def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.DataFrame:
+    """The columns. One with a whole number beyond 64 bits is read again, as floats or else as text.
+
+    pandas gives such a column as text or as Python's integers, and may take its missing cells for text, too.
+    """
+    frame = read(usecols=wanted)[wanted]
+    for name in wanted:
+        if frame[name].dtype.kind == "O" and frame[name].astype(str).str.contains(LONG_NUMBER).any():
+            try:
+                frame[name] = read(usecols=[name], dtype={name: "float64"})[name]
+            except ValueError:
+                frame[name] = read(usecols=[name], dtype={name: "str"})[name]
+    return frame
+
+
+def _check_lines(path: Path, separator: str, fields: int) -> None:
+    """Every line must have as many fields as the header: pandas would drop or add some without a word."""
+    with path.open("rb") as stream:
+        plain: Any = gzip.GzipFile(fileobj=stream) if _compression(path) else stream
+        text = io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
+        lines = csv.reader(_whole_lines(path, text), delimiter=separator)
+        for line in lines:
+            if line and len(line) != fields:
+                raise InputError(f"{path}, line {lines.line_num}: wanted {fields} fields, got {len(line)}.")
+
+
+def _whole_lines(path: Path, text: Iterable[str]) -> Iterator[str]:
+    """The lines. A carriage return without a line feed is refused: pandas would end a row there, or drop a field."""
+    for number, line in enumerate(text, 1):
+        if line.endswith("\r"):
+            raise InputError(
+                f"{path}, line {number}: a carriage return without a line feed; wanted lines that end with \\n."
+            )
+        yield line
+
+
+def sniffed(path: Path) -> Dialect:
+    """Separator and decimal mark of a CSV file, from its first lines."""
+    lines = _lines(head(path))
+    if not lines:
+        raise InputError(f"{path} is empty; wanted a table with a header of column names.")
+    if _is_libsvm(lines[0]):
+        raise InputError(f"{path} is LIBSVM text (label index:value ...), not a table with column names.")
+    bare = [QUOTED.sub("", line) for line in lines]
+    named = [separator for separator in SEPARATORS if separator in bare[0]]
+    if not named:
+        return Dialect(",", ".")  # one column
+
+    def regularity(separator: str) -> tuple[int, int]:
+        """How many lines have as many of it as the header, and how many that is."""
+        found = [line.count(separator) for line in bare]
+        return found.count(found[0]), found[0]
+
+    separator = max(named, key=regularity)
+    return Dialect(separator, "," if separator != "," and _comma_is_decimal(lines[1:], separator) else ".")
+
+
+def _is_libsvm(line: str) -> bool:
+    return LIBSVM_ROW.fullmatch(line.partition("#")[0].strip()) is not None
+
+
+def _comma_is_decimal(lines: list[str], separator: str) -> bool:
+    """Whether some fields are numbers with a comma, and none has a point."""
+    fields = [field.strip() for line in lines for field in line.split(separator)]
+    points = any("." in field and NUMBER.fullmatch(field) for field in fields)
+    return not points and any(COMMA_NUMBER.fullmatch(field) for field in fields)
+
+
+def _compression(path: Path) -> str | None:
+    """By its first bytes, whatever its name is."""
+    with path.open("rb") as stream:
+        return "gzip" if stream.read(2) == GZIP else None
+
+
+def head(path: Path) -> bytes:
+    """The first bytes, unpacked."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+        if not head.startswith(GZIP):
+            return head
+        with gzip.open(path) as packed:
+            return packed.read(HEAD_BYTES)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or "it is no whole gzip file"
+        raise InputError(f"cannot read {path}: {reason}.") from None
+
+
+def _lines(head: bytes) -> list[str]:
+    text = head.decode("utf-8-sig", errors="replace")
+    lines = text.splitlines()
+    if len(head) == HEAD_BYTES:
+        lines = lines[:-1] or lines  # the last one may be cut
+    return [line for line in lines[:HEAD_LINES] if line.strip()]
