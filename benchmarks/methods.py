@@ -41,17 +41,17 @@ def experiments_of(name: str) -> dict[str, dict[str, Any]]:
     """By folder. A pass of a method that touches all samples is cheap, and one or two rounds: it gets many more."""
     whole = [{"algorithm": method} for method in ALL_SAMPLES] + (ONLY_NARROW if name in NARROW else [])
     return {
-        "few-samples": setting(name, 30, 150) | {"method": FEW_SAMPLES + SLOW},
-        "all-samples": setting(name, 100, 2000) | {"method": whole},
+        "few-samples": setting(name, 30, 150, 0.5) | {"method": FEW_SAMPLES + SLOW},
+        "all-samples": setting(name, 60, 1500, 2) | {"method": whole},
     }
 
 
-def setting(name: str, tune_passes: int, passes: int) -> dict[str, Any]:
+def setting(name: str, tune_passes: int, passes: int, record_every: float) -> dict[str, Any]:
     """The paper's setting: ten nodes, a random graph, unit rows, lambda = 1/(10 Q)."""
     return {
         "title": f"All methods, {name}",
         "axes": ["passes", "rounds", "bytes_max", "time"],
-        "stop": {"max_passes": passes, "gap_tol": GAP, "record_every": 0.5},
+        "stop": {"max_passes": passes, "gap_tol": GAP, "record_every": record_every},
         "tune": {"passes": tune_passes},
         "data": [{"name": name}],
         "problem": [{"operator": "logistic"}],
