@@ -292,8 +292,11 @@ def _read_copies(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: 
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
     modes, powers, basis, stamp = state.modes, plan.powers, plan.basis, state.stamp
+    last = np.uint64(indices.size - 1)
     b[:] = 0.0
     for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+        soon = np.int64(indices[min(e + np.uint64(1), last)])
+        prefetch(stamp, soon)
         j, x = np.int64(indices[e]), data[e]
         group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
         if gap >= GAPS:
@@ -301,6 +304,7 @@ def _read_copies(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: 
         power = (group * 2 * GAPS + gap) * 2 * width
         for m in range(b.size):
             at = (j + m) * 2 * width
+            prefetch_column(modes, (soon + m) * 2 * width, (plan.lanes, width))
             b[m] += x * read_ahead(modes, at, powers, power, (basis, n * width), (plan.lanes, width))
 
 
