@@ -54,7 +54,10 @@ for operator, nodes in (("ridge", 4), ("auc", 4), ("ridge", 1), ("auc", 1)):
 """
 
 
-@pytest.mark.parametrize("case", also_in_full([case for case in CASES if case[0] in ("dsba", "extra")], CASES), ids=str)
+GATE = [("dsba", "{}"), ("dsba", "dict(form='lazy', communication='sparse')"), CASES[-1]]
+
+
+@pytest.mark.parametrize("case", also_in_full(GATE, CASES), ids=str)
 def test_nothing_is_compiled_while_the_clock_runs(case):
     name, options = case
     script = SCRIPT.replace("{name!r}", repr(name)).replace("{options}", options)

@@ -30,7 +30,7 @@ def test_mutated_inputs_are_read_rightly_or_refused(name, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("name", also_in_full(["kill-train", "kill-mpi", "kill-compare"], SUBJECTS))
+@pytest.mark.parametrize("name", also_in_full(["kill-train", "kill-mpi"], SUBJECTS))
 def test_killed_and_resumed(name):
     """One run is killed a moment after it made progress; the same command ends it with the same bits."""
     assert round_of_kills(SUBJECTS[name], 1, random.Random(name)) == {"kills": 1, "different": 0}
