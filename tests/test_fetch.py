@@ -17,7 +17,7 @@ from dsba.errors import InputError
 
 ROWS = b"".join(b"%d 1:%d 3:0.5\n" % (1 - 2 * (i % 2), i + 1) for i in range(400))
 FILE = bz2.compress(ROWS)
-UNPINNED = registry.Entry("binary/small.bz2", "Small", 400, 3)
+UNPINNED = registry.PublicSet("binary/small.bz2", "Small", 400, 3)
 ENTRY = replace(UNPINNED, checksum=f"sha256:{hashlib.sha256(FILE).hexdigest()}")
 
 

@@ -14,8 +14,8 @@ from dsba.errors import InputError, as_array, as_integer, as_number, unknown_nam
 from dsba.network import Group
 from dsba.operators import Operator
 from dsba.penalties import Penalty
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 LEAST_LAMBDA = 1e-300  # other than 0; step sizes of smaller ones overflow or vanish
 
 

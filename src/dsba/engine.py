@@ -29,8 +29,8 @@ from dsba.recorder import History, Iterates, Metric, Recorder
 from dsba.solvers.reference import Optimum, optimum
 from dsba.stopping import interruptible
 from dsba.topology import Topology
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 Callback = Callable[[dict[str, float]], object]
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C and the clock may wait for a kernel

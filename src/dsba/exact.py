@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.kernels.exact import add_entries, add_integers, add_numbers, to_numbers
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 BITS = 126  # of 128, one is the sign and one is to spare

@@ -12,11 +12,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import InputError, as_number, unknown_name
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 ROUNDING = 1e-12
 
 

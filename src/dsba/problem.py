@@ -37,8 +37,8 @@ from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
 from dsba.parallel import CORES, WORTH, WORTH_ALWAYS, run_pieces
 from dsba.penalties import Penalty
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 POWER_ITERATIONS = 40
 MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
 LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with

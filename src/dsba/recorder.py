@@ -13,8 +13,8 @@ from dsba.errors import InputError
 from dsba.network.contract import ROWS_OF_DATA
 from dsba.parallel import one_blas_thread
 from dsba.problem import Problem
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 Metric = Callable[[Array], float]  # of the mean of the iterates
 LARGEST = 1e6  # a relative residual beyond this is called divergence
 

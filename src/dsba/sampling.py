@@ -7,10 +7,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from dsba.types import Indices
+
 BLOCK = 1024
 COINS = 0xC0115  # tells the stream of common numbers from those of the nodes
-
-Indices = npt.NDArray[np.int64]
 
 
 @lru_cache(maxsize=4096)

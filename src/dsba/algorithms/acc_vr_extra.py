@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices, WithCoins, anchor_probability, no_objective
+from dsba.algorithms.base import WithCoins, anchor_probability, no_objective
 from dsba.algorithms.extra import smoothness
 from dsba.algorithms.inner_solver import not_strongly_convex
 from dsba.errors import as_integer
@@ -17,6 +17,7 @@ from dsba.network import Network
 from dsba.problem import Problem
 from dsba.sampling import batches
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

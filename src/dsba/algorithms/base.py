@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.network import Network
@@ -17,9 +16,7 @@ from dsba.network.contract import ITERATES
 from dsba.problem import Problem
 from dsba.recorder import Iterates, StackedRows
 from dsba.topology import Topology
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from dsba.types import Array, Indices
 
 
 class State(Protocol):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices
-from dsba.algorithms.forms import DenseForm, LazyForm, Start, metric
+from dsba.algorithms.forms import DenseForm, LazyForm, Start, metric, rehearse_meeting
 from dsba.kernels.blocks import BlockParts, advance_block_modes, finish_blocks
 from dsba.kernels.dense import Recursion
 from dsba.network import Network
 from dsba.problem import Problem
+from dsba.types import Array, Indices
 
 if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
@@ -42,7 +42,7 @@ class BlockDense(DenseForm):
         finish_blocks(problem.component, self.parts, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
-        net.differences(self.Z)
+        rehearse_meeting(net, self.Z)
         self._land(problem, np.zeros(0, np.int64), np.zeros((0, problem.dim)))
 
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices
 from dsba.caching import computed_once
 from dsba.errors import InputError
 from dsba.kernels.blocks import BlockPlan, gram_blocks, resolve_block, rows_apart
 from dsba.kernels.samples import Samples
 from dsba.problem import Problem
+from dsba.types import Array, Indices
 
 
 class Layout(NamedTuple):

@@ -10,13 +10,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dsba.algorithms.base import Algorithm, Array, Indices, no_objective, require_one_round
+from dsba.algorithms.base import Algorithm, no_objective, require_one_round
 from dsba.algorithms.network_newton import NetworkNewton, solved
 from dsba.errors import InputError, as_number
 from dsba.network import Network
 from dsba.parallel import one_blas_thread
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 MOST_COLUMNS = 100
 LARGEST = 3000  # the side of a BFGS matrix: coefficients times nodes of a neighbourhood

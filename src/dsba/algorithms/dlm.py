@@ -8,12 +8,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm
 from dsba.algorithms.extra import smoothness
 from dsba.errors import as_number
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from dsba.algorithms.base import Indices
 from dsba.algorithms.forms import StepForm
 from dsba.algorithms.one_sample import OneSample
 from dsba.algorithms.step_rules import finite_lipschitz, forward_step
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Indices
 
 State = TypeVar("State", bound=StepForm)
 

@@ -9,11 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices, no_objective
+from dsba.algorithms.base import Algorithm, no_objective
 from dsba.algorithms.extra import smoothness
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

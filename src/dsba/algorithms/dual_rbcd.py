@@ -8,13 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices, WithCoins, no_objective
+from dsba.algorithms.base import WithCoins, no_objective
 from dsba.algorithms.inner_solver import InnerSolver, InnerState, not_strongly_convex
 from dsba.algorithms.one_edge import edge_of, no_edges, swapped
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.solvers.local import LocalSolver
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices, WithCoins, no_objective
+from dsba.algorithms.base import WithCoins, no_objective
 from dsba.algorithms.inner_solver import not_strongly_convex
 from dsba.algorithms.ssda import laplacian_spectrum
 from dsba.kernels.samples import forward_all
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 class Plan(NamedTuple):

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm
 from dsba.kernels.extra import extra_iterations, extra_mix
 from dsba.memory import own_pages
 from dsba.network import Network
 from dsba.parallel import WORTH_ALWAYS, even_cuts, run_pieces
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices
 from dsba.algorithms.blocks import Blocks, Components, layout
 from dsba.algorithms.sparse_node import (
     Arrays,
@@ -29,7 +28,7 @@ from dsba.algorithms.sparse_node import (
     shards,
 )
 from dsba.errors import CheckpointError
-from dsba.kernels.dense import Recursion, Rows, advance_dense, finish_dense
+from dsba.kernels.dense import DenseRows, Recursion, advance_dense, finish_dense
 from dsba.kernels.modes import (
     PLACES,
     ModePlan,
@@ -51,6 +50,7 @@ from dsba.network.wire import Bounds
 from dsba.parallel import even_cuts, run_pieces
 from dsba.problem import Problem
 from dsba.recorder import Iterates, MeanAndScatter, StackedRows
+from dsba.types import Array, Indices
 
 if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
@@ -95,6 +95,12 @@ class Form(Protocol):
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         """Compile, or load compiled kernels; nothing changes."""
         ...
+
+
+def rehearse_meeting(net: Network, Z: Array) -> None:
+    """Compile the mixing of rows where they are all here. Elsewhere it would send messages that nobody counts."""
+    if net.local_mixing() is not None:
+        net.differences(Z)
 
 
 class HeldRows:
@@ -217,8 +223,8 @@ class DenseForm(Counted, HeldRows):
         return replace(self, t=self.t + len(samples))
 
     @property
-    def _rows(self) -> Rows:
-        return Rows(self.Z, self.V, self.carry, self.low)
+    def _rows(self) -> DenseRows:
+        return DenseRows(self.Z, self.V, self.carry, self.low)
 
     def _advance_fused(self, problem: Problem, mixing: Mixing, samples: Indices) -> None:
         """All iterations in one call, in place."""
@@ -239,7 +245,7 @@ class DenseForm(Counted, HeldRows):
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         mixing = net.local_mixing()
         if mixing is None or mixing.rounds > 1:
-            net.differences(self.Z)
+            rehearse_meeting(net, self.Z)
             self._land(problem, np.zeros(0, np.int64), np.zeros((0, problem.dim)))
         else:
             self._advance_fused(problem, mixing, np.zeros((0, len(problem.nodes)), np.int64))

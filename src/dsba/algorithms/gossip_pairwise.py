@@ -9,12 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices, WithCoins
+from dsba.algorithms.base import WithCoins
 from dsba.algorithms.one_edge import edge_of, no_edges, swapped
 from dsba.network import Network
 from dsba.network.contract import ROWS_OF_DATA
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 LARGEST = 20_000_000  # numbers in the slots of all nodes
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array
+from dsba.algorithms.base import Algorithm
 from dsba.problem import Problem
 from dsba.solvers.local import LocalSolver, Solution
 from dsba.solvers.newton import unsolvable
+from dsba.types import Array
 
 
 @dataclass

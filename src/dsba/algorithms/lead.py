@@ -10,13 +10,14 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dsba.algorithms.base import Array, Indices, WithCoins, no_objective, require_one_round
+from dsba.algorithms.base import WithCoins, no_objective, require_one_round
 from dsba.algorithms.extra import smoothness
 from dsba.errors import InputError, as_integer
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.sampling import generators
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 MEMORY = 0.5  # the paper's alpha: how much of a difference enters the states H
 PACE = 1.0  # the paper's gamma: the step of the dual variables

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Array
 from dsba.algorithms.ssda import SSDA, laplacian_spectrum
 from dsba.network import Network
 from dsba.topology import Topology
+from dsba.types import Array
 
 
 @dataclass(frozen=True)

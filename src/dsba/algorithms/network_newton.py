@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices, no_objective
+from dsba.algorithms.base import Algorithm, no_objective
 from dsba.algorithms.extra import smoothness
 from dsba.algorithms.newton import MOST_COLUMNS
 from dsba.errors import as_integer
@@ -17,6 +17,7 @@ from dsba.parallel import one_blas_thread
 from dsba.problem import Problem
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy  # its parts are loaded when they are asked for
 
 from dsba import exact
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm
 from dsba.errors import FitError
 from dsba.network import Network
 from dsba.network.contract import TOTALS
@@ -22,6 +22,7 @@ from dsba.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
 from dsba.solvers.newton import unsolvable
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
 LARGEST_REACH = 1e300  # of values that are compared: a sum over all nodes stays finite

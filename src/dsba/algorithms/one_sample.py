@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm
 from dsba.algorithms.block_forms import BlockDense, BlockLazy
 from dsba.algorithms.blocks import Blocks, counts
 from dsba.algorithms.forms import DenseForm, Form, LazyForm, NodesForm, Start, StepForm
@@ -25,6 +25,7 @@ from dsba.network.contract import ITERATES, ROWS_OF_DATA
 from dsba.problem import Problem
 from dsba.recorder import Iterates
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
 BLOCK_FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": BlockDense, "lazy": BlockLazy}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dsba.algorithms.apapc import APAPC
-from dsba.algorithms.base import Array
 from dsba.algorithms.msda import chebyshev_gossip, chebyshev_spectrum
 from dsba.network import Network
 from dsba.topology import Topology
+from dsba.types import Array
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Array, Indices
 from dsba.algorithms.inner_solver import InnerSolver, InnerState
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.solvers.local import LocalSolver
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

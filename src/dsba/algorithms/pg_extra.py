@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm
 from dsba.algorithms.extra import EXTRA
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

@@ -9,12 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm
 from dsba.algorithms.point_saga import several_nodes
 from dsba.errors import as_number
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dsba.errors import CheckpointError
 from dsba.kernels.blocks import BlockParts, BlockPlan, advance_block_replicas, advance_own_block
-from dsba.kernels.dense import Recursion, Rows
+from dsba.kernels.dense import DenseRows, Recursion
 from dsba.kernels.modes import (
     ModePlan,
     ModeState,
@@ -51,9 +51,8 @@ from dsba.network.wire import (
 )  # fmt: skip
 from dsba.operators import Operator
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -128,7 +127,7 @@ class Replay:
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
         delta = np.zeros(self.common.bounds.k)
-        rows = Rows(*(self.arrays[name] for name in Rows._fields))
+        rows = DenseRows(*(self.arrays[name] for name in DenseRows._fields))
         memory = Replicas(rows, self.arrays["ahead"], shard.phi)
         own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
         if shard.blocks is None:

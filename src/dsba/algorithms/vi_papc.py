@@ -9,12 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices
+from dsba.algorithms.base import Algorithm
 from dsba.algorithms.extra import smoothness
 from dsba.algorithms.ssda import laplacian_spectrum
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 from dsba.data import cache, registry
 from dsba.data.libsvm import find_file, load_libsvm
-from dsba.data.registry import LIBSVM, Entry
+from dsba.data.registry import LIBSVM, PublicSet
 from dsba.errors import InputError, shortened
 from dsba.files import PART, USUAL, private_folder
 
@@ -60,7 +60,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), *, pause: float = PAUSE, progr
     raise InputError(f"cannot fetch {name}: {'; '.join(failures)}.")
 
 
-def _tried(address: str, part: Path, entry: Entry, pause: float, progress: Progress | None) -> str | None:
+def _tried(address: str, part: Path, entry: PublicSet, pause: float, progress: Progress | None) -> str | None:
     """Why a few attempts did not get the file from ``address``; None if ``part`` is the whole file."""
     failure = None
     for attempt in range(ATTEMPTS):
@@ -84,7 +84,7 @@ class _UselessError(InputError):
     """An address that will not do, however often it is tried."""
 
 
-def _require_safe(address: str, entry: Entry) -> None:
+def _require_safe(address: str, entry: PublicSet) -> None:
     """An error unless it is a web address; without a known checksum it must be https, which nobody can tamper with."""
     try:
         parts = urllib.parse.urlsplit(address)
@@ -96,7 +96,7 @@ def _require_safe(address: str, entry: Entry) -> None:
         raise _UselessError("no checksum of this file is known, so it is fetched over https only")
 
 
-def _download(address: str, part: Path, entry: Entry, progress: Progress | None) -> None:
+def _download(address: str, part: Path, entry: PublicSet, progress: Progress | None) -> None:
     """Add to ``part`` what is missing of the file at ``address``."""
     if part.is_symlink() or not part.is_file():
         part.unlink(missing_ok=True)  # a link that somebody laid here must not lead the bytes elsewhere
@@ -152,7 +152,7 @@ def _receive(answer: Any, part: Path, here: int, total: int | None, progress: Pr
         raise InputError(f"the connection ended after {here} of {total} bytes")
 
 
-def _require_whole(part: Path, entry: Entry) -> None:
+def _require_whole(part: Path, entry: PublicSet) -> None:
     """An error if the part is not the registered file; it is removed then."""
     try:
         if entry.checksum is not None and (got := checksum(part, like=entry.checksum)) != entry.checksum:

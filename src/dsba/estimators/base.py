@@ -34,8 +34,7 @@ from dsba.fitting.fit import Coefficients
 from dsba.network import Alone, Group
 from dsba.operators import Operator
 from dsba.penalties import L1
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 DEFAULTS = Settings()
 

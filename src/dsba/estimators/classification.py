@@ -14,10 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dsba.errors import InputError, as_number, unknown_name
-from dsba.estimators.base import Array, Decentralized
+from dsba.estimators.base import Decentralized
 from dsba.fitting import Rows
 from dsba.operators import Operator
 from dsba.operators import get as get_operator
+from dsba.types import Array
 
 
 @dataclass(eq=False, repr=False)

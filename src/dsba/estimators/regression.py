@@ -12,12 +12,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from dsba.errors import as_number
-from dsba.estimators.base import Array, Decentralized
+from dsba.estimators.base import Decentralized
 from dsba.fitting import Fit, Rows
 from dsba.fitting.fit import Coefficients
 from dsba.fitting.rows import sums
 from dsba.operators import Operator, ScaledHuber
 from dsba.operators import get as get_operator
+from dsba.types import Array
 
 ROUGH_TOL, ROUGH_PASSES = 1e-2, 100  # of a fit that only finds a scale
 

@@ -22,7 +22,7 @@ from dsba.engine import Result, Status, solve
 from dsba.errors import CheckpointError, InputError
 from dsba.experiments import environment, measures
 from dsba.experiments.objects import Arrays, Assigned
-from dsba.experiments.plan import Case, Job, Pooled, Run, Tuning
+from dsba.experiments.plan import Case, Job, Pooled, RunJob, Tuning
 from dsba.experiments.sources import data_digest
 from dsba.experiments.spec import Stop, metric_name
 from dsba.kernels.samples import normalize_rows
@@ -32,8 +32,8 @@ from dsba.report.folder import Folder
 from dsba.report.index import Facts, Outcome
 from dsba.report.results import require_sound
 from dsba.solvers.reference import CERTIFIED, optimum
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 Watch = Callable[[dict[str, float]], object]  # sees every record; a true answer stops the run
 
 
@@ -222,7 +222,7 @@ class Setting:
         return result
 
 
-def _run(run: Run, folder: Folder, watch: Watch) -> None:
+def _run(run: RunJob, folder: Folder, watch: Watch) -> None:
     problem = build(run.case, run.seed)
     if run.tuning is not None:
         algorithm = run.method.build(**folder.read_search(run.tuning.id).parameters)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.data import Dataset
 from dsba.errors import InputError
 from dsba.problem import Problem
 from dsba.recorder import Metric, area_under_curve
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 LEAST = 1e-300  # a probability of zero has no logarithm
 
 

@@ -19,7 +19,18 @@ from typing import Any
 from dsba.errors import InputError
 from dsba.experiments.objects import Assigned
 from dsba.experiments.sources import Sources, needs_test_set, test_set
-from dsba.experiments.spec import BUDGETS, Data, Experiment, Method, Network, Problems, Stop, Tune, metric_name, refusal
+from dsba.experiments.spec import (
+    BUDGETS,
+    Data,
+    Experiment,
+    Method,
+    NetworkSpec,
+    Problems,
+    Stop,
+    Tune,
+    metric_name,
+    refusal,
+)
 from dsba.report import index, titles
 
 
@@ -66,7 +77,7 @@ class Case:
     """A problem over a network, split in one way: one set of axes, one table, a curve per method."""
 
     pooled: Pooled
-    network: Network
+    network: NetworkSpec
     split: str | Assigned
 
     @property
@@ -126,7 +137,7 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunJob:
     """One method on one case with one seed."""
 
     case: Case
@@ -151,7 +162,7 @@ class Run:
         return (self.tuning.id if self.tuning else self.case.pooled.id,)
 
 
-Job = Pooled | Tuning | Run
+Job = Pooled | Tuning | RunJob
 
 
 @dataclass(frozen=True)
@@ -161,7 +172,7 @@ class Plan:
     experiment: Experiment
     sources: Sources
     cases: list[Case]
-    runs: list[Run]
+    runs: list[RunJob]
     left_out: list[str]  # why a method does not appear on a problem, a sentence each
     place: Path = Path()  # the folder of the experiment's file
 
@@ -176,7 +187,7 @@ class Plan:
     def index(self) -> index.Index:
         """What the report must know of the plan."""
         e = self.experiment
-        named = {case.network.title: index.Network.of(case.network.topology) for case in self.cases}
+        named = {case.network.title: index.ShownNetwork.of(case.network.topology) for case in self.cases}
         return index.Index(
             title=e.title, config=e.to_toml(self.kept_plugins), seeds=list(e.seeds), axes=list(e.axes),
             metrics=[metric_name(m) for m in e.metrics], band=e.band or "range",
@@ -185,7 +196,7 @@ class Plan:
             data=dict(self.sources.data), plugins=self._code(),
             networks=dict(named), cases=[case.shown() for case in self.cases],
             methods=[_shown_method(m) for m in e.method],
-            runs=[index.Run(id=r.id, case=r.case.id, method=r.method.title, seed=r.seed) for r in self.runs],
+            runs=[index.ShownRun(id=r.id, case=r.case.id, method=r.method.title, seed=r.seed) for r in self.runs],
             searches=[index.Planned(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
         )  # fmt: skip
 
@@ -224,7 +235,7 @@ def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
         if method.tuned:
             searched = method if stop.max_doubles else method.same_iterates()  # a budget of DOUBLEs is of what is sent
             tuning = Tuning(case, searched, e.tune, stop, e.tune.seeds or e.seeds[:1], code)
-        runs += [Run(case, method, seed, stop, tuning, code) for seed in e.seeds]
+        runs += [RunJob(case, method, seed, stop, tuning, code) for seed in e.seeds]
     return Plan(e, known, cases, runs, list(dict.fromkeys(left_out)))
 
 
@@ -249,7 +260,7 @@ def _shown_method(method: Method) -> index.Method:
     )  # fmt: skip
 
 
-def _with_needs(run: Run) -> Iterator[Job]:
+def _with_needs(run: RunJob) -> Iterator[Job]:
     yield run.case.pooled
     if run.tuning:
         yield run.tuning

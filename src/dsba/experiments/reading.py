@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dsba.errors import InputError, shortened
 from dsba.experiments.named_code import beside, plugins_in, renamed
-from dsba.experiments.spec import Data, Experiment, Link, Network, Part, Problems, Stop, Tune
+from dsba.experiments.spec import Data, Experiment, Link, NetworkSpec, Part, Problems, Stop, Tune
 from dsba.experiments.toml import line_numbers, line_of
 
 Allow = Callable[[list[str]], None]  # sees the plugins that an experiment names, and raises if one must not be loaded
@@ -74,6 +74,6 @@ def _is_type_name(part: Any) -> bool:
 
 def _keys_at(place: tuple[Any, ...]) -> list[str]:
     parts: dict[str, type[Part]] = {
-        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": Network, "link": Link,
+        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": NetworkSpec, "link": Link,
     }  # fmt: skip
     return list(parts.get(str(place[0]), Experiment).model_fields if len(place) > 1 else Experiment.model_fields)

@@ -177,7 +177,7 @@ class Problems(Part):
         return titles.problem_title(self.name, self.lam, self.regularize, options)
 
 
-class Network(Part):
+class NetworkSpec(Part):
     """A graph with its mixing matrix; ``edges`` is a file of node pairs and replaces ``graph``.
 
     ``mixing`` may be the path of a .npy file. In Python ``graph`` may be a topology, a networkx graph or a list of
@@ -458,7 +458,7 @@ class Experiment(Part):
     link: Link | None = None
     data: Annotated[tuple[Data, ...], Field(min_length=1)]
     problem: Annotated[tuple[Problems, ...], Field(min_length=1)]
-    network: Annotated[tuple[Network, ...], Field(min_length=1)] = (Network(),)
+    network: Annotated[tuple[NetworkSpec, ...], Field(min_length=1)] = (NetworkSpec(),)
     method: Annotated[tuple[Method, ...], Field(min_length=1)]
 
     @field_validator("axes")
@@ -557,7 +557,7 @@ def _is_classification(problem: Problems) -> bool:
     return problem.build().labels in ("binary", "multiclass")
 
 
-def refusal(method: Method, problem: Problems, network: Network) -> str | None:
+def refusal(method: Method, problem: Problems, network: NetworkSpec) -> str | None:
     """Why the method does not apply to the problem (a toy of its kind is asked) or to the network; None if it does."""
     n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
     labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)

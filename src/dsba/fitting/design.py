@@ -29,11 +29,11 @@ from dsba.fitting.schema import (
     usable_rows,
 )
 from dsba.network import Alone, Group
+from dsba.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 WORD = 1 << 40  # random words are below; sums of thousands of them are exact in a float64

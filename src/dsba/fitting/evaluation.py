@@ -15,18 +15,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_expit, xlogy
 
 from dsba.errors import InputError, noted
 from dsba.fitting.design import outcome_of
 from dsba.fitting.schema import Site, kind_of
 from dsba.network import Group
+from dsba.types import Array
 
 if TYPE_CHECKING:
     from dsba.fitting.results import Results
 
-Array = npt.NDArray[np.float64]
 Measures = dict[str, Any]
 
 BINS_PER_UNIT, REACH = 64, 16  # of scores: bins of 1/64 from -16 to 16, and one beyond each end

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 from scipy.special import gammaln, log_expit, xlogy
 
@@ -25,8 +24,7 @@ from dsba.errors import InputError, unknown_name
 from dsba.fitting.evaluation import calibration, grouped
 from dsba.network import Group
 from dsba.operators import link_of
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 COVARIANCES = ("classical", "HC0", "HC1", "site")
 

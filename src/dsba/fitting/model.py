@@ -19,8 +19,7 @@ from dsba.errors import InputError
 from dsba.files import clear_torn, replacing
 from dsba.fitting import first_models
 from dsba.kernels.samples import normalize_rows
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 FILE, COPY = "model.dsba", "model.json"
 FORMAT = "dsba-model-2"

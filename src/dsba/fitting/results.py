@@ -20,6 +20,7 @@ from dsba.fitting.model import Model
 from dsba.fitting.schema import MISSING_LEVEL, SITE, Schema, Site, kind_of, plain_value
 from dsba.network import Alone
 from dsba.operators import decide, link_of
+from dsba.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from dsba.fitting.evaluation import Evaluation
 
-Array = npt.NDArray[np.float64]
 
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
 COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")

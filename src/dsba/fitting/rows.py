@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from dsba.errors import InputError, as_array
 from dsba.kernels.samples import normalize_rows
 from dsba.network import Group
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
 EVEN = 2.0  # a row this many times the mean squared norm is held as several rows that share its weight

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.network import Group
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 
 class Scaling(NamedTuple):

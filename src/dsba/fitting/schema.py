@@ -26,7 +26,6 @@ from dsba.network import Group, require_agreement
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
 Level = str | int | float | bool
 
 SITE = "site"  # every formula may name it, as a factor

@@ -29,8 +29,7 @@ from dsba.fitting.schema import Levels, Site, Wishes, absent_column, end_togethe
 from dsba.fitting.settings import Settings
 from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
 """The settings of tables that differ from those of other data: no penalty, and a solution to the last digits."""

@@ -19,13 +19,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.kernels.cache import njit, part
 from dsba.kernels.mixing import COLUMNS, difference_row
 from dsba.kernels.samples import dot_block, resolve
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 
 class Recursion(NamedTuple):
@@ -40,7 +38,7 @@ class Recursion(NamedTuple):
     norms: Array  # the samples' squared norms in the metric r (Q x k)
 
 
-class Rows(NamedTuple):
+class DenseRows(NamedTuple):
     """Stacked rows: Z, V = U + alpha carry, the carries, and what rounding left of Z."""
 
     Z: Array

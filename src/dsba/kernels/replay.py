@@ -11,15 +11,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.kernels.cache import njit, part
-from dsba.kernels.dense import Rows, add_delta, column_blocks, free_row, look_ahead, sample_delta
+from dsba.kernels.dense import DenseRows, add_delta, column_blocks, free_row, look_ahead, sample_delta
 from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import dot_block
-
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from dsba.types import Array, Indices
 
 
 class Place(NamedTuple):
@@ -33,7 +30,7 @@ class Place(NamedTuple):
 class Replicas(NamedTuple):
     """What a node remembers: the latest generation of all rows, two generations of z + u, its own table."""
 
-    rows: Rows
+    rows: DenseRows
     ahead: Array
     phi: Array
 

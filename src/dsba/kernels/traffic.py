@@ -11,7 +11,7 @@ from dsba.kernels.cache import njit, part
 
 Integers = npt.NDArray[np.int64]
 
-VECTOR, FIRST, AGAIN = range(3)
+UNCACHED, NEW, KNOWN = range(3)  # what a cache knows of a sample, and the first index of ``Prices.costs``
 
 
 class Prices(NamedTuple):
@@ -37,10 +37,10 @@ def send(samples: Any, t0: int, start: Any, prices: Any, sent: Any, caches: Any)
     for t in range(samples.shape[0]):
         for n in range(samples.shape[1]):
             i = start[n] + samples[t, n]
-            kind = VECTOR
+            kind = UNCACHED
             if prices.room[i] <= prices.limit:
-                kind = AGAIN if known[i] else FIRST
-            if kind == FIRST:
+                kind = KNOWN if known[i] else NEW
+            if kind == NEW:
                 queue = caches.queue[start[n] : start[n + 1]]
                 _remember(i, prices.room, prices.limit, caches.fifo[n], queue, known)
             for c in range(3):

@@ -20,9 +20,9 @@ from typing import Protocol
 import numpy as np
 
 from dsba.errors import InputError, as_integer, as_number
-from dsba.network.contract import Array
 from dsba.network.faults import COMPRESSION, ROUNDED_ROWS, Wrapper
 from dsba.network.transport import Meeting, Message, Transport
+from dsba.types import Array
 
 PATTERNS = ("4-bit", "top-10", "rand-10")
 

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.exact import SparseRows
+from dsba.types import Array
 
 if TYPE_CHECKING:
     from dsba.mixing import Mixing
     from dsba.topology import Topology
 
-Array = npt.NDArray[np.float64]
 TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
 """What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour

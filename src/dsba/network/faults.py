@@ -19,9 +19,10 @@ import numpy.typing as npt
 from dsba.errors import InputError, as_integer, as_number
 from dsba.exact import SparseRows
 from dsba.kernels.mixing import difference_rows
-from dsba.network.contract import Array, Boxes
+from dsba.network.contract import Boxes
 from dsba.network.transport import Meeting, Transport
 from dsba.topology import Topology
+from dsba.types import Array
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

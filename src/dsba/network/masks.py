@@ -18,8 +18,8 @@ import numpy.typing as npt
 from dsba import exact
 from dsba.errors import NetworkError
 from dsba.exact import Integers, SparseRows
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 LOWEST, HIGHEST = -1073, 1024  # the exponents that frexp gives to positive numbers

@@ -17,11 +17,11 @@ import numpy as np
 
 from dsba._version import __version__
 from dsba.errors import InputError, NetworkError, as_number
-from dsba.network.contract import Array, require_agreement
-from dsba.network.placement import Indices
+from dsba.network.contract import require_agreement
 from dsba.network.transport import ROWS, Transport
 from dsba.network.waiting import poll, silence
 from dsba.topology import Topology
+from dsba.types import Array, Indices
 
 TIMEOUT = 300.0  # seconds a rank may be silent
 WORLD_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_SIZE")

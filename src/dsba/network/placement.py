@@ -11,8 +11,7 @@ import numpy.typing as npt
 from dsba.errors import InputError
 from dsba.graph import Graph, Tree
 from dsba.topology import Topology
-
-Indices = npt.NDArray[np.int64]
+from dsba.types import Indices
 
 
 class Placement:

@@ -7,9 +7,10 @@ from typing import Any
 from dsba import exact
 from dsba.exact import SparseRows
 from dsba.mixing import Mixing
-from dsba.network.contract import TOTALS, Array
+from dsba.network.contract import TOTALS
 from dsba.network.transport import Transport
 from dsba.topology import Topology
+from dsba.types import Array
 
 
 class Simulator(Transport):

@@ -28,7 +28,7 @@ import numpy as np
 from dsba import exact, stopping
 from dsba.errors import InputError, NetworkError
 from dsba.exact import Integers, SparseRows
-from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS, Array
+from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.frames import cut
 from dsba.network.lines import Lines
 from dsba.network.links import MOST_UNREAD, Link
@@ -37,6 +37,7 @@ from dsba.network.pinned import Member
 from dsba.network.routing import Routing
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Transport
 from dsba.topology import Topology
+from dsba.types import Array
 
 Answer = TypeVar("Answer")
 

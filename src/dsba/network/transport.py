@@ -22,9 +22,10 @@ from dsba.errors import InputError
 from dsba.exact import Integers, SparseRows
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.mixing import Mixing
-from dsba.network.contract import TOTALS, Array, Counts
+from dsba.network.contract import TOTALS, Counts
 from dsba.network.placement import Placement
 from dsba.topology import Topology
+from dsba.types import Array
 
 ROWS, FRAMES, QUESTIONS = 1, 2, 3  # what a message is for
 PARCEL = struct.Struct("<IQ")  # rank, bytes

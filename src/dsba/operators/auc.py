@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from dsba.errors import InputError
 from dsba.kernels.resolvents import resolve_paper_auc, solve_auc
-from dsba.operators.base import Array, Operator, Saddle
+from dsba.operators.base import Operator, Saddle
+from dsba.types import Array
 
 ROUNDS = 3  # of the resolvent's linear solve: one leaves 1e-6 of it at steps of 1e8, two 1e-10, three 1e-14
 

@@ -27,8 +27,7 @@ from dsba.errors import InputError
 from dsba.kernels import samples as kernel
 from dsba.kernels.resolvents import MAX_NEWTON
 from dsba.operators import response
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 LARGEST = 1.7e308
 

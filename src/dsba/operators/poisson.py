@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.operators.base import Array, ScalarOperator
+from dsba.operators.base import ScalarOperator
+from dsba.types import Array
 
 _LARGEST = 700.0  # exp of it is still finite; beyond, the loss is continued by its tangent
 

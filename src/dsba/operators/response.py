@@ -14,8 +14,7 @@ import numpy.typing as npt
 import scipy  # its parts are loaded when they are asked for
 
 from dsba.errors import InputError, unknown_name
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 
 class Link(NamedTuple):

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from dsba.errors import InputError
 from dsba.kernels.resolvents import MAX_NEWTON
-from dsba.operators.base import Array, Operator
+from dsba.operators.base import Operator
+from dsba.types import Array
 
 
 @dataclass(frozen=True)

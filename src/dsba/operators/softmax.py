@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dsba.kernels.resolvents import MAX_NEWTON, near_softmax
-from dsba.operators.base import Array, Operator
+from dsba.operators.base import Operator
+from dsba.types import Array
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from dsba.recorder import History
 from dsba.report.index import Link
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-6, 1e-10)
 COSTS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")

@@ -40,7 +40,7 @@ class Shown(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Network(Shown):
+class ShownNetwork(Shown):
     """A graph and the spectrum of its mixing matrix (I + W)/2."""
 
     nodes: Annotated[int, Field(ge=1)]
@@ -51,7 +51,7 @@ class Network(Shown):
     on_circle: bool = False  # how the graph is drawn best
 
     @classmethod
-    def of(cls, topology: Topology) -> Network:
+    def of(cls, topology: Topology) -> ShownNetwork:
         return cls(
             nodes=topology.n_nodes,
             edges=[(int(n), int(m)) for n, m in topology.edges],
@@ -99,7 +99,7 @@ class Link(Shown):
     bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
 
 
-class Run(Shown):
+class ShownRun(Shown):
     id: Identifier
     case: Identifier
     method: str
@@ -129,10 +129,10 @@ class Index(Shown):
     left_out: list[str]  # why a method does not appear on a problem, a sentence each
     data: dict[str, Digest]  # of the data files' bytes, by name
     plugins: dict[str, Digest]  # of the sources of one's own code, by name
-    networks: dict[str, Network | None]
+    networks: dict[str, ShownNetwork | None]
     cases: list[Case]
     methods: list[Method]
-    runs: list[Run]
+    runs: list[ShownRun]
     searches: list[Planned]
 
     @model_validator(mode="after")

@@ -22,7 +22,19 @@ from pydantic import BaseModel, ConfigDict
 from dsba.errors import InputError
 from dsba.report import digests, titles
 from dsba.report.folder import Folder, Schema
-from dsba.report.index import Candidate, Case, Environment, Facts, Index, Method, Network, Outcome, Planned, Run, Search
+from dsba.report.index import (
+    Candidate,
+    Case,
+    Environment,
+    Facts,
+    Index,
+    Method,
+    Outcome,
+    Planned,
+    Search,
+    ShownNetwork,
+    ShownRun,
+)
 from dsba.topology import FAMILIES, Topology
 
 VERSION = "0.1.0"
@@ -169,12 +181,12 @@ class Conversion:
         entries = {
             case: self._case(case, next((id for c, _, _, id in found if c is case), None)) for case in self.cases
         }
-        runs = [Run(id=id, case=entries[c].id, method=m.title, seed=seed) for c, m, seed, id in found]
+        runs = [ShownRun(id=id, case=entries[c].id, method=m.title, seed=seed) for c, m, seed, id in found]
         e = self.config
         return Index(
             title=e.title, config=text, seeds=e.seeds, axes=e.axes, metrics=e.metrics,
             max_passes=e.stop.get("max_passes", 60.0), left_out=self._left_out(found), data={}, plugins={},
-            networks={entries[c].network: Network.of(c.topology) if c.topology else None for c in self.cases},
+            networks={entries[c].network: ShownNetwork.of(c.topology) if c.topology else None for c in self.cases},
             cases=[entries[case] for case in self.cases], runs=runs,
             methods=[Method(title=m.title, iterates=_iterates(m)) for m in e.method],
             searches=list(self._searches(entries)),

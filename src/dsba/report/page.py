@@ -14,7 +14,7 @@ import numpy as np
 from dsba.recorder import History
 from dsba.report.curves import COSTS, TOLERANCES, Entrant, costs, median_curve, verdict
 from dsba.report.figures import AXES, LOGARITHMIC, Look, axis_title, looks
-from dsba.report.index import Candidate, Case, Network, written
+from dsba.report.index import Candidate, Case, ShownNetwork, written
 
 if TYPE_CHECKING:
     from dsba.report.results import Results
@@ -109,7 +109,7 @@ def _style(look: Look) -> dict[str, str]:
     return {"color": look.color, "symbol": SYMBOLS[look.marker], "dash": DASHES[look.dash]}
 
 
-def _network(network: Network) -> dict[str, Any]:
+def _network(network: ShownNetwork) -> dict[str, Any]:
     import networkx as nx
 
     graph = nx.Graph(network.edges)

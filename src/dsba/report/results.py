@@ -30,7 +30,19 @@ from dsba.report.curves import (
 )  # fmt: skip
 from dsba.report.figures import Panel, Size, draw_panels, rendered
 from dsba.report.folder import Folder
-from dsba.report.index import LARGEST, LONGEST, Case, Environment, Facts, Index, Link, Outcome, Run, Search, written
+from dsba.report.index import (
+    LARGEST,
+    LONGEST,
+    Case,
+    Environment,
+    Facts,
+    Index,
+    Link,
+    Outcome,
+    Search,
+    ShownRun,
+    written,
+)
 
 SUMMARY = TOLERANCES[2:]  # the tolerances of summary.csv and of the winners
 TRAFFIC = ("doubles_max", "bytes_max", "index_bytes_max")
@@ -118,7 +130,7 @@ class Results:
     def _cases(self) -> dict[str, Case]:
         return {case.id: case for case in self.index.cases}
 
-    def case(self, run: Run) -> Case:
+    def case(self, run: ShownRun) -> Case:
         return self._cases[run.case]
 
     @cached_property
@@ -127,9 +139,9 @@ class Results:
         begun = {run.case for run in self.runs}
         return [case for case in self.index.cases if case.id in begun]
 
-    def runs_of(self, case: Case) -> dict[str, list[Run]]:
+    def runs_of(self, case: Case) -> dict[str, list[ShownRun]]:
         """The finished runs of a case, by method."""
-        found: dict[str, list[Run]] = {}
+        found: dict[str, list[ShownRun]] = {}
         for run in self.runs:
             if run.case == case.id:
                 found.setdefault(run.method, []).append(run)
@@ -158,7 +170,7 @@ class Results:
         keys = list(self.describe(self.runs[0]))
         return frame[[*keys, *(column for column in frame.columns if column not in keys)]]
 
-    def describe(self, run: Run) -> dict[str, Any]:
+    def describe(self, run: ShownRun) -> dict[str, Any]:
         """What a run is, in the columns of tables."""
         return {**self.case(run).titles, "method": run.method, "seed": run.seed}
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.problem import Problem
-
-Array = npt.NDArray[np.float64]
+from dsba.types import Array
 
 MAX_STEPS = 20_000
 NEWTON_EVERY = 25

@@ -17,13 +17,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy  # its parts are loaded when they are asked for
 import scipy.sparse as sp
 
 from dsba.operators import Saddle
+from dsba.types import Array
 
-Array = npt.NDArray[np.float64]
 Solve = Callable[[Array, float], Array]  # (r, relative accuracy) -> x
 
 MAX_CG = 5000
@@ -42,7 +41,7 @@ class Tally:
     products: int = 0
 
 
-class Rows:
+class CountedRows:
     """A matrix B with counted products; kept dense where that is not much larger."""
 
     def __init__(self, matrix: sp.csr_array, tally: Tally) -> None:
@@ -88,7 +87,7 @@ class Rows:
         return float(self.diagonal(np.ones(self.shape[0])).max(initial=0.0))
 
 
-def system(B: Rows, weights: Array, ridge: Array) -> Solve:
+def system(B: CountedRows, weights: Array, ridge: Array) -> Solve:
     """Solves (B' diag(weights) B + diag(ridge)) x = r in the cheapest of three ways."""
     rows, columns = B.shape
     try:
@@ -102,19 +101,19 @@ def system(B: Rows, weights: Array, ridge: Array) -> Solve:
     return _by_gradients(B, weights, ridge)
 
 
-def subtractable(B: Rows, weights: Array, ridge: Array) -> bool:
+def subtractable(B: CountedRows, weights: Array, ridge: Array) -> bool:
     """Whether a solution by the short side of the rows keeps its digits."""
     return float(ridge.min()) > SUBTRACTED * float(weights.max()) * B.longest_column
 
 
-def _by_columns(B: Rows, weights: Array, ridge: Array) -> Solve:
+def _by_columns(B: CountedRows, weights: Array, ridge: Array) -> Solve:
     H = B.gram_of_columns(weights)
     H[np.diag_indices_from(H)] += _raised(ridge, H.diagonal().max())
     factor = scipy.linalg.cho_factor(H, overwrite_a=True)
     return lambda r, accuracy: scipy.linalg.cho_solve(factor, r)
 
 
-def _by_rows(B: Rows, weights: Array, ridge: Array) -> Solve:
+def _by_rows(B: CountedRows, weights: Array, ridge: Array) -> Solve:
     """x = D^-1 (r - B'R (I + R G R)^-1 R B D^-1 r),  G = B D^-1 B',  R = diag(weights)^1/2,  D = diag(ridge)."""
     R = np.sqrt(weights)
     solve = short_side(B.gram_of_rows(1.0 / ridge), R)
@@ -129,7 +128,7 @@ def short_side(G: Array, R: Array) -> Callable[[Array], Array]:
     return lambda r: scipy.linalg.cho_solve(factor, r)
 
 
-def _by_gradients(B: Rows, weights: Array, ridge: Array) -> Solve:
+def _by_gradients(B: CountedRows, weights: Array, ridge: Array) -> Solve:
     """The diagonal preconditions a tall B only. On the null space of a wide one the matrix is the ridge: a
     single eigenvalue, which a preconditioner would spread (farm-ads: 303 iterations without, 832 with).
     """
@@ -139,7 +138,7 @@ def _by_gradients(B: Rows, weights: Array, ridge: Array) -> Solve:
     return _gradients(B, lambda v: weights * v, ridge, inverse)
 
 
-def block_system(B: Rows, blocks: Callable[[Array], Array], ridge: Array) -> Solve:
+def block_system(B: CountedRows, blocks: Callable[[Array], Array], ridge: Array) -> Solve:
     """Solves (B' M B + diag(ridge)) x = r by conjugate gradients, ``blocks`` the product with M >= 0.
 
     No preconditioner: conjugate gradients from 0 then never move along what is flat, such as a shift of
@@ -159,7 +158,7 @@ def saddle_system(saddle: Saddle, tally: Tally, ridge: Array) -> Solve:
     theta keeps a row and column of its own that nothing else meets.
     """
     c, T = saddle.c, saddle.T + ridge[-1]
-    rows = Rows(sp.csr_array(sp.vstack([saddle.B, sp.csr_array(c[None, :])], format="csr")), tally)
+    rows = CountedRows(sp.csr_array(sp.vstack([saddle.B, sp.csr_array(c[None, :])], format="csr")), tally)
     solve_reduced = system(rows, np.append(saddle.weights, 1.0 / T), np.append(ridge[:-1], 1.0))
 
     def solve(r: Array, accuracy: float) -> Array:
@@ -172,7 +171,7 @@ def saddle_system(saddle: Saddle, tally: Tally, ridge: Array) -> Solve:
     return solve
 
 
-def _gradients(B: Rows, blocks: Callable[[Array], Array], ridge: Array, inverse: Array) -> Solve:
+def _gradients(B: CountedRows, blocks: Callable[[Array], Array], ridge: Array, inverse: Array) -> Solve:
     def product(x: Array) -> Array:
         return B.spread(blocks(B.times(x))) + ridge * x
 

@@ -27,8 +27,9 @@ import numpy.typing as npt
 from dsba.parallel import CORES, WORTH_ALWAYS, one_blas_thread
 from dsba.problem import Problem
 from dsba.solvers import linear
-from dsba.solvers.linear import Array, Rows, Tally, dot
+from dsba.solvers.linear import CountedRows, Tally, dot
 from dsba.solvers.newton import ROUNDING, Equation, Point, line_search, step
+from dsba.types import Array
 
 ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three digits; 1e-1 costs iterations
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
@@ -107,7 +108,7 @@ class LocalSolver:
 
 def _equation(problem: Problem, n: int, D: Array) -> Equation:
     first, last = problem.start[n], problem.start[n + 1]
-    A = Rows(problem.A[first * problem.k : last * problem.k], Tally())
+    A = CountedRows(problem.A[first * problem.k : last * problem.k], Tally())
     scale = problem.weight[first:last] / (last - first)
     return Equation(problem.component, A, problem.y[first:last], scale, D)
 

@@ -19,7 +19,8 @@ import numpy as np
 from dsba.kernels import samples as kernel
 from dsba.operators import Operator
 from dsba.solvers import linear
-from dsba.solvers.linear import Array, Rows, Solve, dot
+from dsba.solvers.linear import CountedRows, Solve, dot
+from dsba.types import Array
 
 MAX_TRIALS = 80
 ROUNDING = 1e-15
@@ -40,7 +41,7 @@ class Equation:
     """The samples and D of an equation; its right-hand side is given to the solvers."""
 
     component: Operator
-    A: Rows
+    A: CountedRows
     y: Array
     scale: Array
     D: Array

@@ -18,8 +18,9 @@ from dsba.errors import InputError
 from dsba.operators import Operator
 from dsba.problem import Problem
 from dsba.solvers import composite
-from dsba.solvers.linear import Array, Rows, Tally
+from dsba.solvers.linear import CountedRows, Tally
 from dsba.solvers.newton import Equation, step, unsolvable
+from dsba.types import Array
 
 CERTIFIED = 1e-6  # a reference with a larger residual is announced by a warning
 MAX_STEPS = 300
@@ -86,10 +87,10 @@ def _iterate(problem: Problem, z: Array, scale: float, tol: float) -> Optimum:
     return best
 
 
-def _samples(problem: Problem) -> tuple[Operator, Rows, Array, Array, Array]:
+def _samples(problem: Problem) -> tuple[Operator, CountedRows, Array, Array, Array]:
     """The pooled problem's fields of an ``Equation``."""
     scale = problem.sample_weight / problem.n_samples
-    return problem.component, Rows(problem.A, Tally()), problem.y, scale, problem.lam_diag
+    return problem.component, CountedRows(problem.A, Tally()), problem.y, scale, problem.lam_diag
 
 
 @dataclass(frozen=True)
