@@ -56,7 +56,7 @@ def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.Da
     import pandas as pd
 
     dialect = dialect or sniffed(path)
-    _check_lines(path, dialect.separator, len(names(path, dialect)))
+    _check_lines(path, dialect.separator)
     options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "low_memory": False}
     options["compression"] = _compression(path)
     if int(pd.__version__.split(".")[0]) < 3:
@@ -79,12 +79,13 @@ def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.Dat
     return frame
 
 
-def _check_lines(path: Path, separator: str, fields: int) -> None:
+def _check_lines(path: Path, separator: str) -> None:
     """Every line must have as many fields as the header: pandas would drop or add some without a word."""
     with path.open("rb") as stream:
         plain: Any = gzip.GzipFile(fileobj=stream) if _compression(path) else stream
         text = io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
         lines = csv.reader(_whole_lines(path, text), delimiter=separator)
+        fields = len(next(filter(None, lines), ()))
         for line in lines:
             if line and len(line) != fields:
                 raise InputError(f"{path}, line {lines.line_num}: wanted {fields} fields, got {len(line)}.")

@@ -149,31 +149,39 @@ def _newton(equation: Equation) -> Callable[[Array, Point, float], Point]:
 
 
 def _on_samples(equation: Equation) -> Node:
-    """Newton's iteration in the space of the samples: one product with A before it, one with A' after it.
+    """Newton's iteration in the space of the samples: one product with A before it, one with A' after it."""
+    space = _SampleSpace(equation)
+    return Node(space.begin, space.solved, 2 * equation.A.shape[0])
 
-    It only meets points of the form  z = D^-1 (rhs - rest c - A'v), c the change of rhs since the last solution,
-    where rest = 1. With G = A D^-1 A' and b(r) = A D^-1 r, the images are u = b(rhs) - rest b(c) - G v, and
+
+class _SampleSpace:
+    """Points of the form  z = D^-1 (rhs - rest c - A'v), c the change of rhs since the last solution, where rest = 1.
+
+    With G = A D^-1 A' and b(r) = A D^-1 r, the images are u = b(rhs) - rest b(c) - G v, and
 
         F(z) = A' rho - rest c,       rho = s(u) - v.
 
     A step d changes rest by -rest, v by dv = rho - R (I + R G R)^-1 R (G rho - rest b(c)), R = diag(s')^1/2,
     and u by rest b(c) - G dv. What a point keeps in place of its images are v and b(rhs - rest c).
     """
-    A, D = equation.A, equation.D
-    G = A.gram_of_rows(1.0 / D)
 
-    def system(u: Array) -> tuple[Array, Callable[[Array], Array]]:
-        R = np.sqrt(equation.slopes(u))
-        return R, linear.short_side(G, R)
+    def __init__(self, equation: Equation) -> None:
+        self.equation, self.G = equation, equation.A.gram_of_rows(1.0 / equation.D)
+        self.fixed = self.system(np.zeros(equation.A.shape[0])) if equation.component.affine else None
 
-    fixed = system(np.zeros(A.shape[0])) if equation.component.affine else None
+    def system(self, u: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """R, and how to solve with I + R G R."""
+        R = np.sqrt(self.equation.slopes(u))
+        return R, linear.short_side(self.G, R)
 
-    def begin(z: Array) -> Point:
-        point = equation.at(z)
-        v = equation.s(point.u)
-        return point._replace(u=np.concatenate([v, point.u + G @ v]))
+    def begin(self, z: Array) -> Point:
+        point = self.equation.at(z)
+        v = self.equation.s(point.u)
+        return point._replace(u=np.concatenate([v, point.u + self.G @ v]))
 
-    def node(rhs: Array, last: Point, accuracy: float) -> Point:
+    def solved(self, rhs: Array, last: Point, accuracy: float) -> Point:
+        """The solution for another right-hand side, from the last one."""
+        equation, A, D, G = self.equation, self.equation.A, self.equation.D, self.G
         (v, b), change = np.split(last.u, 2), rhs - last.value
         b_rhs, rest, before = A.times(rhs / D), 1.0, 0.0
         b_change, c = b_rhs - b, dot(change, change / D)
@@ -186,7 +194,7 @@ def _on_samples(equation: Equation) -> Node:
             if not size > enough:
                 break
             if size > RENEW * before:
-                R, solve = fixed or system(u)
+                R, solve = self.fixed or self.system(u)
             before, dv = size, rho - R * solve(R * image)
             w = rest * b_change - G @ dv
             tail = rest * (rest * c - dot(b_change, dv))
@@ -194,8 +202,6 @@ def _on_samples(equation: Equation) -> Node:
             v, rest = v + t * dv, (1.0 - t) * rest
         value = rhs - rest * change
         return Point((value - A.spread(v)) / D, np.concatenate([v, b_rhs - rest * b_change]), value)
-
-    return Node(begin, node, 2 * A.shape[0])
 
 
 def _size(F: Array, D: Array) -> float:
