@@ -51,8 +51,8 @@ def test_the_same_bits_in_every_order_and_along_every_tree():
         parts = np.split(rng.permutation(rows), np.sort(rng.choice(np.arange(1, 9), 3, replace=False)))
         while len(parts) > 1:  # a random tree
             a, b = (parts.pop(rng.integers(len(parts))) for _ in range(2))
-            sums = [p if isinstance(p, exact.Integers) else exact.integers(p, scale) for p in (a, b)]
-            parts.append(exact.Integers.from_bytes(sums[0].plus(sums[1]).to_bytes()))
+            sums = [p if isinstance(p, exact.WideIntegers) else exact.integers(p, scale) for p in (a, b)]
+            parts.append(exact.WideIntegers.from_bytes(sums[0].plus(sums[1]).to_bytes()))
         assert (exact.numbers(parts[0], scale) == wanted).all()
     assert not (rows.sum(axis=0) == rng.permutation(rows).sum(axis=0)).all()  # plain sums are not
 
@@ -61,9 +61,9 @@ def test_masks_cancel():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(3, 20))
     scale = exact.exponent(exact.largest(rows), 3)
-    masks = [exact.Integers(*rng.integers(0, 2**64, size=(2, 20), dtype=np.uint64)) for _ in range(2)]
+    masks = [exact.WideIntegers(*rng.integers(0, 2**64, size=(2, 20), dtype=np.uint64)) for _ in range(2)]
     negative = [
-        exact.Integers(~m.high, ~m.low).plus(exact.integers(np.full((1, 20), 2.0**scale), scale)) for m in masks
+        exact.WideIntegers(~m.high, ~m.low).plus(exact.integers(np.full((1, 20), 2.0**scale), scale)) for m in masks
     ]
     hidden = exact.integers(rows[:1], scale).plus(masks[0]).plus(masks[1])
     others = exact.integers(rows[1:2], scale).plus(negative[0]).plus(exact.integers(rows[2:], scale)).plus(negative[1])

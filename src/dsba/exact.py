@@ -14,32 +14,30 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.kernels.exact import add_entries, add_integers, add_numbers, to_numbers
-from dsba.types import Array
-
-Words = npt.NDArray[np.uint64]
+from dsba.types import Array, Words
 
 BITS = 126  # of 128, one is the sign and one is to spare
 LEAST = -1074  # the exponent of the smallest positive float64
 
 
-class Integers(NamedTuple):
-    """Integers of 128 bits in two's complement, as halves."""
+class WideIntegers(NamedTuple):
+    """WideIntegers of 128 bits in two's complement, as halves."""
 
     high: Words
     low: Words
 
-    def plus(self, other: Integers) -> Integers:
+    def plus(self, other: WideIntegers) -> WideIntegers:
         """The sum modulo 2^128."""
         high, low = self.high.copy(), self.low.copy()
         add_integers(high, low, other.high, other.low)
-        return Integers(high, low)
+        return WideIntegers(high, low)
 
     def to_bytes(self) -> bytes:
         """16 bytes a number, little-endian halves: all the high ones, then all the low ones."""
         return np.concatenate(self).astype("<u8").tobytes()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Integers:
+    def from_bytes(cls, data: bytes) -> WideIntegers:
         """What ``to_bytes`` gave."""
         high, low = np.frombuffer(data, "<u8").astype(np.uint64).reshape(2, -1)
         return cls(high, low)
@@ -67,9 +65,9 @@ def exponent(largest: float, count: int) -> int:
     return max(LEAST, math.frexp(largest)[1] + max(0, count - 1).bit_length() - BITS)
 
 
-def integers(rows: Array | SparseRows, exponent: int) -> Integers:
+def integers(rows: Array | SparseRows, exponent: int) -> WideIntegers:
     """The sum of the rows, in multiples of 2^exponent."""
-    total = Integers(*np.zeros((2, rows.shape[1]), np.uint64))
+    total = WideIntegers(*np.zeros((2, rows.shape[1]), np.uint64))
     if isinstance(rows, SparseRows):
         add_entries(rows.values, rows.columns, exponent, *total)
         return total
@@ -77,7 +75,7 @@ def integers(rows: Array | SparseRows, exponent: int) -> Integers:
     return total
 
 
-def numbers(total: Integers, exponent: int) -> Array:
+def numbers(total: WideIntegers, exponent: int) -> Array:
     """The float64 nearest to each integer times 2^exponent."""
     out = np.empty(total.low.size)
     to_numbers(*total, exponent, out)

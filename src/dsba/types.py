@@ -6,4 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
+Indices = Integers  # places in other arrays
+Words = npt.NDArray[np.uint64]

@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import InputError, unknown_name
+from dsba.types import Integers
 
 SPLITS = ("random", "label", "dirichlet:0.3", "column:4")
 MOST_CLASSES = 1000
-Integers = npt.NDArray[np.int64]
 
 
 def parsed(split: str) -> tuple[str, float]:

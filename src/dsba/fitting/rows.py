@@ -12,9 +12,7 @@ import scipy.sparse as sp
 from dsba.errors import InputError, as_array
 from dsba.kernels.samples import normalize_rows
 from dsba.network import Group
-from dsba.types import Array
-
-Numbers = npt.NDArray[np.int64]
+from dsba.types import Array, Integers
 
 EVEN = 2.0  # a row this many times the mean squared norm is held as several rows that share its weight
 CONSTANT = 0.5  # the constant column that carries the intercept, relative to the rows' norms
@@ -26,10 +24,10 @@ class Rows(NamedTuple):
     X: sp.csr_array
     y: npt.NDArray[Any]
     weight: Array
-    nodes: Numbers | None
+    nodes: Integers | None
 
 
-def as_rows(X: Any, y: npt.NDArray[Any], weight: Array | None = None, nodes: Numbers | None = None) -> Rows:
+def as_rows(X: Any, y: npt.NDArray[Any], weight: Array | None = None, nodes: Integers | None = None) -> Rows:
     """Rows in CSR, each column of a row once; the weight of each is 1 unless given."""
     X = sp.csr_array(X, dtype=np.float64)
     if not X.has_canonical_format:
@@ -38,7 +36,7 @@ def as_rows(X: Any, y: npt.NDArray[Any], weight: Array | None = None, nodes: Num
     return Rows(X, y, np.ones(len(y)) if weight is None else weight, nodes)
 
 
-def numbered(nodes: Any, n_rows: int) -> Numbers:
+def numbered(nodes: Any, n_rows: int) -> Integers:
     """The node of each row as a number; names are numbered in sorted order."""
     nodes = as_array("nodes", nodes)
     if nodes.shape != (n_rows,):
@@ -75,7 +73,7 @@ def _sum(values: npt.NDArray[Any]) -> float:
 
 
 class Size(NamedTuple):
-    """Numbers about the rows of all processes together."""
+    """Integers about the rows of all processes together."""
 
     rows: int
     weight: float

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from dsba.kernels.cache import njit, part
-
-Integers = npt.NDArray[np.int64]
+from dsba.types import Integers
 
 UNCACHED, NEW, KNOWN = range(3)  # what a cache knows of a sample, and the first index of ``Prices.costs``
 

@@ -22,9 +22,8 @@ from dsba.kernels.mixing import difference_rows
 from dsba.network.contract import Boxes
 from dsba.network.transport import Meeting, Transport
 from dsba.topology import Topology
-from dsba.types import Array
+from dsba.types import Array, Integers
 
-Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 LOSS, ONE_WAY_LOSS = "loss", "one-way loss"

@@ -13,14 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba import exact
 from dsba.errors import NetworkError
-from dsba.exact import Integers, SparseRows
-from dsba.types import Array
-
-Words = npt.NDArray[np.uint64]
+from dsba.exact import SparseRows, WideIntegers
+from dsba.types import Array, Words
 
 LOWEST, HIGHEST = -1073, 1024  # the exponents that frexp gives to positive numbers
 
@@ -69,10 +66,10 @@ class Masks:
         self.derived: Callable[[int, int], object] = lambda other, number: None
         """Called with every mask's other site and number; a test listens here."""
 
-    def hide(self, own: Integers) -> Integers:
+    def hide(self, own: WideIntegers) -> WideIntegers:
         """The part of this site, masked for the next sum."""
         for sign, stream in self._streams(16 * own.low.size):
-            mask = Integers.from_bytes(stream)
+            mask = WideIntegers.from_bytes(stream)
             own = own.plus(mask if sign > 0 else _negative(mask))
         return own
 
@@ -105,9 +102,9 @@ def _stream(secret: bytes, study: bytes, run: bytes, number: int, length: int) -
     return Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor().update(bytes(length))
 
 
-def _negative(value: Integers) -> Integers:
-    one = Integers(np.zeros_like(value.high), np.ones_like(value.low))
-    return Integers(~value.high, ~value.low).plus(one)
+def _negative(value: WideIntegers) -> WideIntegers:
+    one = WideIntegers(np.zeros_like(value.high), np.ones_like(value.low))
+    return WideIntegers(~value.high, ~value.low).plus(one)
 
 
 # The scale of a sum ---------------------------------------------------------------------------------
@@ -162,17 +159,17 @@ class Guesses(NamedTuple):
     window: Window
     nodes: int
 
-    def parts(self, rows: Array | SparseRows) -> Integers:
+    def parts(self, rows: Array | SparseRows) -> WideIntegers:
         """This site's part in the unit of every scale, modulo 2^128."""
         scales = [self._scale(exponent) for exponent in self.window.exponents]
         made = [exact.integers(_modulo(rows, scale), scale) for scale in scales]
-        return Integers(*(np.concatenate(half) for half in zip(*made, strict=True)))
+        return WideIntegers(*(np.concatenate(half) for half in zip(*made, strict=True)))
 
-    def total(self, top: float, totals: Integers) -> Array:
+    def total(self, top: float, totals: WideIntegers) -> Array:
         """The sum, read in the scale that ``top`` needs: no other one is right."""
         exponent = math.frexp(top)[1]
         high, low = (half.reshape(self.window.size, -1)[exponent - self.window.lowest] for half in totals)
-        return exact.numbers(Integers(high, low), self._scale(exponent))
+        return exact.numbers(WideIntegers(high, low), self._scale(exponent))
 
     def _scale(self, exponent: int) -> int:
         return exact.exponent(math.ldexp(0.5, exponent), self.nodes)

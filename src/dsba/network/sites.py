@@ -27,17 +27,17 @@ import numpy as np
 
 from dsba import exact, stopping
 from dsba.errors import InputError, NetworkError
-from dsba.exact import Integers, SparseRows
+from dsba.exact import SparseRows, WideIntegers
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.frames import cut
 from dsba.network.lines import Lines
 from dsba.network.links import MOST_UNREAD, Link
-from dsba.network.masks import ALL, Agreement, Guesses, Masks, Window, Words, around, require_signed
+from dsba.network.masks import ALL, Agreement, Guesses, Masks, Window, around, require_signed
 from dsba.network.pinned import Member
 from dsba.network.routing import Routing
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Transport
 from dsba.topology import Topology
-from dsba.types import Array
+from dsba.types import Array, Words
 
 Answer = TypeVar("Answer")
 
@@ -352,7 +352,7 @@ class SiteNetwork(Transport):
         self.last_top = math.inf if top is None else top
         return self.last_top
 
-    def add(self, own: Integers) -> Integers:
+    def add(self, own: WideIntegers) -> WideIntegers:
         return super().add(own if self.masks is None else self.masks.hide(own))
 
     def sum(self, rows: Array | SparseRows) -> Array:
@@ -375,7 +375,7 @@ class SiteNetwork(Transport):
 
         def plus(a: bytes, b: bytes) -> bytes:
             words = _words(a[:top_bytes]) + _words(b[:top_bytes])
-            mine, theirs = (Integers.from_bytes(part[top_bytes:]) for part in (a, b))
+            mine, theirs = (WideIntegers.from_bytes(part[top_bytes:]) for part in (a, b))
             return _bytes(words) + mine.plus(theirs).to_bytes()
 
         answer = self._ask(_bytes(levels) + parts.to_bytes(), plus)
@@ -387,7 +387,7 @@ class SiteNetwork(Transport):
         if top == 0.0:
             return np.zeros(rows.shape[1])
         self._count_question(16 * rows.shape[1], 16 * rows.shape[1])
-        return guesses.total(top, Integers.from_bytes(answer[top_bytes:]))
+        return guesses.total(top, WideIntegers.from_bytes(answer[top_bytes:]))
 
     def _collect(self, own: bytes) -> list[bytes]:
         """Everybody's part goes to everybody on the shortest way: a question takes as many hops as the graph is wide.

@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.kernels.traffic import Caches, Prices, send
 from dsba.network.contract import Counts
 from dsba.network.wire import HEADER_BYTES, again_sizes, cached_bytes, encode_dense, first_sizes, vector_sizes
 from dsba.topology import Topology
-
-Integers = npt.NDArray[np.int64]
+from dsba.types import Integers
 
 UNLIMITED = np.iinfo(np.int64).max
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dsba import exact
 from dsba.errors import InputError
-from dsba.exact import Integers, SparseRows
+from dsba.exact import SparseRows, WideIntegers
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.mixing import Mixing
 from dsba.network.contract import TOTALS, Counts
@@ -221,15 +221,15 @@ class Transport:
         """The largest of all processes' magnitudes, or any number with its exponent."""
         return float(self.largest(np.array([own]))[0])
 
-    def add(self, own: Integers) -> Integers:
+    def add(self, own: WideIntegers) -> WideIntegers:
         """The sum of all processes' integers, modulo 2^128."""
 
         def plus(a: bytes, b: bytes) -> bytes:
-            return Integers.from_bytes(a).plus(Integers.from_bytes(b)).to_bytes()
+            return WideIntegers.from_bytes(a).plus(WideIntegers.from_bytes(b)).to_bytes()
 
         answer = self._ask(own.to_bytes(), plus)
         self._count_question(16 * own.low.size, 16 * own.low.size)
-        return Integers.from_bytes(answer)
+        return WideIntegers.from_bytes(answer)
 
     def _collect(self, own: bytes) -> list[bytes]:
         """What each process gave, in order."""

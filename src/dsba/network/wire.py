@@ -44,9 +44,8 @@ from dsba.kernels.varints import (
     take_varints,
     varint_sizes,
 )
+from dsba.types import Array, Integers
 
-Reals = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Count = TypeVar("Count", int, Integers)
 
 MAGIC, VERSION = 0xDB, 1
@@ -75,7 +74,7 @@ class Block(NamedTuple):
 
     lengths: Integers  # (k,)
     indices: Integers  # (nnz,)
-    values: Reals  # (nnz,)
+    values: Array  # (nnz,)
 
 
 class Entry(NamedTuple):
@@ -83,9 +82,9 @@ class Entry(NamedTuple):
 
     source: int
     sample: int  # -1 for a vector or dense entry
-    coefficients: Reals  # (k,), empty for a vector or dense entry
+    coefficients: Array  # (k,), empty for a vector or dense entry
     block: Block | None  # None for an "again" or dense entry
-    dense: Reals | None  # (p,), of a dense entry only
+    dense: Array | None  # (p,), of a dense entry only
     raw: bytes  # the entry's bytes, to relay unchanged
 
 
@@ -137,19 +136,19 @@ def encode_vector(source: int, block: Block) -> bytes:
     return _encode(VECTOR, source, (), block, ())
 
 
-def encode_first(source: int, sample: int, block: Block, coefficients: Reals) -> bytes:
+def encode_first(source: int, sample: int, block: Block, coefficients: Array) -> bytes:
     """A sample that is not in the cache: its block and k coefficients."""
     if len(coefficients) != block.lengths.size:
         raise WireError(f"a block of {block.lengths.size} rows has {len(coefficients)} coefficients.")
     return _encode(FIRST, source, (sample,), block, coefficients)
 
 
-def encode_again(source: int, sample: int, coefficients: Reals) -> bytes:
+def encode_again(source: int, sample: int, coefficients: Array) -> bytes:
     """A sample that is in the cache: k coefficients."""
     return _encode(AGAIN, source, (sample,), None, coefficients)
 
 
-def encode_dense(source: int, values: Reals) -> bytes:
+def encode_dense(source: int, values: Array) -> bytes:
     """A dense row."""
     return _encode(DENSE, source, (), None, values)
 
@@ -270,7 +269,7 @@ class _Reader:
         self.at = at
         return out
 
-    def reals(self, count: int) -> Reals:
+    def reals(self, count: int) -> Array:
         begin, end = self.at, self.at + 8 * count
         if end > len(self.frame):
             self.refuse(REASONS[TRUNCATED])
