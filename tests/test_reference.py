@@ -304,3 +304,18 @@ def test_unknown_vector_operator_is_refused():
     problem = Problem.from_arrays(*data("ridge", "tall"), Pair())
     with pytest.raises(InputError, match=r"Pair.*give it as the reference"):
         optimum(problem)
+
+
+def test_rows_with_a_gap_anywhere_are_added_up_rightly():
+    """Rows without a gap are read as dense ones. Here every row of up to eight entries has a gap in each place once."""
+    rng = np.random.default_rng(3)
+    rows = [[0.0] * before + [1.0] * first + [0.0] * gap + [1.0] * second
+            for before in (0, 2) for first in range(8) for gap in range(3) for second in range(8)]  # fmt: skip
+    X = np.array([row + [0.0] * (20 - len(row)) for row in rows])
+    X *= rng.normal(size=X.shape)
+    X = X[X.any(axis=1)]
+    problem = Problem.from_arrays(X, rng.normal(size=len(X)), operator="ridge", lam=0.1, n_nodes=3, normalize=False)
+    z = rng.normal(size=20)
+    A, y = problem.A.toarray(), problem.y
+    np.testing.assert_allclose(problem.scores(z), A @ z, atol=1e-13)
+    np.testing.assert_allclose(problem.pooled(z), A.T @ (A @ z - y) / len(y) + 0.1 * z, atol=1e-13)

@@ -21,7 +21,7 @@ LEAST = -1074  # the exponent of the smallest positive float64
 
 
 class WideIntegers(NamedTuple):
-    """WideIntegers of 128 bits in two's complement, as halves."""
+    """Integers of 128 bits in two's complement, as halves."""
 
     high: Words
     low: Words

@@ -56,7 +56,7 @@ def add_entries(values: Any, columns: Any, exponent: int, high: Any, low: Any) -
     """The same for single entries of rows, in these columns."""
     unit = math.ldexp(1.0, -(exponent + 64))
     for e in range(values.size):
-        _add(values[e], unit, columns[e], high, low)
+        _add(values[e], unit, np.uint64(columns[e]), high, low)
 
 
 @njit(cache=True)

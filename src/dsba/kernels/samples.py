@@ -12,6 +12,7 @@ from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
 
 AHEAD = 32  # nonzeros
 NEXT = 512  # entries of the next row to ask for
+NEAR = 4  # entries of a row that come in with its first one
 KINK = 1e-13  # more than rounding, relative to what is added up
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
 
@@ -75,9 +76,17 @@ def envelope_all(op: Any, u: Any, t: float, y: Any, g: Any, slope: Any) -> None:
 
 @part()
 def gapless(indptr: Any, indices: Any, row: int) -> bool:
-    """Whether a row has no gaps, so that it can be read as a dense one."""
-    first, end = indptr[row], indptr[row + 1]
-    return end > first and indices[end - 1] - indices[first] == end - first - 1
+    """Whether a row has no gaps, so that it can be read as a dense one.
+
+    Entries near its beginning are looked at first: its end is far away and would have to be waited for.
+    """
+    first, last = indptr[row], indptr[row + 1] - 1
+    near = min(first + NEAR, last)
+    return (
+        last >= first
+        and indices[near] - indices[first] == near - first
+        and indices[last] - indices[first] == last - first
+    )
 
 
 @part(fastmath={"reassoc", "nsz", "contract"})
@@ -174,7 +183,7 @@ def add_scaled(A: Any, row: int, coef: Any, scale: float, z: Any) -> None:
         if gapless(indptr, indices, row + c):
             _add_run(x, data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
             continue
-        for e in range(first, end):
+        for e in range(np.uint64(first), np.uint64(end)):  # unsigned: as in dot_block
             z[np.uint64(indices[e])] += x * data[e]
 
 
@@ -281,9 +290,10 @@ def sum_entries(lo: int, hi: int, op: Any, samples: Any, z: Any, distinct: Any, 
                 images[i, c] = _dot_row(samples.A, i * samples.k + c, z)
             op.forward(images[i], samples.y[i], g)
             add_scaled(samples.A, i * samples.k, g, samples.weight[i], row)
-        for e in range(ends[n], ends[n + 1]):
-            out[e] = row[columns[e]]
-            row[columns[e]] = 0.0
+        for e in range(np.uint64(ends[n]), np.uint64(ends[n + 1])):
+            j = np.uint64(columns[e])
+            out[e] = row[j]
+            row[j] = 0.0
 
 
 @njit(cache=True, nogil=True)
