@@ -1,8 +1,8 @@
 """All methods on real data: what a relative gap of 1e-6 costs in passes, rounds, bytes, and in time on three networks.
 
 `DSBA_DATA=folder python -m benchmarks.methods farm-ads` (three sets without names) tunes every method and runs it. The
-folder results/methods/farm-ads then has table.md, and the results and pages of five groups: methods that touch few
-samples a round, methods that touch all, DLM, and two that are slow. What is finished is not repeated.
+folder results/methods/farm-ads then has table.md, and the results and pages of four groups: methods that touch few
+samples a round, methods that touch all, DLM, and GT-SAGA. What is finished is not repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEW_SAMPLES: list[dict[str, Any]] = [
     {"algorithm": "dsba", "label": "DSBA-s, cached", "communication": "cached"},
     {"algorithm": "dsba", "label": "DSBA, b = 32", "batch_size": 32},
     {"algorithm": "dsba", "label": "DSBA-s, cached, b = 32", "batch_size": 32, "communication": "cached"},
-    *({"algorithm": name} for name in ("dsa", "dvr", "acc-vr-extra")),
+    *({"algorithm": name} for name in ("dsa", "dvr", "acc-vr-extra", "vi-papc-vr")),
 ]
 ALL_SAMPLES = [
     *("extra", "pg-extra", "nids", "ssda", "msda", "p-extra", "d-admm", "apapc", "opapc"),
@@ -39,8 +39,8 @@ ONLY_NARROW: list[dict[str, Any]] = [{"algorithm": "newton", "step_size": "auto"
 def experiments_of(name: str) -> dict[str, dict[str, Any]]:
     """By folder. A pass of a method that touches all samples is cheap, and one or two rounds: it gets many more.
 
-    DLM's second parameter matters late, so its search is longer. Two methods touch few samples a round, and yet all
-    columns: they take seconds a pass on wide data, and get fewer.
+    DLM's second parameter matters late, so its search is longer. GT-SAGA touches few samples a round, and yet all
+    columns twice: it takes seconds a pass on wide data, and gets fewer.
     """
     whole = [{"algorithm": method} for method in ALL_SAMPLES] + (ONLY_NARROW if name in NARROW else [])
     return {
@@ -48,7 +48,6 @@ def experiments_of(name: str) -> dict[str, dict[str, Any]]:
         "all-samples": setting(name, 60, 1500, 2) | {"method": whole},
         "dlm": setting(name, 400, 1500, 2) | {"method": [{"algorithm": "dlm"}]},
         "gt-saga": setting(name, 30 if name in NARROW else 8, 60, 0.5) | {"method": [{"algorithm": "gt-saga"}]},
-        "vi-papc-vr": setting(name, 4, 40, 0.5) | {"method": [{"algorithm": "vi-papc-vr"}]},
     }
 
 

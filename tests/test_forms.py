@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import dsba
 from dsba import sampling
+from dsba.algorithms import forms
 from dsba.kernels.dense import Recursion
 from dsba.kernels.modes import GAPS, ModeState, Spectrum, plan_modes, rows_from_modes, side_by_side
 from dsba.network import Simulator
@@ -47,6 +48,37 @@ def test_fused_equals_step(operator, method, form, unequal):
         assert fused.t == step.t == 600
         assert other.rounds == net.rounds
         assert (other.doubles == net.doubles).all()
+
+
+@pytest.mark.parametrize("method", [dsba.DSBA, dsba.DSA])
+@pytest.mark.parametrize("operator", ["logistic", "auc", "softmax"])
+def test_column_after_column_equals_step(operator, method, unequal, monkeypatch):
+    """The lazy form of many nodes, with few of them; AUC has columns without lambda, softmax columns side by side."""
+    problem = make_problem(operator, split=unequal)
+    topology = dsba.Topology.path(4)
+    z0 = np.linspace(-0.2, 0.3, problem.dim)
+    samples = sampling.draw(3, problem.sizes, 0, 400)
+    step, _ = run(method(form="step"), problem, topology, z0, samples)
+    before, net = run(method(form="lazy"), problem, topology, z0, samples)
+    monkeypatch.setattr("dsba.algorithms.forms.MANY", 4)
+    fused, other = run(method(form="lazy"), problem, topology, z0, samples, cuts=(1, 2, 5, 200))
+    assert relative(fused.Z, step.Z) < 1e-11
+    assert np.allclose(fused.phi, step.phi, rtol=0, atol=1e-11)
+    assert (fused.modes != before.modes).any()  # sums in another order: it was another kernel
+    assert (fused.stamp == before.stamp).all()
+    assert other.rounds == net.rounds
+
+
+def test_many_nodes_go_column_after_column():
+    """Nothing patched: as many nodes as it takes, on a graph of few edges."""
+    n_nodes = forms.MANY
+    X, y = dsba.data.make_text_like(n_rows=2 * n_nodes, n_columns=60, row_length=5)
+    problem = dsba.Problem.from_arrays(X, y, n_nodes=n_nodes)
+    topology = dsba.Topology.grid(20, n_nodes // 20)
+    samples = sampling.draw(0, problem.sizes, 0, 12)
+    step, _ = run(dsba.DSBA(form="step"), problem, topology, np.zeros(problem.dim), samples)
+    lazy, _ = run(dsba.DSBA(form="lazy"), problem, topology, np.zeros(problem.dim), samples)
+    assert relative(lazy.Z, step.Z) < 1e-11
 
 
 @settings(max_examples=40, deadline=None)
@@ -227,22 +259,23 @@ def test_indices_of_blocks_take_four_bytes(operator):
     assert make_problem(operator).csr[1].dtype == np.int32
 
 
-@pytest.mark.parametrize("algorithm", ["dsba", "extra", "p-extra"])
-def test_bits_do_not_depend_on_the_number_of_threads(algorithm, monkeypatch):
+@pytest.mark.parametrize(("algorithm", "many"), [("dsba", 400), ("dsba", 4), ("extra", 400), ("p-extra", 400)])
+def test_bits_do_not_depend_on_the_number_of_threads(algorithm, many, monkeypatch):
     """Iterates and history: pieces of a sweep share nothing, or are added in an order of their own."""
     X, y = dsba.data.make_text_like(n_rows=80, n_columns=3000, row_length=20)
     options = {"form": "lazy"} if algorithm == "dsba" else {}
+    monkeypatch.setattr(forms, "MANY", many)
 
     def outcome(cores):
         for module in ("dsba.parallel", "dsba.problem"):
             monkeypatch.setattr(f"{module}.CORES", cores)
         problem = dsba.Problem.from_arrays(X, y, n_nodes=4)
-        assert len(problem.node_cuts) == len(problem.measured_cuts) == cores + 1
+        assert len(problem.node_cuts) == cores + 1
         method = dsba.algorithms.get(algorithm, **options)
         result = dsba.solve(problem, dsba.Topology.path(4), method, max_passes=4, tol=0)
         figures = [result.history[name] for name in ("residual", "consensus", "objective")]
         return b"".join(np.asarray(part).tobytes() for part in (result.Z, *figures))
 
-    for name in ("parallel.WORTH", "problem.WORTH", "problem.WORTH_ALWAYS", "algorithms.extra.WORTH_ALWAYS"):
+    for name in ("parallel.WORTH", "problem.WORTH", "algorithms.extra.WORTH"):
         monkeypatch.setattr(f"dsba.{name}", 1)
     assert outcome(1) == outcome(2) == outcome(3)

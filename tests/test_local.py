@@ -141,7 +141,7 @@ def test_threads_change_nothing(monkeypatch):
     problem, rng = shaped_problem("logistic", "wide"), np.random.default_rng(4)
     rhs, start = right_hand_side(problem, rng), np.zeros((4, problem.dim))
     alone = solved(LocalSolver(problem, 0.1), rhs, start)
-    monkeypatch.setattr(local, "WORTH_ALWAYS", 0)
+    monkeypatch.setattr(local, "WORTH", 0)
     together = solved(LocalSolver(problem, 0.1), rhs, start)
     assert np.array_equal(alone[0], together[0])
     assert alone[1] == together[1]

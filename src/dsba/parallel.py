@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-WORTH = 500_000  # numbers that measuring reads; with fewer, waking threads costs more than it gains
-WORTH_ALWAYS = 2_000_000  # the same for what is done in every iteration, where the data is in cache
+WORTH = 2_000_000  # numbers that are read; with fewer, waking threads costs more than it gains
+
 CORES = int(os.environ.get("DSBA_THREADS") or os.cpu_count() or 1)  # a pool of processes sets one each
 
 

@@ -35,7 +35,7 @@ from dsba.kernels.hessians import add_diagonals, add_hessians
 from dsba.memory import own_pages
 from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
-from dsba.parallel import CORES, WORTH, WORTH_ALWAYS, run_pieces
+from dsba.parallel import CORES, WORTH, run_pieces
 from dsba.penalties import Penalty
 from dsba.types import Array
 
@@ -221,8 +221,7 @@ class Problem:
         columns, _ = self._distinct
         entries, samples = np.empty(columns.size), self.samples._replace(weight=self.sample_weight)
         z = np.ascontiguousarray(z, np.float64)
-        given = (self.component, samples, z, self._distinct, images, entries)
-        run_pieces(kernel.sum_entries, self.measured_cuts, *given)
+        self._sweep(kernel.sum_entries, self.component, samples, z, self._distinct, images, entries)
         rows = SparseRows(entries, columns, (len(self.nodes), self.dim))
         return self.group.sum(rows) / self.n_samples + self.lam_diag * z
 
@@ -339,17 +338,8 @@ class Problem:
 
     @cached_property
     def node_cuts(self) -> list[int]:
-        """The pieces in which the nodes are swept in every iteration."""
-        return self._cuts(WORTH_ALWAYS)
-
-    @cached_property
-    def measured_cuts(self) -> list[int]:
-        """The pieces in which the nodes are measured."""
-        return self._cuts(WORTH)
-
-    def _cuts(self, least: int) -> list[int]:
         """The nodes in one piece per core, of about equal nonzeros; in one piece if there are too few for threads."""
-        if self.A.nnz < least:
+        if self.A.nnz < WORTH:
             return [0, len(self.nodes)]
         nonzeros = self.A.indptr[self.start * self.k].astype(np.float64)
         shares = np.linspace(0, nonzeros[-1], CORES + 1)

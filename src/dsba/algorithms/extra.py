@@ -10,7 +10,7 @@ from dsba.algorithms.base import Algorithm
 from dsba.kernels.extra import extra_iterations, extra_mix
 from dsba.memory import own_pages
 from dsba.network import Network
-from dsba.parallel import WORTH_ALWAYS, even_cuts, run_pieces
+from dsba.parallel import WORTH, even_cuts, run_pieces
 from dsba.problem import Problem
 from dsba.topology import Topology
 from dsba.types import Array, Indices
@@ -56,12 +56,12 @@ class EXTRA(Algorithm):
             return super().advance(s, problem, net, samples)
         Z, P, new, shrink = s.Z, s.P, s.spare, self.alpha * problem.lam_diag
         count = len(samples)
-        if max(Z.size, problem.A.nnz) < WORTH_ALWAYS:
+        if max(Z.size, problem.A.nnz) < WORTH:
             rule = (self.alpha, shrink)
             extra_iterations(count, problem.component, problem.samples, rule, mixing.kernel_rows, Z, P, new)
             Z, new = (new, Z) if count % 2 else (Z, new)
         else:
-            columns = even_cuts(problem.dim) if Z.size > WORTH_ALWAYS else [0, problem.dim]
+            columns = even_cuts(problem.dim) if Z.size > WORTH else [0, problem.dim]
             for _ in samples:
                 run_pieces(extra_mix, columns, mixing.kernel_rows, shrink, Z, P, new)
                 problem.add_operator(Z, -self.alpha, new)

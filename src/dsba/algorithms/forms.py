@@ -28,6 +28,7 @@ from dsba.algorithms.sparse_node import (
     shards,
 )
 from dsba.errors import CheckpointError
+from dsba.kernels.columns import PIECES, add_columns, change_samples, read_columns, turn
 from dsba.kernels.dense import DenseRows, Recursion, advance_dense, finish_dense
 from dsba.kernels.modes import (
     PLACES,
@@ -54,6 +55,8 @@ from dsba.types import Array, Indices
 
 if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
+
+MANY = 400  # nodes from which on the lazy form goes column after column
 
 
 class Start(NamedTuple):
@@ -285,9 +288,25 @@ class LazyForm(Counted):
         return ModeState(self.modes, self.stamp, self.phi)
 
     def _advance(self, problem: Problem, samples: Indices) -> None:
+        if problem.n_nodes >= MANY:
+            place = np.full(problem.dim, -1)
+            for t, drawn in enumerate(samples, self.t):
+                self._advance_columns(problem, problem.start[:-1] + drawn, t, place)
+            return
         copies = problem.k if self.plan.copied else None
         kernel = advance_modes if self.rule.backward else advance_modes_forward
         kernel(problem.component, self.rule, problem.samples, samples, self.plan, self.state, self.t, copies)
+
+    def _advance_columns(self, problem: Problem, drawn: Indices, t: int, place: Indices) -> None:
+        """Iteration t with these samples: turn them into columns, read, resolve, add."""
+        k, samples = problem.k, problem.samples
+        touched = turn((samples.A[0], self.plan.indices, samples.A[2]), drawn * k, k, place)
+        cuts = even_cuts(PIECES, touched.values.size * self.modes.shape[2])
+        sums, delta = np.zeros((PIECES, drawn.size * k)), np.empty((drawn.size, k))
+        read_at = t + 1 if self.rule.backward else t
+        run_pieces(read_columns, cuts, self.plan, self.state, read_at, touched, k, sums)
+        change_samples(problem.component, self.rule, samples, drawn * k, sums, self.phi, delta)
+        run_pieces(add_columns, cuts, self.plan, self.state, t + 1, touched, delta)
 
     @property
     def Z(self) -> Array:
@@ -313,7 +332,10 @@ class LazyForm(Counted):
             raise CheckpointError(f"the checkpoint's stamps are not between 0 and its iteration {self.t}.")
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
-        self._advance(problem, np.zeros((0, problem.n_nodes), np.int64))  # a copy may not fit into memory
+        """With no iteration, or one of no samples: a copy of the state may not fit into memory."""
+        self._advance(problem, np.zeros((0, problem.n_nodes), np.int64))
+        if problem.n_nodes >= MANY:
+            self._advance_columns(problem, np.zeros(0, np.int64), self.t, np.zeros(0, np.int64))
 
 
 @dataclass

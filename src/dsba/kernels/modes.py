@@ -201,6 +201,16 @@ def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
 
 
 @part()
+def move_column(plan: Any, state: Any, j: int, time: int) -> None:
+    """Move a column to ``time``, unless it is there."""
+    gap = time - state.stamp[j]
+    if gap != 0:
+        width = width_of(plan.lanes, plan.basis.shape[1])
+        _move(plan, state.modes, j * 2 * width, 0 if j < plan.n_regular else 1, gap)
+        state.stamp[j] = time
+
+
+@part()
 def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
     """b <- A_i z_n at iteration ``time``; ``copies`` is k if the block is one row in neighbouring columns."""
     if copies is None:
@@ -260,13 +270,8 @@ def _read_rows(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: An
 def _move_rows(plan: Any, A: Any, state: Any, time: int, rows: Any) -> None:
     """Move the columns of some rows to ``time``."""
     indptr, indices, _ = A
-    width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, stamp = state.modes, state.stamp
     for e in range(indptr[rows[0]], indptr[rows[1]]):
-        j = np.int64(indices[e])
-        if stamp[j] != time:
-            _move(plan, modes, j * 2 * width, 0 if j < plan.n_regular else 1, time - stamp[j])
-            stamp[j] = time
+        move_column(plan, state, np.int64(indices[e]), time)
 
 
 @part()

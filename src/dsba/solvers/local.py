@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.parallel import CORES, WORTH_ALWAYS, one_blas_thread
+from dsba.parallel import CORES, WORTH, one_blas_thread
 from dsba.problem import Problem
 from dsba.solvers import linear
 from dsba.solvers.linear import CountedRows, Tally, dot
@@ -65,7 +65,7 @@ class LocalSolver:
     def __init__(self, problem: Problem, tau: npt.ArrayLike, accuracy: float = ACCURACY) -> None:
         taus = np.broadcast_to(np.asarray(tau, dtype=np.float64), len(problem.nodes))
         self.accuracy = accuracy
-        self.parallel = problem.A.nnz >= WORTH_ALWAYS
+        self.parallel = problem.A.nnz >= WORTH
         self.equations = [_equation(problem, n, problem.lam_diag + tau_n) for n, tau_n in enumerate(taus)]
         self.nodes: list[Node] = self._for_every_node(lambda n: _node(self.equations[n]))
         self.cuts = np.concatenate([[0], np.cumsum([node.width for node in self.nodes])])
