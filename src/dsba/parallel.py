@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 WORTH = 2_000_000  # numbers that are read; with fewer, waking threads costs more than it gains
-
 CORES = int(os.environ.get("DSBA_THREADS") or os.cpu_count() or 1)  # a pool of processes sets one each
 
 
