@@ -1,14 +1,19 @@
 """What code in memory does, as facts to compare: byte code, constants, and the values it refers to.
 
-Code as it was loaded counts, not its file, which may have been edited since. Equal facts mean equal behaviour; facts
-that differ may still mean the same, as of an object whose ``repr`` shows where it is in memory.
+Code as it was loaded counts, not its file, which may have been edited since. Of a module of one's own count the
+attributes that a function names; of a library's module counts the name. Equal facts mean equal behaviour. Facts that
+differ may still mean the same, as of an object whose ``repr`` shows where it is in memory.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-import types
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,7 +28,10 @@ def code_facts(value: Any, seen: set[int]) -> list[Any]:
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
     if isinstance(value, type) and not _is_library(value.__module__):
         return [] if id(value) in seen else class_facts(value, seen)
-    return [value.__name__ if isinstance(value, types.ModuleType) else repr(value)]
+    if isinstance(value, ModuleType):
+        return [value.__name__]  # what a function names in it is among the function's own facts
+    own = not isinstance(value, type) and not _is_library(type(value).__module__)
+    return [repr(value), *(code_facts(type(value), seen) if own else ())]
 
 
 def _function_facts(function: Any, seen: set[int]) -> list[Any]:
@@ -37,7 +45,18 @@ def _function_facts(function: Any, seen: set[int]) -> list[Any]:
     values |= inspect.getclosurevars(function).nonlocals
     facts += [[n, code_facts(v, seen)] for n, v in sorted((function.__kwdefaults__ or {}).items())]
     facts += [code_facts(v, seen) for v in function.__defaults__ or ()]
-    return facts + [[name, code_facts(value, seen)] for name, value in sorted(values.items())]
+    return facts + [[name, code_facts(value, seen)] for name, value in _reached(values, names)]
+
+
+def _reached(values: dict[str, Any], names: Iterable[str]) -> list[tuple[str, Any]]:
+    """The values in order, then what the names are in modules of one's own among them ("constants.C"), and so on."""
+    wanted, met = sorted({*names, "__getattr__"}), set[int]()
+    found = sorted(values.items(), key=lambda item: item[0])
+    for place, value in found:  # grows: a module may be reached through another one, also in a circle
+        if isinstance(value, ModuleType) and id(value) not in met and not _is_library(value.__name__):
+            met.add(id(value))
+            found += [(f"{place}.{name}", vars(value)[name]) for name in wanted if name in vars(value)]
+    return found
 
 
 def class_facts(cls: type, seen: set[int]) -> list[Any]:
@@ -69,9 +88,24 @@ MADE = frozenset({
 })  # fmt: skip
 
 
+PYTHON = Path(sysconfig.get_path("stdlib")).resolve()
+INSTALLED = {"site-packages", "dist-packages"}  # the names of folders of installed packages
+
+
 def _is_library(module: str) -> bool:
-    """Whether it is library code. Results carry the versions of libraries, so their text does not count."""
-    return module.partition(".")[0] in ("builtins", "dsba", "numpy", "scipy", "sklearn", "typing", "abc")
+    """Whether it is code of dsba, of Python or of an installed package, by where the top package was loaded from.
+
+    Results carry the versions of libraries, so their text does not count.
+    """
+    top = module.partition(".")[0]
+    if top in ("dsba", "__main__"):  # what was typed into a notebook is in __main__, whatever file started that
+        return top == "dsba"
+    loaded = sys.modules.get(top)
+    file = getattr(loaded, "__file__", None)
+    places = [Path(place).resolve() for place in ([file] if file else getattr(loaded, "__path__", ()))]
+    if not places:
+        return top in sys.stdlib_module_names
+    return any(place.is_relative_to(PYTHON) or not INSTALLED.isdisjoint(place.parts) for place in places)
 
 
 def digest_of(value: Any) -> str:
