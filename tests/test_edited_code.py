@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from dsba import plugins
+from dsba.errors import InputError
 from dsba.fingerprint import digest_of
 from dsba.operators.compiled import operator_type
 
@@ -24,26 +26,38 @@ def python(folder, *arguments):
 
 
 @pytest.fixture
-def imported(tmp_path, monkeypatch):
-    """Writes some files and imports the module ``main`` of them, as a new process would."""
-    monkeypatch.syspath_prepend(tmp_path)
+def write(tmp_path, monkeypatch):
+    """Writes files; at the end the modules that were loaded are forgotten."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = set(sys.modules)
 
     def forget():
         for name in set(sys.modules) - before:
-            if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+            if str(tmp_path) in str(sys.modules[name]):
                 del sys.modules[name]
 
-    def load(files):
+    def write(files, new_process=False):
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)
-        forget()
+        importlib.invalidate_caches()
+        if new_process:
+            forget()
+
+    yield write
+    forget()
+
+
+@pytest.fixture
+def imported(write):
+    """Writes some files and imports the module ``main`` of them, as a new process would."""
+
+    def load(files):
+        write(files, new_process=True)
         return importlib.import_module("main")
 
-    yield load
-    forget()
+    return load
 
 
 # Modules that code refers to ----------------------------------------------------------------------
@@ -150,3 +164,87 @@ def own(u):
     first = digest_of(imported({"main.py": text}).own)
     assert digest_of(imported({"main.py": text}).own) == first
     assert digest_of(imported({"main.py": text.replace("u * self", "u + self")}).own) != first
+
+
+# Plugins ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plugin(write, tmp_path):
+    """Writes the files of a plugin, and calls its function ``own``."""
+
+    def call(files, name="metric.py"):
+        write(files)
+        return plugins.load_function(f"{tmp_path / name if name.endswith('.py') else name}:own", "metric")()
+
+    return call
+
+
+OWN = "import beside\ndef own():\n    return beside.VALUE\n"
+
+
+def test_a_plugin_that_did_not_change_is_loaded_once(plugin):
+    files = {"metric.py": "MET = []\ndef own():\n    MET.append(1)\n    return len(MET)\n"}
+    assert [plugin(files), plugin(files)] == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["metric.py", "metric"])
+@pytest.mark.parametrize("edit", [{"metric.py": OWN.replace("VALUE", "VALUE + 1")}, {"beside.py": "VALUE = 2"}])
+def test_a_plugin_that_changed_after_it_was_loaded_is_refused(plugin, name, edit):
+    """The process has the old code, and its results would carry the digest of the new one."""
+    assert plugin({"metric.py": OWN, "beside.py": "VALUE = 1"}, name) == 1
+    with pytest.raises(InputError, match=r"\.py has changed since this process loaded it: restart Python"):
+        plugin(edit, name)
+
+
+def test_a_module_that_changed_after_another_plugin_loaded_it_is_refused(plugin):
+    assert plugin({"metric.py": OWN, "beside.py": "VALUE = 1"}) == 1
+    with pytest.raises(InputError, match=r"beside\.py has changed since this process loaded it"):
+        plugin({"second.py": OWN, "beside.py": "VALUE = 2"}, "second.py")
+
+
+def test_a_module_that_is_gone_is_refused(plugin, tmp_path):
+    """The process still has it."""
+    text = "try:\n    from fast import own\nexcept ImportError:\n    def own():\n        return 1\n"
+    assert plugin({"metric.py": text, "fast.py": "def own():\n    return 2\n"}) == 2
+    (tmp_path / "fast.py").unlink()
+    with pytest.raises(InputError, match=r"fast\.py has changed since this process loaded it"):
+        plugin({})
+
+
+def test_a_plugin_that_failed_is_loaded_anew(plugin):
+    """Also the modules beside it, which were loaded before it failed."""
+    with pytest.raises(InputError, match="cannot be loaded"):
+        plugin({"metric.py": "import beside\nimport no_such_module", "beside.py": "VALUE = 1"})
+    assert plugin({"metric.py": OWN, "beside.py": "VALUE = 2"}) == 2
+
+
+def test_sources_in_folders_without_init_count(plugin, tmp_path):
+    name = f"{tmp_path / 'metric.py'}:own"
+    text = "from lib.factor import FACTOR\ndef own():\n    return FACTOR\n"
+    assert plugin({"metric.py": text, "lib/factor.py": "FACTOR = 1"}) == 1
+    assert set(plugins.sources(name)) == {"metric.py", "lib/factor.py"}
+    first = plugins.digest(name)
+    (tmp_path / "lib" / "factor.py").write_text("FACTOR = 2")
+    assert plugins.digest(name) != first
+
+
+def test_a_folder_of_that_name_does_not_hide_what_is_installed(plugin, tmp_path):
+    text = "import numpy, json\ndef own():\n    return 1\n"
+    assert plugin({"metric.py": text, "numpy/mine.py": "", "json/mine.py": ""}) == 1
+    assert set(plugins.sources(f"{tmp_path / 'metric.py'}:own")) == {"metric.py"}
+
+
+def test_modules_beside_the_plugin_that_its_packages_import_are_sources(plugin, tmp_path):
+    package = {"package/__init__.py": "from package.part import own", "package/part.py": OWN}
+    files = package | {"metric.py": "from package import own", "beside.py": "VALUE = 1"}
+    assert plugin(files) == 1
+    assert set(plugins.sources(f"{tmp_path / 'metric.py'}:own")) == set(files)
+
+
+def test_installed_modules_beside_an_installed_plugin_are_no_sources(tmp_path):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "mine.py").write_text("import library")
+    (folder / "library.py").write_text("")
+    assert set(plugins.sources(f"{folder / 'mine.py'}:own")) == {"mine.py"}

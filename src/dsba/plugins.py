@@ -2,7 +2,8 @@
 
 A file becomes a module under a name of its own, so that it cannot take the place of another module. Modules beside it
 may be imported; they come after everything that is installed. ``sources`` gives the text of all of them, which is
-what a result made with the plugin depends on.
+what a result made with the plugin depends on. A process loads a plugin once and refuses it after an edit, because
+results would carry the digest of code that did not make them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from dsba.errors import InputError
+from dsba.fingerprint import INSTALLED
 
 PREFIX = "dsba_plugin_"
+
+_loaded: dict[Path, dict[Path, bytes]] = {}  # the sources of every plugin when it was loaded
 
 
 def is_plugin(name: str) -> bool:
@@ -55,14 +60,40 @@ def _load(text: str, kind: str) -> Any:
     if where.startswith(".") and not where.endswith(".py"):
         raise InputError(f"{kind} {text!r} cannot be loaded: a module's name begins with no dot.")
     try:
-        module = _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-        return getattr(module, name)
+        return getattr(_module(where), name)
     except FileNotFoundError:
         raise InputError(f"{kind} {text!r}: there is no file {where}.") from None
     except (AttributeError, ImportError, SyntaxError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{kind} {text!r} cannot be loaded: {error}.") from error
+
+
+def _module(where: str) -> ModuleType:
+    """The module of a file or of that name. One that fails leaves nothing behind, so that it can be mended."""
+    path, before = _file(where), set(sys.modules)
+    texts = {} if path is None else _texts(path)
+    if path is not None:
+        _require_unchanged(path, texts)
+    try:
+        module = _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    except BaseException:
+        for name in set(sys.modules) - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "") in texts:
+                del sys.modules[name]
+        raise
+    if path is not None:
+        _loaded[path] = texts
+    return module
+
+
+def _require_unchanged(path: Path, texts: dict[Path, bytes]) -> None:
+    """An error if a source of the plugin changed after this process had loaded it, for this plugin or another."""
+    known = {file: text for plugin in _loaded.values() for file, text in plugin.items()}
+    then = _loaded.get(path, {file: known.get(file, text) for file, text in texts.items()})
+    for file in sorted(then.keys() | texts.keys()):
+        if then.get(file) != texts.get(file):
+            raise InputError(f"{file} has changed since this process loaded it: restart Python to use it as it is now.")
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -80,18 +111,15 @@ def _from_file(path: Path) -> ModuleType:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last: a file beside the plugin hides nothing that is installed
     sys.modules[name] = module  # before it runs: dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+    spec.loader.exec_module(module)
     return module
 
 
 def _require_own_neighbours(path: Path) -> None:
     """An error where a module that the file would import from its folder is loaded from elsewhere already."""
-    for neighbour in _neighbours(path):
-        loaded = sys.modules.get(neighbour.parent.name if neighbour.name == "__init__.py" else neighbour.stem)
+    for neighbour in _neighbours(path, path.parent):
+        parts = neighbour.relative_to(path.parent).with_suffix("").parts
+        loaded = sys.modules.get(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
         if loaded is not None and getattr(loaded, "__file__", None) != str(neighbour):
             raise InputError(f"{path} imports {neighbour.name} beside it, but another module of that name is loaded.")
 
@@ -101,12 +129,11 @@ def _require_own_neighbours(path: Path) -> None:
 
 def sources(name: str) -> dict[str, bytes]:
     """The text of the plugin and of what it imports beside it, by path relative to the plugin's folder."""
-    where = code_of(name)
-    path = Path(where).resolve() if where.endswith(".py") else _module_file(where)
-    if path is None or not path.is_file():
-        raise InputError(f"{name!r}: there is no file {where}.")
+    path = _file(code_of(name))
+    if path is None:
+        raise InputError(f"{name!r}: there is no file {code_of(name)}.")
     root = path.parent if path.name != "__init__.py" else path.parent.parent
-    return {str(file.relative_to(root)): file.read_bytes() for file in sorted(_closure(path))}
+    return {str(file.relative_to(root)): text for file, text in _texts(path).items()}
 
 
 def digest(name: str) -> str:
@@ -117,6 +144,12 @@ def digest(name: str) -> str:
     return found.hexdigest()
 
 
+def _file(where: str) -> Path | None:
+    """The file of a plugin: the one named, or that of the module; None where there is none."""
+    path = Path(where).resolve() if where.endswith(".py") else _module_file(where)
+    return path if path is not None and path.is_file() else None
+
+
 def _module_file(module: str) -> Path | None:
     """The file of an installed module; of a package's module, the package."""
     top = module.partition(".")[0]
@@ -124,40 +157,48 @@ def _module_file(module: str) -> Path | None:
         spec = importlib.util.find_spec(top)  # the top package only: finding a submodule would run its parents
     except (ImportError, ValueError):
         return None
-    return Path(spec.origin) if spec is not None and spec.origin else None
+    return Path(spec.origin).resolve() if spec is not None and spec.origin else None
 
 
-def _closure(path: Path) -> set[Path]:
-    """The file and every file that it imports, directly or not, from its own folder."""
-    found, waiting = set[Path](), [path.resolve()]
+def _texts(path: Path) -> dict[Path, bytes]:
+    """The file and every file that it imports, directly or not, from its own folder, with their texts."""
+    found, waiting = dict[Path, bytes](), [path]
     while waiting:
         file = waiting.pop()
         if file in found:
             continue
-        found.add(file)
+        found[file] = file.read_bytes()
         package = file.parent.rglob("*.py") if file.name == "__init__.py" else ()
-        waiting += [*package, *_neighbours(file)]
-    return found
+        waiting += [*package, *_neighbours(file, path.parent)]
+    return dict(sorted(found.items()))
 
 
-def _neighbours(path: Path) -> Iterator[Path]:
-    """The modules beside a file that its import statements name."""
+def _neighbours(path: Path, folder: Path) -> Iterator[Path]:
+    """The files in the plugin's folder that the import statements of a file name."""
+    for top in _imported(path.read_bytes()):
+        files = [file for file in (folder / f"{top}.py", folder / top / "__init__.py") if file.is_file()]
+        for file in files or (folder / top).rglob("*.py"):  # a folder without __init__.py is a package, too
+            if not _is_installed(top, file):
+                yield file.resolve()
+
+
+@lru_cache(maxsize=1024)
+def _imported(text: bytes) -> tuple[str, ...]:
+    """The first names of the modules that a source imports."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        return  # loading it will say so
+        return ()  # loading it will say so
+    names: list[str] = []
     for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        for top in (name.partition(".")[0] for name in names):
-            for file in (path.parent / f"{top}.py", path.parent / top / "__init__.py"):
-                if file.is_file() and not _is_installed(top, file):
-                    yield file.resolve()
+    return tuple(name.partition(".")[0] for name in names)
 
 
 def _is_installed(name: str, beside: Path) -> bool:
-    """Whether an import finds a module elsewhere before it looks beside the plugin."""
-    if name in sys.stdlib_module_names:
+    """Whether the module is an installed one, or an import finds one elsewhere before it looks beside the plugin."""
+    if name in sys.stdlib_module_names or not INSTALLED.isdisjoint(beside.parts):
         return True
     spec = importlib.machinery.PathFinder.find_spec(name)
     return spec is not None and spec.origin is not None and Path(spec.origin).resolve() != beside.resolve()
