@@ -7,18 +7,21 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import dsba
 from dsba import plugins
 from dsba.errors import InputError
 from dsba.fingerprint import digest_of
 from dsba.operators.compiled import operator_type
 
 
-def python(folder, *arguments):
-    """A fresh Python in ``folder`` with a kernel cache there; its last line, parsed."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "kernels"), "PYTHONDONTWRITEBYTECODE": "1"}
+def python(folder, *arguments, **environment):
+    """A fresh Python in ``folder``; its last line, parsed."""
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment
     command = [sys.executable, *arguments]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -86,7 +89,7 @@ def test_a_loss_meets_no_kernel_of_an_older_module_that_it_imports(tmp_path):
     (tmp_path / "loss.py").write_text(LOSS)
     for scale in (1.0, 4.0):
         (tmp_path / "constants.py").write_text(f"C = {scale}")
-        assert python(tmp_path, "loss.py") == [-scale]
+        assert python(tmp_path, "loss.py", NUMBA_CACHE_DIR=str(tmp_path / "kernels")) == [-scale]
 
 
 def test_the_name_of_a_type_depends_on_modules_that_the_loss_imports(imported):
@@ -248,3 +251,82 @@ def test_installed_modules_beside_an_installed_plugin_are_no_sources(tmp_path):
     (folder / "mine.py").write_text("import library")
     (folder / "library.py").write_text("")
     assert set(plugins.sources(f"{folder / 'mine.py'}:own")) == {"mine.py"}
+
+
+# Checkpoints --------------------------------------------------------------------------------------
+
+CODE = """
+from dataclasses import dataclass, replace
+from typing import ClassVar
+import numpy as np
+import dsba
+
+@dataclass(frozen=True)
+class Loss(dsba.ScalarOperator):
+    lipschitz: ClassVar[float] = 4.0
+    def value(self, u, y):
+        return 0.5 * LOSS * (u - y) ** 2
+    def map(self, u, y):
+        return LOSS * (u - y)
+    def slope(self, u, y):
+        return LOSS
+
+@dataclass(frozen=True)
+class Lasso(dsba.penalties.L1):
+    def prox(self, V, t):
+        return PENALTY * super().prox(V, t)
+
+@dataclass(frozen=True)
+class Mine(dsba.algorithms.PGExtra):
+    def step(self, s, problem, net, samples):
+        kinds = METHOD in {"a", "b", "c", "d"}  # in an order of its own in every process
+        return super().step(s, problem, net, samples)
+
+class Printed:
+    pass
+
+THING = Printed()  # its repr shows where it is in memory
+
+def metric(z):
+    return THING and METRIC * float(np.abs(z).sum())
+"""
+NAMES = ("LOSS", "PENALTY", "METHOD", "METRIC")
+
+
+def stopped(path, passes, operator="ridge", **edited):
+    """A run with code of one's own that writes its checkpoint to a file, or goes on from it."""
+    scope = {"__name__": "__main__"} | dict.fromkeys(NAMES, 1.0) | edited
+    exec(CODE, scope)
+    component = scope["Loss"]() if operator == "own" else operator
+    penalty = scope["Lasso"](0.01) if operator != "own" else None
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.ones(20)
+    problem = dsba.Problem.from_arrays(X, y, component, 4, 0.05, penalty=penalty)
+    options = {"step_size": 0.1, "metrics": {"size": scope["metric"]}, "checkpoint": path}
+    return dsba.solve(problem, dsba.Topology.ring(4), scope["Mine"](), max_passes=passes, **options)
+
+
+@pytest.mark.parametrize(
+    ("edited", "operator"),
+    [*((name, "ridge") for name in NAMES[1:]), pytest.param("LOSS", "own", marks=pytest.mark.full)],
+)
+def test_a_checkpoint_of_code_before_an_edit_is_refused(tmp_path, edited, operator):
+    path = tmp_path / "run"
+    stopped(path, 2, operator)
+    named = {"LOSS": "operator", "PENALTY": "penalty", "METHOD": "algorithm", "METRIC": "metric 'size'"}[edited]
+    with pytest.raises(dsba.CheckpointError, match=rf"belongs to another run: its code of the {named} is .*\.$"):
+        stopped(path, 4, operator, **{edited: 0.5})
+
+
+def test_a_checkpoint_of_the_same_code_is_taken_up_in_another_process(tmp_path):
+    stopped(tmp_path / "run", 2)
+    script = "from test_edited_code import stopped; print(len(stopped('run', 4).history))"
+    paths = [str(Path(__file__).parent), *sys.path]
+    assert python(tmp_path, "-c", script, PYTHONPATH=os.pathsep.join(paths)) == 5
+
+
+def test_the_order_of_a_set_does_not_count(imported):
+    """It is another one in every process, if the set holds texts."""
+    text = "VALUES = {0, 8}\ndef own(u):\n    return u in VALUES or u in {0, 8}\n"
+    first = digest_of(imported({"main.py": text}).own)
+    assert digest_of(imported({"main.py": text.replace("0, 8", "8, 0")}).own) == first
+    assert digest_of(imported({"main.py": text.replace("0, 8", "0, 9")}).own) != first

@@ -22,6 +22,7 @@ from dsba.algorithms import Algorithm
 from dsba.algorithms.choice import CANDIDATES, Choice, choose
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
+from dsba.fingerprint import steady_digest_of
 from dsba.network import COUNTERS, Counts, Group, Network, require_agreement
 from dsba.problem import Problem
 from dsba.progress import Progress
@@ -375,7 +376,15 @@ class Run:
             self.net, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
         )
         nodes = self.problem.nodes
-        return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **facts}
+        return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **self._own_code(), **facts}
+
+    def _own_code(self) -> dict[str, str]:
+        """Digests of the parts of the run that are not dsba's own: their ``repr`` does not show what they do."""
+        parts: dict[str, Any] = {"operator": self.problem.component, "penalty": self.problem.penalty}
+        parts["algorithm"] = self.algorithm
+        parts |= {f"metric {name!r}": metric for name, metric in self.recorder.metrics.items()}
+        digests = {f"code of the {name}": steady_digest_of(part) for name, part in parts.items()}
+        return {name: digest for name, digest in digests.items() if digest is not None}
 
     def attach(self, path: Path) -> None:
         """Write checkpoints to ``path``, and go on from the one that is there, if any.

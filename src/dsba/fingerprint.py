@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -24,6 +25,8 @@ def code_facts(value: Any, seen: set[int]) -> list[Any]:
     value = getattr(value, "py_func", value)  # a helper that is compiled already
     if inspect.isfunction(value):
         return [] if id(value) in seen else _function_facts(value, seen)
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))  # texts have another order in every process
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
     if isinstance(value, type) and not _is_library(value.__module__):
@@ -39,7 +42,12 @@ def _function_facts(function: Any, seen: set[int]) -> list[Any]:
     codes, facts = [function.__code__], []
     for code in codes:  # grows: nested code is among the constants
         codes += [c for c in code.co_consts if inspect.iscode(c)]
-        facts += [code.co_code, code.co_names, [c for c in code.co_consts if not inspect.iscode(c)]]
+        constants = [c for c in code.co_consts if not inspect.iscode(c)]
+        facts += [
+            code.co_code,
+            code.co_names,
+            [sorted(map(repr, c)) if isinstance(c, frozenset) else c for c in constants],
+        ]
     names = {name for code in codes for name in code.co_names}
     values = {name: value for name, value in function.__globals__.items() if name in names}
     values |= inspect.getclosurevars(function).nonlocals
@@ -110,7 +118,24 @@ def _is_library(module: str) -> bool:
 
 def digest_of(value: Any) -> str:
     """SHA-256 of an object of one's own: what its class does, and its values as ``repr`` shows them."""
-    facts = [code_facts(value if inspect.isfunction(value) else type(value), set()), repr(value)]
+    return hashlib.sha256(_text_of(value).encode()).hexdigest()
+
+
+def steady_digest_of(value: Any) -> str | None:
+    """The digest that another process finds again; None for what is a library's.
+
+    Objects that ``repr`` shows with their place in memory count without the place.
+    """
+    value = _unwrapped(value) if _is_library(type(value).__module__) else value
+    if _is_library(value.__module__ if inspect.isfunction(value) else type(value).__module__):
+        return None
+    return hashlib.sha256(PLACE.sub("", _text_of(value)).encode()).hexdigest()
+
+
+PLACE = re.compile(" at 0x[0-9A-Fa-f]+")
+
+
+def _text_of(value: Any) -> str:
     if inspect.isfunction(value):
-        facts[1] = value.__qualname__
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
+        return repr([code_facts(value, set()), value.__qualname__])
+    return repr([code_facts(type(value), set()), repr(value)])
