@@ -13,7 +13,6 @@ from dsba import sampling
 from dsba.algorithms.dgd import DGD
 from dsba.algorithms.dlm import DLM
 from dsba.algorithms.dual_averaging import DualAveraging
-from dsba.algorithms.dvr import DVR
 from dsba.algorithms.extra import EXTRA
 from dsba.algorithms.point_saga import PointSAGA
 from dsba.algorithms.saga import SAGA
