@@ -284,8 +284,9 @@ class Results:
         whole = _complete(table, self._needed)
         scores = self.scores(table.loc[whole], name=name)
         known = self._labels(scores) if labels else self.mean(scores)
-        predictions = pd.Series(known, index=table.index[whole], name="prediction")
-        return predictions.reindex(table.index) if not whole.all() else predictions
+        if not whole.all():
+            known = _spread(known, whole)
+        return pd.Series(known, index=table.index, name="prediction")
 
     def scores(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
         """x'b + offset of each row, of which no column that is needed may be missing."""
@@ -359,6 +360,17 @@ def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
         found, wanted = kind_of(table[column]), kinds.get(column, "text")
         if found not in (wanted, "empty"):
             raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
+
+
+def _spread(known: npt.NDArray[Any], at: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """What is known of some rows as an array of all rows: NaN, or None for labels, in the others.
+
+    It goes by place, because labels of an index may be repeated.
+    """
+    numbers = known.dtype.kind == "f"
+    everywhere = np.full(len(at), np.nan if numbers else None, known.dtype if numbers else object)
+    everywhere[at] = known
+    return everywhere
 
 
 def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
