@@ -17,7 +17,7 @@ import typer
 
 from dsba.errors import InputError, NetworkError
 from dsba.files import replacing
-from dsba.fitting import first_models
+from dsba.fitting import first_models, unfinished
 from dsba.fitting.model import FILE
 from dsba.fitting.settings import Settings
 from dsba.folders import owned
@@ -217,7 +217,7 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
         raise InputError(f"no model was saved: {message}.")
     if first:
         model.save(out)
-        typer.echo(f"{status}: {message}.")
+        typer.echo(f"{status}: {message}." if status != "budget" else unfinished.of_model(model.facts))
         typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
         if "table" in model.facts:
             typer.echo(f"Page: {write_page(model, out).resolve()}")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy.special import ndtr, ndtri, stdtr, stdtrit  # scipy.stats takes most of a second to import
 
 from dsba.errors import InputError, unknown_name
+from dsba.fitting import unfinished
 from dsba.fitting.design import INTERCEPT, as_sites, designed
 from dsba.fitting.model import Model
 from dsba.fitting.schema import MISSING_LEVEL, SITE, Schema, Site, kind_of, plain_value
@@ -253,12 +254,19 @@ class Results:
         found = self.facts.inference
         return "t" if found is not None and found.dispersed and self.facts.cov == "classical" else "z"
 
+    @property
+    def unfinished(self) -> str | None:
+        """What to know of a fit that did not converge; None if it did."""
+        return unfinished.of_model(self.model.facts)
+
     def headline(self) -> str:
-        """One sentence about the fit."""
+        """The fit in a line: rows, rounds and likelihoods, or why there are none, and whether it did not converge."""
         fit = f"{self.schema.wishes.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
+        said = f" {self.unfinished}" if self.unfinished else ""
         if (found := self.facts.inference) is None:
-            return f"{fit}. {self.facts.why_none}"
-        return f"{fit}, cov {self.facts.cov}. Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
+            return f"{fit}.{said} {self.facts.why_none}"
+        shown = f"Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
+        return f"{fit}, cov {self.facts.cov}.{said} {shown}"
 
     def plain(self) -> dict[str, Any]:
         """The summary in JSON's types; what a penalised model does not have is null."""
@@ -269,7 +277,8 @@ class Results:
             columns = {name: np.asarray(values).tolist() for name, values in arrays.items()}
             columns |= {"deviance": found.deviance, "aic": self.aic}
         known = {"names": self.facts.names, "coef": self._coefficients.tolist()}
-        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov}
+        run = {"status": self.model.facts["status"], "residual": self.model.facts["figures"]["residual"]}
+        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov, **run}
 
     # Predictions ---------------------------------------------------------------------------------
 

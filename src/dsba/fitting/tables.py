@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dsba import operators
 from dsba.data.tables import column_names, read_table
 from dsba.errors import FitError, InputError, as_number, unknown_name
-from dsba.fitting import agreement
+from dsba.fitting import agreement, unfinished
 from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables, held_out
 from dsba.fitting.evaluation import Evaluation, evaluate, sentences
 from dsba.fitting.fit import Fit, run_facts
@@ -78,7 +78,10 @@ def fit(
     chosen = {**DEFAULTS, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
     settings = Settings(operator, graph=graph, **chosen)
     network = Simulator(settings.topology(len(held)))
-    return fit_sites(held, wishes, settings, network, cov=cov)
+    results = fit_sites(held, wishes, settings, network, cov=cov)
+    if results.unfinished and results.model.facts["status"] != "interrupted":
+        unfinished.warn(results.unfinished, stacklevel=2)
+    return results
 
 
 def load(folder: str | Path) -> Results:
