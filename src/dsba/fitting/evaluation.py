@@ -44,7 +44,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """``pooled`` over all sites; ``sites`` are those of this process."""
+    """``pooled`` over all sites; ``sites`` are those of this process. A site without rows has only their number."""
 
     pooled: Measures
     sites: dict[str, Measures]
@@ -58,12 +58,10 @@ def evaluate(results: Results, sites: Sequence[Site], group: Group) -> Evaluatio
     """Evaluate a model on the rows of the sites here, together with those of the other processes."""
     kind = _kind(results)
     scored = [scored_rows(results, site) for site in sites]
-    own = [_counted(one) for one in scored]
-    pooled = _measured(kind, scored, group.sum(np.array(own)), group.sum)
-    there = {
-        site.name: _measured(kind, [one], counts, lambda rows: rows[0])
-        for site, one, counts in zip(sites, scored, own, strict=True)
-    }
+    pooled = _measured(kind, scored, group.sum)
+    if not pooled["rows"]:
+        raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
+    there = {site.name: _measured(kind, [one], lambda rows: rows[0]) for site, one in zip(sites, scored, strict=True)}
     return Evaluation(pooled, there)
 
 
@@ -105,18 +103,20 @@ def _require_outcome(results: Results, site: Site) -> None:
             raise InputError(f"the column {column!r} of {site.name} is not a number, and the outcome must be one.")
 
 
-def _counted(scored: Scored) -> Array:
-    return np.array([len(scored.y), scored.left_out, scored.y.sum(), scored.mean.sum()])
+def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Array]) -> Measures:
+    """The measures of rows; ``total`` adds what each site says of its own. Without a row there are only counts.
 
-
-def _measured(kind: Kind, scored: Sequence[Scored], counts: Array, total: Callable[[Array], Array]) -> Measures:
-    """The measures of rows of which ``counts`` are known; ``total`` adds what each site of them says."""
-    rows, left_out = int(counts[0]), int(counts[1])
-    sums = total(np.array([kind.sums(one, counts[2] / max(rows, 1)) for one in scored]))
+    A site without rows adds zeros. It may not leave: the others would wait for its part of the sums. Counts are summed
+    by themselves, as outcomes of a large unit would cost them their digits.
+    """
+    rows, left_out = total(np.array([[len(one.y), one.left_out] for one in scored], np.float64)).astype(int).tolist()
+    outcomes, predictions = total(np.array([[one.y.sum(), one.mean.sum()] for one in scored]))
+    sums = total(np.array([kind.sums(one, outcomes / max(rows, 1)) for one in scored]))
+    counts = {"rows": rows, "left_out": left_out}
     if not rows:
-        raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
-    means = {"mean_outcome": counts[2] / rows, "mean_prediction": counts[3] / rows}
-    return {"rows": rows, "left_out": left_out, **_plain(means), **_plain(kind.measures(rows, counts[2], sums))}
+        return counts
+    means = {"mean_outcome": outcomes / rows, "mean_prediction": predictions / rows}
+    return {**counts, **_plain(means), **_plain(kind.measures(rows, outcomes, sums))}
 
 
 def _plain(measures: Measures) -> Measures:
@@ -222,6 +222,8 @@ TITLES = {
 
 def sentences(name: str, measures: Measures) -> str:
     """The measures of a site, or of all, in one line for people."""
+    if not measures["rows"]:
+        return f"{name}: no rows, {TITLES['left_out']} {_shown(measures['left_out'])}."
     shown = [f"{TITLES[key]} {_shown(value)}" for key, value in measures.items() if key in TITLES and value is not None]
     return f"{name}: {', '.join(shown)}."
 
