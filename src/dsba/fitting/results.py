@@ -291,17 +291,17 @@ class Results:
 
         _require_fit(table, self._needed, name)
         whole = _complete(table, self._needed)
-        scores = self.scores(table.loc[whole], name=name)
+        scores, _ = self.scores(table.loc[whole], name=name)
         known = self._labels(scores) if labels else self.mean(scores)
         if not whole.all():
             known = _spread(known, whole)
         return pd.Series(known, index=table.index, name="prediction")
 
-    def scores(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
-        """x'b + offset of each row, of which no column that is needed may be missing."""
+    def scores(self, table: pd.DataFrame, *, name: str = "the table") -> tuple[Array, Array]:
+        """x'b + offset and the offset of each row, of which no column that is needed may be missing."""
         _require_fit(table, self._needed, name)
         design = designed(Site(name, table.reset_index(drop=True)), self._needed, outcome=False)
-        return design.X @ self._coefficients + design.offset
+        return design.X @ self._coefficients + design.offset, design.offset
 
     def mean(self, scores: Array) -> Array:
         """The mean responses that belong to scores."""
