@@ -20,7 +20,7 @@ from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.formula import Formula, from_columns, parse
 from dsba.fitting.guards import Guards
-from dsba.fitting.inference import COVARIANCES, Inference, Sample, infer, null_parts
+from dsba.fitting.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts
 from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
@@ -260,7 +260,9 @@ def _inferred(
         return None, PENALTY
     if component.family is None:
         return None, NO_LIKELIHOOD
-    found = infer(columns.samples, coefficients, component.family, cov, float(columns.size.mean or 0.0), network)
+    size = columns.size
+    pooled = Pooled(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
+    found = infer(columns.samples, coefficients, component.family, cov, pooled, network)
     return (found, None) if found.left <= NEAR else (None, UNFINISHED)
 
 
