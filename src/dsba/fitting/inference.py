@@ -14,19 +14,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from scipy.special import gammaln, log_expit, xlogy
 
-from dsba.errors import InputError, unknown_name
+from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved
+from dsba.errors import FitError, InputError, unknown_name
 from dsba.fitting.evaluation import calibration, grouped
 from dsba.network import Group
 from dsba.operators import link_of
 from dsba.types import Array
 
 COVARIANCES = ("classical", "HC0", "HC1", "site")
+ROUNDING = 4.0 * np.finfo(np.float64).eps  # of numbers that are added to a residual
+ONE_OUTCOME = {
+    "poisson": "all counts are 0: a Poisson model needs at least one event.",
+    "binomial": "all rows that have a weight are of one class: a logistic model needs both.",
+}
 
 
 class Sample(NamedTuple):
@@ -103,6 +109,12 @@ def null_parts(sample: Sample, family: str) -> tuple[Array, Array]:
     return sample.weight * sample.y, sample.weight * np.exp(sample.offset)
 
 
+def require_events(family: str, mean: float) -> None:
+    """An error if the model with only an intercept, of this mean, has no finite coefficient."""
+    if family in ONE_OUTCOME and not FAMILIES[family].variance(np.array(mean)) > 0.0:
+        raise InputError(ONE_OUTCOME[family])
+
+
 def infer(
     samples: Sequence[Sample], coefficients: Array, family: str, cov: str, pooled: Pooled, group: Group
 ) -> Inference:
@@ -113,6 +125,8 @@ def infer(
     null = link_of(known.link).score(np.array([pooled.mean]))
     own = [_sums(one, coefficients, known, cov, null) for one in samples]
     total = _Totals(p, _added(own, 2.0 ** math.frexp(pooled.weight)[1], group))
+    if known.dispersed:
+        total.require_rest()
     if total.rows <= p:
         raise InputError(f"{p} coefficients from {total.rows} rows have no standard errors: more rows are wanted.")
     if cov == "site" and total.sites < 2:
@@ -163,7 +177,10 @@ def _sums(sample: Sample, coefficients: Array, family: Family, cov: str, null: A
     mu = link_of(family.link).mean(u[:, None])
     g = w * (y - mu)
     rows = X * g[:, None] if cov != "site" else (g @ X)[None, :]
-    deviances = [w @ family.deviance(y, u), w @ family.saturated(y), w @ family.deviance(y, null + offset)]
+    rounding = ROUNDING * (np.abs(y) + np.abs(offset) + np.abs(null))
+    deviances = [
+        w @ family.deviance(y, u), w @ family.saturated(y), w @ family.deviance(y, null + offset), w @ rounding**2
+    ]  # fmt: skip
     information = X.T @ (X * (w * family.variance(mu))[:, None])
     upper = np.triu_indices(X.shape[1])
     groups = grouped(y, mu) if family.link == "logit" else np.zeros(0)
@@ -179,11 +196,23 @@ class _Totals:
         self.p, self.score, self.upper_meat = p, total.score, total.meat
         self.rows, self.sites, self.groups = int(total.counts[0]), int(total.counts[1]), total.counts[3:]
         self.log_weights = float(total.counts[2])
-        self.deviance, self.saturated, self.null_deviance = map(float, total.deviances)
-        information = _symmetric(total.information, p)
-        roots = np.sqrt(information.diagonal())
-        factor = scipy.linalg.cho_factor(information / roots[:, None] / roots)
-        self.bread = scipy.linalg.cho_solve(factor, np.eye(p)) / roots[:, None] / roots
+        self.deviance, self.saturated, self.null_deviance, self.rounding = map(float, total.deviances)
+        self.upper_information = total.information
+
+    @cached_property
+    def bread(self) -> Array:
+        """The inverse of the information."""
+        inverse, flat = solved(_symmetric(self.upper_information, self.p), np.eye(self.p))
+        if flat is not None:
+            raise FitError(DEPENDENT_SENTENCE, np.flatnonzero(flat))
+        return inverse
+
+    def require_rest(self) -> None:
+        """An error if there is nothing to explain, or nothing left of which a variance could be estimated."""
+        if max(self.deviance, self.null_deviance) <= self.rounding:
+            raise InputError("the outcome is constant over all sites: there is nothing to explain.")
+        if not self.deviance > 0.0:
+            raise InputError("the columns give the outcome exactly: nothing is left for standard errors.")
 
     def left(self, scale: float) -> float:
         return math.sqrt(max(float(self.score @ self.bread @ self.score), 0.0) / scale)

@@ -20,7 +20,7 @@ from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.formula import Formula, from_columns, parse
 from dsba.fitting.guards import Guards
-from dsba.fitting.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts
+from dsba.fitting.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts, require_events
 from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
@@ -256,13 +256,16 @@ def _inferred(
     columns: Columns, coefficients: Array, component: Operator, settings: Settings, cov: str, network: Network
 ) -> tuple[Inference | None, str | None]:
     """The inference at the coefficients, or the sentence that says why there is none."""
-    if settings.lam:
-        return None, PENALTY
-    if component.family is None:
-        return None, NO_LIKELIHOOD
-    size = columns.size
+    size, family = columns.size, component.family
     pooled = Pooled(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
-    found = infer(columns.samples, coefficients, component.family, cov, pooled, network)
+    if family is not None:
+        require_events(family, pooled.mean)
+    if settings.lam or family is None:
+        return None, PENALTY if settings.lam else NO_LIKELIHOOD
+    try:
+        found = infer(columns.samples, coefficients, family, cov, pooled, network)
+    except FitError as error:
+        raise error.named(columns.names) from None
     return (found, None) if found.left <= NEAR else (None, UNFINISHED)
 
 
