@@ -26,13 +26,12 @@ from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
 from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
 from dsba.fitting.schema import Levels, Site, Wishes, absent_column, end_together, share_unless, speak
-from dsba.fitting.settings import Settings
+from dsba.fitting.settings import OF_TABLES, Settings
 from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
 from dsba.types import Array
 
-DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
-"""The settings of tables that differ from those of other data: no penalty, and a solution to the last digits."""
+DEFAULTS = OF_TABLES
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
