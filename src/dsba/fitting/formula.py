@@ -52,6 +52,11 @@ class Formula:
     numbers: tuple[str, ...]
     """Those in arithmetic, which must be numbers."""
 
+    @property
+    def transformed(self) -> bool:
+        """Whether the left side is more than the name of a column."""
+        return self.left is not None and self.left != quoted(self.response[0])
+
     def __str__(self) -> str:
         return f"{self.left} ~ {self.right}" if self.left else f"~ {self.right}"
 
@@ -136,7 +141,10 @@ class _Parser:
 
     def response(self) -> str:
         if self.next.kind == "name" and self.next.text in TRANSFORMS and self._calls():
-            return self.transform()
+            text = self.transform()
+            if not self.names.columns:
+                raise InputError(f"the outcome names no column, got {text!r}.")
+            return text
         if self.next.kind not in ("name", "quoted") or self._calls():
             raise self.wanted("the name of the outcome")
         return self.column()

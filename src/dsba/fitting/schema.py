@@ -66,6 +66,16 @@ class Wishes:
         for kind, name, known in (("missing", self.missing, MISSING), ("rare levels", self.rare, RARE)):
             if name not in known:
                 raise unknown_name(kind, name, known)
+        if self.of_classes and self.formula.transformed:
+            raise InputError(
+                f"the outcome must be the name of one column, got {self.formula.left!r}: a model of classes takes them "
+                "as the table has them."
+            )
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the outcome is a class, and not a number."""
+        return self.labels in ("binary", "multiclass")
 
     @property
     def extras(self) -> tuple[str, ...]:
@@ -383,7 +393,7 @@ def plain_value(value: Any) -> Level:
 
 def _levelled(wishes: Wishes, kinds: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The columns that have levels: the label of a classification, and the factors of the tables."""
-    labels = list(wishes.formula.response) if wishes.labels in ("binary", "multiclass") else []
+    labels = list(wishes.formula.response) if wishes.of_classes else []
     return labels, [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
 
 
