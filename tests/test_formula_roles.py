@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
+from hospital_tables import hospitals, sites_of
 from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting.formula import parse
+from dsba.fitting.design import design_tables
+from dsba.fitting.formula import from_columns, parse
 from dsba.fitting.schema import Wishes
 
 # The outcome -----------------------------------------------------------------------------------------
@@ -43,3 +46,71 @@ def test_a_transformed_class_is_refused_on_every_road(tmp_path):
 def test_the_outcome_names_a_column():
     with pytest.raises(dsba.InputError, match="the outcome names no column"):
         parse("I(1) ~ age")
+
+
+# Factors, numbers and names --------------------------------------------------------------------------
+
+
+def design(formula, frames):
+    """The columns of the model over all sites, by name."""
+    found = design_tables(sites_of(frames), Wishes(parse(formula)))
+    return dict(zip(found.names, np.vstack([one.X for one in found.designs]).T, strict=True))
+
+
+@pytest.mark.parametrize("right", ["C(year) + year:age", "C(year)*log(year)", "year + C(year)", "I(year - 1):C(year)"])
+def test_a_column_is_a_factor_everywhere_or_nowhere(right):
+    with pytest.raises(dsba.InputError, match=r"the column 'year' is in C\(\) and outside of it"):
+        parse(f"cost ~ {right}")
+    assert parse("cost ~ C(year) + C(year):age").factors == ("year",)
+
+
+@pytest.mark.parametrize("name", ["1", " 1 ", "Intercept", "."])
+def test_names_that_mean_something_else_are_refused(name):
+    for attempt in (lambda: parse(f"cost ~ 0 + `{name}` + age"), lambda: from_columns("cost", [name, "age"])):
+        with pytest.raises(dsba.InputError, match="cannot stand in a formula: there it means"):
+            attempt()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("0e5", 0.0), ("0.", 0.0), ("007", 7.0), ("00.50", 0.5), ("000", 0.0), ("00e1", 0.0), (".5", 0.5), ("1e-2", 0.01)],
+)
+def test_numbers_mean_what_they_say(text, value):
+    frames = hospitals()
+    formula = parse(f"cost ~ I(age + {text})")
+    assert formula.columns == ("age",)
+    _, column = design(str(formula), frames).values()
+    assert (column == pd.concat(frames.values())["age"] + value).all()
+
+
+NAMES = ["CO₂", "crp_µg", "lambda", "0", "a:b", "log(crp)", "a.b", "ﬁ", "column_0_", "C", "my name", "[T.x]", "None"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_a_column_is_that_column(name):
+    """Names that Python normalises, its keywords, and those that look like parts of a formula."""
+    frames = hospitals()
+    renamed = {site: frame.rename(columns={"crp": name, "ward": f"{name}s"}) for site, frame in frames.items()}
+    wanted = design("cost ~ crp + log(crp) + C(ward):age + I(2*crp - age)", frames)
+    found = design(f"cost ~ `{name}` + log(`{name}`) + C(`{name}s`):age + I(2*`{name}` - age)", renamed)
+    assert [*map(np.ndarray.tolist, found.values())] == [*map(np.ndarray.tolist, wanted.values())]
+    assert name in found
+    assert len(found) == len(wanted)
+
+
+def test_columns_have_the_names_that_formulaic_gives():
+    frames = hospitals()
+    levels = {"A&E": "column_0_", "cardio": "column__1_:x", "surgery": "age"}
+    frames = {site: frame.assign(ward=frame["ward"].map(levels)) for site, frame in frames.items()}
+    found = design("cost ~ age + C(ward):`secret name` + C(ward) + log(crp) + I(`secret name`*age)", frames)
+    assert list(found) == [
+        "Intercept",
+        "age",
+        "C(ward)[T.column_0_]",
+        "C(ward)[T.column__1_:x]",
+        "log(crp)",
+        "I(`secret name` * age)",
+        "C(ward)[age]:secret name",
+        "C(ward)[column_0_]:secret name",
+        "C(ward)[column__1_:x]:secret name",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError, noted
+from dsba.fitting.formula import quoted, renamed
 from dsba.fitting.guards import Guards
 from dsba.fitting.schema import (
     MERGED_LEVEL,
@@ -137,15 +139,41 @@ def _factor(values: pd.Series, column: str, site: str, schema: Schema) -> pd.Cat
 
 
 def _evaluated(side: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """One side of a formula, which was parsed before, on columns without gaps."""
+    """One side of a formula, which was parsed before, on columns without gaps.
+
+    formulaic reads names as Python and as its own signs, so that it gets other names for the columns.
+    """
     try:
         import formulaic
     except ImportError:
         raise InputError("formulas need formulaic: install dsba[tables].") from None
+    stem = _stem(frame)
+    names = {column: f"{stem}{n}_" for n, column in enumerate(frame.columns)}
     with np.errstate(all="ignore"):
-        return formulaic.Formula(f"~ {side}").get_model_matrix(
-            frame, context=FUNCTIONS, output="pandas", na_action="ignore"
+        matrix = formulaic.Formula(f"~ {renamed(side, names)}").get_model_matrix(
+            frame.rename(columns=names), context=FUNCTIONS, output="pandas", na_action="ignore"
         )
+    return matrix.set_axis([_own_name(name, stem, frame.columns) for name in matrix.columns], axis=1)
+
+
+def _stem(frame: pd.DataFrame) -> str:
+    """How the other names begin: as no level of a factor has it in its text."""
+    factors = [frame[column] for column in frame.columns if frame[column].dtype == "category"]
+    levels = [str(level) for factor in factors for level in factor.cat.categories]
+    stem = "column_"
+    while any(stem in level for level in levels):
+        stem += "_"
+    return stem
+
+
+def _own_name(name: str, stem: str, columns: Sequence[str]) -> str:
+    """The name of a column of the model, with the table's own names; those within a call are quoted."""
+
+    def own(found: re.Match[str]) -> str:
+        column = columns[int(found[2])]
+        return quoted(column) if found[1] is None else found[1] + column
+
+    return re.sub(f"(^|:)?{stem}([0-9]+)_", own, name)
 
 
 def outcome_of(site: Site, schema: Schema) -> npt.NDArray[Any]:
