@@ -13,6 +13,7 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from numpy import log  # noqa: F401  (for the formulas of statsmodels)
 from scipy import stats
+from scipy.optimize import minimize
 
 import dsba
 from dsba.errors import FitError, InputError
@@ -170,6 +171,25 @@ def test_offsets():
     np.testing.assert_allclose(linear.params[shifted.params.index], shifted.params, rtol=1e-8)
     with pytest.raises(InputError, match="offsets and exposures are for Poisson and linear models, not for Logistic"):
         dsba.fit(frame, FORMULAS["logistic"], sites="hospital", offset="days")
+
+
+def test_a_penalty_does_not_depend_on_the_unit_of_an_exposure():
+    """The minimum of sum(w loss) / sum(w) + lam/2 ||b||^2 in scaled columns, whatever exp(offset) is measured in."""
+    frame = patients()
+    age, weight = frame["age"], frame["weight"]
+    scaled = (age - age.mean()) / age.std(ddof=0)
+    for unit in (1.0, 1 / 365):
+        table = frame.assign(time=np.log(unit * frame["days"]))
+
+        def objective(b, offset=table["time"]):
+            score = b[0] + b[1] * scaled + offset
+            return np.average(np.exp(score) - frame["visits"] * score, weights=weight) + 0.05 * b[1] ** 2
+
+        start = np.log(np.sum(weight * frame["visits"]) / np.sum(weight * np.exp(table["time"])))
+        wanted = minimize(objective, [start, 0.0], tol=1e-12).x[1] / age.std(ddof=0)
+        ours = dsba.fit(table, "visits ~ age", "poisson", sites="hospital", lam=0.1, offset="time", weights="weight")
+        assert ours.params["age"] == pytest.approx(wanted, rel=1e-4)
+        assert ours.model.facts["lam"] == 0.1
 
 
 def test_without_an_intercept():

@@ -277,6 +277,8 @@ class Columns(NamedTuple):
     scaling: Scaling
     samples: tuple[Sample, ...]
     size: Size
+    exposure: float
+    """How much the factors exp(offset) of a log link raise the mean weight of a row."""
 
     @property
     def others(self) -> list[int]:
@@ -298,23 +300,26 @@ def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
     intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
     raw = [Sample(d.X, np.asarray(d.y, dtype=np.float64), d.weight, d.offset) for d in designs.designs]
     parts = [null_parts(sample, component.family or "gaussian") for sample in raw]
-    wide = [np.column_stack([sample.X, *both]) for sample, both in zip(raw, parts, strict=True)]
+    wide = [np.column_stack([sample.X, *both, sample.weight]) for sample, both in zip(raw, parts, strict=True)]
     mean, sd = pooled_moments(wide, network)
-    outcome, weight = mean[-2:].tolist()
+    outcome, weight, own = mean[-3:].tolist()
     if not weight > 0.0:
         raise InputError("all sample weights are zero: there is nothing to learn from.")
-    scaling = scaling_by(mean[:-2], sd[:-2], intercept)
+    scaling = scaling_by(mean[:-3], sd[:-3], intercept)
     weights, classes = designs.rows * weight, designs.schema.classes
     codes = None if classes is None else tuple(range(len(classes)))
     size = Size(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
     samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
-    return Columns(designs.names, scaling, samples, size)
+    return Columns(designs.names, scaling, samples, size, weight / own)
 
 
 def _fitted(
     columns: Columns, component: Operator, settings: Settings, network: Network, options: dict[str, Any]
 ) -> Fit:
-    """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u)."""
+    """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u).
+
+    The problem divides by the sum of its weights, and lambda belongs to a sum divided by the weights of the rows.
+    """
     X = np.concatenate([sample.X[:, columns.others] for sample in columns.samples])
     y, weight, offset = (np.concatenate([sample[k] for sample in columns.samples]) for k in (1, 2, 3))
     if component.link == "log":
@@ -322,6 +327,8 @@ def _fitted(
     elif component.link == "identity":
         y = y - offset
     nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
+    if settings.lam:
+        settings = replace(settings, lam=settings.lam / columns.exposure)
     try:
         return fit_rows(as_rows(X, y, weight, nodes), settings, size=columns.size, network=network, **options)
     except FitError as error:
@@ -359,7 +366,7 @@ def _results(
     params = columns.scaling.unscaled(coefficients)
     constant = [params[columns.scaling.intercept] if columns.scaling.intercept is not None else 0.0]
     classes = None if designs.schema.classes is None else np.array(designs.schema.classes)
-    facts = {**run_facts(done, settings), "table": table}
+    facts = {**run_facts(done, settings), "lam": settings.lam, "table": table}
     return Results(Model(params[columns.others][None, :], np.array(constant), done.gathered, classes, facts))
 
 
