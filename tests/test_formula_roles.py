@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hospital_tables import hospitals, sites_of
+import queues
+from hospital_tables import SECRET, hospitals, sites_of
 from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
 from dsba.fitting.design import design_tables
 from dsba.fitting.formula import from_columns, parse
-from dsba.fitting.schema import Wishes
+from dsba.fitting.schema import Site, Wishes
 
 # The outcome -----------------------------------------------------------------------------------------
 
@@ -114,3 +115,47 @@ def test_columns_have_the_names_that_formulaic_gives():
         "C(ward)[column_0_]:secret name",
         "C(ward)[column__1_:x]:secret name",
     ]
+
+
+# What an outcome of another kind says of the data: nothing -------------------------------------------
+
+
+def refused_at_every_site(frames, wishes, monkeypatch):
+    """The one sentence that all sites end with, each a process of its own, and all that they sent before."""
+    names, sent, send = list(frames), [], queues.QueueNetwork.send
+
+    def heard(net, peer, message, purpose):
+        sent.append(repr(message))
+        send(net, peer, message, purpose)
+
+    def attempt(net):
+        with pytest.raises(dsba.InputError) as error:
+            design_tables([Site(names[net.rank], frames[names[net.rank]])], wishes, net)
+        return "".join([str(error.value), *getattr(error.value, "__notes__", [])])
+
+    monkeypatch.setattr(queues.QueueNetwork, "send", heard)
+    (sentence,) = set(queues.together(dsba.Topology.ring(len(names)), len(names), attempt))
+    return sentence, "".join(sent)
+
+
+@pytest.mark.parametrize("labels", ["real", "count"])
+@pytest.mark.parametrize("left", ["surname", "log(surname)"])
+def test_an_outcome_that_is_no_class_is_a_number(left, labels, monkeypatch):
+    frames = {name: frame.assign(surname=SECRET) for name, frame in hospitals().items()}
+    sentence, sent = refused_at_every_site(frames, Wishes(parse(f"{left} ~ age"), labels), monkeypatch)
+    assert sentence == "the column 'surname' is text, and the model needs it as a number."
+    assert SECRET not in sent
+
+
+def test_an_outcome_of_true_and_false_is_a_number():
+    frames = {name: frame.assign(late=frame["days"] > 10) for name, frame in hospitals().items()}
+    found = design_tables(sites_of(frames), Wishes(parse("late ~ age")))
+    assert (np.concatenate([one.y for one in found.designs]) == pd.concat(frames.values())["late"]).all()
+
+
+def test_a_site_with_more_than_two_values_of_two_classes_says_so_itself(monkeypatch):
+    frames = {name: frame.assign(stay=4711.25 + (frame["visits"] > 1)) for name, frame in hospitals().items()}
+    frames["site1"] = frames["site1"].assign(stay=4711.25 + np.arange(40.0))
+    sentence, sent = refused_at_every_site(frames, Wishes(parse("stay ~ age"), "binary"), monkeypatch)
+    assert sentence == "the outcome 'stay' has more than 2 values at site1: wanted at most 2 classes."
+    assert "4711" not in sent

@@ -180,7 +180,7 @@ def agree(
     _check_missing(pooled, held, wishes, kinds)
     labels, factors = _levelled(wishes, kinds)
     own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
-    end_together(group, _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, labels))
+    end_together(group, _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, wishes))
     found = _found_levels(own, usable, kinds, group, declared or {})
     classes = _agreed_labels({name: found[name] for name in labels}, own, usable, wishes)
     names = tuple(sorted(part.site for part in parts))
@@ -306,7 +306,8 @@ def _agreed_kinds(pooled: Pooled, held: Sequence[Held], wishes: Wishes, group: G
             raise InputError(f"the column {column!r} is not of one type at all sites.")
         if usual in ("date", "mixed"):
             raise InputError(f"the column {column!r} is {_called(usual)}; wanted numbers or text.")
-    for column in (*wishes.formula.numbers, *wishes.extras):
+    outcomes = () if wishes.of_classes else wishes.formula.response
+    for column in (*outcomes, *wishes.formula.numbers, *wishes.extras):
         if agreed.get(column) == "text":
             raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
     return agreed
@@ -397,14 +398,15 @@ def _levelled(wishes: Wishes, kinds: Mapping[str, str]) -> tuple[list[str], list
     return labels, [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
 
 
-def _too_many_levels(
-    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[Site], labels: Sequence[str]
-) -> str | None:
-    """A sentence about a column that looks like an identifier, before anybody is told anything of it."""
+def _too_many_levels(own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[Site], wishes: Wishes) -> str | None:
+    """A sentence about a column with more levels than it may have at a site, before anybody is told anything of it."""
+    most = 2 if wishes.labels == "binary" else MOST_LEVELS
     for column, found in own.items():
         for site, levels in zip(sites, found, strict=True):
-            if len(levels) > MOST_LEVELS and column in labels:
-                return f"the outcome {column!r} has more than {MOST_LEVELS} different values at {site.name}."
+            if column in wishes.formula.response and len(levels) > most:
+                return (
+                    f"the outcome {column!r} has more than {most} values at {site.name}: wanted at most {most} classes."
+                )
             if len(levels) > MOST_LEVELS:
                 return (
                     f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}: it looks like an "
