@@ -33,7 +33,7 @@ from dsba.study import keys
 from dsba.study.check import check
 from dsba.study.example import example
 from dsba.study.file import Study, load, parse, written
-from dsba.study.join import AUDIT, Seat, join, leaving
+from dsba.study.join import AUDIT, Seat, join, leaving, require_columns
 from dsba.study.log import Ledger, read_log
 from dsba.study.trial import FILE, Trial, arrange
 
@@ -232,6 +232,26 @@ def test_a_site_looks_at_its_own_files_first(seats, tmp_path):
     ended = seat.study.model_copy(update={"ends": (datetime.now(UTC) - timedelta(days=2)).date()})
     with pytest.raises(dsba.InputError, match="the study trial ended on"):
         join(replace(seat, study=ended), tell=print)
+
+
+def test_site_is_the_name_of_a_site_and_no_column(tables, tmp_path):
+    """A column that the study does not name is never read, not even if the formula has its name."""
+    study = arrange(tables, {"formula": "readmitted ~ age + C(site)"}, tmp_path / "study", graph="ring")
+    table = pd.read_csv(tables[0]).assign(site="lung")
+    table.to_csv(tables[0], index=False)
+    with pytest.raises(dsba.InputError, match="has a column 'site' of its own, and in a study's formula"):
+        require_columns(study, tables[0])
+    with pytest.raises(dsba.InputError, match="aarhus has a column 'site' of its own, and in a study's formula"):
+        arrange(tables, {"formula": "readmitted ~ age + C(site)"}, tmp_path / "another", graph="ring")
+
+
+def test_levels_may_be_written_as_floats(tables, tmp_path):
+    for file in tables:
+        pd.read_csv(file).assign(dose=lambda t: t["id"] % 2 + 0.5 * (t["id"] % 3 == 0)).to_csv(file, index=False)
+    study = arrange(tables, {"formula": "readmitted ~ C(dose)"}, tmp_path / "study", graph="ring")
+    assert 1 in study.columns["dose"]
+    floats = tuple(float(level) for level in study.columns["dose"])
+    require_columns(study.model_copy(update={"columns": study.columns | {"dose": floats}}), tables[0])
 
 
 def test_rows_are_refused_unless_the_site_allows_them(tables, tmp_path):

@@ -58,6 +58,49 @@ def test_one_column_and_quoted_commas(tmp_path):
     assert read_table(path)["a"].tolist() == ["one, two", "three", "x, y, z"]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("age\tincome\n50\t950\n60\t1,250\n70\t12,500\n", "the commas in its numbers may stand before decimals or"),
+        ("age;income\n50;950\n60;1,250,000\n", "the commas in its numbers may stand before decimals or"),
+        ("age;cost;crp\n50;950;3,5\n60;1.250;4,5\n", "the points in its numbers may stand before decimals or"),
+        ("age;cost\n50;0,5\n60;1.250,5\n", "column 'cost' has numbers with other marks .* wanted ',' before decimals"),
+        ("age;cost\n50;1.250,5\n60;3\n", "column 'cost' has numbers with other marks .* wanted '.' before decimals"),
+        ('age,crp\n50,"3,5"\n60,"4"\n', "column 'crp' has numbers with other marks .* wanted '.' before decimals"),
+        ("age;crp\n" + "50;3\n" * 60 + "60;3,5\n", "column 'crp' has numbers with other marks"),
+        ("age;crp;w\n" + "50;3,1;2\n" * 60 + "60;3,5;0.5\n", "column 'w' has numbers with other marks"),
+    ],
+)
+def test_marks_between_thousands_are_refused(text, told, tmp_path):
+    """Taken for decimal marks they would make numbers a thousand times too small, or levels of them."""
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(dsba.InputError, match=told) as error:
+        read_table(tmp_path / "t.csv")
+    assert "250" not in str(error.value)
+
+
+def test_marks_that_can_only_stand_before_decimals(tmp_path):
+    path = tmp_path / "t.csv"
+    for text in ("x;y\n1;0,125\n2;1,250\n", 'x;y\n"1";"0,125"\n"2";"1,25"\n', "x,y\n1,0.125\n2,1.250\n"):
+        path.write_text(text)
+        assert read_table(path)["y"].tolist() == [0.125, 1.25]
+    path.write_text("x;y\n1;1,5e3\n2;,5\n")
+    assert read_table(path)["y"].tolist() == [1500.0, 0.5]
+    path.write_text("ids;y\n1,2;0.5\n3,4 and 5;1.5\n")
+    assert read_table(path)["ids"].tolist() == ["1,2", "3,4 and 5"]
+
+
+def test_none_is_a_level_and_na_is_missing(tmp_path):
+    """R writes NA for a missing value of any type. None may be what a patient drinks; among numbers it is no number."""
+    path = tmp_path / "t.csv"
+    path.write_text("NA,drinks,crp\n140,None,1.5\n138,NA,None\n,Some,2\n")
+    assert column_names(path) == ["NA", "drinks", "crp"]
+    frame = read_table(path)
+    assert frame["drinks"].fillna("?").tolist() == ["None", "?", "Some"]
+    assert frame["crp"].fillna(-1).tolist() == [1.5, -1, 2]
+    assert frame["NA"].fillna(-1).tolist() == [140, 138, -1]
+
+
 def test_only_the_columns_asked_for_are_read(tmp_path, monkeypatch):
     frame = hospitals()["site0"]
     for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):

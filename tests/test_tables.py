@@ -177,6 +177,31 @@ def test_missing_values():
     assert marked.schema.rows == sum(site.rows for site in marked.held) == 125
 
 
+def test_gaps_in_rows_without_an_outcome_get_no_indicator():
+    """Such rows do not enter the model, and a column that is zero everywhere could not be fitted."""
+    frames = hospitals()
+    rows = frames["site1"].index[:4]
+    frames["site1"].loc[rows, ["cost", "crp"]] = np.nan
+    frames["site1"].loc[rows, "sex"] = None
+    found = design_tables(sites_of(frames), Wishes(parse("cost ~ crp + C(sex)"), missing="indicator"))
+    assert found.names == ("Intercept", "crp", "C(sex)[T.M]")
+    assert found.schema.missing["crp"] == 4
+
+
+def test_a_site_of_which_no_row_is_complete_is_named():
+    frames = hospitals()
+    frames["site1"]["crp"] = np.nan
+    with pytest.raises(dsba.InputError, match="site1 has no row that enters the model"):
+        design_tables(sites_of(frames), Wishes(parse("cost ~ age + crp"), missing="drop"))
+
+
+def test_a_column_called_site_is_in_all_tables_or_in_none():
+    frames = hospitals()
+    frames["site1"]["site"] = "north"
+    with pytest.raises(dsba.InputError, match="some tables have a column 'site' of their own and some have none"):
+        design_tables(sites_of(frames), Wishes(parse("cost ~ age + site")))
+
+
 def test_a_factor_has_no_mean_and_a_missing_level_of_its_own():
     frames = hospitals()
     frames["site2"].loc[frames["site2"].index[:4], "sex"] = None

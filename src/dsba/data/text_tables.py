@@ -23,7 +23,15 @@ GZIP = b"\x1f\x8b"
 LIBSVM_ROW = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+")
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # \d+\.?\d* would go back n^2 times
 LONG_NUMBER = r"^\s*[+-]?\d{19,}\s*$"
-COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
+COMMA_NUMBER = re.compile(r"[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3}){2,})")
+POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+([eE][+-]?\d+)?|\d{1,3}(\.\d{3}){2,})")
+GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")  # as thousands are marked, and some decimals look
+MARKED = re.compile(r"[+-]?(\d*[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+)?")
+MISSING = [
+    *("", " ", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-NaN", "-nan"),
+    *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+]  # fields without a value, in every column
+NO_VALUE = "None"  # a missing value in a column of numbers, and a level in others
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -48,7 +56,7 @@ def names(path: Path, dialect: Dialect | None = None) -> list[Any]:
     import pandas as pd
 
     options: dict[str, Any] = {"sep": (dialect or sniffed(path)).separator, "compression": _compression(path)}
-    return pd.read_csv(path, **options, header=None, nrows=1, dtype=str).iloc[0].tolist()
+    return pd.read_csv(path, **options, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0].tolist()
 
 
 def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
@@ -58,10 +66,16 @@ def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.Da
     dialect = dialect or sniffed(path)
     _check_lines(path, dialect.separator)
     options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "low_memory": False}
-    options["compression"] = _compression(path)
+    options |= {"compression": _compression(path), "keep_default_na": False, "na_values": MISSING}
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"  # the default since
-    return _all_columns(lambda **more: pd.read_csv(path, **options, **more), wanted)
+    frame = _all_columns(lambda **more: pd.read_csv(path, **{**options, **more}), wanted)
+    if odd := [name for name in wanted if _other_marks(frame[name])]:
+        raise InputError(
+            f"{path}: the column {odd[0]!r} has numbers with other marks than the file's; wanted "
+            f"{dialect.decimal!r} before decimals and nothing between thousands."
+        )
+    return frame
 
 
 def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.DataFrame:
@@ -71,12 +85,33 @@ def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.Dat
     """
     frame = read(usecols=wanted)[wanted]
     for name in wanted:
-        if frame[name].dtype.kind == "O" and frame[name].astype(str).str.contains(LONG_NUMBER).any():
+        if _is_text(frame[name]) and _texts(frame[name]).isin([NO_VALUE]).any():
+            again = read(usecols=[name], na_values=[*MISSING, NO_VALUE])[name]
+            frame[name] = frame[name] if _is_text(again) else again
+        if _is_text(frame[name]) and _texts(frame[name]).str.contains(LONG_NUMBER).any():
             try:
                 frame[name] = read(usecols=[name], dtype={name: "float64"})[name]
             except ValueError:
                 frame[name] = read(usecols=[name], dtype={name: "str"})[name]
     return frame
+
+
+def _is_text(values: pd.Series) -> bool:
+    return values.dtype.kind == "O"
+
+
+def _texts(values: pd.Series) -> pd.Series:
+    """The values that are there, as text without spaces around it."""
+    return values.dropna().astype(str).str.strip()
+
+
+def _other_marks(values: pd.Series) -> bool:
+    """Whether a column that was read as text has nothing but numbers, some of them with commas or points."""
+    if not _is_text(values):
+        return False
+    texts = _texts(values)
+    marked = texts.str.fullmatch(MARKED)
+    return bool(marked.any()) and bool((marked | texts.str.fullmatch(NUMBER)).all())
 
 
 def _check_lines(path: Path, separator: str) -> None:
@@ -119,18 +154,28 @@ def sniffed(path: Path) -> Dialect:
         return found.count(found[0]), found[0]
 
     separator = max(named, key=regularity)
-    return Dialect(separator, "," if separator != "," and _comma_is_decimal(lines[1:], separator) else ".")
+    return Dialect(separator, "." if separator == "," else _decimal_mark(path, lines[1:], separator))
 
 
 def _is_libsvm(line: str) -> bool:
     return LIBSVM_ROW.fullmatch(line.partition("#")[0].strip()) is not None
 
 
-def _comma_is_decimal(lines: list[str], separator: str) -> bool:
-    """Whether some fields are numbers with a comma, and none has a point."""
-    fields = [field.strip() for line in lines for field in line.split(separator)]
-    points = any("." in field and NUMBER.fullmatch(field) for field in fields)
-    return not points and any(COMMA_NUMBER.fullmatch(field) for field in fields)
+def _decimal_mark(path: Path, lines: list[str], separator: str) -> str:
+    """The comma if some fields are numbers with a comma and none has a point.
+
+    Where a comma or a point may as well stand between thousands, the file is refused: read wrongly, its numbers would
+    be off by a factor of 1000.
+    """
+    fields = [field.strip().strip('"') for line in lines for field in line.split(separator)]
+    commas, points = ([f for f in fields if kind.fullmatch(f)] for kind in (COMMA_NUMBER, POINT_NUMBER))
+    if commas and all(GROUPED.fullmatch(field) for field in points or commas):
+        mark = "points" if points else "commas"
+        raise InputError(
+            f"{path}: the {mark} in its numbers may stand before decimals or between thousands; wanted a point before "
+            "decimals and nothing between thousands."
+        )
+    return "," if commas and not points else "."
 
 
 def _compression(path: Path) -> str | None:

@@ -107,6 +107,8 @@ class Held(NamedTuple):
     site: str
     rows: int
     missing: dict[str, int]
+    gaps: dict[str, int]
+    """The missing values among the rows that enter the model."""
     kinds: dict[str, str]
 
 
@@ -115,6 +117,7 @@ class Pooled(NamedTuple):
 
     rows: int
     missing: dict[str, int]
+    gaps: dict[str, int]
     kinds: dict[str, dict[str, int]]
 
 
@@ -176,11 +179,13 @@ def agree(
     told = speak(group, [guards.too_few_sites(len(parts)), *few])  # before any sum of the data
     held = [held_at(site, wishes) for site in sites]
     pooled = _pooled(held, wishes, group)
+    _require_one_meaning_of_site(pooled, len(parts))
     kinds = _agreed_kinds(pooled, held, wishes, group)
     _check_missing(pooled, held, wishes, kinds)
     labels, factors = _levelled(wishes, kinds)
     own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
-    end_together(group, _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, wishes))
+    complaint = _no_rows(usable) or _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, wishes)
+    end_together(group, complaint)
     found = _found_levels(own, usable, kinds, group, declared or {})
     classes = _agreed_labels({name: found[name] for name in labels}, own, usable, wishes)
     names = tuple(sorted(part.site for part in parts))
@@ -242,8 +247,9 @@ def _parts(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards) 
 def held_at(site: Site, wishes: Wishes) -> Held:
     """The rows, missing values and types of the model's columns at a site."""
     columns = [column for column in wishes.columns if column in site.frame.columns]
-    missing = {column: int(site.frame[column].isna().sum()) for column in columns}
-    return Held(site.name, len(site.frame), missing, {column: kind_of(site.frame[column]) for column in columns})
+    usable = usable_rows(site.frame, wishes)
+    missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
+    return Held(site.name, len(site.frame), missing, gaps, {column: kind_of(site.frame[column]) for column in columns})
 
 
 def _pooled(held: Sequence[Held], wishes: Wishes, group: Group) -> Pooled:
@@ -252,12 +258,23 @@ def _pooled(held: Sequence[Held], wishes: Wishes, group: Group) -> Pooled:
 
     def row(one: Held) -> list[float]:
         kinds = [one.kinds.get(column) == kind for column in columns for kind in KINDS]
-        return [one.rows, *(one.missing.get(column, 0) for column in columns), *kinds]
+        empty = [part.get(column, 0) for part in (one.missing, one.gaps) for column in columns]
+        return [one.rows, *empty, *kinds]
 
     rows, *counts = (int(total) for total in group.sum(np.array([row(one) for one in held], dtype=np.float64)))
-    sites = np.array(counts[len(columns) :]).reshape(len(columns), len(KINDS)).tolist()
+    p = len(columns)
+    sites = np.array(counts[2 * p :]).reshape(p, len(KINDS)).tolist()
     kinds = {column: dict(zip(KINDS, row, strict=True)) for column, row in zip(columns, sites, strict=True)}
-    return Pooled(rows, dict(zip(columns, counts[: len(columns)], strict=True)), kinds)
+    missing, gaps = (dict(zip(columns, part, strict=True)) for part in (counts[:p], counts[p : 2 * p]))
+    return Pooled(rows, missing, gaps, kinds)
+
+
+def _require_one_meaning_of_site(pooled: Pooled, sites: int) -> None:
+    """An error if some tables have a column with the name that stands for the sites, and others have none."""
+    if 0 < sum(pooled.kinds.get(SITE, {}).values()) < sites:
+        raise InputError(
+            f"some tables have a column {SITE!r} of their own and some have none: rename it, or give it to all."
+        )
 
 
 def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
@@ -269,6 +286,14 @@ def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str |
                 hint = f"; did you mean {close[0]!r}?" if close else "."
                 return f"{site} has no column {column!r}{hint}"
     return None
+
+
+def own_site_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
+    """A sentence about a table with a column of its own whose name stands for the sites, as in every study."""
+    owners = [site for site, names in headers.items() if SITE in names and SITE in wishes.formula.columns]
+    if not owners:
+        return None
+    return f"{owners[0]} has a column {SITE!r} of its own, and in a study's formula this is the site's name: rename it."
 
 
 def kind_of(series: pd.Series) -> str:
@@ -357,6 +382,12 @@ def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
     needed = wishes.columns if wishes.missing == "drop" else wishes.formula.response
     held = [column for column in needed if column in frame.columns]
     return frame.loc[frame[held].notna().all(axis=1)] if held else frame
+
+
+def _no_rows(usable: Sequence[Site]) -> str | None:
+    """A sentence about a site of which no row enters the model."""
+    empty = [site.name for site in usable if not len(site.frame)]
+    return f"{empty[0]} has no row that enters the model: every one lacks a value. Leave it out." if empty else None
 
 
 def _bad_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:
@@ -500,7 +531,7 @@ def _agreed_levels(
             merged[column], all_levels = rare, (*kept, MERGED_LEVEL)
         else:
             said.append(guards.rare_level(column, int((counts < guards.rows_per_level).sum())))
-        gaps = pooled.missing[column] > 0 and wishes.missing == "indicator"
+        gaps = pooled.gaps[column] > 0 and wishes.missing == "indicator"
         levels[column] = (*all_levels, MISSING_LEVEL) if gaps else all_levels
         if len(levels[column]) < 2:
             raise InputError(f"the column {column!r} has one level only at all sites.")
@@ -532,7 +563,7 @@ def _pooled_means(
     if wishes.missing not in ("mean", "indicator"):
         return {}
     numbers = [c for c in wishes.formula.columns if c in kinds and not is_factor(c, wishes, kinds)]
-    gaps = [column for column in numbers if pooled.missing[column]]
+    gaps = [column for column in numbers if pooled.gaps[column]]
     if not gaps:
         return {}
     sums = [[float(frame[column].sum()) for column in gaps] for _, frame in sites]

@@ -38,7 +38,7 @@ def check(study: Study, site: str | None, key: Path | None, data: Path | None) -
         return
     rank = study.rank(site)
     if data is not None:
-        yield _found(lambda: require_columns(study, site, data), f"{data} has the columns of the study.")
+        yield _found(lambda: require_columns(study, data), f"{data} has the columns of the study.")
     if key is None:
         return
     own = _found(lambda: _require_own(study, rank, key), f"{key} is the key of {site}.")

@@ -18,7 +18,7 @@ from dsba.errors import InputError, NetworkError
 from dsba.files import PRIVATE, replacing
 from dsba.fitting.model import FILE
 from dsba.fitting.results import Results
-from dsba.fitting.schema import kind_of, plain
+from dsba.fitting.schema import kind_of, own_site_column, plain, plain_value
 from dsba.fitting.tables import Plan, train_own
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.lines import LONGEST_PAUSE
@@ -69,7 +69,7 @@ def prepared(seat: Seat) -> keys.Key:
         raise InputError(
             f"the study's method sends rows of the data, and {seat.site} does not allow it (--allow-rows would)."
         )
-    require_columns(seat.study, seat.site, seat.data)
+    require_columns(seat.study, seat.data)
     return key
 
 
@@ -86,9 +86,11 @@ def require_valid(certificate: bytes, site: str) -> None:
         raise InputError(f"the certificate of {site} expired on {ended}: make a new one, which changes the study.")
 
 
-def require_columns(study: Study, site: str, data: Path) -> None:
+def require_columns(study: Study, data: Path) -> None:
     """An error unless the table has the columns of the study, of their types and with no other levels."""
     held = column_names(data)
+    if complaint := own_site_column({str(data): held}, study.model.wishes()):
+        raise InputError(complaint)
     if missing := [column for column in study.columns if column not in held]:
         raise InputError(f"{data} has no column {missing[0]!r}, which the study names.")
     frame = read_table(data, list(study.columns))
@@ -98,7 +100,7 @@ def require_columns(study: Study, site: str, data: Path) -> None:
             if kind not in ("number", "truth", "empty"):
                 raise InputError(f"{data}: the column {column!r} must be a number, by the study.")
             continue
-        known = {str(level) for level in levels}
+        known = {str(plain_value(level)) for level in levels}
         if strangers := sum(str(level) not in known for level in plain(frame[column])):
             raise InputError(f"{data}: the column {column!r} has {strangers} levels that the study does not name.")
 

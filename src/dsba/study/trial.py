@@ -18,7 +18,7 @@ from dsba.data.tables import column_names, read_table
 from dsba.errors import InputError
 from dsba.files import replacing
 from dsba.fitting.results import Results
-from dsba.fitting.schema import MOST_LEVELS, SITE, absent_column, kind_of, plain
+from dsba.fitting.schema import MOST_LEVELS, SITE, absent_column, kind_of, own_site_column, plain
 from dsba.study import keys
 from dsba.study.file import Model, Study, checked, load, written
 from dsba.study.join import result_hash
@@ -69,11 +69,9 @@ def described(files: Mapping[str, Path], model: Mapping[str, Any]) -> dict[str, 
     """The columns of the model: "number", or all levels that occur in the files."""
     wishes = checked(Model, model, "the model").wishes()
     headers = {name: column_names(file) for name, file in files.items()}
-    if complaint := absent_column(headers, wishes):
+    if complaint := absent_column(headers, wishes) or own_site_column(headers, wishes):
         raise InputError(complaint)
-    wanted = [
-        column for column in wishes.columns if column != SITE or all(column in names for names in headers.values())
-    ]
+    wanted = [column for column in wishes.columns if column != SITE]
     frames = [read_table(file, wanted) for file in files.values()]
     labels = wishes.formula.response if wishes.labels in ("binary", "multiclass") else ()
     found: dict[str, Any] = {}
