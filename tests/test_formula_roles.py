@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -159,3 +161,27 @@ def test_a_site_with_more_than_two_values_of_two_classes_says_so_itself(monkeypa
     sentence, sent = refused_at_every_site(frames, Wishes(parse("stay ~ age"), "binary"), monkeypatch)
     assert sentence == "the outcome 'stay' has more than 2 values at site1: wanted at most 2 classes."
     assert "4711" not in sent
+
+
+# Few columns and many --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("right", ["1", "0", "age - age"])
+def test_a_model_has_a_column(right):
+    with pytest.raises(dsba.InputError, match=f"the right side '{right}' gives no column besides the intercept"):
+        design(f"cost ~ {right}", hospitals())
+
+
+def test_many_columns_come_without_a_warning():
+    frames = {name: pd.concat([frame, more(len(frame), 120)], axis=1) for name, frame in hospitals().items()}
+    formula = "cost ~ " + " + ".join(f"x{n}" for n in range(120))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = design(formula, frames)
+    for n in (0, 119):
+        assert (found[f"x{n}"] == pd.concat(frames.values())[f"x{n}"]).all()
+
+
+def more(rows, count):
+    numbers = np.random.default_rng(rows).normal(size=(rows, count))
+    return pd.DataFrame(numbers, columns=[f"x{n}" for n in range(count)])

@@ -82,6 +82,9 @@ def design_tables(
     group, guards = group or Alone(), guards or Guards()
     schema = agree(sites, wishes, group, guards, declared)
     designs = tuple(designed(site, schema) for site in sites)
+    if set(designs[0].names) <= {INTERCEPT}:
+        right = wishes.formula.right
+        raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
     end_together(group, _not_finite(sites, designs))
     compared = _compared(designs, group)
     told = speak(group, [guards.too_many_parameters(len(designs[0].names), compared.rows)])
@@ -107,22 +110,24 @@ def _ready(site: Site, schema: Schema) -> pd.DataFrame:
     """The columns of the formula with agreed levels, and with gaps filled as agreed."""
     import pandas as pd
 
-    wishes = schema.wishes
-    ready = pd.DataFrame(index=range(len(site.frame)))
-    for column in (*wishes.formula.response, *wishes.formula.columns):
-        if column not in site.frame.columns:
-            values = pd.Series([site.name] * len(site.frame))
-        else:
-            values = site.frame[column].reset_index(drop=True)
-        if column in schema.levels:
-            ready[column] = _factor(values, column, site.name, schema)
-        elif column in wishes.formula.columns:
-            ready[column] = values.to_numpy(np.float64, na_value=np.nan)
-            if column in schema.means:
-                ready[column] = ready[column].fillna(schema.means[column])
-        else:
-            ready[column] = values
-    return ready
+    formula = schema.wishes.formula
+    ready = {column: _filled(column, site, schema) for column in (*formula.response, *formula.columns)}
+    return pd.DataFrame(ready, index=range(len(site.frame)))
+
+
+def _filled(column: str, site: Site, schema: Schema) -> Any:
+    import pandas as pd
+
+    if column not in site.frame.columns:
+        values = pd.Series([site.name] * len(site.frame))
+    else:
+        values = site.frame[column].reset_index(drop=True)
+    if column in schema.levels:
+        return _factor(values, column, site.name, schema)
+    if column not in schema.wishes.formula.columns:
+        return values
+    numbers = values.to_numpy(np.float64, na_value=np.nan)
+    return np.where(np.isnan(numbers), schema.means.get(column, np.nan), numbers)
 
 
 def _factor(values: pd.Series, column: str, site: str, schema: Schema) -> pd.Categorical:
