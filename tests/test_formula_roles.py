@@ -51,6 +51,19 @@ def test_the_outcome_names_a_column():
         parse("I(1) ~ age")
 
 
+def test_a_formula_without_an_outcome_is_refused_before_tables_are_read():
+    with pytest.raises(dsba.InputError, match="the formula has no outcome"):
+        Wishes(parse("~ age"))
+
+
+@pytest.mark.parametrize("formula", ["site ~ age", "cost ~ log(site)", "cost ~ age"])
+@pytest.mark.parametrize("labels", ["real", "binary"])
+def test_the_names_of_the_sites_are_a_factor_and_no_number(formula, labels):
+    weights = "site" if formula == "cost ~ age" else None
+    with pytest.raises(dsba.InputError, match="site0 has no column 'site'"):
+        design_tables(sites_of(hospitals()), Wishes(parse(formula), labels, weights=weights))
+
+
 # Factors, numbers and names --------------------------------------------------------------------------
 
 

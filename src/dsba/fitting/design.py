@@ -184,8 +184,6 @@ def _own_name(name: str, stem: str, columns: Sequence[str]) -> str:
 def outcome_of(site: Site, schema: Schema) -> npt.NDArray[Any]:
     """Labels of a classification as numbers 0, 1, ...; everything else as it is."""
     formula, frame = schema.wishes.formula, site.frame
-    if formula.left is None:
-        raise InputError("the formula has no outcome: write it before ~.")
     if schema.classes is not None:
         number = {level: n for n, level in enumerate(schema.classes)}
         codes = [number.get(plain_value(value), -1) for value in frame[formula.response[0]].tolist()]

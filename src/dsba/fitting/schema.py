@@ -66,6 +66,8 @@ class Wishes:
         for kind, name, known in (("missing", self.missing, MISSING), ("rare levels", self.rare, RARE)):
             if name not in known:
                 raise unknown_name(kind, name, known)
+        if self.formula.left is None:
+            raise InputError("the formula has no outcome: write it before ~.")
         if self.of_classes and self.formula.transformed:
             raise InputError(
                 f"the outcome must be the name of one column, got {self.formula.left!r}: a model of classes takes them "
@@ -279,9 +281,10 @@ def _require_one_meaning_of_site(pooled: Pooled, sites: int) -> None:
 
 def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
     """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
+    own = (*wishes.formula.response, *wishes.formula.numbers, *wishes.extras)  # never the names of the sites
     for site, names in headers.items():
         for column in wishes.columns:
-            if column not in names and column != SITE:
+            if column not in names and (column != SITE or column in own):
                 close = get_close_matches(column, names, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "."
                 return f"{site} has no column {column!r}{hint}"
