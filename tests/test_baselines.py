@@ -320,7 +320,7 @@ def test_refused_before_any_work(algorithm, operator, n_nodes, reason, monkeypat
 
 def test_dvr_is_refused_where_slopes_have_no_bound():
     """It starts far away, where Poisson's table overflows at every step size."""
-    with pytest.raises(dsba.InputError, match="dvr .* for gradients with a Lipschitz constant, and Poisson has none"):
+    with pytest.raises(dsba.InputError, match=r"dvr .* for gradients with a Lipschitz constant, and Poisson has none"):
         dsba.solve(make_problem("poisson", 4), dsba.Topology.ring(4), "dvr", max_passes=1)
 
 
