@@ -19,6 +19,7 @@ from dsba.fitting.design import design_tables
 from dsba.fitting.formula import parse
 from dsba.fitting.guards import Guards
 from dsba.fitting.schema import Site, Wishes
+from dsba.fitting.settings import OF_TABLES
 
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 
