@@ -299,18 +299,24 @@ def as_sites(table: Any, sites: str | None = None) -> list[Site]:
 
     if isinstance(table, pd.DataFrame):
         if sites is None:
-            return [Site("all", table.reset_index(drop=True))]
+            return [_site("all", table)]
         if sites not in table.columns:
             raise InputError(f"the table has no column {sites!r} to name the sites.")
         if table[sites].isna().any():
             raise InputError(f"the column {sites!r} names the site of each row, and some are missing.")
         groups = table.groupby(table[sites].astype(str), sort=True)
-        return [Site(str(name), frame.reset_index(drop=True)) for name, frame in groups]
-    if isinstance(table, dict):
-        return [Site(str(name), frame.reset_index(drop=True)) for name, frame in table.items()]
-    if not isinstance(table, list | tuple) or not all(isinstance(frame, pd.DataFrame) for frame in table) or not table:
+        return [_site(str(name), frame) for name, frame in groups]
+    frames = table if isinstance(table, dict) else dict(enumerate(table)) if isinstance(table, list | tuple) else {}
+    if not frames or not all(isinstance(frame, pd.DataFrame) for frame in frames.values()):
         raise InputError("wanted a pandas frame, or a list or dict of frames, one a site.")
-    return [Site(f"{SITE}{n}", frame.reset_index(drop=True)) for n, frame in enumerate(table)]
+    return [_site(str(name) if table is frames else f"{SITE}{name}", frame) for name, frame in frames.items()]
+
+
+def _site(name: str, frame: pd.DataFrame) -> Site:
+    """A site's rows, with names of columns that are text and differ."""
+    if repeated := [str(column) for column in frame.columns[frame.columns.map(str).duplicated()]]:
+        raise InputError(f"the table of {name} has several columns {repeated[0]!r}.")
+    return Site(name, frame.reset_index(drop=True).rename(columns=str))
 
 
 def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:
