@@ -524,13 +524,14 @@ def choice_of(
     step_size: float | str = "auto",
     communication: str | None = None,
     path: Path | None = None,
+    tol: float = 1.0,
 ) -> Choice:
     """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
     if path is not None and (kept := _kept_choice(path, problem.group)):
         return kept
     if step_size != "auto" or communication is not None:
         return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
-    return choose(problem, topology)
+    return choose(problem, topology, tol=tol)
 
 
 def _kept_choice(path: Path, group: Group) -> Choice | None:

@@ -66,7 +66,7 @@ def fit(
     cov : "classical", "HC0", "HC1" or "site" (clustered by site).
     weights, offset : columns; an offset is added to the scores (Poisson and linear models).
     graph : who talks to whom, whatever ``Topology.of`` takes.
-    algorithm : "auto" is "newton" without a penalty, else what ``dsba.algorithms.choice`` estimates to be fastest.
+    algorithm : "auto" is "newton" for all but very many columns (``dsba.algorithms.choice``).
     test_share : the share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
         measures of these rows.
     """
