@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import also_in_full
 from queues import together
 from test_evaluation import assert_measures, outcome
 from test_inference import FORMULAS, patients
@@ -29,7 +30,7 @@ def without_outcomes(operator, site="h1"):
     return frame.assign(**{OUTCOMES[operator]: frame[OUTCOMES[operator]].where(frame["hospital"] != site)})
 
 
-@pytest.mark.parametrize("operator", list(FORMULAS))
+@pytest.mark.parametrize("operator", also_in_full(["logistic"], FORMULAS))
 def test_the_others_are_evaluated(operator):
     fit = dsba.fit(patients(), FORMULAS[operator], operator, sites="hospital")
     new = without_outcomes(operator)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import also_in_full
 from queues import together
 
 import dsba
@@ -24,20 +27,25 @@ def table(unit=1.0):
     return frame.assign(w=rng.choice([1.0, 2.0], 600))
 
 
-@pytest.mark.parametrize("unit", [1e-22, 1e-18, 1e17, 1e18])
-@pytest.mark.parametrize("cov", COVARIANCES)
+@cache
+def usual(cov, **options):
+    return dsba.fit(table(), "y ~ x", "linear", sites="site", cov=cov, **options)
+
+
+@pytest.mark.parametrize("unit", also_in_full([1e-22, 1e18], [1e-22, 1e-18, 1e17, 1e18]))
+@pytest.mark.parametrize("cov", also_in_full(["classical", "HC1"], COVARIANCES))
 def test_the_unit_of_the_outcome(cov, unit):
     ours = dsba.fit(table(unit), "y ~ x", "linear", sites="site", cov=cov)
-    known = dsba.fit(table(), "y ~ x", "linear", sites="site", cov=cov)
+    known = usual(cov)
     np.testing.assert_allclose(ours.bse / unit, known.bse, rtol=1e-11)
     np.testing.assert_allclose(ours.deviance / unit**2, known.deviance, rtol=1e-11)
 
 
-@pytest.mark.parametrize("unit", [1e-24, 1e-20, 1e20])
-@pytest.mark.parametrize("cov", ["HC1", "site"])
+@pytest.mark.parametrize("unit", also_in_full([1e-24, 1e20], [1e-24, 1e-20, 1e20]))
+@pytest.mark.parametrize("cov", also_in_full(["HC1"], ["HC1", "site"]))
 def test_the_unit_of_the_weights(cov, unit):
     ours = dsba.fit(table().assign(w=lambda f: f["w"] * unit), "y ~ x", "linear", sites="site", weights="w", cov=cov)
-    known = dsba.fit(table(), "y ~ x", "linear", sites="site", weights="w", cov=cov)
+    known = usual(cov, weights="w")
     np.testing.assert_allclose(ours.bse, known.bse, rtol=1e-11)
 
 
