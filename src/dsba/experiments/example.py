@@ -43,6 +43,7 @@ lam = 0.001                    # [1/(10 Q)]
 # regularize = "all"           # ["weights"] with "all", AUC's a, b and theta, too
 # intercept = true             # [false] a constant column that lambda leaves alone
 # penalty = {name = "l1", strength = 0.01}    # [none] or "elastic-net" with l1_ratio, or "box" with lower and upper
+# label = "weak penalty"       # shown in figures; networks may have one, too
 # further keys are the operator's own numbers, such as delta = 0.5 of huber
 
 [[network]]

@@ -52,6 +52,7 @@ class Pooled:
         operator = self.problem.operator
         named = self.problem.name if isinstance(operator, str) else repr(operator)
         problem = self.problem.content() | {"operator": [named, self.code]}
+        problem.pop("label", None)
         content: list[Any] = [self.digest, self.data.binarisation, self.test_digest, problem]
         if self.data.normalize is not None:
             content.append({"normalize": self.data.normalize})

@@ -103,7 +103,7 @@ class Problems(Part):
     """An operator with its regularisation; ``lam`` missing is 1/(10 Q). Further keys are the operator's own numbers.
 
     ``penalty`` is a table with a name and the penalty's numbers: ``{name = "l1", strength = 0.01}``. In Python operator
-    and penalty may be objects.
+    and penalty may be objects. ``label`` is shown instead of all that.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
@@ -113,6 +113,7 @@ class Problems(Part):
     regularize: Literal["weights", "all"] = "weights"
     intercept: bool | Positive | None = None
     penalty: InstanceOf[Penalty] | None = None
+    label: str | None = None
 
     @field_serializer("operator")
     def _as_text(self, operator: str | Operator) -> str:
@@ -168,13 +169,15 @@ class Problems(Part):
 
     @property
     def title(self) -> str:
+        if self.label:
+            return self.label
         options = self.model_extra or {}
         if not isinstance(self.operator, str):
             options = {f.name: getattr(self.operator, f.name) for f in dataclasses.fields(self.operator)}
         if self.penalty is not None:
             name, *numbers = (self.content()["penalty"]).values()
             options = {**options, "penalty": " ".join([name, *(f"{number:g}" for number in numbers)])}
-        return titles.problem_title(self.name, self.lam, self.regularize, options)
+        return titles.problem_title(self.name, self.lam, self.regularize, options, self.intercept or False)
 
 
 class NetworkSpec(Part):
@@ -286,8 +289,10 @@ class NetworkSpec(Part):
         if self.label:
             return self.label
         graph = Path(self.edges).stem if self.edges else self.graph
-        title = titles.network_title(graph, self.p, self.topology.n_nodes, self.mixing)
-        return ", ".join([title, *(["a graph per seed"] if self.seed == "each" else []), *self._flaws()])
+        known = self.given is None or "p" in self.model_fields_set  # an object does not say how it was drawn
+        p, nodes = self.p if known else None, self.topology.n_nodes
+        title = titles.network_title(graph, p, nodes, self.mixing, seed=self.seed, tau=self.tau)
+        return ", ".join([title, *self._flaws()])
 
     def _flaws(self) -> list[str]:
         """What is wrong with the links, in words."""
@@ -296,8 +301,11 @@ class NetworkSpec(Part):
         found += (
             [f"{self.delay} rounds late".replace("(", "").replace(")", "").replace(", ", " to ")] if self.delay else []
         )
-        found += [f"{self.drop:.0%} {'one-way ' if self.one_way else ''}loss"] if self.drop else []
-        return found + ([self.compress + (" rows" if self.memory is False else "")] if self.compress else [])
+        found += [f"{100 * self.drop:g}% {'one-way ' if self.one_way else ''}loss"] if self.drop else []
+        if self.compress is None:
+            return found
+        pull = f", pull {self.pull:g}" if self.pull else ""
+        return [*found, self.compress + (" rows" if self.memory is False else "") + pull]
 
 
 def _in_file(name: Any) -> dict[str, Any]:
@@ -500,6 +508,8 @@ class Experiment(Part):
         named: dict[str, list[Any]] = {
             "methods": [m.title for m in self.method],
             "data sets": [d.title for d in self.data],
+            "problems": [p.title for p in self.problem],
+            "networks": [n.title for n in self.network],
             "splits": [str(split) for split in self.splits],
             "metrics": [metric_name(one) for one in self.metrics],
             "seeds": list(self.seeds),

@@ -219,7 +219,7 @@ class Conversion:
             data=titles.data_title(case.data.name, case.data.label, bool(facts and facts.binarisation)),
             problem=titles.problem_title(case.problem.operator, case.problem.lam, case.problem.regularize),
             operator=case.problem.operator,
-            network=titles.network_title(graph, table.p, nodes, table.mixing),
+            network=titles.network_title(graph, table.p, nodes, table.mixing, seed=table.seed, tau=table.tau),
             nodes=nodes,
             split=case.split,
             reference=case.reference,
