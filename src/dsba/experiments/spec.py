@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import product
@@ -47,6 +48,7 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 Seed = Annotated[int, Field(ge=0, strict=True)]
 Known = str  # a name that a validator looks up
 UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
+WORD = re.compile(r"\w+")
 TAKEN = {*METRICS, *AXES, *COLUMNS}  # names that a metric of one's own must not have
 
 
@@ -338,7 +340,7 @@ class Method(Part):
     max_seconds: Positive | None = None
     max_doubles: Positive | None = None
     max_rounds: Positive | None = None
-    grid: dict[str, Annotated[tuple[Positive, ...], Field(min_length=1)]] | None = None
+    grid: dict[str, Annotated[tuple[Count | Positive, ...], Field(min_length=1)]] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -363,10 +365,14 @@ class Method(Part):
     @model_validator(mode="after")
     def _options_known(self) -> Self:
         built = self.build(1.0)
-        known = {f.name for f in dataclasses.fields(built)}
-        for option in self.grid or {}:
+        known = {f.name: set(WORD.findall(str(f.type))) for f in dataclasses.fields(built)}
+        grid = self.grid or {}
+        for option, values in grid.items():
             if option not in known:
                 raise unknown_name(f"option in the grid of {self.title}", option, known)
+            if "int" not in known[option] or "float" in known[option]:
+                grid[option] = tuple(map(float, values))  # 1 and 1.0 are one candidate with one identifier
+        self.variants()
         return self
 
     def __hash__(self) -> int:
@@ -401,7 +407,7 @@ class Method(Part):
     def tuned(self) -> bool:
         return self.step_size == "tune"
 
-    def build(self, step_size: float | str, **parameters: Any) -> Algorithm:
+    def build(self, step_size: float | str = "auto", **parameters: Any) -> Algorithm:
         """The algorithm object with this step size."""
         how = {} if self.communication == "dense" else {"communication": self.communication}
         options = {"step_size": step_size, **how, **self.options, **parameters}
@@ -415,10 +421,19 @@ class Method(Part):
 
     def candidates(self, problem: Problem, topology: Topology) -> list[Algorithm]:
         """What a search of the step size begins with: the combinations of the grid, or the algorithm's own."""
-        if not self.grid:
-            return self.build("auto").grid(problem, topology)
-        combinations = [dict(zip(self.grid, chosen, strict=True)) for chosen in product(*self.grid.values())]
-        return [self.build(one.pop("step_size", "auto"), **one) for one in combinations]
+        return self.variants() if self.grid else self.build().grid(problem, topology)
+
+    def variants(self) -> list[Algorithm]:
+        """What is known to be run before there is a problem: the combinations of the grid, or the algorithm itself."""
+        if not (self.grid and self.tuned):
+            return [self.build("auto" if self.tuned else self.step_size)]
+        combinations = product(*self.grid.values())
+        return [self.build(**dict(zip(self.grid, chosen, strict=True))) for chosen in combinations]
+
+    def refused(self, problem: Problem) -> str | None:
+        """Why the method, or a candidate of its grid, does not apply to the problem; None if it does."""
+        reasons = (algorithm.refused(problem) for algorithm in self.variants())
+        return next(filter(None, reasons), None)
 
     def same_iterates(self) -> Method:
         """The method whose iterates are the same: communication changes what is sent, never the result."""
@@ -574,8 +589,8 @@ def refusal(method: Method, problem: Problems, network: NetworkSpec) -> str | No
     toy = Problem.from_arrays(
         np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize, penalty=problem.penalty
     )
-    algorithm = method.build("auto" if method.tuned else method.step_size)
-    if (reason := algorithm.refused(toy)) is None and isinstance(algorithm.step_size, str):
+    algorithm = method.variants()[0]
+    if (reason := method.refused(toy)) is None and isinstance(algorithm.step_size, str):
         rules = algorithm.step_sizes(toy, Topology.complete(n_nodes))
         if algorithm.step_size not in rules:
             raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])

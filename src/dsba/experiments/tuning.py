@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +160,7 @@ class Search:
         for _ in range(REFINED):
             if (change := next(self._changes(), None)) is None:
                 break
-            trial = self.attempt(self.enter(replace(self.best.algorithm, **change)), self.job.passes)
+            trial = self.attempt(self.enter(self.job.method.build(**change)), self.job.passes)
             self.best = min(self.best, trial, key=Trial.score)
 
     def _changes(self) -> Iterator[dict[str, Any]]:
