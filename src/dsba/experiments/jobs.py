@@ -22,7 +22,7 @@ from dsba.engine import Result, Status, solve
 from dsba.errors import CheckpointError, InputError
 from dsba.experiments import environment, measures
 from dsba.experiments.objects import Arrays, Assigned
-from dsba.experiments.plan import Case, Job, Pooled, RunJob, Tuning
+from dsba.experiments.plan import Case, Job, Plan, Pooled, RunJob, Tuning
 from dsba.experiments.sources import data_digest
 from dsba.experiments.spec import Stop, metric_name
 from dsba.kernels.samples import normalize_rows
@@ -129,6 +129,24 @@ def _problem(pooled: Pooled, n_nodes: int, split: str | Assigned, seed: int) -> 
 def build(case: Case, seed: int) -> Problem:
     """The problem of a case, its data split with this seed."""
     return _problem(case.pooled, case.network.topology.n_nodes, case.split, seed)
+
+
+def refused(planned: Plan) -> dict[tuple[str, str], str]:
+    """Why methods do not apply to the data of a case, by the case's id and the method's title.
+
+    A split or a metric that does not fit the data is an error. The first seed's split stands for all of them.
+    """
+    found, first = {}, planned.experiment.seeds[0]
+    for run in planned.runs:
+        if run.seed != first:
+            continue
+        problem = build(run.case, first)
+        _metrics(run.case.pooled, problem)
+        if reason := run.method.refused(problem):
+            found[run.case.id, run.method.title] = reason
+    for kept in (_load, _measured_rows, _problem):  # jobs look for themselves whether the data is still the same
+        kept.cache_clear()
+    return found
 
 
 def _metrics(pooled: Pooled, problem: Problem) -> dict[str, Metric]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -184,6 +184,17 @@ class Plan:
     @property
     def tunings(self) -> list[Tuning]:
         return [job for job in self.jobs if isinstance(job, Tuning)]
+
+    def without(self, refused: Mapping[tuple[str, str], str]) -> Plan:
+        """The plan without methods on the cases whose data they do not apply to, by case and method."""
+        left = [run for run in self.runs if (run.case.id, run.method.title) not in refused]
+        sentences = [
+            f"{method} is left out for {case.pooled.problem.name} on {case.pooled.data_title}: {reason}"
+            for case in self.cases
+            for (id, method), reason in refused.items()
+            if id == case.id
+        ]
+        return replace(self, runs=left, left_out=list(dict.fromkeys([*self.left_out, *sentences])))
 
     def index(self) -> index.Index:
         """What the report must know of the plan."""

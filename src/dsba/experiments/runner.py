@@ -85,11 +85,15 @@ def run(
 
 
 def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
-    """The plan of an experiment whose data is there and whose methods are known, or an error."""
+    """The plan of an experiment whose data is there and whose methods are known, or an error.
+
+    Methods that do not apply to the data are left out, with the reason.
+    """
     spec = read(experiment)
     for data in spec.data:
         locate(data)
     todo = plan.make(spec, Sources.of(spec))
+    todo = todo.without(jobs.refused(todo))
     if not todo.runs:
         raise InputError(f"nothing to run: {' '.join(todo.left_out)}")
     return replace(todo, place=Path(experiment).parent) if isinstance(experiment, str | Path) else todo

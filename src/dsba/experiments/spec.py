@@ -587,8 +587,9 @@ def refusal(method: Method, problem: Problems, network: NetworkSpec) -> str | No
     n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
     labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
     toy = Problem.from_arrays(
-        np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize, penalty=problem.penalty
-    )
+        np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize,
+        intercept=problem.intercept or False, penalty=problem.penalty,
+    )  # fmt: skip
     algorithm = method.variants()[0]
     if (reason := method.refused(toy)) is None and isinstance(algorithm.step_size, str):
         rules = algorithm.step_sizes(toy, Topology.complete(n_nodes))
