@@ -94,15 +94,18 @@ class Case:
         return _identifier([self.pooled.id, topology.name, str(self.split)], [content])
 
     def shown(self) -> index.Case:
+        problem, network = self.pooled.problem, self.network
+        named = (problem.title, problem.family), (network.title, network.family)
         return index.Case(
             id=self.id,
             data=self.pooled.data_title,
-            problem=self.pooled.problem.title,
-            operator=self.pooled.problem.name,
-            network=self.network.title,
-            nodes=self.network.topology.n_nodes,
+            problem=problem.title,
+            operator=problem.name,
+            network=network.title,
+            nodes=network.topology.n_nodes,
             split=str(self.split),
             reference=self.pooled.id,
+            besides=titles.besides(*named, network.topology.n_nodes, network.flaws),
         )
 
 

@@ -171,15 +171,22 @@ class Problems(Part):
 
     @property
     def title(self) -> str:
-        if self.label:
-            return self.label
+        return self.label or self._named(self.lam)
+
+    @property
+    def family(self) -> str:
+        """The title without lambda; the label, where the operator is one's own."""
+        registered = isinstance(self.operator, str) and not plugins.is_plugin(self.operator)
+        return self._named(None) if registered or not self.label else self.label
+
+    def _named(self, lam: float | None) -> str:
         options = self.model_extra or {}
         if not isinstance(self.operator, str):
             options = {f.name: getattr(self.operator, f.name) for f in dataclasses.fields(self.operator)}
         if self.penalty is not None:
             name, *numbers = (self.content()["penalty"]).values()
             options = {**options, "penalty": " ".join([name, *(f"{number:g}" for number in numbers)])}
-        return titles.problem_title(self.name, self.lam, self.regularize, options, self.intercept or False)
+        return titles.problem_title(self.name, lam, self.regularize, options, self.intercept or False)
 
 
 class NetworkSpec(Part):
@@ -288,15 +295,22 @@ class NetworkSpec(Part):
 
     @property
     def title(self) -> str:
-        if self.label:
-            return self.label
+        return self.label or self._named(self.topology.n_nodes)
+
+    @property
+    def family(self) -> str:
+        """The title without the number of nodes; the label, where the graph or its matrix is one's own."""
+        return self._named(None) if self.given is None or not self.label else self.label
+
+    def _named(self, n_nodes: int | None) -> str:
         graph = Path(self.edges).stem if self.edges else self.graph
         known = self.given is None or "p" in self.model_fields_set  # an object does not say how it was drawn
-        p, nodes = self.p if known else None, self.topology.n_nodes
-        title = titles.network_title(graph, p, nodes, self.mixing, seed=self.seed, tau=self.tau)
-        return ", ".join([title, *self._flaws()])
+        p = self.p if known else None
+        title = titles.network_title(graph, p, n_nodes, self.mixing, seed=self.seed, tau=self.tau)
+        return ", ".join([title, *self.flaws])
 
-    def _flaws(self) -> list[str]:
+    @property
+    def flaws(self) -> list[str]:
         """What is wrong with the links, in words."""
         found = [f"{self.change:g} of the edges a round"] if self.change is not None else []
         found += [f"{len(self.graphs)} graphs in turn"] if self.graphs else []

@@ -79,6 +79,7 @@ class Case(Shown):
     nodes: Annotated[int, Field(ge=1)]
     split: str
     reference: Identifier  # the identifier of its Facts
+    besides: dict[str, str] = {}  # by what a sweep goes over: what else the case is
 
     @property
     def titles(self) -> dict[str, str]:
