@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from small_experiments import SMALL, spec
+from small_experiments import SMALL, TINY, spec
 
 import dsba
-from dsba.experiments import Results, plan
+from dsba.experiments import Results, plan, run
 from dsba.report import sweeps
 from dsba.report.folder import Folder
 from dsba.report.index import Facts
@@ -75,11 +76,11 @@ def test_the_label_of_a_problem_is_shown_and_changes_no_identifier():
 
 
 def results_of(folder, costs, **changes):
-    """The results of an experiment whose runs cost ``costs(case, method)`` passes to reach a gap of 0.01; None: never."""
+    """Results whose runs need ``costs(case, method)`` passes to reach a gap of 0.01; None: never."""
     made = plan.make(spec(**changes))
     shown, histories = made.index(), {}
-    for run, entry in zip(made.runs, shown.runs, strict=True):
-        reached = costs(run.case, run.method)
+    for planned, entry in zip(made.runs, shown.runs, strict=True):
+        reached = costs(planned.case, planned.method)
         gap, last = (0.5, 1.0) if reached is None else (0.01, reached)
         counted = {name: [0.0, last] for name in ("passes", "rounds", "doubles_max", "bytes_max", "seconds")}
         histories[entry.id] = dsba.History({**counted, "gap": [1.0, gap]})
@@ -179,3 +180,41 @@ def test_what_is_bold_is_the_verdict(costs, bold, tmp_path):
     results = results_of(tmp_path, lambda case, method: costs[method.title], method=methods)
     rows = [line.split(" & ") for line in results.to_latex(["passes"], tol=0.01).splitlines() if "&" in line]
     assert [name for name, cell in rows if "textbf" in cell] == bold
+
+
+# Labels of test sets -------------------------------------------------------------------------------
+
+ROWS = np.random.default_rng(0).normal(size=(24, 3))
+
+
+def measured(folder, operator, train, test, metric, **more):
+    data = {"name": "d", "X": ROWS, "y": np.resize(train, 24), "X_test": ROWS, "y_test": np.resize(test, 24)} | more
+    problem = [{"operator": operator, "lam": 0.1}]
+    changes = {"data": [data], "problem": problem, "metrics": [metric], "method": EXTRA}
+    results = run(TINY | changes, folder / "out", workers=1, report=False)
+    return results.histories[results.runs[0].id]
+
+
+@pytest.mark.parametrize(
+    ("operator", "train", "test", "metric"),
+    [
+        ("softmax", [1, 3, 5], [1, 2, 3, 5], "test_accuracy"),
+        ("softmax", [1, 3, 5], [1, 3, 7], "test_log_loss"),
+        ("softmax", [1, 3, 5], [1, 2, 3], "test_loss"),
+        ("logistic", [1, 2], [0, 1], "test_accuracy"),
+        ("logistic", ["yes", "no"], ["Yes", "No"], "test_accuracy"),
+        ("logistic", ["0", "1"], [0, 1], "test_accuracy"),
+    ],
+)
+def test_labels_that_training_never_saw_are_refused_before_anything_runs(operator, train, test, metric, tmp_path):
+    with pytest.raises(dsba.InputError) as caught:
+        measured(tmp_path, operator, train, test, metric)
+    sentence = f"the test set of 'd' has labels that are not among the {len(train)} classes of the training data."
+    assert str(caught.value) == sentence
+    assert not (tmp_path / "out").exists()
+
+
+def test_half_of_the_classes_is_half_of_the_training_classes(tmp_path):
+    """The test set has classes 0 and 1 alone, and both belong to the first half of 0, 1, 2, 3."""
+    history = measured(tmp_path, "logistic", [0, 1, 2, 3], [0, 1], "test_accuracy", positive="half")
+    assert history["test_accuracy"][0] == 0.0  # z = 0 predicts -1

@@ -393,7 +393,7 @@ class Results:
         return set.intersection(*(set(curve.mid) for curve in self.curves(case).values()))
 
     def panel(self, case: Case, x: str, metric: str) -> Panel:
-        """The curves of a case; where x is the work, methods that only communicate differently share one if they agree."""
+        """The curves of a case. Where x is the work, methods that differ in communication share one if they agree."""
         curves, facts = self.curves(case), self.facts(case)
         if x not in TRAFFIC and x not in ("seconds", "time"):
             curves = self._distinct(curves, (x, metric))
