@@ -240,7 +240,8 @@ class NetworkSpec(Part):
         named = {key: content[key] for key in ("n_nodes", "p", "seed") if key in content}
         if isinstance(content.get("edges"), str):
             named = {}
-        topology = Topology.of(graph, **{**({"n_nodes": 10} if graph in FAMILIES else {}), **named, **weights})
+        size = {"n_nodes": 10} if isinstance(graph, str) and graph in FAMILIES else {}
+        topology = Topology.of(graph, **{**size, **named, **weights})
         mixing = content.get("mixing", "laplacian")
         mixing = mixing if isinstance(mixing, str) else topology.mixing.name
         return content | {"given": topology, "graph": topology.name, "mixing": mixing, "n_nodes": topology.n_nodes}
@@ -473,6 +474,12 @@ class Stop(Part):
     record_every: Positive = 1.0
     record_first: Positive | None = 0.0625  # stochastic methods have moved far before their first pass
 
+    @field_validator("record_first", mode="before")
+    @classmethod
+    def _none_in_a_file(cls, given: Any) -> Any:
+        """A file has no None: it says false."""
+        return None if given is False else given
+
 
 class Tune(Part):
     """Successive halving: all of a method's grid for a few passes, the better half for twice as many, ..."""
@@ -574,7 +581,10 @@ class Experiment(Part):
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
         """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
         note = ["# Made of Python objects: `dsba compare` needs the script that made them."] if self.has_objects else []
-        return "\n".join([*note, *toml.written(renamed(self.content(), plugins or {}))]) + "\n"
+        content = renamed(self.content(), plugins or {})
+        if self.stop.record_first is None:
+            content["stop"]["record_first"] = False
+        return "\n".join([*note, *toml.written(content)]) + "\n"
 
 
 def metric_name(metric: Any) -> str:
