@@ -223,6 +223,20 @@ def test_solams_balls_contain_the_solution(lam, regularize):
     assert (np.abs(z_star[problem.n_features :]) <= state.bounds).all()
 
 
+def test_solams_ball_goes_by_weights():
+    """Two positives of a thousand rows, with half of the weight: the bound needs the weighted share of positives."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(1000) < 2, 1, -1)
+    X = np.column_stack([np.ones(1000), 0.05 * y + 0.005 * rng.normal(size=1000)])
+    weight = np.where(y > 0, 499.0, 1.0)
+    problem = dsba.Problem.from_arrays(X, y, "auc", n_nodes=1, lam=1e-4, sample_weight=weight)
+    _, _, state = start(SOLAM(), problem, dsba.Topology.complete(1))
+    assert np.linalg.norm(dsba.optimum(problem).z[:2]) <= state.radius
+    shifted = dsba.Problem.from_arrays(X, y, "auc", n_nodes=1, lam=1e-4, intercept=True)
+    with pytest.raises(dsba.InputError, match="an AUC does not change with an intercept"):
+        dsba.solve(shifted, dsba.Topology.complete(1), "solam", max_passes=3)
+
+
 def test_solam_stays_in_its_balls():
     problem, topology = make_problem("auc", 1, lam=10.0), dsba.Topology.complete(1)
     algorithm, net, state = start(SOLAM(step_size=50.0), problem, topology)
@@ -302,6 +316,12 @@ def test_refused_before_any_work(algorithm, operator, n_nodes, reason, monkeypat
         monkeypatch.setattr(dsba.Problem, work, lambda *_: pytest.fail("work was done"))
     with pytest.raises(dsba.InputError, match=f"{reason}.*\\.$"):
         dsba.solve(problem, topology, algorithm, reference=True)
+
+
+def test_dvr_is_refused_where_slopes_have_no_bound():
+    """It starts far away, where Poisson's table overflows at every step size."""
+    with pytest.raises(dsba.InputError, match=r"dvr .* for gradients with a Lipschitz constant, and Poisson has none"):
+        dsba.solve(make_problem("poisson", 4), dsba.Topology.ring(4), "dvr", max_passes=1)
 
 
 def test_dlm_forced_on_auc():

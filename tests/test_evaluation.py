@@ -122,7 +122,7 @@ def test_only_sums_travel(operator):
         assert found.pooled == one.pooled
         assert found.sites == {sites[rank].name: one.sites[sites[rank].name]}
         assert {rows for rows, _ in widths} == {1}  # one row of sums a site, of a length that the data does not change
-        assert widths[1][1] == {"logistic": 2 + 30 + 2 * 2050, "poisson": 2, "linear": 2}[operator]
+        assert widths[2][1] == {"logistic": 2 + 30 + 2 * 2050, "poisson": 2, "linear": 2}[operator]
 
 
 # Held-out rows -----------------------------------------------------------------------------------

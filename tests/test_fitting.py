@@ -19,6 +19,7 @@ from dsba.fitting.design import design_tables
 from dsba.fitting.formula import parse
 from dsba.fitting.guards import Guards
 from dsba.fitting.schema import Site, Wishes
+from dsba.fitting.settings import OF_TABLES
 
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 
@@ -152,8 +153,10 @@ def test_one_set_of_defaults():
     assert code == 0, text
     default = Settings()
     shown = " ".join(text.split())
-    for name in ("max_passes", "tol", "seed", "operator", "algorithm", "graph"):
+    for name in ("seed", "operator", "algorithm", "graph"):
         assert f"[default: {getattr(default, name)}]" in shown, name
+    for name in ("max_passes", "tol"):
+        assert f"{getattr(default, name):g} by default, {OF_TABLES[name]:g} for tables" in shown, name
     parameters = dsba.DecentralizedRidge().get_params()
     shared = {"graph", "algorithm", "communication", "step_size", "max_passes", "tol"}
     assert {name: parameters[name] for name in shared} == {name: getattr(default, name) for name in shared}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import queues
 from conftest import ROOT, make_problem
 
 import dsba
+from dsba.algorithms.diging import DIGing, TrackingState
+from dsba.errors import InputError
 from dsba.network import FLAWS, Changing, Compressed, Delayed, Lossy, MessageSimulator, Simulator
 from dsba.network.compressed import compressor
 
@@ -226,7 +230,7 @@ def test_gradient_tracking_reaches_the_optimum(wrap):
 
 @pytest.mark.parametrize("graphs", [[BOTH], [RING, STAR]])
 def test_gradient_tracking_against_a_plain_twin(graphs):
-    """Nedic, Olshevsky and Shi's equation (2), with matrices and ridge's gradients by hand; each line has its round."""
+    """Nedic, Olshevsky and Shi's equation (2), with matrices and ridge's gradients by hand, and one W(t) for both."""
     problem, alpha = make_problem("ridge", N, lam=0.1), 0.2
     X, y, ends = problem.A.toarray(), problem.y, problem.start
 
@@ -234,16 +238,17 @@ def test_gradient_tracking_against_a_plain_twin(graphs):
         parts = [X[a:b].T @ (X[a:b] @ z - y[a:b]) for a, b, z in zip(ends[:-1], ends[1:], Z, strict=True)]
         return N / len(y) * np.array(parts) + 0.1 * Z
 
-    matrices = [g.W_tilde for g in graphs] * 14
+    matrices = [g.W_tilde for g in graphs] * 7
     Z = np.zeros((N, problem.dim))
     Y = gradients(Z)
     for t in range(7):
-        after = matrices[2 * t] @ Z - alpha * Y
-        Y = matrices[2 * t + 1] @ Y + gradients(after) - gradients(Z)
+        after = matrices[t] @ Z - alpha * Y
+        Y = matrices[t] @ Y + gradients(after) - gradients(Z)
         Z = after
     net = Changing(Simulator(BOTH), graphs)
-    found = dsba.solve(problem, BOTH, "diging", alpha, max_passes=7, network=net)
+    found = dsba.solve(problem, BOTH, "diging", alpha, max_passes=8, network=net)  # one for the first gradient
     np.testing.assert_allclose(found.Z, Z, atol=1e-13)
+    assert found.history["rounds"][-1] == 7
 
 
 SUBLINEAR = [(m, flaw) for m in ("dgd", "dual-averaging") for flaw in dsba.algorithms.REGISTRY[m].proven_on]
@@ -314,12 +319,51 @@ def test_another_seed_is_another_run():
     assert (first != second).any()
 
 
+class InTurn(DIGing):
+    """Z and Y in a message each, after every ``every`` iterations."""
+
+    every: ClassVar[int] = 1
+
+    def step(self, s, problem, net, samples):
+        mix = net.mix if (s.t + 1) % self.every == 0 else np.copy
+        Z = mix(s.Z) - self.alpha * s.Y
+        B = problem.operator(Z)
+        return TrackingState(Z, mix(s.Y) + (B - s.B), B, s.t + 1)
+
+
+class EveryThird(InTurn):
+    every = 3
+
+
+class Rehearsed(EveryThird):
+    """It says by its rehearsal how often rows meet in an iteration in which they do."""
+
+    def warm_up(self, s, problem, net, samples):
+        self.step(replace(s, t=2), problem, net, samples)
+
+
 def test_rows_that_meet_twice_are_kept_apart():
-    """DIGing sends Z and Y in turn: a delayed Z must not arrive where a Y is due."""
+    """A delayed Z must not arrive where a Y is due."""
     net = Delayed(Simulator(TOPOLOGY), 1)
-    solve(net, max_passes=4)
+    solve(net, InTurn(), max_passes=4)
     assert net.streams == 2
     assert set(net.memory) == {"delay.0", "delay.1"}
+
+
+def test_meetings_that_the_rehearsal_did_not_tell_are_refused():
+    """The first iteration mixes nothing: rows of two kinds would be taken for one."""
+    with pytest.raises(InputError, match="mixed rows 2 times in an iteration, and 1 was expected"):
+        solve(Compressed(Simulator(TOPOLOGY), "4-bit"), EveryThird(), max_passes=9)
+    assert solve(Lossy(Simulator(TOPOLOGY), 0.1), EveryThird(), max_passes=9).passes == 9
+
+
+@pytest.mark.parametrize("stop", [5, 6, 7])
+def test_meetings_after_a_stop_are_those_before(stop, tmp_path):
+    def run(passes, **options):
+        return solve(Compressed(Simulator(TOPOLOGY), "4-bit"), Rehearsed(), max_passes=passes, **options)
+
+    run(stop, checkpoint=tmp_path / "c")
+    assert (run(20, checkpoint=tmp_path / "c").Z == run(20).Z).all()
 
 
 @pytest.mark.parametrize("flaw", FLAWS)

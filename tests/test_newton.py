@@ -379,3 +379,16 @@ def test_a_forged_choice_runs_nothing(tmp_path):
 def test_a_network_that_cannot_be(bad):
     with pytest.raises(dsba.InputError, match=f"{next(iter(bad))} must be a number"):
         choose(make_problem(), dsba.Topology.ring(4), **bad)
+
+
+def test_the_last_digits_are_newtons():
+    """Rows at one node: the model of costs takes DSBA for the fastest, which it is to a residual of 1e-4."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 120)), np.sign(rng.normal(size=300))
+    problem = dsba.Problem.from_arrays(X, y, n_nodes=1, lam=1e-4)
+    alone = dsba.Topology.complete(1)
+    assert choose(problem, alone).name == "dsba"
+    assert choose(problem, alone, tol=1e-4).name == "dsba"
+    fine = choose(problem, alone, tol=1e-12)
+    assert fine.name == "newton"
+    assert "to the last digits" in fine.reason

@@ -20,7 +20,7 @@ from dsba.errors import InputError
 from dsba.experiments import Results, jobs, run, runner
 from dsba.experiments.reading import read
 from dsba.report.curves import TOLERANCES, Entrant, verdict
-from dsba.report.figures import Panel, draw_panels, looks, rendered
+from dsba.report.figures import KNOWN, LOOKS, Panel, draw_panels, looks, rendered
 from dsba.report.page import as_json, contents
 from dsba.report.results import require_sound
 
@@ -371,6 +371,12 @@ def test_a_run_that_falls_back_is_told(finished):
 
 
 # Figures -----------------------------------------------------------------------------------------
+
+
+def test_every_method_has_a_look_of_its_own():
+    """A name without one takes what is free, which depends on the other methods of a figure."""
+    assert {name.upper() for name in dsba.algorithms.names()} <= set(KNOWN)
+    assert len(KNOWN) < LOOKS
 
 
 def test_a_look_belongs_to_the_method_and_not_to_its_place():

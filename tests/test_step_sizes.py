@@ -77,3 +77,16 @@ def test_the_algorithm_object_is_not_changed(ridge):
     assert algorithm == dsba.DSBA()
     assert algorithm.step_size == "auto"
     assert result.algorithm.step_size == result.step_size
+
+
+@pytest.mark.parametrize(("graph", "n_nodes"), [("path", 6), ("complete", 6), ("star", 9), ("ring", 8)])
+def test_the_smallest_tau_leaves_dsa_a_step(graph, n_nodes):
+    """With tau at half of the largest eigenvalue W has the eigenvalue -1, and W~ has 0."""
+    make = getattr(dsba.Topology, graph)
+    tau = np.linalg.eigvalsh(make(n_nodes).graph.laplacian)[-1] / 2
+    topology = make(n_nodes, tau=tau)
+    problem = make_problem("logistic", n_nodes, lam=0.1)
+    result = dsba.solve(problem, topology, "dsa", max_passes=300, reference=True)
+    assert result.history["gap"][-1] < 1e-8
+    with pytest.raises(dsba.InputError, match="dgd has no stable step where W has the eigenvalue -1"):
+        dsba.solve(problem, topology, "dgd", max_passes=3)

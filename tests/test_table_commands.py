@@ -16,7 +16,8 @@ import dsba
 from dsba.cli import app
 from dsba.fitting.model import Model
 
-KEYS = {"names", "coef", "se", "z", "p", "low", "high", "rounds", "rows", "deviance", "aic", "cov"}
+KEYS = {"names", "coef", "se", "z", "p", "low", "high", "deviance", "aic"}
+KEYS |= {"rounds", "rows", "cov", "status", "residual"}
 
 
 def tables(folder, rows=(150, 90, 120, 60)):

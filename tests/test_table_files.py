@@ -44,7 +44,7 @@ def test_a_lone_carriage_return_is_refused(tmp_path):
 
 
 def test_numbers_of_formulas_are_pythons():
-    assert parse("y ~ I(x*007 + 00.5)").right == "I(x * 7 + .5)"
+    assert parse("y ~ I(x*007 + 00.5)").right == "I(x * 7 + 0.5)"
     with pytest.raises(dsba.InputError, match="character 9"):
         parse("y ~ I(x*٣)")
 

@@ -546,3 +546,15 @@ def test_four_hospitals_build_what_statsmodels_builds_of_the_pooled_rows(formula
     assert_same_columns((everyone[0].names, found), X)
     assert (np.concatenate([there.designs[0].y for there in everyone]) == y).all()
     assert everyone[0].told == ()
+
+
+def test_names_of_columns_are_text_and_differ():
+    frame = hospitals()["site0"]
+    twice = pd.concat([frame, frame[["age"]]], axis=1)
+    with pytest.raises(dsba.InputError, match="the table of all has several columns 'age'"):
+        dsba.fit(twice, "cost ~ age", "linear")
+    numbered = frame.rename(columns={"age": 3})
+    wanted = dsba.fit(frame, "cost ~ age", "linear").params.to_numpy()
+    assert (dsba.fit(numbered, "cost ~ `3`", "linear").params.to_numpy() == wanted).all()
+    with pytest.raises(dsba.InputError, match="wanted a pandas frame, or a list or dict of frames"):
+        dsba.fit({"a": [1, 2]}, "cost ~ age", "linear")

@@ -23,6 +23,7 @@ from dsba.algorithms.choice import CANDIDATES, Choice, choose
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.files import clear_torn
 from dsba.network import COUNTERS, Counts, Group, Network, require_agreement
+from dsba.network.faults import REMEMBERING
 from dsba.problem import Problem
 from dsba.progress import Progress
 from dsba.recorder import History, Iterates, Metric, Recorder
@@ -208,6 +209,7 @@ class Run:
         self.history = History()
         self.seconds = 0.0
         self.chunk = 1
+        self.streams = 0  # how often rows meet in an iteration, if a checkpoint says so
         self.choice: str | None = None  # why "auto" chose the algorithm
         self.path: Path | None = None
         self.next_write = 0.0
@@ -308,7 +310,7 @@ class Run:
                 break
             draws = self._draw(min(self.chunk, target - self.state.t))
             begun = time.perf_counter()
-            self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
+            self._iterate(draws)
             # All processes take the slowest one's clock, so that all decide the same.
             news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
             took, stop = self.group.largest(news).tolist()
@@ -317,6 +319,24 @@ class Run:
                 self.chunk *= 2
             elif took > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
+
+    def _iterate(self, draws: tuple[npt.NDArray[Any], ...]) -> None:
+        """As many iterations as were drawn. Links that remember rows see one at a time: every iteration must mix rows
+        as often as the rehearsed one, or not at all, or rows of two kinds would be taken for one."""
+        if not self.net.flaws & REMEMBERING:
+            self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
+            return
+        for k in range(len(draws[0])):
+            before = self.net.rounds
+            self.state = self.algorithm.advance(
+                self.state, self.problem, self.net, *(part[k : k + 1] for part in draws)
+            )
+            made = self.net.rounds - before
+            if made not in (0, self.net.streams):
+                raise InputError(
+                    f"{self.algorithm.name} mixed rows {made} times in an iteration, and {self.net.streams} was "
+                    "expected on links that delay or compress: give it a warm_up that mixes as often as it does."
+                )
 
     def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
         """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
@@ -348,7 +368,7 @@ class Run:
         before, remembered = self.net.counts, self.net.memory
         with np.errstate(all="ignore"):
             self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
-        self.net.streams = max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)
+        self.net.streams = self.streams or max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)
         self.net.counts, self.net.memory = before, remembered
 
     def _result(
@@ -420,6 +440,7 @@ class Run:
         self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.net.memory = {n.removeprefix("links."): a for n, a in arrays.items() if n.startswith("links.")}
         self.seconds = float(arrays["seconds"])
+        self.streams = int(arrays.get("streams", 0))
 
     def _require_reached(self, path: Path, recorded: Array) -> None:
         """An error unless the iteration of the state follows from the recorded ones. Called before its first use."""
@@ -436,7 +457,7 @@ class Run:
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
         arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
         arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
-        arrays["seconds"] = np.asarray(self.seconds)
+        arrays |= {"seconds": np.asarray(self.seconds), "streams": np.asarray(self.net.streams)}
         path = self.path
         if self.group.size > 1:
             path = self.slots[0]
@@ -503,13 +524,14 @@ def choice_of(
     step_size: float | str = "auto",
     communication: str | None = None,
     path: Path | None = None,
+    tol: float = 1.0,
 ) -> Choice:
     """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
     if path is not None and (kept := _kept_choice(path, problem.group)):
         return kept
     if step_size != "auto" or communication is not None:
         return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
-    return choose(problem, topology)
+    return choose(problem, topology, tol=tol)
 
 
 def _kept_choice(path: Path, group: Group) -> Choice | None:

@@ -14,8 +14,9 @@ whose nodes have at most C children, at most G neighbours a node, latency l in s
 Arithmetic runs at a billion multiplications a second. 30 passes are what DSBA needs where rows have norm 1 and lambda
 is 1/(10 Q); unscaled tables need many more, which makes the choice of newton for them safer still. Beyond
 ``newton.MOST_COLUMNS`` coefficients newton is no candidate: it would solve by conjugate gradients there, and nobody
-knows beforehand how many sums these need. Without a penalty (lambda = 0) newton is chosen wherever it applies: other
-methods may need very many rounds there. Both candidates send totals or iterates: no choice shows rows to others.
+knows beforehand how many sums these need. Without a penalty (lambda = 0) newton is chosen wherever it applies, and for
+a solution to the last digits, as tables want it, wherever it is a candidate: other methods may need very many rounds
+there. Both candidates send totals or iterates: no choice shows rows to others.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ BANDWIDTH = 1e8  # bits a second
 PASSES = 30  # of DSBA
 SPEED = 1e9  # multiplications a second
 BOOKKEEPING = 1e-6  # seconds for one sample of DSBA
+FINE = 1e-8  # a relative residual for which 30 passes are not enough
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,15 @@ class Choice:
         return replace(self, warm=True)
 
 
-def choose(problem: Problem, topology: Topology, *, latency: float = LATENCY, bandwidth: float = BANDWIDTH) -> Choice:
-    """The algorithm that the cost model of this module estimates to be the fastest.
+def choose(
+    problem: Problem,
+    topology: Topology,
+    *,
+    tol: float = 1.0,
+    latency: float = LATENCY,
+    bandwidth: float = BANDWIDTH,
+) -> Choice:
+    """The algorithm that the cost model of this module estimates to be the fastest to a relative residual of ``tol``.
 
     ``latency`` is in seconds and ``bandwidth`` in bits a second. All processes of a problem come to the same choice.
     """
@@ -62,6 +71,8 @@ def choose(problem: Problem, topology: Topology, *, latency: float = LATENCY, ba
     refusal = Newton().refused(problem)
     if problem.lam == 0.0 and refusal is None:
         return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
+    if tol < FINE and problem.dim <= MOST_COLUMNS and refusal is None:
+        return Choice("newton", "newton was chosen: to the last digits other methods may need very many rounds.")
     seconds = {"dsba": _dsba(problem, topology, latency, bytes_a_second)}
     if problem.dim > MOST_COLUMNS:
         why = f"newton is for at most {MOST_COLUMNS:,} coefficients"

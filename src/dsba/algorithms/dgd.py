@@ -11,10 +11,13 @@ import numpy as np
 
 from dsba.algorithms.base import Algorithm
 from dsba.algorithms.extra import smoothness
+from dsba.errors import InputError
 from dsba.network import Network
 from dsba.problem import Problem
 from dsba.topology import Topology
 from dsba.types import Array, Indices
+
+ROUNDING = 1e-12  # of an eigenvalue that should be 0
 
 
 @dataclass
@@ -51,4 +54,12 @@ class DGD(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": half of (1 + lambda_min(W)) / L, beyond which a constant step is unstable."""
         smallest = float(topology.eigenvalues[-1])  # of W~ = (I + W)/2
-        return {"auto": lambda: smallest / smoothness(problem)}
+
+        def half() -> float:
+            if smallest < ROUNDING:
+                raise InputError(
+                    "dgd has no stable step where W has the eigenvalue -1: mix with another matrix or tau."
+                )
+            return smallest / smoothness(problem)
+
+        return {"auto": half}

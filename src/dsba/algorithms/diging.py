@@ -33,8 +33,9 @@ class DIGing(Algorithm):
         Z+ = W~ Z - alpha Y
         Y+ = W~ Y + B(Z+) - B(Z)
 
-    Start: Y = B(Z). The mean of Y is the mean of B(Z) at all times, whatever doubly stochastic matrix mixes: so the
-    graph may change from round to round. Equation (2) of the paper, with W~ as its matrix.
+    Start: Y = B(Z), which is one pass over the data. The mean of Y is the mean of B(Z) at all times, whatever doubly
+    stochastic matrix mixes: so the graph may change from round to round. Z and Y travel in one message, and meet on one
+    graph. Equation (2) of the paper, with W~ as its matrix.
     """
 
     name: ClassVar[str] = "diging"
@@ -46,9 +47,13 @@ class DIGing(Algorithm):
         return TrackingState(Z, B, B)
 
     def step(self, s: TrackingState, problem: Problem, net: Network, samples: Indices) -> TrackingState:
-        Z = net.mix(s.Z) - self.alpha * s.Y
+        WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
+        Z = WZ - self.alpha * s.Y
         B = problem.operator(Z)
-        return TrackingState(Z, net.mix(s.Y) + (B - s.B), B, s.t + 1)
+        return TrackingState(Z, WY + (B - s.B), B, s.t + 1)
+
+    def passes(self, s: TrackingState, problem: Problem) -> float:
+        return super().passes(s, problem) + 1  # the first operator
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/(4 L), L the largest local Lipschitz constant; nodes of one quadratic are stable up to 1/(2 L)."""

@@ -131,4 +131,7 @@ class DVR(WithCoins):
         return {"auto": lambda: c.q / (c.q + c.L_plan / (problem.lam + self.tau(problem)))}
 
     def refusal(self, problem: Problem) -> str | None:
+        if not math.isfinite(problem.constants.L):  # it starts at z = -average of the table over sigma, however far
+            name = type(problem.component).__name__
+            return f"its steps are for gradients with a Lipschitz constant, and {name} has none."
         return no_objective(problem) or not_strongly_convex(problem)

@@ -250,7 +250,7 @@ def _direction(s: NewtonState, problem: Problem) -> Direction:
     if problem.component.has_saddle:
         d, flat = _saddle_step(H, F, s.total[-problem.dim :] / problem.n_samples)
     else:
-        d, flat = _solved(H + _held_shifts(problem, H.diagonal())(np.eye(problem.dim)), -F)
+        d, flat = solved(H + _held_shifts(problem, H.diagonal())(np.eye(problem.dim)), -F)
     if flat is not None and s.t == 0 and problem.lam == 0.0:
         return Direction(DEFICIENT, 0.0, 0.0, flat)
     return _judged(s, problem, F, d)
@@ -273,21 +273,21 @@ def _deviation(s: NewtonState, problem: Problem) -> float:
     return max(math.sqrt(2.0 * abs(_merit(problem, s.total, s.Z[0], s))), ROUNDING * s.first) or 1.0
 
 
-def _solved(H: Array, r: Array) -> tuple[Array, Array | None]:
-    """x with H x = r, and the coordinates that depend on each other (1 where one does), or None."""
+def solved(H: Array, r: Array) -> tuple[Array, Array | None]:
+    """x (a vector or a matrix) with H x = r, and the coordinates that depend on each other as ones, or None."""
     roots = _roots(H.diagonal())
-    scaled = H / roots[:, None] / roots
+    scaled, r = H / roots[:, None] / roots, (r.T / roots).T
     try:
         factor = scipy.linalg.cho_factor(scaled)
         if float(factor[0].diagonal().min()) ** 2 > DEPENDENT:
-            return scipy.linalg.cho_solve(factor, r / roots) / roots, None
+            return (scipy.linalg.cho_solve(factor, r).T / roots).T, None
     except np.linalg.LinAlgError:
         pass
     values, vectors = np.linalg.eigh(scaled)
     null = vectors[:, values <= max(DEPENDENT, float(values[0])) * values[-1]]
     flat = (np.linalg.norm(null, axis=1) > 1e-3).astype(np.float64)
     values = np.maximum(values, CLIPPED * max(values[-1], 1.0))
-    return vectors @ ((vectors.T @ (r / roots)) / values) / roots, flat
+    return ((vectors @ ((vectors.T @ r).T / values).T).T / roots).T, flat
 
 
 def _saddle_step(H: Array, F: Array, c: Array) -> tuple[Array, Array | None]:
@@ -295,7 +295,7 @@ def _saddle_step(H: Array, F: Array, c: Array) -> tuple[Array, Array | None]:
     T, r = H[-1, -1], -F
     reduced, rhs = H + np.outer(c, c / T), r - c * (r[-1] / T)
     rhs[-1] = 0.0
-    d, flat = _solved(reduced, rhs)
+    d, flat = solved(reduced, rhs)
     d[-1] = (r[-1] + c @ d) / T
     return d, flat
 

@@ -40,8 +40,8 @@ class SOLAM(Algorithm):
 
     P projects onto ||w|| <= R, |a|, |b| <= R kappa, |theta| <= 2 R kappa, kappa the longest row. By default lambda
     regularises, and R is so large that the solution is inside: at it lam/2 ||w||^2 is at most p(1-p), or lam/2 more
-    with lambda on everything; the share p of positives is the data's. With a ``radius`` the method is as published:
-    R regularises, lambda is not used, and p is estimated from the samples that have come in. Take
+    with lambda on everything; the share p of positives is the data's, by weight. With a ``radius`` the method is as
+    published: R regularises, lambda is not used, and p is estimated from the samples that have come in. Take
     ``operators.AUC(centered=False)`` with it for the published components.
     """
 
@@ -52,7 +52,7 @@ class SOLAM(Algorithm):
     linear: ClassVar[bool] = False
 
     def init(self, problem: Problem, net: Network, z0: Array) -> SolamState:
-        p = float(np.mean(problem.y > 0))
+        p: float = problem.component.p  # type: ignore[attr-defined]
         radius = math.sqrt(1 + 2 * p * (1 - p) / problem.lam) if problem.lam > 0 else math.inf
         if self.radius is not None:
             radius = as_number("radius", self.radius, above=0.0)
@@ -94,4 +94,6 @@ class SOLAM(Algorithm):
     def refusal(self, problem: Problem) -> str | None:
         if not (problem.component.ranks and problem.component.extra == 3):  # a, b, theta
             return f"it maximises the AUC over (w, a, b, theta), and the problem is {type(problem.component).__name__}."
+        if problem.intercept:
+            return "an AUC does not change with an intercept, and it has no place for one."
         return several_nodes(problem)

@@ -47,22 +47,24 @@ def planned_convexity(problem: Problem) -> float:
 
 
 def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float:
-    """DSA's: 1/(L/3 + 3 s L_node + lambda), at most 1/(mu q), less where W~ has small eigenvalues; AUC: 1/(L + lambda).
+    """DSA's: 1/(L/3 + 3 s L_node + lambda), at most 1/(mu q), down to half where W~ has small eigenvalues; AUC:
+    1/(L + lambda).
 
     SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
     smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
     limit. s is the share of the steepest slope that a loss still has at scores of 2. One node is SAGA, and has its
     step; so has a loss whose slopes have no bound, as Poisson's. A table of q components is renewed in q iterations,
-    and a step of 1/(mu q) contracts as much in that time: longer ones add noise and nothing else.
+    and a step of 1/(mu q) contracts as much in that time: longer ones add noise and nothing else. What small
+    eigenvalues cost is EXTRA's (5 + 3 lambda_min(W)) / 4.
     """
-    smallest, L = float(topology.eigenvalues[-1]), component_lipschitz(problem, batch_size)
+    factor, L = min(1.0, 0.5 + 1.5 * float(topology.eigenvalues[-1])), component_lipschitz(problem, batch_size)
     if topology.n_nodes == 1 or not np.isfinite(problem.constants.L):
-        return min(1.0, 2 * smallest) / (3 * (L + problem.lam))
+        return factor / (3 * (L + problem.lam))
     limit = L
     if problem.component.cocoercive:
         limit = L / 3 + 3 * slope_share(problem) * float(problem.local_smoothness.max())
     q = int(counts(problem.all_sizes, batch_size).max())
-    return min(min(1.0, 2 * smallest) / (limit + problem.lam), 1 / (planned_convexity(problem) * q))
+    return min(factor / (limit + problem.lam), 1 / (planned_convexity(problem) * q))
 
 
 def slope_share(problem: Problem) -> float:

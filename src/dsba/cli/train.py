@@ -17,9 +17,9 @@ import typer
 
 from dsba.errors import InputError, NetworkError
 from dsba.files import replacing
-from dsba.fitting import first_models
+from dsba.fitting import first_models, unfinished
 from dsba.fitting.model import FILE
-from dsba.fitting.settings import Settings
+from dsba.fitting.settings import OF_TABLES, Settings
 from dsba.folders import owned
 
 if TYPE_CHECKING:
@@ -64,6 +64,13 @@ EVALUATE_EXAMPLES = """Examples:
 `dsba evaluate run test.csv`   `mpiexec -n 3 dsba evaluate run a.csv b.csv c.csv --json`
 """
 
+
+def by_kind(name: str, help_: str, shown: str = "") -> Any:
+    """An option whose default is another one for tables; the help says both."""
+    usual = shown or f"{getattr(DEFAULTS, name):g}"
+    return typer.Option(help=f"{help_}; {usual} by default, {OF_TABLES[name]:g} for tables.", show_default=False)
+
+
 of_tables = partial(typer.Option, rich_help_panel="Options of tables")
 TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")]
 NoGuards = Annotated[bool, of_tables("--no-guards", help="Switch off this site's disclosure guards.")]
@@ -97,7 +104,7 @@ def train(
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
     operator: Annotated[str, typer.Option(help="logistic, linear, poisson, ..., or my_loss.py:Class.")] = "logistic",
-    lam: Annotated[float | None, typer.Option(help="The penalty; 1/(10 Q) by default, 0 for tables.")] = DEFAULTS.lam,
+    lam: Annotated[float | None, by_kind("lam", "The penalty", "1/(10 Q)")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
     n_features: Annotated[
         int | None, typer.Option(help="The number of columns; needed if the files differ in it.")
@@ -114,8 +121,8 @@ def train(
         str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")
     ] = DEFAULTS.communication,
     step_size: Annotated[str, typer.Option(help="A number, or a rule's name.")] = "auto",
-    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = DEFAULTS.max_passes,
-    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = DEFAULTS.tol,
+    max_passes: Annotated[float, by_kind("max_passes", "Passes over the data, at most")] = DEFAULTS.max_passes,
+    tol: Annotated[float, by_kind("tol", "Stop at this relative residual")] = DEFAULTS.tol,
     seed: Annotated[int, typer.Option(help="For drawing samples and a random graph.")] = DEFAULTS.seed,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("run"),
     checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint file; OUT/checkpoint if not given.")] = None,
@@ -180,7 +187,7 @@ def _tables(files: list[Path], plan: Any, settings: Settings, given: set[str], *
     def work(**options: Any) -> Model:
         from dsba.fitting import tables
 
-        ours = {name: value for name, value in tables.DEFAULTS.items() if name not in given}
+        ours = {name: value for name, value in OF_TABLES.items() if name not in given}
         return tables.train(files, plan, replace(settings, **ours), **wanted, **options).model
 
     return work
@@ -217,7 +224,7 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
         raise InputError(f"no model was saved: {message}.")
     if first:
         model.save(out)
-        typer.echo(f"{status}: {message}.")
+        typer.echo(f"{status}: {message}." if status != "budget" else unfinished.of_model(model.facts))
         typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
         if "table" in model.facts:
             typer.echo(f"Page: {write_page(model, out).resolve()}")

@@ -13,7 +13,6 @@ else, which is scikit-learn's contract.
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -29,7 +27,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from dsba.algorithms import Algorithm
 from dsba.engine import Result, Status
 from dsba.errors import InputError, as_number
-from dsba.fitting import Fit, Rows, Settings, as_rows, fit, numbered, total_weight
+from dsba.fitting import Fit, Rows, Settings, as_rows, fit, numbered, total_weight, unfinished
 from dsba.fitting.fit import Coefficients
 from dsba.network import Alone, Group
 from dsba.operators import Operator
@@ -161,11 +159,5 @@ def _seed(random_state: Any) -> int:
 def _warn_unless_converged(result: Result, estimator: Decentralized) -> None:
     if result.status in (Status.CONVERGED, Status.INTERRUPTED):
         return
-    advice = "scale the features (StandardScaler), raise max_passes or tol, or regularise more"
-    if result.status == Status.DIVERGED:
-        advice = "scale the features (StandardScaler) or give a smaller step_size"
-    warnings.warn(
-        f"{type(estimator).__name__} did not converge: {result.message} (tol={estimator.tol:g}). Try to {advice}.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
+    name, advice = type(estimator).__name__, unfinished.ADVICE[result.status]
+    unfinished.warn(unfinished.unconverged(name, result.message, estimator.tol, advice), stacklevel=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError, noted
+from dsba.fitting.formula import quoted, renamed
 from dsba.fitting.guards import Guards
 from dsba.fitting.schema import (
     MERGED_LEVEL,
@@ -80,6 +82,9 @@ def design_tables(
     group, guards = group or Alone(), guards or Guards()
     schema = agree(sites, wishes, group, guards, declared)
     designs = tuple(designed(site, schema) for site in sites)
+    if set(designs[0].names) <= {INTERCEPT}:
+        right = wishes.formula.right
+        raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
     end_together(group, _not_finite(sites, designs))
     compared = _compared(designs, group)
     told = speak(group, [guards.too_many_parameters(len(designs[0].names), compared.rows)])
@@ -105,22 +110,24 @@ def _ready(site: Site, schema: Schema) -> pd.DataFrame:
     """The columns of the formula with agreed levels, and with gaps filled as agreed."""
     import pandas as pd
 
-    wishes = schema.wishes
-    ready = pd.DataFrame(index=range(len(site.frame)))
-    for column in (*wishes.formula.response, *wishes.formula.columns):
-        if column not in site.frame.columns:
-            values = pd.Series([site.name] * len(site.frame))
-        else:
-            values = site.frame[column].reset_index(drop=True)
-        if column in schema.levels:
-            ready[column] = _factor(values, column, site.name, schema)
-        elif column in wishes.formula.columns:
-            ready[column] = values.to_numpy(np.float64, na_value=np.nan)
-            if column in schema.means:
-                ready[column] = ready[column].fillna(schema.means[column])
-        else:
-            ready[column] = values
-    return ready
+    formula = schema.wishes.formula
+    ready = {column: _filled(column, site, schema) for column in (*formula.response, *formula.columns)}
+    return pd.DataFrame(ready, index=range(len(site.frame)))
+
+
+def _filled(column: str, site: Site, schema: Schema) -> Any:
+    import pandas as pd
+
+    if column not in site.frame.columns:
+        values = pd.Series([site.name] * len(site.frame))
+    else:
+        values = site.frame[column].reset_index(drop=True)
+    if column in schema.levels:
+        return _factor(values, column, site.name, schema)
+    if column not in schema.wishes.formula.columns:
+        return values
+    numbers = values.to_numpy(np.float64, na_value=np.nan)
+    return np.where(np.isnan(numbers), schema.means.get(column, np.nan), numbers)
 
 
 def _factor(values: pd.Series, column: str, site: str, schema: Schema) -> pd.Categorical:
@@ -137,22 +144,46 @@ def _factor(values: pd.Series, column: str, site: str, schema: Schema) -> pd.Cat
 
 
 def _evaluated(side: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """One side of a formula, which was parsed before, on columns without gaps."""
+    """One side of a formula, which was parsed before, on columns without gaps.
+
+    formulaic reads names as Python and as its own signs, so that it gets other names for the columns.
+    """
     try:
         import formulaic
     except ImportError:
         raise InputError("formulas need formulaic: install dsba[tables].") from None
+    stem = _stem(frame)
+    names = {column: f"{stem}{n}_" for n, column in enumerate(frame.columns)}
     with np.errstate(all="ignore"):
-        return formulaic.Formula(f"~ {side}").get_model_matrix(
-            frame, context=FUNCTIONS, output="pandas", na_action="ignore"
+        matrix = formulaic.Formula(f"~ {renamed(side, names)}").get_model_matrix(
+            frame.rename(columns=names), context=FUNCTIONS, output="pandas", na_action="ignore"
         )
+    return matrix.set_axis([_own_name(name, stem, frame.columns) for name in matrix.columns], axis=1)
+
+
+def _stem(frame: pd.DataFrame) -> str:
+    """How the other names begin: as no level of a factor has it in its text."""
+    factors = [frame[column] for column in frame.columns if frame[column].dtype == "category"]
+    levels = [str(level) for factor in factors for level in factor.cat.categories]
+    stem = "column_"
+    while any(stem in level for level in levels):
+        stem += "_"
+    return stem
+
+
+def _own_name(name: str, stem: str, columns: Sequence[str]) -> str:
+    """The name of a column of the model, with the table's own names; those within a call are quoted."""
+
+    def own(found: re.Match[str]) -> str:
+        column = columns[int(found[2])]
+        return quoted(column) if found[1] is None else found[1] + column
+
+    return re.sub(f"(^|:)?{stem}([0-9]+)_", own, name)
 
 
 def outcome_of(site: Site, schema: Schema) -> npt.NDArray[Any]:
     """Labels of a classification as numbers 0, 1, ...; everything else as it is."""
     formula, frame = schema.wishes.formula, site.frame
-    if formula.left is None:
-        raise InputError("the formula has no outcome: write it before ~.")
     if schema.classes is not None:
         number = {level: n for n, level in enumerate(schema.classes)}
         codes = [number.get(plain_value(value), -1) for value in frame[formula.response[0]].tolist()]
@@ -268,18 +299,24 @@ def as_sites(table: Any, sites: str | None = None) -> list[Site]:
 
     if isinstance(table, pd.DataFrame):
         if sites is None:
-            return [Site("all", table.reset_index(drop=True))]
+            return [_site("all", table)]
         if sites not in table.columns:
             raise InputError(f"the table has no column {sites!r} to name the sites.")
         if table[sites].isna().any():
             raise InputError(f"the column {sites!r} names the site of each row, and some are missing.")
         groups = table.groupby(table[sites].astype(str), sort=True)
-        return [Site(str(name), frame.reset_index(drop=True)) for name, frame in groups]
-    if isinstance(table, dict):
-        return [Site(str(name), frame.reset_index(drop=True)) for name, frame in table.items()]
-    if not isinstance(table, list | tuple) or not all(isinstance(frame, pd.DataFrame) for frame in table) or not table:
+        return [_site(str(name), frame) for name, frame in groups]
+    frames = table if isinstance(table, dict) else dict(enumerate(table)) if isinstance(table, list | tuple) else {}
+    if not frames or not all(isinstance(frame, pd.DataFrame) for frame in frames.values()):
         raise InputError("wanted a pandas frame, or a list or dict of frames, one a site.")
-    return [Site(f"{SITE}{n}", frame.reset_index(drop=True)) for n, frame in enumerate(table)]
+    return [_site(str(name) if table is frames else f"{SITE}{name}", frame) for name, frame in frames.items()]
+
+
+def _site(name: str, frame: pd.DataFrame) -> Site:
+    """A site's rows, with names of columns that are text and differ."""
+    if repeated := [str(column) for column in frame.columns[frame.columns.map(str).duplicated()]]:
+        raise InputError(f"the table of {name} has several columns {repeated[0]!r}.")
+    return Site(name, frame.reset_index(drop=True).rename(columns=str))
 
 
 def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:

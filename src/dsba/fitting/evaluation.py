@@ -39,12 +39,14 @@ class Scored(NamedTuple):
     y: Array
     score: Array
     mean: Array
+    exposure: Array
+    """exp(offset) of counts, else 1: what the mean outcome is divided by in a model without columns."""
     left_out: int
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """``pooled`` over all sites; ``sites`` are those of this process."""
+    """``pooled`` over all sites; ``sites`` are those of this process. A site without rows has only their number."""
 
     pooled: Measures
     sites: dict[str, Measures]
@@ -58,12 +60,10 @@ def evaluate(results: Results, sites: Sequence[Site], group: Group) -> Evaluatio
     """Evaluate a model on the rows of the sites here, together with those of the other processes."""
     kind = _kind(results)
     scored = [scored_rows(results, site) for site in sites]
-    own = [_counted(one) for one in scored]
-    pooled = _measured(kind, scored, group.sum(np.array(own)), group.sum)
-    there = {
-        site.name: _measured(kind, [one], counts, lambda rows: rows[0])
-        for site, one, counts in zip(sites, scored, own, strict=True)
-    }
+    pooled = _measured(kind, scored, group.sum)
+    if not pooled["rows"]:
+        raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
+    there = {site.name: _measured(kind, [one], lambda rows: rows[0]) for site, one in zip(sites, scored, strict=True)}
     return Evaluation(pooled, there)
 
 
@@ -80,16 +80,19 @@ def scored_rows(results: Results, site: Site) -> Scored:
     response = list(results.schema.wishes.formula.response)
     frame = site.frame.loc[site.frame[response].notna().all(axis=1)].reset_index(drop=True)
     frame = frame.loc[results.known_rows(frame)].reset_index(drop=True)
-    score = results.scores(frame, name=site.name)
+    score, offset = results.scores(frame, name=site.name)
+    with np.errstate(over="ignore"):
+        exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(frame))
     y = np.asarray(outcome_of(Site(site.name, frame), results.schema), np.float64)
-    scored = Scored(y, score, results.mean(score), len(site.frame) - len(frame))
+    scored = Scored(y, score, results.mean(score), exposure, len(site.frame) - len(frame))
     _require_finite(scored, site.name)
     return scored
 
 
 def _require_finite(scored: Scored, site: str) -> None:
     """An infinite number would spoil the sums of all sites."""
-    for name, values in (("outcome", scored.y), ("score", scored.score), ("prediction", scored.mean)):
+    parts = {"outcome": scored.y, "score": scored.score, "prediction": scored.mean, "exposure": scored.exposure}
+    for name, values in parts.items():
         if bad := int((~np.isfinite(values)).sum()):
             raise noted(
                 InputError(f"the {name} is not a finite number in some rows of {site}."), [f"{bad} rows of {site}"]
@@ -105,18 +108,20 @@ def _require_outcome(results: Results, site: Site) -> None:
             raise InputError(f"the column {column!r} of {site.name} is not a number, and the outcome must be one.")
 
 
-def _counted(scored: Scored) -> Array:
-    return np.array([len(scored.y), scored.left_out, scored.y.sum(), scored.mean.sum()])
+def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Array]) -> Measures:
+    """The measures of rows; ``total`` adds what each site says of its own. Without a row there are only counts.
 
-
-def _measured(kind: Kind, scored: Sequence[Scored], counts: Array, total: Callable[[Array], Array]) -> Measures:
-    """The measures of rows of which ``counts`` are known; ``total`` adds what each site of them says."""
-    rows, left_out = int(counts[0]), int(counts[1])
-    sums = total(np.array([kind.sums(one, counts[2] / max(rows, 1)) for one in scored]))
+    A site without rows adds zeros. It may not leave: the others would wait for its part of the sums. Counts are summed
+    by themselves, as outcomes of a large unit would cost them their digits.
+    """
+    rows, left_out, exposure = total(np.array([[len(one.y), one.left_out, one.exposure.sum()] for one in scored]))
+    outcomes, predictions = total(np.array([[one.y.sum(), one.mean.sum()] for one in scored]))
+    sums = total(np.array([kind.sums(one, outcomes / (exposure or 1.0)) for one in scored]))
+    counts = {"rows": int(rows), "left_out": int(left_out)}
     if not rows:
-        raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
-    means = {"mean_outcome": counts[2] / rows, "mean_prediction": counts[3] / rows}
-    return {"rows": rows, "left_out": left_out, **_plain(means), **_plain(kind.measures(rows, counts[2], sums))}
+        return counts
+    means = {"mean_outcome": outcomes / rows, "mean_prediction": predictions / rows}
+    return {**counts, **_plain(means), **_plain(kind.measures(int(rows), outcomes, sums))}
 
 
 def _plain(measures: Measures) -> Measures:
@@ -124,7 +129,7 @@ def _plain(measures: Measures) -> Measures:
 
 
 class Kind(NamedTuple):
-    """What is measured of one kind of outcome: sums of a site (given the mean outcome), and what the totals mean."""
+    """What is measured of one kind of outcome: sums of a site, given the mean of all, and what the totals mean."""
 
     sums: Callable[[Scored, float], Array]
     measures: Callable[[int, float, Array], Measures]
@@ -191,8 +196,8 @@ def calibration(sums: Array) -> list[dict[str, float]]:
 
 def _count_sums(scored: Scored, mean: float) -> Array:
     y, u = scored.y, scored.score
-    saturated = xlogy(y, y) - y
-    return np.array([2.0 * (saturated - y * u + scored.mean).sum(), 2.0 * (saturated - xlogy(y, mean) + mean).sum()])
+    saturated, null = xlogy(y, y) - y, mean * scored.exposure
+    return np.array([2.0 * (saturated - y * u + scored.mean).sum(), 2.0 * (saturated - xlogy(y, null) + null).sum()])
 
 
 def _count_measures(rows: int, total: float, sums: Array) -> Measures:
@@ -222,6 +227,8 @@ TITLES = {
 
 def sentences(name: str, measures: Measures) -> str:
     """The measures of a site, or of all, in one line for people."""
+    if not measures["rows"]:
+        return f"{name}: no rows, {TITLES['left_out']} {_shown(measures['left_out'])}."
     shown = [f"{TITLES[key]} {_shown(value)}" for key, value in measures.items() if key in TITLES and value is not None]
     return f"{name}: {', '.join(shown)}."
 

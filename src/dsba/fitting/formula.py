@@ -1,7 +1,8 @@
 """Model formulas as data: ``outcome ~ age + C(sex) + log(crp)``.
 
 A formula is parsed here against a list of what is allowed: names of columns, numbers, C, log, exp, sqrt, I, and
-``+ - : * ~ ( )``. Nothing else reaches formulaic, which would evaluate it as Python.
+``+ - : * ~ ( )``. Nothing else reaches formulaic, which would evaluate it as Python. Names do not reach it either:
+formulaic gets other names for the columns (``renamed``).
 
     formula := [response "~"] sum
     sum     := ["-"] product (("+" | "-") product)*
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from dsba.errors import InputError
@@ -29,6 +31,8 @@ TOKEN = re.compile(
 )
 LONGEST = 10_000  # characters
 DEEPEST = 50  # parentheses
+TAKEN = {".": "all other columns", "1": "the intercept", "Intercept": "the intercept"}
+"""Names that no column may have."""
 
 
 class Token(NamedTuple):
@@ -52,6 +56,11 @@ class Formula:
     numbers: tuple[str, ...]
     """Those in arithmetic, which must be numbers."""
 
+    @property
+    def transformed(self) -> bool:
+        """Whether the left side is more than the name of a column."""
+        return self.left is not None and self.left != quoted(self.response[0])
+
     def __str__(self) -> str:
         return f"{self.left} ~ {self.right}" if self.left else f"~ {self.right}"
 
@@ -71,13 +80,22 @@ def from_columns(target: str | None, features: list[str] | tuple[str, ...]) -> F
 
 def quoted(name: str) -> str:
     """A column's name as a formula has it: in backquotes unless it is a plain word."""
+    if meaning := TAKEN.get(name.strip()):
+        raise InputError(f"the column name {name!r} cannot stand in a formula: there it means {meaning}.")
     if re.fullmatch(r"[^\W\d]\w*", name) and not keyword.iskeyword(name):
         return name
     if not re.fullmatch(r"[^`{}\\\n\r]+", name):
         raise InputError(f"the column name {name!r} cannot stand in a formula: it has a backquote, brace or backslash.")
-    if name.strip() == ".":
-        raise InputError("the column name '.' cannot stand in a formula: it would mean all other columns.")
     return f"`{name}`"
+
+
+def renamed(side: str, names: Mapping[str, str]) -> str:
+    """One side of a formula with other names for its columns."""
+    tokens = _tokens(side)
+    return "".join(
+        names[token.text] if token.kind in ("name", "quoted") and not _calls(token, following) else token.text
+        for token, following in pairwise(tokens)
+    )
 
 
 @dataclass
@@ -85,6 +103,7 @@ class _Names:
     """The columns met so far."""
 
     columns: dict[str, None] = field(default_factory=dict)
+    plain: dict[str, None] = field(default_factory=dict)
     factors: dict[str, None] = field(default_factory=dict)
     numbers: dict[str, None] = field(default_factory=dict)
 
@@ -130,16 +149,23 @@ class _Parser:
         names = self.names
         if both := response.columns.keys() & names.columns.keys():
             raise InputError(f"the column {min(both)!r} is on both sides of the formula.")
+        if both := names.factors.keys() & {**names.plain, **names.numbers}.keys():
+            raise InputError(
+                f"the column {min(both)!r} is in C() and outside of it: write C() everywhere, or make a second column."
+            )
         return Formula(
             left, right, tuple(response.columns), tuple(names.columns), tuple(names.factors), tuple(names.numbers)
         )
 
     def response(self) -> str:
-        if self.next.kind == "name" and self.next.text in TRANSFORMS and self._calls():
-            return self.transform()
-        if self.next.kind not in ("name", "quoted") or self._calls():
+        if self.next.kind == "name" and self.next.text in TRANSFORMS and _calls(*self.tokens[self.at : self.at + 2]):
+            text = self.transform()
+            if not self.names.columns:
+                raise InputError(f"the outcome names no column, got {text!r}.")
+            return text
+        if self.next.kind not in ("name", "quoted") or _calls(*self.tokens[self.at : self.at + 2]):
             raise self.wanted("the name of the outcome")
-        return self.column()
+        return self.column(self.names.plain)
 
     def sum(self) -> str:
         text = "-" if self.take("-") else ""
@@ -163,19 +189,17 @@ class _Parser:
                 raise self.wanted("a column, or 0 or 1 for the intercept")
             self.at += 1
             return token.text
-        if token.kind == "name" and self._calls():
+        if token.kind == "name" and _calls(*self.tokens[self.at : self.at + 2]):
             return self.call()
-        return self.column()
+        return self.column(self.names.plain)
 
     def call(self) -> str:
         name = self.next.text
         if name != "C":
             return self.transform()
         self.at += 2
-        column = self.next.text
-        text = self.column()
+        text = self.column(self.names.factors)
         self.need(")")
-        self.names.factors[column] = None
         return f"C({text})"
 
     def transform(self) -> str:
@@ -212,24 +236,24 @@ class _Parser:
             return self.inside(self.arithmetic)
         if token.kind == "number":
             self.at += 1
-            return token.text.lstrip("0") or "0"  # Python knows no whole numbers with zeros before them
-        if token.kind == "name" and self._calls():
+            return re.sub("^0+(?=[0-9])", "", token.text)  # Python knows no whole numbers with zeros before them
+        if token.kind == "name" and _calls(*self.tokens[self.at : self.at + 2]):
             return self.transform()
-        self.names.numbers[token.text] = None
-        return self.column()
+        return self.column(self.names.numbers)
 
-    def column(self) -> str:
+    def column(self, role: dict[str, None]) -> str:
+        """A column, which is noted among those of its role, too."""
         token = self.next
-        if token.kind not in ("name", "quoted") or self._calls():
+        if token.kind not in ("name", "quoted") or _calls(*self.tokens[self.at : self.at + 2]):
             raise self.wanted("the name of a column")
         self.at += 1
-        self.names.columns[token.text] = None
+        self.names.columns[token.text] = role[token.text] = None
         return quoted(token.text)
 
-    def _calls(self) -> bool:
-        """Whether the next name is followed by a parenthesis."""
-        following = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-        return self.next.kind == "name" and following.kind == "sign" and following.text == "("
+
+def _calls(token: Token, following: Token | None = None) -> bool:
+    """Whether a name is followed by a parenthesis."""
+    return token.kind == "name" and following is not None and following.kind == "sign" and following.text == "("
 
 
 def _tokens(text: str) -> list[Token]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy.special import ndtr, ndtri, stdtr, stdtrit  # scipy.stats takes most of a second to import
 
 from dsba.errors import InputError, unknown_name
+from dsba.fitting import unfinished
 from dsba.fitting.design import INTERCEPT, as_sites, designed
 from dsba.fitting.model import Model
 from dsba.fitting.schema import MISSING_LEVEL, SITE, Schema, Site, kind_of, plain_value
@@ -253,12 +254,19 @@ class Results:
         found = self.facts.inference
         return "t" if found is not None and found.dispersed and self.facts.cov == "classical" else "z"
 
+    @property
+    def unfinished(self) -> str | None:
+        """What to know of a fit that did not converge; None if it did."""
+        return unfinished.of_model(self.model.facts)
+
     def headline(self) -> str:
-        """One sentence about the fit."""
+        """The fit in a line: rows, rounds and likelihoods, or why there are none, and whether it did not converge."""
         fit = f"{self.schema.wishes.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
+        said = f" {self.unfinished}" if self.unfinished else ""
         if (found := self.facts.inference) is None:
-            return f"{fit}. {self.facts.why_none}"
-        return f"{fit}, cov {self.facts.cov}. Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
+            return f"{fit}.{said} {self.facts.why_none}"
+        shown = f"Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
+        return f"{fit}, cov {self.facts.cov}.{said} {shown}"
 
     def plain(self) -> dict[str, Any]:
         """The summary in JSON's types; what a penalised model does not have is null."""
@@ -269,7 +277,8 @@ class Results:
             columns = {name: np.asarray(values).tolist() for name, values in arrays.items()}
             columns |= {"deviance": found.deviance, "aic": self.aic}
         known = {"names": self.facts.names, "coef": self._coefficients.tolist()}
-        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov}
+        run = {"status": self.model.facts["status"], "residual": self.model.facts["figures"]["residual"]}
+        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov, **run}
 
     # Predictions ---------------------------------------------------------------------------------
 
@@ -282,16 +291,17 @@ class Results:
 
         _require_fit(table, self._needed, name)
         whole = _complete(table, self._needed)
-        scores = self.scores(table.loc[whole], name=name)
+        scores, _ = self.scores(table.loc[whole], name=name)
         known = self._labels(scores) if labels else self.mean(scores)
-        predictions = pd.Series(known, index=table.index[whole], name="prediction")
-        return predictions.reindex(table.index) if not whole.all() else predictions
+        if not whole.all():
+            known = _spread(known, whole)
+        return pd.Series(known, index=table.index, name="prediction")
 
-    def scores(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
-        """x'b + offset of each row, of which no column that is needed may be missing."""
+    def scores(self, table: pd.DataFrame, *, name: str = "the table") -> tuple[Array, Array]:
+        """x'b + offset and the offset of each row, of which no column that is needed may be missing."""
         _require_fit(table, self._needed, name)
         design = designed(Site(name, table.reset_index(drop=True)), self._needed, outcome=False)
-        return design.X @ self._coefficients + design.offset
+        return design.X @ self._coefficients + design.offset, design.offset
 
     def mean(self, scores: Array) -> Array:
         """The mean responses that belong to scores."""
@@ -359,6 +369,17 @@ def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
         found, wanted = kind_of(table[column]), kinds.get(column, "text")
         if found not in (wanted, "empty"):
             raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
+
+
+def _spread(known: npt.NDArray[Any], at: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """What is known of some rows as an array of all rows: NaN, or None for labels, in the others.
+
+    It goes by place, because labels of an index may be repeated.
+    """
+    numbers = known.dtype.kind == "f"
+    everywhere = np.full(len(at), np.nan if numbers else None, known.dtype if numbers else object)
+    everywhere[at] = known
+    return everywhere
 
 
 def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:

@@ -66,6 +66,18 @@ class Wishes:
         for kind, name, known in (("missing", self.missing, MISSING), ("rare levels", self.rare, RARE)):
             if name not in known:
                 raise unknown_name(kind, name, known)
+        if self.formula.left is None:
+            raise InputError("the formula has no outcome: write it before ~.")
+        if self.of_classes and self.formula.transformed:
+            raise InputError(
+                f"the outcome must be the name of one column, got {self.formula.left!r}: a model of classes takes them "
+                "as the table has them."
+            )
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the outcome is a class, and not a number."""
+        return self.labels in ("binary", "multiclass")
 
     @property
     def extras(self) -> tuple[str, ...]:
@@ -174,7 +186,7 @@ def agree(
     _check_missing(pooled, held, wishes, kinds)
     labels, factors = _levelled(wishes, kinds)
     own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
-    complaint = _no_rows(usable) or _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, labels)
+    complaint = _no_rows(usable) or _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, wishes)
     end_together(group, complaint)
     found = _found_levels(own, usable, kinds, group, declared or {})
     classes = _agreed_labels({name: found[name] for name in labels}, own, usable, wishes)
@@ -269,9 +281,10 @@ def _require_one_meaning_of_site(pooled: Pooled, sites: int) -> None:
 
 def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
     """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
+    own = (*wishes.formula.response, *wishes.formula.numbers, *wishes.extras)  # never the names of the sites
     for site, names in headers.items():
         for column in wishes.columns:
-            if column not in names and column != SITE:
+            if column not in names and (column != SITE or column in own):
                 close = get_close_matches(column, names, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "."
                 return f"{site} has no column {column!r}{hint}"
@@ -321,7 +334,8 @@ def _agreed_kinds(pooled: Pooled, held: Sequence[Held], wishes: Wishes, group: G
             raise InputError(f"the column {column!r} is not of one type at all sites.")
         if usual in ("date", "mixed"):
             raise InputError(f"the column {column!r} is {_called(usual)}; wanted numbers or text.")
-    for column in (*wishes.formula.numbers, *wishes.extras):
+    outcomes = () if wishes.of_classes else wishes.formula.response
+    for column in (*outcomes, *wishes.formula.numbers, *wishes.extras):
         if agreed.get(column) == "text":
             raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
     return agreed
@@ -414,18 +428,19 @@ def plain_value(value: Any) -> Level:
 
 def _levelled(wishes: Wishes, kinds: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The columns that have levels: the label of a classification, and the factors of the tables."""
-    labels = list(wishes.formula.response) if wishes.labels in ("binary", "multiclass") else []
+    labels = list(wishes.formula.response) if wishes.of_classes else []
     return labels, [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
 
 
-def _too_many_levels(
-    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[Site], labels: Sequence[str]
-) -> str | None:
-    """A sentence about a column that looks like an identifier, before anybody is told anything of it."""
+def _too_many_levels(own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[Site], wishes: Wishes) -> str | None:
+    """A sentence about a column with more levels than it may have at a site, before anybody is told anything of it."""
+    most = 2 if wishes.labels == "binary" else MOST_LEVELS
     for column, found in own.items():
         for site, levels in zip(sites, found, strict=True):
-            if len(levels) > MOST_LEVELS and column in labels:
-                return f"the outcome {column!r} has more than {MOST_LEVELS} different values at {site.name}."
+            if column in wishes.formula.response and len(levels) > most:
+                return (
+                    f"the outcome {column!r} has more than {most} values at {site.name}: wanted at most {most} classes."
+                )
             if len(levels) > MOST_LEVELS:
                 return (
                     f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}: it looks like an "

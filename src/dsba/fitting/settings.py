@@ -10,6 +10,9 @@ from dsba.operators import Operator
 from dsba.penalties import Penalty
 from dsba.topology import Topology
 
+OF_TABLES: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
+"""The settings of tables that differ from those of other data: no penalty, and a solution to the last digits."""
+
 
 @dataclass(frozen=True)
 class Settings:

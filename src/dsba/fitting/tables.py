@@ -13,26 +13,25 @@ import numpy.typing as npt
 from dsba import operators
 from dsba.data.tables import column_names, read_table
 from dsba.errors import FitError, InputError, as_number, unknown_name
-from dsba.fitting import agreement
+from dsba.fitting import agreement, unfinished
 from dsba.fitting.design import INTERCEPT, Designs, as_sites, design_tables, held_out
 from dsba.fitting.evaluation import Evaluation, evaluate, sentences
 from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.formula import Formula, from_columns, parse
 from dsba.fitting.guards import Guards
-from dsba.fitting.inference import COVARIANCES, Inference, Sample, infer, null_parts
+from dsba.fitting.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts, require_events
 from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
 from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
 from dsba.fitting.schema import Levels, Site, Wishes, absent_column, end_together, share_unless, speak
-from dsba.fitting.settings import Settings
+from dsba.fitting.settings import OF_TABLES, Settings
 from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
 from dsba.types import Array
 
-DEFAULTS: dict[str, Any] = {"lam": 0.0, "algorithm": "auto", "tol": 1e-12, "max_passes": 100.0}
-"""The settings of tables that differ from those of other data: no penalty, and a solution to the last digits."""
+DEFAULTS = OF_TABLES
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
@@ -67,7 +66,7 @@ def fit(
     cov : "classical", "HC0", "HC1" or "site" (clustered by site).
     weights, offset : columns; an offset is added to the scores (Poisson and linear models).
     graph : who talks to whom, whatever ``Topology.of`` takes.
-    algorithm : "auto" is "newton" without a penalty, else what ``dsba.algorithms.choice`` estimates to be fastest.
+    algorithm : "auto" is "newton" for all but very many columns (``dsba.algorithms.choice``).
     test_share : the share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
         measures of these rows.
     """
@@ -78,7 +77,10 @@ def fit(
     chosen = {**DEFAULTS, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
     settings = Settings(operator, graph=graph, **chosen)
     network = Simulator(settings.topology(len(held)))
-    return fit_sites(held, wishes, settings, network, cov=cov)
+    results = fit_sites(held, wishes, settings, network, cov=cov)
+    if results.unfinished and results.model.facts["status"] != "interrupted":
+        unfinished.warn(results.unfinished, stacklevel=2)
+    return results
 
 
 def load(folder: str | Path) -> Results:
@@ -253,11 +255,16 @@ def _inferred(
     columns: Columns, coefficients: Array, component: Operator, settings: Settings, cov: str, network: Network
 ) -> tuple[Inference | None, str | None]:
     """The inference at the coefficients, or the sentence that says why there is none."""
-    if settings.lam:
-        return None, PENALTY
-    if component.family is None:
-        return None, NO_LIKELIHOOD
-    found = infer(columns.samples, coefficients, component.family, cov, float(columns.size.mean or 0.0), network)
+    size, family = columns.size, component.family
+    pooled = Pooled(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
+    if family is not None:
+        require_events(family, pooled.mean)
+    if settings.lam or family is None:
+        return None, PENALTY if settings.lam else NO_LIKELIHOOD
+    try:
+        found = infer(columns.samples, coefficients, family, cov, pooled, network)
+    except FitError as error:
+        raise error.named(columns.names) from None
     return (found, None) if found.left <= NEAR else (None, UNFINISHED)
 
 

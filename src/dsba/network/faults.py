@@ -31,6 +31,7 @@ DELAY, VARYING_DELAY = "delay", "varying delay"
 CHANGE = "changing graph"
 COMPRESSION, ROUNDED_ROWS = "compressed changes", "compressed rows"
 FLAWS = (LOSS, ONE_WAY_LOSS, CHANGE, DELAY, VARYING_DELAY, COMPRESSION, ROUNDED_ROWS)
+REMEMBERING = frozenset({DELAY, VARYING_DELAY, COMPRESSION})  # such links keep rows of earlier iterations
 
 
 class Links(NamedTuple):

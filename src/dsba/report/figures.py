@@ -45,7 +45,9 @@ LOOKS = 56  # combinations of the three: the least common multiple of their numb
 # Methods that have looks of their own, the paper's first; others take what is free.
 KNOWN = (
     "DSBA", "DSBA-s", "DSA", "DSA-s", "EXTRA", "SSDA", "DLM", "DSBA-c", "DSA-c", "MSDA", "P-EXTRA", "D-ADMM", "DGD",
-    "DUAL-AVERAGING", "POINT-SAGA", "SAGA", "SOLAM",
+    "DUAL-AVERAGING", "POINT-SAGA", "SAGA", "SOLAM", "NIDS", "PG-EXTRA", "DIGING", "GT-SAGA", "DVR", "ACC-VR-EXTRA",
+    "APAPC", "OPAPC", "VI-PAPC", "VI-PAPC-VR", "LEAD", "DUAL-RBCD", "NEWTON", "NETWORK-NEWTON", "D-BFGS",
+    "GOSSIP-PAIRWISE",
 )  # fmt: skip
 FLOOR = 1e-15  # below this a relative error is rounding
 CEILING = 10.0  # above this a curve has left the picture

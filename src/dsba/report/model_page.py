@@ -87,7 +87,7 @@ def _lead(results: Results) -> str:
 
 
 def _warnings(results: Results) -> str:
-    lines = [results.facts.why_none] if results.facts.why_none else []
+    lines = [sentence for sentence in (results.unfinished, results.facts.why_none) if sentence]
     lines += [f"Between owners this would be refused: {sentence}" for sentence in results.facts.told]
     lines += [f"{part.site} {part.guards.loosened}." for part in results.schema.parts if part.guards.loosened]
     if not lines:

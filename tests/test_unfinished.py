@@ -1,0 +1,66 @@
+"""A table's model that did not converge says so: in Python, in the summary, on the page, in JSON, at the terminal."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from test_inference import patients
+from test_table_commands import ask, tables
+
+import dsba
+from dsba.report.model_page import model_page
+
+FORMULA = "readmitted ~ age + C(sex) + C(ward)"
+SENTENCE = "The fit did not converge: the budget of 100 passes is spent, the relative residual is "
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("lam", [0.0, 1e-5])
+def test_python_warns_and_the_model_remembers(lam, tmp_path):
+    """With a penalty and without one: what is said of standard errors does not stand in for it."""
+    table, formula = patients().assign(near=lambda f: f["age"] + f["crp"] / 10), "readmitted ~ age + near"
+    with pytest.warns(ConvergenceWarning, match=r"budget of 100 passes is spent.* Try to use newton") as caught:
+        fit = dsba.fit(table, formula, sites="hospital", lam=lam, algorithm="extra")
+    assert [warning.filename for warning in caught] == [__file__]
+    exact = dsba.fit(table, formula, sites="hospital", lam=lam)
+    assert abs(fit.params / exact.params - 1.0).max() > 0.1  # nobody would want to read these coefficients unwarned
+    residual = fit.model.facts["figures"]["residual"]
+    sentence = f"{SENTENCE}{residual:.3g} (tol=1e-12)."
+    fit.save(tmp_path)
+    for known in (fit, dsba.load(tmp_path)):
+        assert sentence in known.headline()
+        assert sentence in flat(str(known.summary()))
+        assert sentence in known.summary()._repr_html_()
+        assert f"<li>{sentence}" in model_page(known, "dsba train")
+        assert known.plain()["status"] == "budget"
+        assert known.plain()["residual"] == residual
+    assert sentence in flat(ask("summary", tmp_path))
+    assert json.loads(ask("summary", tmp_path, "--json"))["status"] == "budget"
+
+
+def test_a_fit_that_converged_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        fit = dsba.fit(patients(), FORMULA, sites="hospital", lam=1e-5)
+    assert fit.plain()["status"] == "converged"
+    assert "did not converge" not in fit.headline() + model_page(fit, "dsba train")
+
+
+def test_the_command_says_it(tmp_path):
+    words = ("train", *tables(tmp_path), "--formula", FORMULA, "--lam", 1e-5, "--algorithm", "extra")
+    said = flat(ask(*words, "--out", tmp_path / "run"))
+    assert SENTENCE in said
+    assert "(tol=1e-12). Try to use newton or a larger lam." in said
+
+
+def test_newton_is_not_told_to_try_newton(tmp_path):
+    words = ("train", *tables(tmp_path), "--formula", FORMULA, "--max-passes", 1, "--algorithm", "newton")
+    said = flat(ask(*words, "--out", tmp_path / "run"))
+    assert "did not converge: the budget of 1 passes is spent" in said
+    assert "Try to use more passes or a larger lam." in said

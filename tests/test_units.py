@@ -1,0 +1,64 @@
+"""Standard errors do not depend on the unit of the outcome or of the weights."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import also_in_full
+from queues import together
+
+import dsba
+from dsba.fitting import tables
+from dsba.fitting.design import as_sites
+from dsba.fitting.formula import parse
+from dsba.fitting.guards import Guards
+from dsba.fitting.inference import COVARIANCES
+from dsba.fitting.schema import Wishes
+from dsba.fitting.settings import Settings
+
+
+def table(unit=1.0):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=600), "site": rng.choice(["A", "B", "C"], 600)})
+    frame["y"] = unit * (1.0 + frame["x"] + rng.normal(size=600))
+    return frame.assign(w=rng.choice([1.0, 2.0], 600))
+
+
+@cache
+def usual(cov, **options):
+    return dsba.fit(table(), "y ~ x", "linear", sites="site", cov=cov, **options)
+
+
+@pytest.mark.parametrize("unit", also_in_full([1e-22, 1e18], [1e-22, 1e-18, 1e17, 1e18]))
+@pytest.mark.parametrize("cov", also_in_full(["classical", "HC1"], COVARIANCES))
+def test_the_unit_of_the_outcome(cov, unit):
+    ours = dsba.fit(table(unit), "y ~ x", "linear", sites="site", cov=cov)
+    known = usual(cov)
+    np.testing.assert_allclose(ours.bse / unit, known.bse, rtol=1e-11)
+    np.testing.assert_allclose(ours.deviance / unit**2, known.deviance, rtol=1e-11)
+
+
+@pytest.mark.parametrize("unit", also_in_full([1e-24, 1e20], [1e-24, 1e-20, 1e20]))
+@pytest.mark.parametrize("cov", also_in_full(["HC1"], ["HC1", "site"]))
+def test_the_unit_of_the_weights(cov, unit):
+    ours = dsba.fit(table().assign(w=lambda f: f["w"] * unit), "y ~ x", "linear", sites="site", weights="w", cov=cov)
+    known = usual(cov, weights="w")
+    np.testing.assert_allclose(ours.bse, known.bse, rtol=1e-11)
+
+
+def test_processes_ask_the_same_questions():
+    """Each site a process of its own: the bits of one process."""
+    frame = table(1e17)
+    one = dsba.fit(frame, "y ~ x", "linear", sites="site", cov="HC1", graph="path")
+
+    def work(net):
+        wishes = Wishes(parse("y ~ x"), "number")
+        settings = Settings("linear", **tables.DEFAULTS)
+        return tables.fit_sites([sites[net.rank]], wishes, settings, net, cov="HC1", guards=Guards.off())
+
+    sites = as_sites(frame, "site")
+    for found in together(dsba.Topology.path(3), 3, work):
+        assert (found.cov_params() == one.cov_params()).all(axis=None)
