@@ -133,9 +133,7 @@ def tune(
     from dsba.experiments import run
 
     experiment = _read(file, plugin) if file else _paper(data, problem, max_passes, None, tune_passes, None)
-    if method:
-        chosen = _chosen_methods(experiment, _split(method))
-        experiment = experiment.model_copy(update={"method": chosen})
+    chosen = _chosen_methods(experiment, _split(method)) if method else True
     with _stoppable():
         results = run(
             experiment,
@@ -143,7 +141,7 @@ def tune(
             workers=workers,
             force=_forced(force),
             progress=True,
-            tune_only=True,
+            tune_only=chosen,
             command=command_line(),
         )
     _print_tuning(results)
@@ -256,14 +254,15 @@ def _split(values: Sequence[str] | None) -> list[str]:
     return [part for value in values or () for part in value.split(",") if part]
 
 
-def _chosen_methods(experiment: Experiment, titles: Sequence[str]) -> tuple[Any, ...]:
+def _chosen_methods(experiment: Experiment, titles: Sequence[str]) -> Sequence[str]:
+    """The titles, if all are known: a typing error is told before data is looked for."""
     from dsba.errors import unknown_name
 
-    known = {m.title.lower(): m for m in experiment.method}
+    known = {m.title.lower() for m in experiment.method}
     for title in titles:
         if title.lower() not in known:
             raise unknown_name("method", title, [m.title for m in experiment.method])
-    return tuple(known[title.lower()] for title in titles)
+    return titles
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -19,7 +19,7 @@ gap_tol = 1e-8                 # [none] relative gap, where there is an objectiv
 # tol = 1e-8                   # [none] relative residual, everywhere
 # max_seconds, max_doubles, max_rounds  # [none] further budgets
 record_every = 1               # [1] passes between two records
-record_first = 0.0625          # [0.0625] passes before the first record; the distance then doubles
+record_first = 0.0625          # [0.0625] passes before the first record; the distance then doubles; or false
 
 [tune]                         # for methods with step_size = "tune"
 passes = 20                    # [max_passes] of the search; the best is verified at the budget of the run
@@ -43,6 +43,7 @@ lam = 0.001                    # [1/(10 Q)]
 # regularize = "all"           # ["weights"] with "all", AUC's a, b and theta, too
 # intercept = true             # [false] a constant column that lambda leaves alone
 # penalty = {name = "l1", strength = 0.01}    # [none] or "elastic-net" with l1_ratio, or "box" with lower and upper
+# label = "weak penalty"       # shown in figures; networks may have one, too
 # further keys are the operator's own numbers, such as delta = 0.5 of huber
 
 [[network]]

@@ -22,9 +22,9 @@ from dsba.engine import Result, Status, solve
 from dsba.errors import CheckpointError, InputError
 from dsba.experiments import environment, measures
 from dsba.experiments.objects import Arrays, Assigned
-from dsba.experiments.plan import Case, Job, Pooled, RunJob, Tuning
+from dsba.experiments.plan import Case, Job, Plan, Pooled, RunJob, Tuning
 from dsba.experiments.sources import data_digest
-from dsba.experiments.spec import Stop, metric_name
+from dsba.experiments.spec import Data, Stop, metric_name
 from dsba.kernels.samples import normalize_rows
 from dsba.problem import Problem
 from dsba.recorder import Metric, area_under_curve
@@ -98,20 +98,35 @@ def _measured_rows(pooled: Pooled, test: bool) -> Dataset:
 
 
 def _labels(y: Array, pooled: Pooled, classes: npt.NDArray[Any] | None = None) -> Array:
-    """-1, +1 where there are two classes or a binarisation; the labels themselves elsewhere."""
+    """-1, +1 where there are two classes or a binarisation; the labels themselves elsewhere.
+
+    ``classes`` are those of the training data: the labels of a test set must be among them.
+    """
     data, operator = pooled.data, pooled.problem.build()
-    if operator.labels in ("count", "multiclass"):
+    classes = np.unique(y) if classes is None else classes
+    if operator.labels == "multiclass":
+        return _known(y, classes, data)
+    if operator.labels == "count":
         return y
     if data.binarisation is not None:
-        return datasets.binarise(y, data.binarisation)
-    classes = np.unique(y) if classes is None else classes
+        chosen = classes[datasets.binarise(classes, data.binarisation) > 0]
+        return np.where(np.isin(_known(y, classes, data), chosen), 1.0, -1.0)
     if classes.size == 2:
-        return np.where(y == classes[1], 1.0, -1.0)
+        return np.where(_known(y, classes, data) == classes[1], 1.0, -1.0)
     if operator.labels == "binary":
         raise InputError(
             f"{data.name} has {classes.size} classes and {pooled.problem.name} needs two: "
             'give positive = [the classes of +1], or positive = "half".'
         )
+    return y
+
+
+def _known(y: Array, classes: npt.NDArray[Any], data: Data) -> Array:
+    """The labels, if they are among the classes; a text is never a number."""
+    alike = (y.dtype.kind == "U") == (classes.dtype.kind == "U")
+    if not alike or not np.isin(y, classes).all():
+        known = f"the {classes.size} classes of the training data"
+        raise InputError(f"the test set of {data.name!r} has labels that are not among {known}.")
     return y
 
 
@@ -129,6 +144,24 @@ def _problem(pooled: Pooled, n_nodes: int, split: str | Assigned, seed: int) -> 
 def build(case: Case, seed: int) -> Problem:
     """The problem of a case, its data split with this seed."""
     return _problem(case.pooled, case.network.topology.n_nodes, case.split, seed)
+
+
+def refused(planned: Plan) -> dict[tuple[str, str], str]:
+    """Why methods do not apply to the data of a case, by the case's id and the method's title.
+
+    A split or a metric that does not fit the data is an error. The first seed's split stands for all of them.
+    """
+    found, first = {}, planned.experiment.seeds[0]
+    for run in planned.runs:
+        if run.seed != first:
+            continue
+        problem = build(run.case, first)
+        _metrics(run.case.pooled, problem)
+        if reason := run.method.refused(problem):
+            found[run.case.id, run.method.title] = reason
+    for kept in (_load, _measured_rows, _problem):  # jobs look for themselves whether the data is still the same
+        kept.cache_clear()
+    return found
 
 
 def _metrics(pooled: Pooled, problem: Problem) -> dict[str, Metric]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,7 @@ class Pooled:
         operator = self.problem.operator
         named = self.problem.name if isinstance(operator, str) else repr(operator)
         problem = self.problem.content() | {"operator": [named, self.code]}
+        problem.pop("label", None)
         content: list[Any] = [self.digest, self.data.binarisation, self.test_digest, problem]
         if self.data.normalize is not None:
             content.append({"normalize": self.data.normalize})
@@ -93,15 +94,18 @@ class Case:
         return _identifier([self.pooled.id, topology.name, str(self.split)], [content])
 
     def shown(self) -> index.Case:
+        problem, network = self.pooled.problem, self.network
+        named = (problem.title, problem.family), (network.title, network.family)
         return index.Case(
             id=self.id,
             data=self.pooled.data_title,
-            problem=self.pooled.problem.title,
-            operator=self.pooled.problem.name,
-            network=self.network.title,
-            nodes=self.network.topology.n_nodes,
+            problem=problem.title,
+            operator=problem.name,
+            network=network.title,
+            nodes=network.topology.n_nodes,
             split=str(self.split),
             reference=self.pooled.id,
+            besides=titles.besides(*named, network.topology.n_nodes, network.flaws),
         )
 
 
@@ -183,6 +187,17 @@ class Plan:
     @property
     def tunings(self) -> list[Tuning]:
         return [job for job in self.jobs if isinstance(job, Tuning)]
+
+    def without(self, refused: Mapping[tuple[str, str], str]) -> Plan:
+        """The plan without methods on the cases whose data they do not apply to, by case and method."""
+        left = [run for run in self.runs if (run.case.id, run.method.title) not in refused]
+        sentences = [
+            f"{method} is left out for {case.pooled.problem.name} on {case.pooled.data_title}: {reason}"
+            for case in self.cases
+            for (id, method), reason in refused.items()
+            if id == case.id
+        ]
+        return replace(self, runs=left, left_out=list(dict.fromkeys([*self.left_out, *sentences])))
 
     def index(self) -> index.Index:
         """What the report must know of the plan."""

@@ -50,10 +50,22 @@ def _validated(content: dict[str, Any], where: str, line_of: Any) -> Experiment:
             place += tuple(key for key in first["input"] if repr(key) in first["msg"])[:1] if _is_table(first) else ()
         key = ".".join(map(str, place))
         message = first["msg"].removeprefix("Value error, ").rstrip(".")
-        got = "" if first["type"] in ("value_error", "missing") else f", got {shortened(repr(first['input']), 60)}"
+        got = "" if first["type"] in ("value_error", "missing") else f", got {_shown(first['input'])}"
         if first["type"] == "extra_forbidden":
             message, got = f"unknown key; known here: {', '.join(_keys_at(place))}", ""
         raise InputError(f"{where}{line_of(place)}: {key + ': ' if key else ''}{message}{got}.") from None
+
+
+def _shown(given: Any) -> str:
+    """What was given, for a message. Only plain values are shown: anything larger may be data."""
+    if type(given) in (str, bool, int, float, type(None)):
+        return shortened(repr(given), 60)
+    if isinstance(given, Mapping):
+        return shortened(f"a table with the keys {', '.join(map(str, given))}", 60)
+    if isinstance(given, list | tuple):
+        return f"a list of {len(given)} entries"
+    kind = f"an object of type {type(given).__name__}"
+    return f"an array of shape {given.shape}" if getattr(given, "shape", ()) else kind
 
 
 def _most_telling(errors: Sequence[Any]) -> Any:

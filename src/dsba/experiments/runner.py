@@ -24,7 +24,7 @@ from dsba import plugins
 from dsba.errors import InputError, unknown_name
 from dsba.experiments import environment, jobs, plan
 from dsba.experiments.display import Display
-from dsba.experiments.plan import Job, Plan, Pooled
+from dsba.experiments.plan import Job, Plan, RunJob
 from dsba.experiments.reading import read
 from dsba.experiments.sources import Sources, locate
 from dsba.experiments.spec import Experiment
@@ -46,7 +46,7 @@ def run(
     force: bool | Sequence[str] = False,
     progress: bool = False,
     report: bool = True,
-    tune_only: bool = False,
+    tune_only: bool | Sequence[str] = False,
     command: str = "",
     on_record: Report | None = None,
 ) -> Results:
@@ -64,14 +64,15 @@ def run(
         are objects are known in this process only, so everything then stays here.
     force : start anew; a list of methods' labels starts these anew.
     report : write figures, summary and page at the end.
-    tune_only : search step sizes and stop there.
+    tune_only : search step sizes and stop there; a list of methods' labels searches for these alone.
     """
     todo = experiment if isinstance(experiment, Plan) else check(experiment)
     forced, folder = _forced(todo, force), Folder(out)
+    wanted = _searches(todo, tune_only) if tune_only else todo.jobs
     with folder.owned():
         _prepare(folder, todo, forced)
-        folder.write_sealed(folder.environment, environment.describe(command, todo.place))
-        wanted = [*_references(todo), *todo.tunings] if tune_only else todo.jobs
+        if not (tune_only and _has_results(folder, todo)):  # a search does not change how they were made
+            folder.write_sealed(folder.environment, environment.describe(command, todo.place))
         with Display(progress, todo.experiment, len(wanted)) as display:
             processes = 1 if todo.experiment.has_code else workers or os.cpu_count() or 1
             _perform_all(wanted, folder, processes, display, on_record)
@@ -85,11 +86,15 @@ def run(
 
 
 def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
-    """The plan of an experiment whose data is there and whose methods are known, or an error."""
+    """The plan of an experiment whose data is there and whose methods are known, or an error.
+
+    Methods that do not apply to the data are left out, with the reason.
+    """
     spec = read(experiment)
     for data in spec.data:
         locate(data)
     todo = plan.make(spec, Sources.of(spec))
+    todo = todo.without(jobs.refused(todo))
     if not todo.runs:
         raise InputError(f"nothing to run: {' '.join(todo.left_out)}")
     return replace(todo, place=Path(experiment).parent) if isinstance(experiment, str | Path) else todo
@@ -120,13 +125,29 @@ def _forced(todo: Plan, force: bool | Sequence[str]) -> list[Job]:
     """The jobs to repeat: all, or the runs and searches of some methods."""
     if isinstance(force, bool):
         return todo.jobs if force else []
+    runs = _runs_of(todo, force)
+    return [*runs, *{run.tuning.id: run.tuning for run in runs if run.tuning}.values()]
+
+
+def _runs_of(todo: Plan, names: Sequence[str]) -> list[RunJob]:
+    """The runs of some methods, by their labels."""
     labels = {method.title.lower(): method.title for method in todo.experiment.method}
-    for name in force:
+    for name in names:
         if name.lower() not in labels:
             raise unknown_name("method", name, labels.values())
-    chosen = {labels[name.lower()] for name in force}
-    runs = [run for run in todo.runs if run.method.title in chosen]
-    return [*runs, *{run.tuning.id: run.tuning for run in runs if run.tuning}.values()]
+    chosen = {labels[name.lower()] for name in names}
+    return [run for run in todo.runs if run.method.title in chosen]
+
+
+def _searches(todo: Plan, only: bool | Sequence[str]) -> list[Job]:
+    """The searches of all methods or of some, and the references that they need."""
+    runs = todo.runs if isinstance(only, bool) else _runs_of(todo, only)
+    needed: list[Job] = [job for run in runs for job in (run.case.pooled, run.tuning) if job]
+    return list({job.id: job for job in needed}.values())
+
+
+def _has_results(folder: Folder, todo: Plan) -> bool:
+    return folder.environment.exists() and any(jobs.is_done(run, folder) for run in todo.runs)
 
 
 def _keep_plugins(folder: Folder, todo: Plan) -> None:
@@ -138,10 +159,6 @@ def _keep_plugins(folder: Folder, todo: Plan) -> None:
         for path, text in plugins.sources(name).items():
             folder.inside(place / path).parent.mkdir(parents=True, exist_ok=True)
             folder.write(place / path, text)
-
-
-def _references(todo: Plan) -> list[Job]:
-    return [job for job in todo.jobs if isinstance(job, Pooled)]
 
 
 # The parent --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import product
@@ -47,6 +48,7 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 Seed = Annotated[int, Field(ge=0, strict=True)]
 Known = str  # a name that a validator looks up
 UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
+WORD = re.compile(r"\w+")
 TAKEN = {*METRICS, *AXES, *COLUMNS}  # names that a metric of one's own must not have
 
 
@@ -103,7 +105,7 @@ class Problems(Part):
     """An operator with its regularisation; ``lam`` missing is 1/(10 Q). Further keys are the operator's own numbers.
 
     ``penalty`` is a table with a name and the penalty's numbers: ``{name = "l1", strength = 0.01}``. In Python operator
-    and penalty may be objects.
+    and penalty may be objects. ``label`` is shown instead of all that.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
@@ -113,6 +115,7 @@ class Problems(Part):
     regularize: Literal["weights", "all"] = "weights"
     intercept: bool | Positive | None = None
     penalty: InstanceOf[Penalty] | None = None
+    label: str | None = None
 
     @field_serializer("operator")
     def _as_text(self, operator: str | Operator) -> str:
@@ -168,13 +171,22 @@ class Problems(Part):
 
     @property
     def title(self) -> str:
+        return self.label or self._named(self.lam)
+
+    @property
+    def family(self) -> str:
+        """The title without lambda; the label, where the operator is one's own."""
+        registered = isinstance(self.operator, str) and not plugins.is_plugin(self.operator)
+        return self._named(None) if registered or not self.label else self.label
+
+    def _named(self, lam: float | None) -> str:
         options = self.model_extra or {}
         if not isinstance(self.operator, str):
             options = {f.name: getattr(self.operator, f.name) for f in dataclasses.fields(self.operator)}
         if self.penalty is not None:
             name, *numbers = (self.content()["penalty"]).values()
             options = {**options, "penalty": " ".join([name, *(f"{number:g}" for number in numbers)])}
-        return titles.problem_title(self.name, self.lam, self.regularize, options)
+        return titles.problem_title(self.name, lam, self.regularize, options, self.intercept or False)
 
 
 class NetworkSpec(Part):
@@ -228,7 +240,8 @@ class NetworkSpec(Part):
         named = {key: content[key] for key in ("n_nodes", "p", "seed") if key in content}
         if isinstance(content.get("edges"), str):
             named = {}
-        topology = Topology.of(graph, **{**({"n_nodes": 10} if graph in FAMILIES else {}), **named, **weights})
+        size = {"n_nodes": 10} if isinstance(graph, str) and graph in FAMILIES else {}
+        topology = Topology.of(graph, **{**size, **named, **weights})
         mixing = content.get("mixing", "laplacian")
         mixing = mixing if isinstance(mixing, str) else topology.mixing.name
         return content | {"given": topology, "graph": topology.name, "mixing": mixing, "n_nodes": topology.n_nodes}
@@ -283,21 +296,33 @@ class NetworkSpec(Part):
 
     @property
     def title(self) -> str:
-        if self.label:
-            return self.label
-        graph = Path(self.edges).stem if self.edges else self.graph
-        title = titles.network_title(graph, self.p, self.topology.n_nodes, self.mixing)
-        return ", ".join([title, *(["a graph per seed"] if self.seed == "each" else []), *self._flaws()])
+        return self.label or self._named(self.topology.n_nodes)
 
-    def _flaws(self) -> list[str]:
+    @property
+    def family(self) -> str:
+        """The title without the number of nodes; the label, where the graph or its matrix is one's own."""
+        return self._named(None) if self.given is None or not self.label else self.label
+
+    def _named(self, n_nodes: int | None) -> str:
+        graph = Path(self.edges).stem if self.edges else self.graph
+        known = self.given is None or "p" in self.model_fields_set  # an object does not say how it was drawn
+        p = self.p if known else None
+        title = titles.network_title(graph, p, n_nodes, self.mixing, seed=self.seed, tau=self.tau)
+        return ", ".join([title, *self.flaws])
+
+    @property
+    def flaws(self) -> list[str]:
         """What is wrong with the links, in words."""
         found = [f"{self.change:g} of the edges a round"] if self.change is not None else []
         found += [f"{len(self.graphs)} graphs in turn"] if self.graphs else []
         found += (
             [f"{self.delay} rounds late".replace("(", "").replace(")", "").replace(", ", " to ")] if self.delay else []
         )
-        found += [f"{self.drop:.0%} {'one-way ' if self.one_way else ''}loss"] if self.drop else []
-        return found + ([self.compress + (" rows" if self.memory is False else "")] if self.compress else [])
+        found += [f"{100 * self.drop:g}% {'one-way ' if self.one_way else ''}loss"] if self.drop else []
+        if self.compress is None:
+            return found
+        pull = f", pull {self.pull:g}" if self.pull else ""
+        return [*found, self.compress + (" rows" if self.memory is False else "") + pull]
 
 
 def _in_file(name: Any) -> dict[str, Any]:
@@ -330,7 +355,7 @@ class Method(Part):
     max_seconds: Positive | None = None
     max_doubles: Positive | None = None
     max_rounds: Positive | None = None
-    grid: dict[str, Annotated[tuple[Positive, ...], Field(min_length=1)]] | None = None
+    grid: dict[str, Annotated[tuple[Count | Positive, ...], Field(min_length=1)]] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -355,10 +380,14 @@ class Method(Part):
     @model_validator(mode="after")
     def _options_known(self) -> Self:
         built = self.build(1.0)
-        known = {f.name for f in dataclasses.fields(built)}
-        for option in self.grid or {}:
+        known = {f.name: set(WORD.findall(str(f.type))) for f in dataclasses.fields(built)}
+        grid = self.grid or {}
+        for option, values in grid.items():
             if option not in known:
                 raise unknown_name(f"option in the grid of {self.title}", option, known)
+            if "int" not in known[option] or "float" in known[option]:
+                grid[option] = tuple(map(float, values))  # 1 and 1.0 are one candidate with one identifier
+        self.variants()
         return self
 
     def __hash__(self) -> int:
@@ -393,7 +422,7 @@ class Method(Part):
     def tuned(self) -> bool:
         return self.step_size == "tune"
 
-    def build(self, step_size: float | str, **parameters: Any) -> Algorithm:
+    def build(self, step_size: float | str = "auto", **parameters: Any) -> Algorithm:
         """The algorithm object with this step size."""
         how = {} if self.communication == "dense" else {"communication": self.communication}
         options = {"step_size": step_size, **how, **self.options, **parameters}
@@ -407,10 +436,19 @@ class Method(Part):
 
     def candidates(self, problem: Problem, topology: Topology) -> list[Algorithm]:
         """What a search of the step size begins with: the combinations of the grid, or the algorithm's own."""
-        if not self.grid:
-            return self.build("auto").grid(problem, topology)
-        combinations = [dict(zip(self.grid, chosen, strict=True)) for chosen in product(*self.grid.values())]
-        return [self.build(one.pop("step_size", "auto"), **one) for one in combinations]
+        return self.variants() if self.grid else self.build().grid(problem, topology)
+
+    def variants(self) -> list[Algorithm]:
+        """What is known to be run before there is a problem: the combinations of the grid, or the algorithm itself."""
+        if not (self.grid and self.tuned):
+            return [self.build("auto" if self.tuned else self.step_size)]
+        combinations = product(*self.grid.values())
+        return [self.build(**dict(zip(self.grid, chosen, strict=True))) for chosen in combinations]
+
+    def refused(self, problem: Problem) -> str | None:
+        """Why the method, or a candidate of its grid, does not apply to the problem; None if it does."""
+        reasons = (algorithm.refused(problem) for algorithm in self.variants())
+        return next(filter(None, reasons), None)
 
     def same_iterates(self) -> Method:
         """The method whose iterates are the same: communication changes what is sent, never the result."""
@@ -435,6 +473,12 @@ class Stop(Part):
     max_rounds: Positive | None = None
     record_every: Positive = 1.0
     record_first: Positive | None = 0.0625  # stochastic methods have moved far before their first pass
+
+    @field_validator("record_first", mode="before")
+    @classmethod
+    def _none_in_a_file(cls, given: Any) -> Any:
+        """A file has no None: it says false."""
+        return None if given is False else given
 
 
 class Tune(Part):
@@ -500,6 +544,8 @@ class Experiment(Part):
         named: dict[str, list[Any]] = {
             "methods": [m.title for m in self.method],
             "data sets": [d.title for d in self.data],
+            "problems": [p.title for p in self.problem],
+            "networks": [n.title for n in self.network],
             "splits": [str(split) for split in self.splits],
             "metrics": [metric_name(one) for one in self.metrics],
             "seeds": list(self.seeds),
@@ -535,7 +581,10 @@ class Experiment(Part):
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
         """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
         note = ["# Made of Python objects: `dsba compare` needs the script that made them."] if self.has_objects else []
-        return "\n".join([*note, *toml.written(renamed(self.content(), plugins or {}))]) + "\n"
+        content = renamed(self.content(), plugins or {})
+        if self.stop.record_first is None:
+            content["stop"]["record_first"] = False
+        return "\n".join([*note, *toml.written(content)]) + "\n"
 
 
 def metric_name(metric: Any) -> str:
@@ -562,10 +611,11 @@ def refusal(method: Method, problem: Problems, network: NetworkSpec) -> str | No
     n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
     labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
     toy = Problem.from_arrays(
-        np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize, penalty=problem.penalty
-    )
-    algorithm = method.build("auto" if method.tuned else method.step_size)
-    if (reason := algorithm.refused(toy)) is None and isinstance(algorithm.step_size, str):
+        np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize,
+        intercept=problem.intercept or False, penalty=problem.penalty,
+    )  # fmt: skip
+    algorithm = method.variants()[0]
+    if (reason := method.refused(toy)) is None and isinstance(algorithm.step_size, str):
         rules = algorithm.step_sizes(toy, Topology.complete(n_nodes))
         if algorithm.step_size not in rules:
             raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,10 @@ class Trial:
     status: str = ""
     passes: float = 0.0
     value: float = math.inf
-    best_seen: float = math.inf  # the least value at a record point or at the end of an earlier round
+    ends: dict[int, float] = field(default_factory=dict)  # the last value of every seed
+    best_seen: dict[int, float] = field(
+        default_factory=dict
+    )  # of every seed, the least value of this and earlier rounds
 
     def score(self) -> tuple[float, ...]:
         """Smaller is better. Candidates that reached the tolerance come first, by passes; then others, by metric."""
@@ -55,10 +58,10 @@ class Trial:
 
     @property
     def holds(self) -> bool:
-        """Whether it ends near the best it had reached."""
-        if self.status == Status.CONVERGED:
-            return True
-        return self.status != Status.DIVERGED and self.value <= WORSE * max(self.best_seen, ROUNDING)
+        """Whether it ends near the best it had reached: with most seeds, each compared with itself."""
+        if self.status in (Status.CONVERGED, Status.DIVERGED):
+            return self.status == Status.CONVERGED
+        return statistics.median(self.ends[s] / max(self.best_seen[s], ROUNDING) for s in self.ends) <= WORSE
 
     def __str__(self) -> str:
         return ", ".join(f"{name} = {index.written(value, 4)}" for name, value in self.parameters.items())
@@ -105,21 +108,22 @@ class Search:
 
     def attempt(self, trial: Trial, passes: float) -> Trial:
         """Run the candidate for so many passes with every seed, or read what an interrupted search has found."""
-        found = []
+        found = {}
         for seed in self.job.seeds:
             key = f"{self.trials.index(trial)}-s{seed}-{passes:g}"
             if key not in self.journal:
                 self.journal[key] = self._measured(trial, passes, seed)
                 self.folder.write_sealed(self.notes, index.Attempts(attempts=self.journal))
-            found.append(self.journal[key])
-        values = [math.inf if one.value is None else one.value for one in found]
-        seen = [math.inf if one.least is None else one.least for one in found]
-        trial.best_seen = min(trial.best_seen, *seen, trial.value)
-        statuses = {one.status for one in found}
+            found[seed] = self.journal[key]
+        for seed, one in found.items():
+            before = trial.best_seen.get(seed, math.inf), trial.ends.get(seed, math.inf)
+            trial.best_seen[seed] = min(*before, math.inf if one.least is None else one.least)
+            trial.ends[seed] = math.inf if one.value is None else one.value
+        statuses = {one.status for one in found.values()}
         ranked = (str(Status.DIVERGED), str(Status.BUDGET), str(Status.CONVERGED))
         trial.status = next(status for status in ranked if status in statuses)
-        trial.budget, trial.value = passes, statistics.median(values)
-        trial.passes = statistics.mean(one.passes for one in found)
+        trial.budget, trial.value = passes, statistics.median(trial.ends.values())
+        trial.passes = statistics.mean(one.passes for one in found.values())
         return trial
 
     def _measured(self, trial: Trial, passes: float, seed: int) -> index.Attempt:
@@ -160,7 +164,7 @@ class Search:
         for _ in range(REFINED):
             if (change := next(self._changes(), None)) is None:
                 break
-            trial = self.attempt(self.enter(replace(self.best.algorithm, **change)), self.job.passes)
+            trial = self.attempt(self.enter(self.job.method.build(**change)), self.job.passes)
             self.best = min(self.best, trial, key=Trial.score)
 
     def _changes(self) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ SHORT = {
 }  # fmt: skip
 BANDS = {"range": (0.0, 100.0), "quartiles": (25.0, 75.0)}  # percentiles of the seeds that a band goes between
 ROUNDING = 1e-12  # below this a relative error goes up and down by itself
+SAME = 1e-6  # relative to the values: forms of one method round differently
 FALLEN_BACK = 10.0  # a run that ends this many times above its best has become unstable
 
 
@@ -32,6 +33,12 @@ class Curve:
     mid: History
     low: History | None = None
     high: History | None = None
+
+
+def agree(one: Curve, other: Curve, columns: Sequence[str]) -> bool:
+    """Whether two curves are the same but for rounding."""
+    pairs = [(one.mid[name], other.mid[name]) for name in columns]
+    return all(a.size == b.size and np.allclose(a, b, SAME, ROUNDING, equal_nan=True) for a, b in pairs)
 
 
 def timed(history: History, nodes: int, link: Link) -> History:

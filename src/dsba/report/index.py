@@ -30,7 +30,7 @@ Identifier = Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=200)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Setting = bool | Number | str  # of a method, as a search varies it
+Setting = bool | int | Number | str  # of a method, as a search varies it
 Judge = Annotated[str, Field(pattern="^(gap|distance)$")]  # what methods are judged by
 
 
@@ -79,6 +79,7 @@ class Case(Shown):
     nodes: Annotated[int, Field(ge=1)]
     split: str
     reference: Identifier  # the identifier of its Facts
+    besides: dict[str, str] = {}  # by what a sweep goes over: what else the case is
 
     @property
     def titles(self) -> dict[str, str]:

@@ -214,15 +214,21 @@ class Conversion:
         table = case.network
         facts = self.folder.read_facts(case.reference) if self.folder.facts(case.reference).exists() else None
         graph = Path(table.edges).stem if table.edges else table.graph
+        lam, regularize = case.problem.lam, case.problem.regularize
+        problem, alike = (titles.problem_title(case.problem.operator, value, regularize) for value in (lam, None))
+        network, family = (
+            titles.network_title(graph, table.p, n, table.mixing, seed=table.seed, tau=table.tau) for n in (nodes, None)
+        )
         return Case(
             id=case.id or identifier([case.reference, graph, case.split], [table.content()]),
             data=titles.data_title(case.data.name, case.data.label, bool(facts and facts.binarisation)),
-            problem=titles.problem_title(case.problem.operator, case.problem.lam, case.problem.regularize),
+            problem=problem,
             operator=case.problem.operator,
-            network=titles.network_title(graph, table.p, nodes, table.mixing),
+            network=network,
             nodes=nodes,
             split=case.split,
             reference=case.reference,
+            besides=titles.besides((problem, alike), (network, family), nodes),
         )  # fmt: skip
 
     def _searches(self, entries: dict[OldCase, Case]) -> Iterator[Planned]:

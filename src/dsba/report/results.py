@@ -22,6 +22,7 @@ from dsba.report.curves import (
     Curve,
     Entrant,
     Verdict,
+    agree,
     costs,
     has_fallen_back,
     median_curve,
@@ -392,14 +393,22 @@ class Results:
         return set.intersection(*(set(curve.mid) for curve in self.curves(case).values()))
 
     def panel(self, case: Case, x: str, metric: str) -> Panel:
-        """The curves of a case; methods that only communicate differently share one curve where x is the work."""
+        """The curves of a case. Where x is the work, methods that differ in communication share one if they agree."""
         curves, facts = self.curves(case), self.facts(case)
         if x not in TRAFFIC and x not in ("seconds", "time"):
-            distinct = {m.iterates: m.title for m in reversed(self.index.methods) if m.title in curves}
-            curves = {title: curve for title, curve in curves.items() if title in distinct.values()}
+            curves = self._distinct(curves, (x, metric))
         marks = {SHIP_ALL: ship_all(facts, case)} if x == "doubles_max" else {}
         levels = {"the optimum's": facts.levels[metric]} if metric in facts.levels else {}
         return Panel(f"{case.problem}, {case.data}\n{case.network}", x, metric, curves, marks, levels)
+
+    def _distinct(self, curves: Mapping[str, Curve], columns: Sequence[str]) -> dict[str, Curve]:
+        """Without the curves that lie on that of an earlier method with the same iterates."""
+        iterates, found = {m.title: m.iterates for m in self.index.methods}, dict[str, Curve]()
+        for title in (title for title in iterates if title in curves):
+            same = [found[other] for other in found if iterates[other] == iterates[title]]
+            if not any(agree(curves[title], other, columns) for other in same):
+                found[title] = curves[title]
+        return found
 
 
 def require_sound(history: History, what: str) -> None:

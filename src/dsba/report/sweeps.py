@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dsba.errors import InputError, unknown_name
+from dsba.report import titles
 from dsba.report.curves import BANDS, COSTS, SHORT, TOLERANCES, Entrant, fastest
 from dsba.report.figures import SCREEN, Size, add_legend, axis_title, finish, looks, new_figure, plain
-from dsba.report.index import Case, Method
+from dsba.report.index import Case, Method, written
 
 if TYPE_CHECKING:
     from dsba.report.results import Results
@@ -59,9 +61,10 @@ def varied(results: Results) -> list[str]:
 
 def _lines(results: Results, case: Case, x: str, cost: str, tol: float | None) -> Lines:
     methods = {method.title: method for method in results.index.methods}
+    labels, band = _labels(results.index.methods, x), results.index.band
     metric, lines = results.metric(case), Lines()
     for title, entrant in results.entrants(case).items():
-        label, band = _label(methods[title], x), results.index.band
+        label = labels[title]
         if x == "tolerance":
             lines[label] = [_point(entrant, metric, t, cost, t, band) for t in TOLERANCES]
         elif (value := _value(results, case, x, methods[title])) is not None:
@@ -100,16 +103,26 @@ def _value(results: Results, case: Case, x: str, method: Method | None = None) -
     return float(value) if isinstance(value, int | float) else None
 
 
-def _label(method: Method, x: str) -> str:
-    """Methods that differ in the swept option alone are one line."""
-    if x in KINDS or x not in method.settings:
-        return method.title
-    return method.algorithm.upper()
+def _labels(methods: Sequence[Method], x: str) -> dict[str, str]:
+    """The line of every method, by its title. Methods that differ in the swept option alone are one line."""
+    swept = {m.title: _besides(m, x) for m in methods if x not in KINDS and x in m.settings}
+    labels = {method.title: method.title for method in methods}
+    for method in (m for m in methods if m.title in swept):
+        own, alike = swept[method.title], [swept[m.title] for m in methods if m.algorithm == method.algorithm]
+        told = [f"{key} = {written(own[key], 4)}" for key in own if any(other.get(key) != own[key] for other in alike)]
+        labels[method.title] = ", ".join([method.algorithm.upper(), *told])
+    return labels
+
+
+def _besides(method: Method, x: str) -> dict[str, Any]:
+    """All that a method is but the swept option: its settings, its step size, its budgets."""
+    found = {**json.loads(method.iterates), **method.settings}
+    own_object = titles.class_name(found["algorithm"]) != method.algorithm  # its text shows the option, too
+    return {key: value for key, value in found.items() if key != x and not (key == "algorithm" and own_object)}
 
 
 def _title(case: Case, x: str) -> str:
-    kept = {"N": case.problem, "gamma": f"{case.problem}, N = {case.nodes}", "lam": f"{case.operator}, {case.network}"}
-    return f"{kept.get(x, f'{case.problem}, {case.network}')}\n{case.data}, split {case.split}"
+    return f"{case.besides.get(x, f'{case.problem}, {case.network}')}\n{case.data}, split {case.split}"
 
 
 def _relative(panel: Swept, to: str) -> Swept:

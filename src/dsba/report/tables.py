@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dsba.report.curves import SHORT, Entrant
+from dsba.report.curves import SHORT, Entrant, verdict
 from dsba.report.index import Case
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ SPECIAL = {
 
 
 def latex(results: Results, costs: Sequence[str], metrics: Sequence[str], tol: float) -> str:
-    """A tabular for each case: what the tolerance cost, the least in bold, and what was reached at the end."""
+    """A tabular for each case: what the tolerance cost, the winners' in bold, and what was reached at the end."""
     return "\n\n".join(_tabular(results, case, costs, metrics, tol) for case in results.cases) + "\n"
 
 
@@ -30,10 +29,10 @@ def _tabular(results: Results, case: Case, costs: Sequence[str], metrics: Sequen
     entrants = results.entrants(case)
     columns = [[_cost(e.cost(judged, tol, cost)) for e in entrants.values()] for cost in costs]
     for column, cost in zip(columns, costs, strict=True):
-        values = [e.cost(judged, tol, cost) or math.inf for e in entrants.values()]
-        if math.isfinite(min(values)):
-            best = values.index(min(values))
-            column[best] = rf"\textbf{{\boldmath {column[best]}}}"
+        found = verdict(entrants, judged, tol, cost)
+        for row, title in enumerate(entrants):
+            if title in found.first and not found.stopped:
+                column[row] = rf"\textbf{{\boldmath {column[row]}}}"
     columns += [[_final(e, metric) for e in entrants.values()] for metric in metrics]
     heads = [SHORT[cost] for cost in costs] + [escaped(metric.replace("_", " ")) for metric in metrics]
     names = [escaped(title) for title in entrants]

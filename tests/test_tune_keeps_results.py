@@ -1,0 +1,34 @@
+"""``dsba tune`` in a folder with results leaves what describes them alone."""
+
+from __future__ import annotations
+
+import shutil
+
+from small_experiments import TINY
+from typer.testing import CliRunner
+
+from dsba.cli import app
+from dsba.experiments import Results
+from dsba.experiments.reading import read
+
+METHODS = [{"algorithm": "extra"}, {"algorithm": "dsba", "step_size": "auto"}]
+
+
+def test_tuning_one_method_keeps_the_description_of_a_finished_comparison(finished, tmp_path):
+    out, file = tmp_path / "out", tmp_path / "mine.toml"
+    shutil.copytree(finished, out)
+    file.write_text(read(TINY | {"method": METHODS, "seeds": [0, 1]}).to_toml())
+    described = {name: (out / name).read_bytes() for name in ("results.json", "experiment.toml", "environment.json")}
+    said = CliRunner().invoke(app, ["tune", str(file), "--method", "extra", "--out", str(out)])
+    assert said.exit_code == 0, said.output
+    assert {name: (out / name).read_bytes() for name in described} == described
+    assert {run.method for run in Results.load(out).runs} == {"EXTRA", "DSBA"}
+
+
+def test_tuning_one_method_searches_for_no_other(tmp_path):
+    out, file = tmp_path / "out", tmp_path / "mine.toml"
+    methods = [{"algorithm": name, "grid": {"step_size": [0.5]}} for name in ("extra", "dgd")]
+    file.write_text(read(TINY | {"method": methods}).to_toml())
+    said = CliRunner().invoke(app, ["tune", str(file), "--method", "dgd", "--out", str(out)])
+    assert said.exit_code == 0, said.output
+    assert {row["method"] for row in Results.load(out).tuning()} == {"DGD"}
