@@ -330,3 +330,16 @@ def test_the_order_of_a_set_does_not_count(imported):
     first = digest_of(imported({"main.py": text}).own)
     assert digest_of(imported({"main.py": text.replace("0, 8", "8, 0")}).own) == first
     assert digest_of(imported({"main.py": text.replace("0, 8", "0, 9")}).own) != first
+
+
+def test_a_worker_takes_the_code_that_its_parent_planned_with(write, tmp_path, monkeypatch):
+    """A process that starts after an edit knows by the parent's sources that they are others."""
+    write({"mine.py": "def measure(z):\n    return 1.0\n"})
+    plugins.load_function(f"{tmp_path / 'mine.py'}:measure", "metric")
+    planned = plugins.loaded_sources()
+    assert (tmp_path / "mine.py").resolve() in planned
+    monkeypatch.setattr(plugins, "_loaded", {})  # as in a new process
+    write({"mine.py": "def measure(z):\n    return 2.0\n"}, new_process=True)
+    plugins.expect(planned)
+    with pytest.raises(InputError, match=r"mine\.py has changed since"):
+        plugins.load_function(f"{tmp_path / 'mine.py'}:measure", "metric")

@@ -87,6 +87,16 @@ def _module(where: str) -> ModuleType:
     return module
 
 
+def loaded_sources() -> dict[Path, dict[Path, bytes]]:
+    """The sources of every plugin that this process has loaded, by the plugin's file."""
+    return dict(_loaded)
+
+
+def expect(loaded: dict[Path, dict[Path, bytes]]) -> None:
+    """From now on only these sources of plugins are taken: a worker runs the code that its parent planned with."""
+    _loaded.update(loaded)
+
+
 def _require_unchanged(path: Path, texts: dict[Path, bytes]) -> None:
     """An error if a source of the plugin changed after this process had loaded it, for this plugin or another."""
     known = {file: text for plugin in _loaded.values() for file, text in plugin.items()}

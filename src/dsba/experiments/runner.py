@@ -207,7 +207,7 @@ class _Pool:
         self.workers, self.folder = workers, folder
         self.others = set(multiprocessing.active_children())
         self.stop, self.records = context.Event(), context.Queue()
-        initial = (self.stop, self.records)
+        initial = (self.stop, self.records, plugins.loaded_sources())
         self.executor = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=initial)
 
     def __enter__(self) -> _Pool:
@@ -286,9 +286,10 @@ _stop: Any = None
 _records: Any = None
 
 
-def _begin(stop: Any, records: Any) -> None:
+def _begin(stop: Any, records: Any, loaded: dict[Path, dict[Path, bytes]]) -> None:
     global _stop, _records
     _stop, _records = stop, records
+    plugins.expect(loaded)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
