@@ -19,7 +19,7 @@ def test_tuning_one_method_keeps_the_description_of_a_finished_comparison(finish
     shutil.copytree(finished, out)
     file.write_text(read(TINY | {"method": METHODS, "seeds": [0, 1]}).to_toml())
     described = {name: (out / name).read_bytes() for name in ("results.json", "experiment.toml", "environment.json")}
-    said = CliRunner().invoke(app, ["tune", str(file), "--method", "extra", "--out", str(out)])
+    said = CliRunner().invoke(app, ["tune", str(file), "--method", "extra", "--out", str(out), "--workers", "1"])
     assert said.exit_code == 0, said.output
     assert {name: (out / name).read_bytes() for name in described} == described
     assert {run.method for run in Results.load(out).runs} == {"EXTRA", "DSBA"}
@@ -29,6 +29,6 @@ def test_tuning_one_method_searches_for_no_other(tmp_path):
     out, file = tmp_path / "out", tmp_path / "mine.toml"
     methods = [{"algorithm": name, "grid": {"step_size": [0.5]}} for name in ("extra", "dgd")]
     file.write_text(read(TINY | {"method": methods}).to_toml())
-    said = CliRunner().invoke(app, ["tune", str(file), "--method", "dgd", "--out", str(out)])
+    said = CliRunner().invoke(app, ["tune", str(file), "--method", "dgd", "--out", str(out), "--workers", "1"])
     assert said.exit_code == 0, said.output
     assert {row["method"] for row in Results.load(out).tuning()} == {"DGD"}
