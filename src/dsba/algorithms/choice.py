@@ -35,7 +35,7 @@ BANDWIDTH = 1e8  # bits a second
 PASSES = 30  # of DSBA
 SPEED = 1e9  # multiplications a second
 BOOKKEEPING = 1e-6  # seconds for one sample of DSBA
-FINE = 1e-8  # a relative residual for which 30 passes are not enough
+FINE = 1e-10  # a relative residual for which 30 passes are not enough
 
 
 @dataclass(frozen=True)
