@@ -259,7 +259,7 @@ def test_indices_of_blocks_take_four_bytes(operator):
     assert make_problem(operator).csr[1].dtype == np.int32
 
 
-@pytest.mark.parametrize(("algorithm", "many"), [("dsba", 400), ("dsba", 4), ("extra", 400), ("p-extra", 400)])
+@pytest.mark.parametrize(("algorithm", "many"), [("dsba", 600), ("dsba", 4), ("extra", 600), ("p-extra", 600)])
 def test_bits_do_not_depend_on_the_number_of_threads(algorithm, many, monkeypatch):
     """Iterates and history: pieces of a sweep share nothing, or are added in an order of their own."""
     X, y = dsba.data.make_text_like(n_rows=80, n_columns=3000, row_length=20)

@@ -56,7 +56,7 @@ from dsba.types import Array, Indices
 if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
 
-MANY = 400  # nodes from which on the lazy form goes column after column
+MANY = 600  # nodes from which on the lazy form goes column after column
 
 
 class Start(NamedTuple):
