@@ -282,7 +282,7 @@ def test_small_parts_of_pictures():
 
 def test_a_site_may_switch_its_guards_off_and_everybody_is_told():
     frames = dict(list(patients((40, 8), seed=1).groupby("hospital")))
-    settings = fitting.Settings("linear", **fitting.DEFAULTS)
+    settings = fitting.Settings("linear", **fitting.OF_TABLES)
     wishes = fitting.Wishes(fitting.parse("cost ~ age"))
 
     def work(net, *guards):

@@ -195,6 +195,7 @@ def test_rows_do_not_disturb_the_lazy_state():
     assert (often.Z == seldom.Z).all()
 
 
+@pytest.mark.full
 def test_lazy_equals_dense_at_the_papers_lambda():
     """20 passes at lam = 1/(10 Q): 1e-8. On Farm Ads where it is at hand, else on synthetic text."""
     if os.environ.get("DSBA_DATA"):

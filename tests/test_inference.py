@@ -293,7 +293,7 @@ def test_a_fit_that_ended_early_has_no_standard_errors():
     table["y"] = rng.poisson(np.exp(1.0 + table["x"]))
     sites = as_sites(table, "site")
     wishes = Wishes(parse("y ~ x"), "count")
-    settings = Settings("poisson", **{**tables.DEFAULTS, "algorithm": "newton", "max_passes": 2.0})
+    settings = Settings("poisson", **{**tables.OF_TABLES, "algorithm": "newton", "max_passes": 2.0})
     results = tables.fit_sites(sites, wishes, settings, dsba.Simulator(dsba.Topology.ring(3)))
     assert "ended before its solution was reached" in results.headline()
     with pytest.raises(dsba.InputError, match="ended before its solution was reached"):

@@ -69,7 +69,7 @@ def test_a_share_that_is_no_row_at_a_site():
 
     def work(net):
         wishes = Wishes(parse("cost ~ age"), "number", test_share=0.1)
-        settings = Settings("linear", **tables.DEFAULTS)
+        settings = Settings("linear", **tables.OF_TABLES)
         return tables.fit_sites([sites[net.rank]], wishes, settings, net, guards=Guards.off())
 
     sites = as_sites(frames)

@@ -26,7 +26,8 @@ from dsba.cli import app
 from dsba.fitting import Settings
 from dsba.fitting.design import held_out
 from dsba.fitting.guards import Guards
-from dsba.fitting.tables import DEFAULTS, Plan, train
+from dsba.fitting.settings import OF_TABLES
+from dsba.fitting.tables import Plan, train
 from dsba.network.sites import Place, SiteNetwork
 from dsba.network.transport import PARCEL
 from dsba.study import keys
@@ -297,7 +298,7 @@ def test_check_measures_the_line_to_a_site_that_waits(seats):
 def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     """The same model at all sites, bit by bit that of one process; the log and the ledger of each site."""
     found, told = together(seats)
-    settings = Settings("logistic", graph="ring", **DEFAULTS)
+    settings = Settings("logistic", graph="ring", **OF_TABLES)
     wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None, "test_share": 0.2}
     alone = train(tables, Plan(FORMULA), settings, wishes=wishes, guards=Guards())
     alone.save(tmp_path / "alone")
@@ -533,7 +534,9 @@ def test_sites_on_three_hosts(tables, tmp_path):
     except Unavailable as error:
         pytest.skip(f"hosts cannot be made here: {error}")
     wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
-    alone = train(tables, Plan(FORMULA), Settings("logistic", graph="ring", **DEFAULTS), wishes=wishes, guards=Guards())
+    alone = train(
+        tables, Plan(FORMULA), Settings("logistic", graph="ring", **OF_TABLES), wishes=wishes, guards=Guards()
+    )
     alone.save(tmp_path / "alone")
     same_model(tmp_path / "alone", tmp_path / "run")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typer.testing import CliRunner
 
 from dsba.cli import app
-from dsba.fitting import tables
-from dsba.fitting.settings import Settings
+from dsba.fitting.settings import OF_TABLES, Settings
 
 
 def test_the_defaults_of_both_kinds_of_files():
@@ -14,7 +13,7 @@ def test_the_defaults_of_both_kinds_of_files():
     shown = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": "200"}).stdout
     text = " ".join(shown.replace("│", " ").split())
     ours = Settings()
-    theirs = tables.DEFAULTS
+    theirs = OF_TABLES
     assert (
         f"Passes over the data, at most; {ours.max_passes:g} by default, {theirs['max_passes']:g} for tables." in text
     )

@@ -56,7 +56,7 @@ def test_processes_ask_the_same_questions():
 
     def work(net):
         wishes = Wishes(parse("y ~ x"), "number")
-        settings = Settings("linear", **tables.DEFAULTS)
+        settings = Settings("linear", **tables.OF_TABLES)
         return tables.fit_sites([sites[net.rank]], wishes, settings, net, cov="HC1", guards=Guards.off())
 
     sites = as_sites(frame, "site")

@@ -10,6 +10,7 @@ import typer
 
 from dsba.cli.train import write_page
 from dsba.errors import InputError
+from dsba.fitting.settings import OF_TABLES
 from dsba.folders import owned
 from dsba.stopping import ending_like_ctrl_c
 
@@ -162,8 +163,8 @@ def try_(
     cov: Annotated[str, typer.Option(help="classical, HC0, HC1 or site.")] = "classical",
     algorithm: Annotated[str, typer.Option(help="auto, newton, dsba, extra, ...")] = "auto",
     graph: Annotated[str, typer.Option(help="random, ring, complete, ...")] = "random",
-    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = 1e-12,
-    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = 100.0,
+    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = OF_TABLES["tol"],
+    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = OF_TABLES["max_passes"],
     seed: Annotated[int, typer.Option(help="The seed of the samples and of a random graph.")] = 0,
     test_share: Annotated[float, typer.Option(help="The share of each site's rows to hold out.")] = 0.0,
     allow_two_sites: Annotated[

@@ -31,7 +31,6 @@ from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
 from dsba.types import Array
 
-DEFAULTS = OF_TABLES
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
@@ -74,7 +73,7 @@ def fit(
     component = operators.get(operator)
     extras: dict[str, Any] = {"weights": weights, "offset": offset, "test_share": test_share}
     wishes = Wishes(parse(formula), component.labels, missing, **extras)
-    chosen = {**DEFAULTS, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
+    chosen = {**OF_TABLES, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
     settings = Settings(operator, graph=graph, **chosen)
     network = Simulator(settings.topology(len(held)))
     results = fit_sites(held, wishes, settings, network, cov=cov)
@@ -223,6 +222,8 @@ def fit_sites(
     for line in agreement.told(designs):
         tell(line)
     columns = _scaled(designs, component, network)
+    if component.family is not None:
+        require_events(component.family, float(columns.size.mean or 0.0))
     settings = replace(settings, intercept=columns.scaling.intercept is not None)
     done = _fitted(columns, component, settings, network, {**options, "tell": tell})
     coefficients = columns.assembled(done)
@@ -257,8 +258,6 @@ def _inferred(
     """The inference at the coefficients, or the sentence that says why there is none."""
     size, family = columns.size, component.family
     pooled = Pooled(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
-    if family is not None:
-        require_events(family, pooled.mean)
     if settings.lam or family is None:
         return None, PENALTY if settings.lam else NO_LIKELIHOOD
     try:

@@ -25,8 +25,7 @@ from dsba.fitting.formula import parse as parse_formula
 from dsba.fitting.guards import Guards
 from dsba.fitting.inference import COVARIANCES
 from dsba.fitting.schema import SITE, Wishes
-from dsba.fitting.settings import Settings
-from dsba.fitting.tables import DEFAULTS
+from dsba.fitting.settings import OF_TABLES, Settings
 from dsba.network.pinned import Member
 from dsba.study import keys
 from dsba.topology import FAMILIES, Topology
@@ -89,11 +88,11 @@ class Model(Part):
 
     formula: str
     operator: str = "logistic"
-    lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULTS["lam"]
+    lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = OF_TABLES["lam"]
     algorithm: str = "auto"
     communication: str | None = None
-    tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = DEFAULTS["tol"]
-    max_passes: Annotated[float, Field(gt=0, allow_inf_nan=False)] = DEFAULTS["max_passes"]
+    tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = OF_TABLES["tol"]
+    max_passes: Annotated[float, Field(gt=0, allow_inf_nan=False)] = OF_TABLES["max_passes"]
     seed: Seed = 0
     missing: str = "error"
     rare_levels: str = "error"
