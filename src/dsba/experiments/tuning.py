@@ -44,9 +44,7 @@ class Trial:
     passes: float = 0.0
     value: float = math.inf
     ends: dict[int, float] = field(default_factory=dict)  # the last value of every seed
-    best_seen: dict[int, float] = field(
-        default_factory=dict
-    )  # of every seed, the least value of this and earlier rounds
+    best_seen: dict[int, float] = field(default_factory=dict)  # of every seed, the least value so far
 
     def score(self) -> tuple[float, ...]:
         """Smaller is better. Candidates that reached the tolerance come first, by passes; then others, by metric."""
