@@ -21,7 +21,7 @@ from dsba.errors import CheckpointError, InputError, shortened
 from dsba.files import PRIVATE, replacing
 
 Arrays = sealed.Arrays
-FORMAT = "dsba-checkpoint-2"
+FORMAT = "dsba-checkpoint-3"
 
 
 def save(path: Path, run: Mapping[str, Any], arrays: Arrays, choice: Mapping[str, str] | None = None) -> None:

@@ -32,6 +32,28 @@ def run_pieces(sweep: Callable[..., None], cuts: Sequence[int], *args: Any) -> N
         piece.result()
 
 
+def run_team(work: Callable[[Any], int], shares: Sequence[Any]) -> int:
+    """work(share) for every share at the same time, in threads that wait for each other; what the first one gives.
+
+    Each has a thread of its own, as those of a pool may all be busy elsewhere. One that fails leaves the team.
+    """
+    if len(shares) == 1:
+        return work(shares[0])
+    with ThreadPoolExecutor(len(shares) - 1) as own:
+        others = [own.submit(_and_leave, work, share) for share in shares[1:]]
+        done = _and_leave(work, shares[0])
+    for other in others:
+        other.result()
+    return done
+
+
+def _and_leave(work: Callable[[Any], int], share: Any) -> int:
+    try:
+        return work(share)
+    finally:
+        share.leave()
+
+
 def one_blas_thread() -> AbstractContextManager[Any]:
     """A block in which every BLAS library uses one thread."""
     return _blas().limit(limits=1)

@@ -58,8 +58,8 @@ class BlockLazy(LazyForm):
         return replace(form, parts=_parts(form.rule, begin))
 
     def _advance(self, problem: Problem, samples: Indices) -> None:
-        copies = problem.k if self.plan.copied else None
-        advance_block_modes(problem.component, self.parts, samples, self.plan, self.state, self.t, copies)
+        data = (problem.component, self.parts, samples, self.plan, self.state, self.t)
+        advance_block_modes(*data, self.share(problem))
 
 
 def _parts(rule: Recursion, begin: Start) -> BlockParts:

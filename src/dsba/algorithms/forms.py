@@ -11,6 +11,7 @@ A form is a state that can advance itself. All have one protocol: ``start`` make
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
@@ -43,12 +44,13 @@ from dsba.kernels.modes import (
     rows_from_modes,
     start_modes,
 )
+from dsba.kernels.team import Share, shares
 from dsba.mixing import Mixing
 from dsba.network import Network
 from dsba.network.routing import Routing
 from dsba.network.traffic import Traffic
 from dsba.network.wire import Bounds
-from dsba.parallel import even_cuts, run_pieces
+from dsba.parallel import CORES, WORTH, even_cuts, run_pieces, run_team
 from dsba.problem import Problem
 from dsba.recorder import Iterates, MeanAndScatter, StackedRows
 from dsba.types import Array, Indices
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
 
 MANY = 600  # nodes from which on the lazy form goes column after column
+TOGETHER = 16_000  # numbers of a sample that two threads share; with fewer, meeting costs more than it gains
+REST = 20_000_000  # numbers that one thread goes through alone before two try again; some hundredths of a second
 
 
 class Start(NamedTuple):
@@ -293,9 +297,33 @@ class LazyForm(Counted):
             for t, drawn in enumerate(samples, self.t):
                 self._advance_columns(problem, problem.start[:-1] + drawn, t, place)
             return
-        copies = problem.k if self.plan.copied else None
-        kernel = advance_modes if self.rule.backward else advance_modes_forward
-        kernel(problem.component, self.rule, problem.samples, samples, self.plan, self.state, self.t, copies)
+        if self.rule.backward:
+            self._advance_together(problem, samples)
+            return
+        data = (problem.component, self.rule, problem.samples, samples, self.plan, self.state, self.t)
+        advance_modes_forward(*data, self.share(problem))
+
+    def _advance_together(self, problem: Problem, samples: Indices) -> None:
+        """With two threads where that is worth it. They end early when others need the machine; one goes on alone
+        then, for a longer and longer while."""
+        numbers = int(problem.mean_nnz * self.modes[0].size)  # of one sample
+        alone, rest, made = [self.share(problem)], 1 + REST // (1 + numbers * problem.n_nodes), 0
+        while made < len(samples):
+            two = self.plan.middle and CORES > 1 and numbers > TOGETHER and numbers * samples[made:].size > WORTH
+            team = shares(problem.k, (0, self.plan.middle, problem.dim)) if two else alone
+            made += self._made(team, problem, samples[made:], self.t + made)
+            if made < len(samples):
+                made += self._made(alone, problem, samples[made : made + rest], self.t + made)
+                rest *= 2
+
+    def _made(self, team: Sequence[Share | None], problem: Problem, samples: Indices, t: int) -> int:
+        """How many iterations the team has made of these, from iteration t on."""
+        data = (problem.component, self.rule, problem.samples, samples, self.plan, self.state, t)
+        return run_team(lambda share: advance_modes(*data, share), team)
+
+    def share(self, problem: Problem) -> Share | None:
+        """Of one thread that does everything."""
+        return shares(problem.k, (0, problem.dim))[0] if self.plan.middle else None
 
     def _advance_columns(self, problem: Problem, drawn: Indices, t: int, place: Indices) -> None:
         """Iteration t with these samples: turn them into columns, read, resolve, add."""

@@ -24,6 +24,7 @@ from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.modes import inject_sample, read_sample
 from dsba.kernels.replay import take_received
 from dsba.kernels.samples import dot_block
+from dsba.kernels.team import collect
 
 MAX_NEWTON = 200
 ENOUGH = 2e-15  # of the sizes of what is added up in the equation
@@ -271,28 +272,29 @@ def advance_block_replicas(op: Any, parts: Any, place: Any, memory: Any, visit: 
 
 
 @part()
-def _read_block(op: Any, parts: Any, visit: Any, plan: Any, state: Any, copies: Any, delta: Any) -> None:
+def _read_block(op: Any, parts: Any, visit: Any, plan: Any, state: Any, share: Any, delta: Any) -> None:
     """delta <- the change of block S at node n in iteration ``now``."""
     (rule, samples, blocks), (n, S, now) = parts, visit
     A, k, lo = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1], blocks.cuts[S]
     v = np.empty((blocks.cuts[S + 1] - lo, k))
     for i in range(v.shape[0]):
-        read_sample(plan, copies, A, state, now + 1 if rule.backward else now, n, (lo + i) * k, v[i])
+        read_sample(plan, share, A, state, now + 1 if rule.backward else now, n, (lo + i) * k, v[i])
+        collect(share, v[i])
     block_delta(op, rule, samples, blocks, S, v, state.phi, delta)
 
 
 @part()
-def _inject_block(parts: Any, visit: Any, plan: Any, state: Any, copies: Any, delta: Any) -> None:
+def _inject_block(parts: Any, visit: Any, plan: Any, state: Any, share: Any, delta: Any) -> None:
     """The change of block S at node n enters the state of the iteration after ``now``."""
     (_, samples, blocks), (n, S, now) = parts, visit
     A, k, lo = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1], blocks.cuts[S]
     for i in range(blocks.cuts[S + 1] - lo):
         coef = delta[i * k : (i + 1) * k]
-        inject_sample(plan, copies, A, state, now + 1, (lo + i) * k, coef, n)
+        inject_sample(plan, share, A, state, now + 1, (lo + i) * k, coef, n)
 
 
 @njit(cache=True)
-def advance_block_modes(op: Any, parts: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any) -> None:
+def advance_block_modes(op: Any, parts: Any, drawn: Any, plan: Any, state: Any, t0: int, share: Any) -> None:
     """``modes.advance_modes`` with blocks: all nodes read before any writes."""
     blocks = parts.plan
     n_nodes = plan.basis.shape[0]
@@ -304,10 +306,10 @@ def advance_block_modes(op: Any, parts: Any, drawn: Any, plan: Any, state: Any, 
         now = t0 + t
         for n in range(n_nodes):
             S = blocks.first[n] + drawn[t, n]
-            _read_block(op, parts, (n, S, now), plan, state, copies, delta[n])
+            _read_block(op, parts, (n, S, now), plan, state, share, delta[n])
         for n in range(n_nodes):
             S = blocks.first[n] + drawn[t, n]
-            _inject_block(parts, (n, S, now), plan, state, copies, delta[n])
+            _inject_block(parts, (n, S, now), plan, state, share, delta[n])
 
 
 @njit(cache=True)

@@ -42,6 +42,7 @@ from dsba.kernels.lanes import (
     width_of,
 )
 from dsba.kernels.samples import dot_run
+from dsba.kernels.team import collect, ends, meet
 from dsba.memory import own_pages
 
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
@@ -57,7 +58,7 @@ class ModePlan(NamedTuple):
     lanes: tuple[int, ...]  # for code that knows the number of modes (kernels/lanes.py)
     position: npt.NDArray[np.int64]  # where a column is kept: popular ones together, free ones last
     indices: npt.NDArray[Any]  # the data's columns as positions
-    copied: bool  # whether the rows of a block are one row in neighbouring columns
+    middle: int  # where the second half of the columns begins if a block is one row in copies of its columns, else 0
     n_regular: int
     basis: npt.NDArray[np.float64]  # N x width, row n: node n's entry of each mode
     powers: npt.NDArray[np.float64]  # (group, level, gap, P or Q, mode)
@@ -116,13 +117,27 @@ def column_positions(indices: Any, n_columns: int, n_regular: int) -> npt.NDArra
     return position
 
 
+def in_halves(position: Any, k: int, n_regular: int) -> tuple[npt.NDArray[np.int64], int]:
+    """The positions of columns in k copies, every other column moved to a second half; and where that begins.
+
+    Threads that share the columns (``kernels/team.py``) should be far from each other: a core asks for what follows in
+    memory, too, and would take it from the core that writes there.
+    """
+    place, copy = np.divmod(position, k)
+    middle = (n_regular // k + 1) // 2
+    moved = (np.where(place % 2, middle, 0) + place // 2) * k + copy
+    return np.where(position < n_regular, moved, position), middle * k
+
+
 def plan_modes(blocks: Any, k: int, n_columns: int, rule: Any, lam: float, spectrum: Spectrum) -> ModePlan:
     """Tables for one step size and topology; ``blocks`` are the samples' in CSR, ``rule`` the method's recursion."""
     indptr, columns, data = blocks
     eigenvalues, eigenvectors = spectrum
     n_nodes = eigenvalues.size
     width = padded(n_nodes)
-    position = column_positions(columns, n_columns, rule.n_regular)
+    position, middle = column_positions(columns, n_columns, rule.n_regular), 0
+    if k > 1 and side_by_side(indptr, columns, data, k):  # not compiled where there is nothing to look at
+        position, middle = in_halves(position, k, rule.n_regular)
     indices = position.astype(columns.dtype)[columns]
     basis, c1 = np.zeros((n_nodes, width)), np.zeros((2, width))
     basis[:, :n_nodes] = eigenvectors
@@ -132,16 +147,18 @@ def plan_modes(blocks: Any, k: int, n_columns: int, rule: Any, lam: float, spect
         kappa = eigenvalues if rule.backward else eigenvalues - c2[group]
         c1[group, :n_nodes] = kappa * (1.0 - eigenvalues)
         powers[group, ..., :n_nodes] = _powers(eigenvalues, c2[group], rule.backward)
-    copied = k > 1 and side_by_side(indptr, indices, data, k)  # not compiled where there is nothing to look at
     none = np.zeros((0, 2, 2, width))
-    return ModePlan(lanes_of(width), position, indices, copied, rule.n_regular, basis, powers, c1, c2, none)
+    return ModePlan(lanes_of(width), position, indices, middle, rule.n_regular, basis, powers, c1, c2, none)
 
 
 @njit(cache=True)
 def side_by_side(indptr: Any, indices: Any, data: Any, k: int) -> bool:
-    """Whether the k > 1 rows of every block are one row in neighbouring columns, as softmax's are."""
+    """Whether the k > 1 rows of every block are one row in copies of its columns, k neighbours each, as softmax's."""
     for row in range(0, indptr.size - 1, k):
         first, size = indptr[row], indptr[row + 1] - indptr[row]
+        for e in range(first, first + size):
+            if indices[e] % k != 0:
+                return False
         for c in range(1, k):
             if indptr[row + c + 1] - indptr[row + c] != size:
                 return False
@@ -211,29 +228,30 @@ def move_column(plan: Any, state: Any, j: int, time: int) -> None:
 
 
 @part()
-def read_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
-    """b <- A_i z_n at iteration ``time``; ``copies`` is k if the block is one row in neighbouring columns."""
-    if copies is None:
+def read_sample(plan: Any, share: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
+    """b <- A_i z_n at iteration ``time``. If blocks are copies of one row, the thread's share of that goes to the
+    team's sums, and ``collect`` makes b of them."""
+    if share is None:
         _read_rows(plan, A, state, time, n, row, b)
     else:
-        _read_copies(plan, A, state, time, n, row, b)
+        _read_copies(plan, share, A, state, time, n, row)
 
 
 @part()
-def add_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+def add_sample(plan: Any, share: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
     """Add A_i' coef, a change of node n, to the columns that were read at this time."""
-    if copies is None:
+    if share is None:
         _add_rows(plan, A, state, row, coef, n)
     else:
-        _inject_copies(plan, A, state, time, row, coef, n)
+        _inject_copies(plan, share, A, state, time, row, coef, n)
 
 
 @part()
-def inject_sample(plan: Any, copies: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+def inject_sample(plan: Any, share: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
     """Move the sample's columns to ``time`` and add A_i' coef, a change of node n, to them."""
-    if copies is None:
+    if share is None:
         _move_rows(plan, A, state, time, (row, row + coef.size))
-    add_sample(plan, copies, A, state, time, row, coef, n)
+    add_sample(plan, share, A, state, time, row, coef, n)
 
 
 @part()
@@ -288,39 +306,53 @@ def _add_rows(plan: Any, A: Any, state: Any, row: int, coef: Any, n: int) -> Non
 
 
 @part()
-def _read_copies(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
-    """b <- A_i z_n at iteration ``time``, where the rows of a block are one row in neighbouring columns.
-
-    Such columns always move together: entry by entry one stretch of memory, with powers that stay in registers. They
-    are many, so nothing is written before ``_inject_copies``, which moves them.
-    """
-    indptr, indices, data = A
-    width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, powers, basis, stamp = state.modes, plan.powers, plan.basis, state.stamp
-    last = np.uint64(indices.size - 1)
-    b[:] = 0.0
-    for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
-        soon = np.int64(indices[min(e + np.uint64(1), last)])
-        prefetch(stamp, soon)
-        j, x = np.int64(indices[e]), data[e]
-        group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
-        if gap >= GAPS:
-            gap = _leap_copies(plan, state, time, j, b.size)
-        power = (group * 2 * GAPS + gap) * 2 * width
-        for m in range(b.size):
-            at = (j + m) * 2 * width
-            prefetch_column(modes, (soon + m) * 2 * width, (plan.lanes, width))
-            b[m] += x * read_ahead(modes, at, powers, power, (basis, n * width), (plan.lanes, width))
+def _next_own(share: Any, indices: Any, e: Any, end: Any) -> Any:
+    """The first entry from ``e`` on whose column is this thread's, or the end."""
+    while e < end and not share.lo <= indices[e] < share.hi:
+        e += np.uint64(1)
+    return e
 
 
 @part()
-def _inject_copies(plan: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
+def _read_copies(plan: Any, share: Any, A: Any, state: Any, time: int, n: int, row: int) -> None:
+    """The share of A_i z_n at iteration ``time``, where the rows of a block are copies of one row.
+
+    Copies of a column always move together: entry by entry one stretch of memory, with powers that stay in registers.
+    They are many, so nothing is written before ``_inject_copies``, which moves them.
+    """
+    indptr, indices, data = A
+    width, k = width_of(plan.lanes, plan.basis.shape[1]), share.delta.size
+    modes, powers, basis, stamp = state.modes, plan.powers, plan.basis, state.stamp
+    sums, end = share.sums, np.uint64(indptr[row + 1])
+    for half in range(share.lo >= plan.middle, 1 + (share.hi > plan.middle)):
+        for m in range(k):
+            sums[half, m] = 0.0
+    e = _next_own(share, indices, np.uint64(indptr[row]), end)
+    while e < end:
+        after = _next_own(share, indices, e + np.uint64(1), end)
+        j, soon = np.int64(indices[e]), np.int64(indices[after if after < end else e])
+        prefetch(stamp, soon)
+        group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
+        if gap >= GAPS:
+            gap = _leap_copies(plan, state, time, j, k)
+        power, half, x = (group * 2 * GAPS + gap) * 2 * width, 1 if j >= plan.middle else 0, data[e]
+        for m in range(k):
+            at = (j + m) * 2 * width
+            prefetch_column(modes, (soon + m) * 2 * width, (plan.lanes, width))
+            sums[half, m] += x * read_ahead(modes, at, powers, power, (basis, n * width), (plan.lanes, width))
+        e = after
+
+
+@part()
+def _inject_copies(plan: Any, share: Any, A: Any, state: Any, time: int, row: int, coef: Any, n: int) -> None:
     """The same columns move to ``time``, and A_i' coef, a change of node n, is added to them."""
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
     modes, powers, c1, effects, stamp = state.modes, plan.powers, plan.c1, plan.effects, state.stamp
     for e in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
         j, x = np.int64(indices[e]), data[e]
+        if not share.lo <= j < share.hi:
+            continue
         group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
         if gap >= GAPS:
             gap = _leap_copies(plan, state, time, j, coef.size)
@@ -344,27 +376,33 @@ def _leap_copies(plan: Any, state: Any, time: int, j: int, copies: int) -> int:
     return left
 
 
-@njit(cache=True)
-def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any) -> None:
-    """DSBA: as many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place.
+@njit(cache=True, nogil=True)
+def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, share: Any) -> int:
+    """DSBA: as many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place; how many were made.
 
-    Node after node: a node's change enters its own row of the next iterate, which no other node reads. ``copies`` is
-    the block's k if the plan says that its rows are copies, else None.
+    Node after node: a node's change enters its own row of the next iterate, which no other node reads. ``share`` is
+    what this thread does of it, where blocks are copies of one row; a team may end early. Otherwise it is None.
     """
     A = (samples.A[0], plan.indices, samples.A[2])
     k = state.phi.shape[1]
-    b, g, delta = np.empty(k), np.empty(k), np.empty(k)
+    b, g, delta = np.empty(k), np.empty(k), np.empty(k) if share is None else share.delta
     for t in range(drawn.shape[0]):
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            read_sample(plan, copies, A, state, t0 + t + 1, n, i * k, b)
-            sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-            add_sample(plan, copies, A, state, t0 + t + 1, i * k, delta, n)
+            read_sample(plan, share, A, state, t0 + t + 1, n, i * k, b)
+            if meet(share):
+                collect(share, b)
+                sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
+            meet(share)
+            add_sample(plan, share, A, state, t0 + t + 1, i * k, delta, n)
+        if ends(share):
+            return t + 1
+    return drawn.shape[0]
 
 
 @njit(cache=True)
 def advance_modes_forward(
-    op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, copies: Any
+    op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, share: Any
 ) -> None:
     """The same for DSA: all nodes read before any writes, as their samples see the current iterate of every column."""
     A = (samples.A[0], plan.indices, samples.A[2])
@@ -373,11 +411,12 @@ def advance_modes_forward(
     for t in range(drawn.shape[0]):
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            read_sample(plan, copies, A, state, t0 + t, n, i * k, b)
+            read_sample(plan, share, A, state, t0 + t, n, i * k, b)
+            collect(share, b)
             sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
-            inject_sample(plan, copies, A, state, t0 + t + 1, i * k, delta[n], n)
+            inject_sample(plan, share, A, state, t0 + t + 1, i * k, delta[n], n)
 
 
 @njit(cache=True)

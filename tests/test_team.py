@@ -1,0 +1,98 @@
+"""Two threads on one sample: the same bits, an early end on a busy machine, and nobody left waiting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dsba
+from dsba.algorithms import forms
+from dsba.kernels.modes import advance_modes, column_positions, in_halves
+from dsba.kernels.team import CROWDED, ENDED, LINE, shares
+from dsba.parallel import run_team
+
+
+def classes(n_rows=60, n_classes=9):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n_rows, 40)) * (rng.random((n_rows, 40)) < 0.3)
+    return dsba.Problem.from_arrays(X, np.arange(n_rows) % n_classes, "softmax", n_nodes=4, intercept=True)
+
+
+@pytest.fixture
+def teams(monkeypatch):
+    """Two threads for everything; the list of all teams that were made."""
+    made = []
+
+    def kept(k, cuts):
+        made.append(shares(k, cuts))
+        return made[-1]
+
+    monkeypatch.setattr(forms, "shares", kept)
+    monkeypatch.setattr(forms, "CORES", 2)
+    monkeypatch.setattr(forms, "TOGETHER", 0)
+    monkeypatch.setattr(forms, "WORTH", 0)
+    return made
+
+
+def outcome(problem):
+    result = dsba.solve(problem, dsba.Topology.ring(4), dsba.DSBA(form="lazy"), max_passes=5, tol=0)
+    return result.Z.tobytes() + b"".join(result.history[name].tobytes() for name in ("residual", "consensus"))
+
+
+def test_two_threads_give_the_bits_of_one(teams, monkeypatch):
+    problem = classes()
+    two = outcome(problem)
+    assert any(len(team) == 2 and team[1].board[LINE] > 0 for team in teams)
+    monkeypatch.setattr(forms, "CORES", 1)
+    assert outcome(problem) == two
+
+
+def test_a_team_that_had_to_wait_ends_with_the_iteration_and_one_goes_on(teams, monkeypatch):
+    problem = classes()
+    calm = outcome(problem)
+    monkeypatch.setattr(forms, "REST", 1)
+    made = forms.shares
+
+    def crowded(k, cuts):
+        team = made(k, cuts)
+        team[0].board[CROWDED] = len(cuts) > 2
+        return team
+
+    monkeypatch.setattr(forms, "shares", crowded)
+    teams.clear()
+    assert outcome(problem) == calm
+    assert sum(len(team) == 2 and team[0].board[ENDED] == 1 for team in teams) > 5
+
+
+def test_nobody_waits_for_a_thread_that_failed():
+    """The first one meets the other, or would, at every sample."""
+    problem = classes()
+    form = dsba.DSBA(form="lazy").resolved(problem, dsba.Topology.ring(4))
+    state = form.init(problem, dsba.network.Simulator(dsba.Topology.ring(4)), np.zeros(problem.dim))
+    team = shares(problem.k, (0, state.plan.middle, problem.dim))
+    drawn = np.zeros((3, 4), np.int64)
+
+    def work(share):
+        if share.me:
+            raise ValueError("this thread does nothing")
+        data = (problem.component, state.rule, problem.samples, drawn, state.plan, state.state, 0)
+        return advance_modes(*data, share)
+
+    with pytest.raises(ValueError, match="does nothing"):
+        run_team(work, team)
+
+
+@pytest.mark.parametrize("n_regular", [40, 36])
+def test_halves_keep_copies_together_and_popular_columns_first(n_regular):
+    k, popularity = 4, np.array([1, 9, 3, 3, 7, 2, 0, 5, 4, 8])
+    indices = np.repeat(np.arange(10) * k, popularity)
+    indices = (indices[:, None] + np.arange(k)).ravel()
+    position, middle = in_halves(column_positions(indices, 40, n_regular), k, n_regular)
+    assert sorted(position) == list(range(40))
+    first = position.reshape(10, k)
+    assert (np.diff(first, axis=1) == 1).all()
+    places = first[: n_regular // k, 0]
+    for half in (places < middle, places >= middle):
+        assert (np.diff(popularity[: n_regular // k][half][np.argsort(places[half])]) <= 0).all()
+    assert abs((places < middle).sum() - (places >= middle).sum()) <= 1
+    assert n_regular == 40 or first[9, 0] == 36  # free columns stay last
