@@ -223,7 +223,9 @@ class Problem:
         z = np.ascontiguousarray(z, np.float64)
         self._sweep(kernel.sum_entries, self.component, samples, z, self._distinct, images, entries)
         rows = SparseRows(entries, columns, (len(self.nodes), self.dim))
-        return self.group.sum(rows) / self.n_samples + self.lam_diag * z
+        total = self.group.sum(rows) / self.n_samples
+        total[: self.n_regular] += self.lam * z[: self.n_regular]
+        return total
 
     @cached_property
     def _distinct(self) -> tuple[Any, Any]:
@@ -307,7 +309,8 @@ class Problem:
         if not self.has_objective:
             raise InputError(f"{type(self.component).__name__} is not the gradient of an objective.")
         losses = float(self.total(self._losses(self.images_of(z) if images is None else images)))
-        smooth = float(losses / self.n_samples + 0.5 * (self.lam_diag * z) @ z)
+        regular = z[: self.n_regular]
+        smooth = losses / self.n_samples + 0.5 * self.lam * float(regular @ regular)
         return smooth if self.penalty is None else smooth + self.penalty.value(z[self.penalised])
 
     def _losses(self, U: Array) -> Array:

@@ -108,6 +108,8 @@ class MeanAndScatter:
         self.n_nodes, self.mean, self.scatter = n_nodes, mean, scatter
 
     def squares(self, center: Array) -> float:
+        if center is self.mean:
+            return self.scatter
         return self.scatter + self.n_nodes * float(np.sum((self.mean - center) ** 2))
 
 

@@ -30,7 +30,7 @@ def add_sample(A: Any, i: int, block: Any, dim: int, out: Any) -> None:
 def add_products(A: Any, a: int, b: int, scale: float, dim: int, out: Any) -> None:
     """out <- out + scale times the products of row a with row b that lie in the upper triangle."""
     indptr, indices, data = A
-    dense = a == b and gapless(indptr, indices, a)
+    dense = a == b and gapless(indptr, indices, a, dim)
     for e in range(indptr[a], indptr[a + 1]):
         row = indices[e]
         base, factor = row * dim - row * (row + 1) // 2, scale * data[e]

@@ -474,6 +474,14 @@ def rows_from_modes(plan: Any, state: Any, time: int, Z: Any, first_node: int = 
                 Z[n, j] = dot_run(plan.basis[first_node + n], 0, block[j - first], 0, n_nodes)
 
 
+@part()
+def _first_mode(source: Any, place: int, powers: Any, power: int, width: int) -> float:
+    """P z + Q v of a column's first mode; unsigned, so that no index is tested for being negative."""
+    z, P = np.uint64(place), np.uint64(power)
+    v, Q = np.uint64(place + width), np.uint64(power + width)
+    return powers[P] * source[z] + powers[Q] * source[v]
+
+
 @njit(cache=True, nogil=True)
 def mean_from_modes(lo: int, hi: int, plan: Any, state: Any, time: int, mean: Any, scatter: Any) -> None:
     """For the pieces lo..hi-1 of PLACES columns each, at ``time``: mean <- the mean of all nodes' iterates, place by
@@ -481,17 +489,21 @@ def mean_from_modes(lo: int, hi: int, plan: Any, state: Any, time: int, mean: An
 
     The first mode is the mean times sqrt(N), and the others are what is left of the rows.
     """
-    n_nodes, width = plan.basis.shape[0], width_of(plan.lanes, plan.basis.shape[1])
+    width = width_of(plan.lanes, plan.basis.shape[1])
     modes, powers, column = state.modes.reshape(-1), plan.powers.reshape(-1), np.empty(2 * width)
-    others, root = np.ones(width), np.sqrt(n_nodes)
+    others, root, stamp = np.ones(width), np.sqrt(plan.basis.shape[0]), state.stamp
     others[0] = 0.0
-    scatter[lo:hi] = 0.0
-    for at in range(lo * PLACES, min(hi * PLACES, mean.size)):
-        source, place, gap = modes, at * 2 * width, time - state.stamp[at]
-        group = 0 if at < plan.n_regular else 1
-        if gap >= GAPS:
-            _copy_column(state.modes, at, column)
-            source, place, gap = column, 0, _leap(plan, column, 0, group, gap)
-        power = (group * 2 * GAPS + gap) * 2 * width
-        mean[at] = (powers[power] * source[place] + powers[power + width] * source[place + width]) / root
-        scatter[at // PLACES] += scatter_modes(source, place, powers, power, others, (plan.lanes, width))
+    for piece in range(lo, hi):
+        total = 0.0
+        for at in range(piece * PLACES, min((piece + 1) * PLACES, mean.size)):
+            gap, group = time - stamp[np.uint64(at)], 0 if at < plan.n_regular else 1
+            if gap < GAPS:  # two paths that say what they read: a choice between arrays costs half of the time
+                place, power = at * 2 * width, (group * 2 * GAPS + gap) * 2 * width
+                mean[at] = _first_mode(modes, place, powers, power, width) / root
+                total += scatter_modes(modes, place, powers, power, others, (plan.lanes, width))
+            else:
+                _copy_column(state.modes, at, column)
+                power = (group * 2 * GAPS + _leap(plan, column, 0, group, gap)) * 2 * width
+                mean[at] = _first_mode(column, 0, powers, power, width) / root
+                total += scatter_modes(column, 0, powers, power, others, (plan.lanes, width))
+        scatter[piece] = total

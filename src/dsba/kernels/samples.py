@@ -12,7 +12,7 @@ from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
 
 AHEAD = 32  # nonzeros
 NEXT = 512  # entries of the next row to ask for
-NEAR = 4  # entries of a row that come in with its first one
+TOGETHER = 64  # samples of a sweep that are read before they are added
 KINK = 1e-13  # more than rounding, relative to what is added up
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
 
@@ -75,18 +75,13 @@ def envelope_all(op: Any, u: Any, t: float, y: Any, g: Any, slope: Any) -> None:
 
 
 @part()
-def gapless(indptr: Any, indices: Any, row: int) -> bool:
-    """Whether a row has no gaps, so that it can be read as a dense one.
+def gapless(indptr: Any, indices: Any, row: int, dim: int) -> bool:
+    """Whether a row has no gaps and is long, so that it is worth reading as a dense one.
 
-    Entries near its beginning are looked at first: its end is far away and would have to be waited for.
+    Its length is looked at first: the indices of a short row would have to be waited for.
     """
     first, last = indptr[row], indptr[row + 1] - 1
-    near = min(first + NEAR, last)
-    return (
-        last >= first
-        and indices[near] - indices[first] == near - first
-        and indices[last] - indices[first] == last - first
-    )
+    return 2 * (last - first) >= dim and indices[last] - indices[first] == last - first
 
 
 @part(fastmath={"reassoc", "nsz", "contract"})
@@ -137,7 +132,7 @@ def dot_block(A: Any, row: int, z: Any, out: Any) -> None:
     indptr, indices, data = A
     for r in range(out.size):
         first, end = indptr[row + r], indptr[row + r + 1]
-        if gapless(indptr, indices, row + r):  # unsigned: indices need no test for being negative
+        if gapless(indptr, indices, row + r, z.size):  # unsigned: indices need no test for being negative
             out[r] = dot_run(data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
             continue
         total = 0.0
@@ -175,16 +170,21 @@ def add_block(A: Any, row: int, coef: Any, scale: float, r: Any, z: Any) -> None
 
 @part()
 def add_scaled(A: Any, row: int, coef: Any, scale: float, z: Any) -> None:
-    """z <- z + scale A_i' coef; a row without gaps is added as a dense one."""
-    indptr, indices, data = A
+    """z <- z + scale A_i' coef."""
     for c in range(coef.size):
-        x = scale * coef[c]
-        first, end = indptr[row + c], indptr[row + c + 1]
-        if gapless(indptr, indices, row + c):
-            _add_run(x, data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
-            continue
-        for e in range(np.uint64(first), np.uint64(end)):  # unsigned: as in dot_block
-            z[np.uint64(indices[e])] += x * data[e]
+        _add_row(A, row + c, scale * coef[c], z)
+
+
+@part()
+def _add_row(A: Any, row: int, x: float, z: Any) -> None:
+    """z <- z + x times a row."""
+    indptr, indices, data = A
+    first, end = indptr[row], indptr[row + 1]
+    if gapless(indptr, indices, row, z.size):
+        _add_run(x, data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
+        return
+    for e in range(np.uint64(first), np.uint64(end)):  # unsigned: as in dot_block
+        z[np.uint64(indices[e])] += x * data[e]
 
 
 @njit(cache=True)
@@ -265,7 +265,7 @@ def _dot_entries(A: Any, row: int, z: Any) -> float:
 def _dot_row(A: Any, row: int, z: Any) -> float:
     """A row times z; one without gaps is read as a dense one."""
     indptr, indices, data = A
-    if gapless(indptr, indices, row):
+    if gapless(indptr, indices, row, z.size):
         first, end = indptr[row], indptr[row + 1]
         return dot_run(data, np.uint64(first), z, np.uint64(indices[first]), np.uint64(end - first))
     return _dot_entries(A, row, z)
@@ -283,17 +283,31 @@ def image_all(lo: int, hi: int, A: Any, start: Any, z: Any, out: Any) -> None:
 def sum_entries(lo: int, hi: int, op: Any, samples: Any, z: Any, distinct: Any, images: Any, out: Any) -> None:
     """For nodes lo..hi-1: images_i <- A_i z, and the entries of sum_i weight_i A_i' g(A_i z) in the node's columns."""
     columns, ends = distinct
-    row, g = np.zeros(z.size), np.empty(samples.k)
+    row, g = np.zeros(z.size), np.empty((TOGETHER, samples.k))
     for n in range(lo, hi):
-        for i in range(samples.start[n], samples.start[n + 1]):
-            for c in range(samples.k):
-                images[i, c] = _dot_row(samples.A, i * samples.k + c, z)
-            op.forward(images[i], samples.y[i], g)
-            add_scaled(samples.A, i * samples.k, g, samples.weight[i], row)
+        for first in range(samples.start[n], samples.start[n + 1], TOGETHER):
+            _visit_some(op, samples, (first, min(first + TOGETHER, samples.start[n + 1])), z, images, g, row)
         for e in range(np.uint64(ends[n]), np.uint64(ends[n + 1])):
             j = np.uint64(columns[e])
             out[e] = row[j]
             row[j] = 0.0
+
+
+@part()
+def _visit_some(op: Any, samples: Any, some: Any, z: Any, images: Any, g: Any, out: Any) -> None:
+    """out <- out + sum_i weight_i A_i' g(A_i z) over some samples: all are read before any is added.
+
+    One after the other, each would have to wait for its own image.
+    """
+    A, k = samples.A, samples.k
+    for i in range(some[0], some[1]):
+        for c in range(k):
+            images[i, c] = _dot_row(A, i * k + c, z)
+    for i in range(some[0], some[1]):
+        op.forward(images[i], samples.y[i], g[i - some[0]])
+    for i in range(some[0], some[1]):
+        for c in range(k):
+            _add_row(A, i * k + c, samples.weight[i] * g[i - some[0], c], out)
 
 
 @njit(cache=True, nogil=True)
