@@ -312,7 +312,7 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
-        _ask_for(emit, emit.pointer(0, args[1]), write=0)
+        _ask_for(emit, emit.pointer(0, args[1]))
         return context.get_dummy_value()
 
     return types.void(array, at), code
@@ -320,20 +320,20 @@ def prefetch(typing: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def prefetch_column(typing: Any, state: Any, at: Any, width: Any) -> Any:
-    """Ask for a column's z and v, to be written, before they are needed; of many modes, for the first ones."""
+    """Ask for a column's z and v before they are needed; of many modes, for the first ones."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
         count = signature.args[2][0].count or FIRST_LANES
         for line in range(0, 2 * count * LANES, LINE):
-            _ask_for(emit, emit.pointer(0, builder.add(args[1], args[1].type(line))), write=1)
+            _ask_for(emit, emit.pointer(0, builder.add(args[1], args[1].type(line))))
         return context.get_dummy_value()
 
     return types.void(state, at, width), code
 
 
-def _ask_for(emit: _Emit, pointer: Any, write: int) -> None:
+def _ask_for(emit: _Emit, pointer: Any) -> None:
     byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
     function = cgutils.get_or_insert_function(emit.builder.module, kind, "llvm.prefetch.p0i8")
-    emit.builder.call(function, [emit.builder.bitcast(pointer, byte), word(write), word(3), word(1)])  # keep, data
+    emit.builder.call(function, [emit.builder.bitcast(pointer, byte), word(0), word(3), word(1)])  # to read, keep, data
