@@ -64,8 +64,9 @@ def test_a_team_that_had_to_wait_ends_with_the_iteration_and_one_goes_on(teams, 
     assert sum(len(team) == 2 and team[0].board[ENDED] == 1 for team in teams) > 5
 
 
-def test_nobody_waits_for_a_thread_that_failed():
-    """The first one meets the other, or would, at every sample."""
+@pytest.mark.parametrize("fails", [0, 1])
+def test_nobody_waits_for_a_thread_that_failed(fails):
+    """The other one would meet it at every sample."""
     problem = classes()
     form = dsba.DSBA(form="lazy").resolved(problem, dsba.Topology.ring(4))
     state = form.init(problem, dsba.network.Simulator(dsba.Topology.ring(4)), np.zeros(problem.dim))
@@ -73,12 +74,12 @@ def test_nobody_waits_for_a_thread_that_failed():
     drawn = np.zeros((3, 4), np.int64)
 
     def work(share):
-        if share.me:
-            raise ValueError("this thread does nothing")
+        if share.me == fails:
+            raise KeyboardInterrupt("this thread does nothing")
         data = (problem.component, state.rule, problem.samples, drawn, state.plan, state.state, 0)
         return advance_modes(*data, share)
 
-    with pytest.raises(ValueError, match="does nothing"):
+    with pytest.raises(KeyboardInterrupt, match="does nothing"):
         run_team(work, team)
 
 

@@ -1,4 +1,7 @@
-"""Independent pieces of a sweep on all cores; the pieces share nothing, so the result has the same bits."""
+"""Threads: independent pieces of a sweep on all cores, and teams that wait for each other.
+
+Pieces share nothing, and a team's sums are split in one way whoever makes them, so results have the same bits.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,14 @@ from typing import Any
 import numpy as np
 
 WORTH = 2_000_000  # numbers that are read; with fewer, waking threads costs more than it gains
-CORES = int(os.environ.get("DSBA_THREADS") or os.cpu_count() or 1)  # a pool of processes sets one each
+
+
+def _allowed() -> int:
+    """The cores that this process may use; where the system does not say, all there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+CORES = int(os.environ.get("DSBA_THREADS") or _allowed())  # a pool of processes sets one each
 
 
 def even_cuts(size: int, work: int = WORTH) -> list[int]:
@@ -40,8 +50,11 @@ def run_team(work: Callable[[Any], int], shares: Sequence[Any]) -> int:
     if len(shares) == 1:
         return work(shares[0])
     with ThreadPoolExecutor(len(shares) - 1) as own:
-        others = [own.submit(_and_leave, work, share) for share in shares[1:]]
-        done = _and_leave(work, shares[0])
+        try:  # before anybody waits for the first one, which may be interrupted
+            others = [own.submit(_and_leave, work, share) for share in shares[1:]]
+            done = work(shares[0])
+        finally:
+            shares[0].leave()
     for other in others:
         other.result()
     return done
