@@ -306,15 +306,16 @@ class LazyForm(Counted):
     def _advance_together(self, problem: Problem, samples: Indices) -> None:
         """With two threads where that is worth it. They end early when others need the machine; one goes on alone
         then, for a longer and longer while."""
-        numbers = int(problem.mean_nnz * self.modes[0].size)  # of one sample
-        alone, rest, made = [self.share(problem)], 1 + REST // (1 + numbers * problem.n_nodes), 0
+        alone, numbers = [self.share(problem)], int(problem.mean_nnz * self.modes[0].size)  # of one sample
+        if not self.plan.middle or CORES < 2 or numbers < TOGETHER or numbers * samples.size < WORTH:
+            self._made(alone, problem, samples, self.t)
+            return
+        made, rest = 0, 1 + REST // (numbers * problem.n_nodes)
         while made < len(samples):
-            two = self.plan.middle and CORES > 1 and numbers > TOGETHER and numbers * samples[made:].size > WORTH
-            team = shares(problem.k, (0, self.plan.middle, problem.dim)) if two else alone
+            team = shares(problem.k, (0, self.plan.middle, problem.dim))
             made += self._made(team, problem, samples[made:], self.t + made)
-            if made < len(samples):
-                made += self._made(alone, problem, samples[made : made + rest], self.t + made)
-                rest *= 2
+            made += self._made(alone, problem, samples[made : made + rest], self.t + made)
+            rest *= 2
 
     def _made(self, team: Sequence[Share | None], problem: Problem, samples: Indices, t: int) -> int:
         """How many iterations the team has made of these, from iteration t on."""
