@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from small_experiments import spec
 
-from dsba.engine import Status
 from dsba.experiments import plan
 from dsba.experiments.tuning import Search
 from dsba.report.folder import Folder
 from dsba.report.index import Attempt
+from dsba.run import Status
 
 
 @pytest.mark.parametrize(

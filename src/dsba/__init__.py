@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dsba import algorithms, data, experiments, network, operators, penalties
     from dsba.algorithms import DSA, DSBA
     from dsba.data import load_libsvm
-    from dsba.engine import Result, Status, solve
+    from dsba.engine import solve
     from dsba.errors import CheckpointError, InputError, NetworkError
     from dsba.estimators import (
         DecentralizedAUCClassifier,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dsba.operators import Operator, ScalarOperator
     from dsba.problem import Problem
     from dsba.recorder import History
+    from dsba.run import Result, Status
     from dsba.solvers.reference import optimum
     from dsba.topology import Topology
 
@@ -72,7 +73,7 @@ __all__ = [
 _HOMES = {
     "algorithms": ("DSA", "DSBA"),
     "data": ("load_libsvm",),
-    "engine": ("Result", "Status", "solve"),
+    "engine": ("solve",),
     "errors": ("CheckpointError", "InputError", "NetworkError"),
     "estimators": tuple(name for name in __all__ if name.startswith("Decentralized")),
     "fitting.tables": ("fit", "load"),
@@ -80,6 +81,7 @@ _HOMES = {
     "operators": ("Operator", "ScalarOperator"),
     "problem": ("Problem",),
     "recorder": ("History",),
+    "run": ("Result", "Status"),
     "solvers.reference": ("optimum",),
     "topology": ("Topology",),
 }

@@ -25,13 +25,13 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dsba.algorithms import Algorithm
-from dsba.engine import Result, Status
 from dsba.errors import InputError, as_number
 from dsba.fitting import Fit, Rows, Settings, as_rows, fit, numbered, total_weight, unfinished
 from dsba.fitting.fit import Coefficients
 from dsba.network import Alone, Group
 from dsba.operators import Operator
 from dsba.penalties import L1
+from dsba.run import Result, Status
 from dsba.types import Array
 
 DEFAULTS = Settings()

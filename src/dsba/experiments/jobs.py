@@ -18,7 +18,7 @@ from dsba import plugins
 from dsba.algorithms import Algorithm
 from dsba.data import Dataset
 from dsba.data.dataset import csr
-from dsba.engine import Result, Status, solve
+from dsba.engine import solve
 from dsba.errors import CheckpointError, InputError
 from dsba.experiments import environment, measures
 from dsba.experiments.objects import Arrays, Assigned
@@ -31,6 +31,7 @@ from dsba.recorder import Metric, area_under_curve
 from dsba.report.folder import Folder
 from dsba.report.index import Facts, Outcome
 from dsba.report.results import require_sound
+from dsba.run import Result, Status
 from dsba.solvers.reference import CERTIFIED, optimum
 from dsba.types import Array
 

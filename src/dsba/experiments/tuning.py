@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from dsba.algorithms import Algorithm
-from dsba.engine import Status
 from dsba.errors import InputError
 from dsba.experiments.jobs import Setting, Watch, build
 from dsba.experiments.plan import Tuning
 from dsba.report import index
 from dsba.report.curves import ROUNDING
 from dsba.report.folder import Folder
+from dsba.run import Status
 
 RATIO = 1.5  # between the best value and its neighbours, at the end
 BEYOND = 5  # values tried outside of the grid, for each tuned number and each side

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from dsba.engine import Status
+from dsba.run import Status
 
 ADVICE = {
     Status.BUDGET: "scale the features (StandardScaler), raise max_passes or tol, or regularise more",
