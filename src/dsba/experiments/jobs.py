@@ -22,9 +22,10 @@ from dsba.engine import solve
 from dsba.errors import CheckpointError, InputError
 from dsba.experiments import environment, measures
 from dsba.experiments.objects import Arrays, Assigned
+from dsba.experiments.parts import Data, Stop
 from dsba.experiments.plan import Case, Job, Plan, Pooled, RunJob, Tuning
 from dsba.experiments.sources import data_digest
-from dsba.experiments.spec import Data, Stop, metric_name
+from dsba.experiments.spec import metric_name
 from dsba.kernels.samples import normalize_rows
 from dsba.problem import Problem
 from dsba.recorder import Metric, area_under_curve

@@ -18,19 +18,9 @@ from typing import Any
 
 from dsba.errors import InputError
 from dsba.experiments.objects import Assigned
+from dsba.experiments.parts import BUDGETS, Data, Method, NetworkSpec, Problems, Stop, Tune
 from dsba.experiments.sources import Sources, needs_test_set, test_set
-from dsba.experiments.spec import (
-    BUDGETS,
-    Data,
-    Experiment,
-    Method,
-    NetworkSpec,
-    Problems,
-    Stop,
-    Tune,
-    metric_name,
-    refusal,
-)
+from dsba.experiments.spec import Experiment, metric_name, refusal
 from dsba.report import index, titles
 
 

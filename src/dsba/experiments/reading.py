@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from dsba.errors import InputError, shortened
 from dsba.experiments.named_code import beside, plugins_in, renamed
-from dsba.experiments.spec import Data, Experiment, Link, NetworkSpec, Part, Problems, Stop, Tune
+from dsba.experiments.parts import Data, Link, NetworkSpec, Part, Problems, Stop, Tune
+from dsba.experiments.spec import Experiment
 from dsba.experiments.toml import line_numbers, line_of
 
 Allow = Callable[[list[str]], None]  # sees the plugins that an experiment names, and raises if one must not be loaded

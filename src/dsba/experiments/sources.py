@@ -14,7 +14,8 @@ from dsba.data import registry
 from dsba.data.libsvm import find_file
 from dsba.errors import InputError
 from dsba.experiments.objects import digest_of_rows
-from dsba.experiments.spec import Data, Experiment
+from dsba.experiments.parts import Data
+from dsba.experiments.spec import Experiment
 
 TEST_ENDINGS = {".trn": ".tst", ".tr": ".t", "": ".t"}
 
