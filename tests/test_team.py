@@ -7,7 +7,8 @@ import pytest
 
 import dsba
 from dsba.algorithms import forms
-from dsba.kernels.modes import advance_modes, column_positions, in_halves
+from dsba.kernels.dense import Recursion
+from dsba.kernels.modes import Spectrum, advance_modes, column_positions, in_halves, plan_modes
 from dsba.kernels.team import CROWDED, ENDED, LINE, shares
 from dsba.parallel import run_team
 
@@ -97,3 +98,13 @@ def test_halves_keep_copies_together_and_popular_columns_first(n_regular):
         assert (np.diff(popularity[: n_regular // k][half][np.argsort(places[half])]) <= 0).all()
     assert abs((places < middle).sum() - (places >= middle).sum()) <= 1
     assert n_regular == 40 or first[9, 0] == 36  # free columns stay last
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_every_column_has_a_place_of_its_own(extra):
+    """A column that comes without copies is no half of anything: then there are no halves."""
+    A = (np.array([0, 2, 4]), np.array([0, 6, 1, 7]), np.array([0.5, 2.0, 0.5, 2.0]))
+    rule = Recursion(True, 1.0, np.empty(0), (0.0, 0.0), (0.0, 0.0), 8 + extra, np.empty((0, 2)))
+    plan = plan_modes(A, 2, 8 + extra, rule, 0.1, Spectrum(np.ones(2), np.eye(2)))
+    assert sorted(plan.position) == list(range(8 + extra))
+    assert plan.middle == (0 if extra else 4)

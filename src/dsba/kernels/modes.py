@@ -136,7 +136,8 @@ def plan_modes(blocks: Any, k: int, n_columns: int, rule: Any, lam: float, spect
     n_nodes = eigenvalues.size
     width = padded(n_nodes)
     position, middle = column_positions(columns, n_columns, rule.n_regular), 0
-    if k > 1 and side_by_side(indptr, columns, data, k):  # not compiled where there is nothing to look at
+    whole = k > 1 and rule.n_regular % k == n_columns % k == 0  # columns without copies have no halves
+    if whole and side_by_side(indptr, columns, data, k):
         position, middle = in_halves(position, k, rule.n_regular)
     indices = position.astype(columns.dtype)[columns]
     basis, c1 = np.zeros((n_nodes, width)), np.zeros((2, width))
