@@ -18,6 +18,7 @@ from queues import together
 
 import dsba
 from dsba.data.tables import read_table
+from dsba.fitting import agreement
 from dsba.fitting.design import as_sites, design_tables, designed, held_out
 from dsba.fitting.formula import from_columns, parse
 from dsba.fitting.guards import Guards
@@ -186,6 +187,43 @@ def test_gaps_in_rows_without_an_outcome_get_no_indicator():
     found = design_tables(sites_of(frames), Wishes(parse("cost ~ crp + C(sex)"), missing="indicator"))
     assert found.names == ("Intercept", "crp", "C(sex)[T.M]")
     assert found.schema.missing["crp"] == 4
+
+
+def missing_together(frames, columns):
+    """Hospitals where some rows have none of these columns, as where a whole panel was not measured."""
+    for n, frame in enumerate(frames.values()):
+        for column in columns:
+            frame.loc[frame.index[n : n + 5], column] = None if column == "sex" else np.nan
+    return frames
+
+
+def test_columns_that_are_missing_together_share_an_indicator():
+    frames = missing_together(hospitals(), ["crp", "lab"])
+    wishes = Wishes(parse("cost ~ age + crp + lab"), missing="indicator")
+    found = design_tables(sites_of(frames), wishes)
+    assert found.names == ("Intercept", "age", "crp", "lab", "crp[missing]")
+    assert found.schema.together == {"lab": "crp"}
+    assert Schema.from_facts(found.schema.facts()) == found.schema
+    assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, wishes, net)))
+    assert any("lab is missing where crp is: one column" in line for line in agreement.told(found))
+    fit = dsba.fit(frames, "cost ~ age + crp + lab", operator="linear", missing="indicator")
+    table = pooled(frames)
+    filled = table[["age", "crp", "lab"]].fillna(table[["age", "crp", "lab"]].mean())
+    X = np.column_stack([np.ones(len(table)), filled, table["crp"].isna()])
+    assert np.allclose(fit.params, np.linalg.lstsq(X, table["cost"], rcond=None)[0], rtol=1e-8)
+    rows = pd.DataFrame({"age": 50.0, "crp": [1.0, np.nan, 1.0], "lab": [1.0, np.nan, np.nan]})
+    assert fit.predict(rows).notna().tolist() == [True, True, False]  # lab alone was never missing
+    frames["site1"].loc[frames["site1"].index[20], "lab"] = np.nan
+    apart = design_tables(sites_of(frames), wishes)
+    assert apart.names[-2:] == ("crp[missing]", "lab[missing]")
+    assert not apart.schema.together
+
+
+def test_a_number_that_is_missing_with_a_factor_needs_no_indicator():
+    frames = missing_together(hospitals(), ["crp", "sex"])
+    found = design_tables(sites_of(frames), Wishes(parse("cost ~ crp + C(sex)"), missing="indicator"))
+    assert found.names == ("Intercept", "crp", "C(sex)[T.M]", "C(sex)[T.(missing)]")
+    assert found.schema.together == {"crp": "sex"}
 
 
 def test_a_site_of_which_no_row_is_complete_is_named():

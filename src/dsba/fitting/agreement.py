@@ -30,6 +30,7 @@ def told(designs: Designs) -> list[str]:
     rows.append(("sum", f"{schema.rows}", f"{missing}"))
     guards = [f"Between owners this would be refused: {sentence}" for sentence in designs.told]
     loosened = [f"{part.site} {part.guards.loosened}." for part in schema.parts if part.guards.loosened]
+    together = schema.together.items()
     return [
         f"{len(schema.parts)} sites agree on the columns of the model:",
         *_aligned(columns),
@@ -37,6 +38,7 @@ def told(designs: Designs) -> list[str]:
         *_aligned(rows),
         "",
         *([GAPS[schema.wishes.missing]] if missing else []),
+        *(f"{column} is missing where {other} is: one column of the model for both." for column, other in together),
         f"No column is constant, and no two are equal. {designs.rows} rows enter the model.",
         *guards,
         *loosened,

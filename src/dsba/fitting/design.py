@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -87,6 +87,10 @@ def design_tables(
         raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
     end_together(group, _not_finite(sites, designs))
     compared = _compared(designs, group)
+    if together := _missing_together(schema, designs[0].names, compared):
+        compared = compared.without([*together], schema.indicators)
+        schema = replace(schema, together=together)
+        designs = tuple(designed(site, schema) for site in sites)
     told = speak(group, [guards.too_many_parameters(len(designs[0].names), compared.rows)])
     _require_varied(designs, compared, group)
     held = tuple(held_at(site, wishes) for site in sites)
@@ -226,6 +230,12 @@ class Compared(NamedTuple):
     varied: Flags  # whether a column has different values at any site
     words: Array  # equal for columns that are equal at every site
 
+    def without(self, columns: Sequence[str], indicators: Sequence[str]) -> Compared:
+        """The same without some columns' indicators, which come last."""
+        kept = np.ones(self.varied.size, bool)
+        kept[self.varied.size - len(indicators) :] = ~np.isin(indicators, columns)
+        return Compared(self.rows, self.varied[kept], self.words[kept])
+
 
 def _compared(designs: Sequence[Design], group: Group) -> Compared:
     """Every site draws random words, equal ones for equal columns, and the sites' words are added.
@@ -251,6 +261,18 @@ def _flagged(flags: Flags, rng: np.random.Generator) -> Array:
 def _varied(X: Array) -> Flags:
     """Which columns have more than one value here."""
     return np.any(X[:1] != X, axis=0) if len(X) else np.zeros(X.shape[1], bool)
+
+
+def _missing_together(schema: Schema, names: Sequence[str], compared: Compared) -> dict[str, str]:
+    """The columns whose indicator is equal at all sites to what an earlier one has for missing values; and that one."""
+    gaps = {f"{column}[missing]": column for column in schema.indicators}
+    for column, levels in schema.levels.items():
+        if MISSING_LEVEL in levels:
+            gaps |= {f"{name}[T.{MISSING_LEVEL}]": column for name in (column, f"C({quoted(column)})")}
+    words = [word.tobytes() for word in compared.words]
+    begin = len(names) - len(schema.indicators)  # they come last
+    twins = {column: names[words.index(words[begin + n])] for n, column in enumerate(schema.indicators)}
+    return {column: gaps[twin] for column, twin in twins.items() if gaps.get(twin, column) != column}
 
 
 def _require_varied(designs: Sequence[Design], compared: Compared, group: Group) -> None:

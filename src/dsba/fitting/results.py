@@ -383,7 +383,10 @@ def _spread(known: npt.NDArray[Any], at: npt.NDArray[np.bool_]) -> npt.NDArray[A
 
 
 def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
-    """The rows in which nothing is missing that the model does not fill in."""
+    """The rows in which nothing is missing that the model does not fill in.
+
+    Of columns that were always missing together, one alone is such a thing: the model knows nothing of it.
+    """
     needed = [
         column
         for column in (*schema.wishes.formula.columns, *schema.wishes.extras)
@@ -391,7 +394,10 @@ def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
         and column not in schema.means
         and MISSING_LEVEL not in schema.levels.get(column, ())
     ]  # fmt: skip
-    return table[needed].notna().all(axis=1).to_numpy() if needed else np.ones(len(table), bool)
+    whole = table[needed].notna().all(axis=1).to_numpy() if needed else np.ones(len(table), bool)
+    for column, other in schema.together.items():
+        whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
+    return whole
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,8 @@ class Schema:
     """Pooled means of the number columns with missing values, where they are filled in."""
     told: tuple[str, ...] = field(default=())
     """The sentences of guards that did not end the fit."""
+    together: dict[str, str] = field(default_factory=dict)
+    """Number columns that are missing exactly where another column is, which has an indicator or a level for that."""
 
     def facts(self) -> dict[str, Any]:
         """In JSON's types, for the file of a model."""
@@ -162,7 +164,9 @@ class Schema:
     @property
     def indicators(self) -> tuple[str, ...]:
         """The number columns that get a column of their own for missing values."""
-        return tuple(self.means) if self.wishes.missing == "indicator" else ()
+        if self.wishes.missing != "indicator":
+            return ()
+        return tuple(column for column in self.means if column not in self.together)
 
 
 def agree(
