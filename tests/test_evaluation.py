@@ -171,6 +171,13 @@ def test_a_share_that_is_none(share):
 # Commands ----------------------------------------------------------------------------------------
 
 
+def test_a_share_that_is_not_one_row(monkeypatch):
+    """It is refused before the fit, whose work would be lost."""
+    monkeypatch.setattr(fitting, "_fitted", lambda *_: pytest.fail("the model was fitted"))
+    with pytest.raises(dsba.InputError, match=r"a test share of 0.001 is not one row at any site"):
+        dsba.fit(patients(), "cost ~ age", "linear", sites="hospital", test_share=0.001)
+
+
 def test_the_commands(tmp_path):
     files = tables(tmp_path)
     words = ("train", *files, "--formula", FORMULAS["logistic"], "--graph", "ring", "--test-share", 0.25)

@@ -249,6 +249,9 @@ def _split(sites: Sequence[Site], wishes: Wishes, seed: int, network: Network) -
         out[known[held_out(strata, wishes.test_share, seed, node)]] = True
         kept.append(Site(name, frame.loc[~out].reset_index(drop=True)))
         tests.append(Site(name, frame.loc[out].reset_index(drop=True)))
+    held = network.sum(np.array([[float(len(test.frame))] for test in tests]))
+    if not held.any():  # better said before the fit than after it
+        raise InputError(f"a test share of {wishes.test_share:g} is not one row at any site: nothing is held out.")
     return kept, tests
 
 
