@@ -55,23 +55,36 @@ def solve(
 
     Parameters
     ----------
-    algorithm : a registered name (options such as ``table="full"`` as further keywords), an object, or "auto", which
+    algorithm
+        A registered name (options such as ``table="full"`` as further keywords), an object, or "auto", which
         chooses between newton and dsba by the cost model of :mod:`dsba.algorithms.choice`.
-    step_size : a number or a rule's name; "auto" leaves an algorithm object's own.
-    max_passes, max_seconds, max_doubles, max_rounds : budgets: passes over the data, seconds of the algorithm
+    step_size
+        A number or a rule's name; "auto" leaves an algorithm object's own.
+    max_passes, max_seconds, max_doubles, max_rounds
+        Budgets: passes over the data, seconds of the algorithm
         alone (evaluation excluded), DOUBLEs received at the hottest node, communication rounds.
-    tol, gap_tol : stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap. "newton" goes on to
+    tol, gap_tol
+        Stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap. "newton" goes on to
         its own end, which costs a few steps more.
-    reference : z*, or True to compute it; without it gap and distance are absent.
-    z0 : the common start, zero by default.
-    record_every : passes between two record points.
-    record_first : passes before the first record point; the distance then doubles up to ``record_every``.
-    checkpoint : a file; written at record points, and resumed from if it is there.
-    callbacks : called with each record; a true return value stops the run.
-    metrics : more columns for the history, each a function of the mean iterate.
-    network : how rows or messages move; by default the group of processes that holds the problem, or a
+    reference
+        z*, or True to compute it; without it gap and distance are absent.
+    z0
+        The common start, zero by default.
+    record_every
+        Passes between two record points.
+    record_first
+        Passes before the first record point; the distance then doubles up to ``record_every``.
+    checkpoint
+        A file; written at record points, and resumed from if it is there.
+    callbacks
+        Called with each record; a true return value stops the run.
+    metrics
+        More columns for the history, each a function of the mean iterate.
+    network
+        How rows or messages move; by default the group of processes that holds the problem, or a
         ``Simulator`` where this process holds all of it.
-    communication : for DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
+    communication
+        For DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
         deltas to everybody, "cached" the same with every sample's indices and values only once. The
         iterates are the same. None leaves it to the algorithm, whose default is "dense".
     """

@@ -60,19 +60,27 @@ class Problem:
 
     Parameters
     ----------
-    shards : one pair (X, y) per node, or (X, y, sample weights); X a scipy sparse matrix or array-like,
+    shards
+        One pair (X, y) per node, or (X, y, sample weights); X a scipy sparse matrix or array-like,
         all of one width.
-    operator : a registered name ("ridge", "logistic", "auc", ...) or an operator object.
-    lam : the regularisation; None is the paper's 1/(10 Q).
-    regularize : "weights" leaves the operator's extra coordinates (AUC's a, b, theta) free, "all" is
+    operator
+        A registered name ("ridge", "logistic", "auc", ...) or an operator object.
+    lam
+        The regularisation; None is the paper's 1/(10 Q).
+    regularize
+        "weights" leaves the operator's extra coordinates (AUC's a, b, theta) free, "all" is
         the paper's lambda on everything.
-    intercept : append a constant column, free of lambda like the extra coordinates; a number is its value
+    intercept
+        Append a constant column, free of lambda like the extra coordinates; a number is its value
         (True is 1), which leaves the solution's predictions alone but not the conditioning.
-    penalty : a convex function of the weights beyond lambda, such as ``dsba.penalties.L1(0.01)``; for objectives only,
+    penalty
+        A convex function of the weights beyond lambda, such as ``dsba.penalties.L1(0.01)``; for objectives only,
         and for the methods that have a proximal step.
-    group : the processes that hold the problem together, each with the shards of its own nodes: a
+    group
+        The processes that hold the problem together, each with the shards of its own nodes: a
         :class:`dsba.MPINetwork` or another transport; None is this one alone.
-    classes : the labels of all processes, sorted, if they are known; with None the processes tell each other theirs.
+    classes
+        The labels of all processes, sorted, if they are known; with None the processes tell each other theirs.
     """
 
     def __init__(

@@ -43,28 +43,42 @@ class Decentralized(BaseEstimator):
 
     Parameters
     ----------
-    n_nodes : nodes to split the data over, at most one per row; not used where ``nodes`` or the graph say it.
-    graph : whatever ``Topology.of`` takes: "random", "random:0.3", "ring", "path", "star", "complete", "grid", the
+    n_nodes
+        Nodes to split the data over, at most one per row; not used where ``nodes`` or the graph say it.
+    graph
+        Whatever ``Topology.of`` takes: "random", "random:0.3", "ring", "path", "star", "complete", "grid", the
         path of an edge list, a networkx graph, a ``Topology`` or a list of edges. A networkx graph's nodes are taken
         in sorted order, as the names in ``nodes`` are.
-    algorithm : a registered name or an ``Algorithm`` object, also one of your own; "auto" chooses newton or dsba by
+    algorithm
+        A registered name or an ``Algorithm`` object, also one of your own; "auto" chooses newton or dsba by
         the cost model of ``dsba.algorithms.choice`` (``choice_`` says why), or dsba where ``step_size`` or
         ``communication`` is given.
-    fit_intercept : whether to fit an intercept, exact and not regularised.
-    l1_ratio : the share of the regularisation that is ||w||_1 in place of ||w||^2/2, as in scikit-learn's elastic
+    fit_intercept
+        Whether to fit an intercept, exact and not regularised.
+    l1_ratio
+        The share of the regularisation that is ||w||_1 in place of ||w||^2/2, as in scikit-learn's elastic
         nets; above 0 the algorithm must be one with a proximal step.
-    tol : stop when the norm of the optimality condition is this small, relative to the model of the
+    tol
+        Stop when the norm of the optimality condition is this small, relative to the model of the
         intercept alone.
-    max_passes : stop after this many passes over the data, with a ConvergenceWarning.
-    step_size : a number or a rule's name.
-    random_state : of the split, the random graph and the order of the samples; a number is the seed itself, None
+    max_passes
+        Stop after this many passes over the data, with a ConvergenceWarning.
+    step_size
+        A number or a rule's name.
+    random_state
+        Of the split, the random graph and the order of the samples; a number is the seed itself, None
         draws a new one at every fit.
-    warm_start : start from the last fit's coefficients, where their shape still fits.
-    communication : "dense", "sparse" or "cached" for the methods that know it; None is the method's own.
-    network : an MPI network, whose graph is used; then X and y are this process's rows, and ``nodes`` tells
+    warm_start
+        Start from the last fit's coefficients, where their shape still fits.
+    communication
+        "dense", "sparse" or "cached" for the methods that know it; None is the method's own.
+    network
+        An MPI network, whose graph is used; then X and y are this process's rows, and ``nodes`` tells
         its own nodes apart (None: all rows are one node's).
-    callbacks : functions called with each record of the history; a true return value stops the fit.
-    verbose : show a progress bar.
+    callbacks
+        Functions called with each record of the history; a true return value stops the fit.
+    verbose
+        Show a progress bar.
     """
 
     n_nodes: int = 10

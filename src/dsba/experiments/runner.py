@@ -54,17 +54,23 @@ def run(
 
     Parameters
     ----------
-    experiment : the path of a TOML file, a dictionary of the same form, or an ``Experiment``. Code that it
+    experiment
+        The path of a TOML file, a dictionary of the same form, or an ``Experiment``. Code that it
         names ("mine.py:Class") is run. A dictionary may hold objects instead of names: arrays, topologies, networkx
         graphs, mixing matrices, operators, algorithms, functions as metrics, and the node of every row as a split.
-    out : the results folder; finished runs found there are not repeated, unfinished ones go on. It must be
+    out
+        The results folder; finished runs found there are not repeated, unfinished ones go on. It must be
         new, empty, or a results folder.
-    workers : processes, as many as there are cores by default; 1 stays in this process. With more, a
+    workers
+        Processes, as many as there are cores by default; 1 stays in this process. With more, a
         script needs the usual ``if __name__ == "__main__":`` around its call. Operators, algorithms and metrics that
         are objects are known in this process only, so everything then stays here.
-    force : start anew; a list of methods' labels starts these anew.
-    report : write figures, summary and page at the end.
-    tune_only : search step sizes and stop there; a list of methods' labels searches for these alone.
+    force
+        Start anew; a list of methods' labels starts these anew.
+    report
+        Write figures, summary and page at the end.
+    tune_only
+        Search step sizes and stop there; a list of methods' labels searches for these alone.
     """
     todo = experiment if isinstance(experiment, Plan) else check(experiment)
     forced, folder = _forced(todo, force), Folder(out)

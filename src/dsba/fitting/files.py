@@ -37,9 +37,12 @@ def train(
 
     Parameters
     ----------
-    n_features : the number of columns; needed if the files have different numbers of columns.
-    zero_based : whether columns count from 0; None is yes if any file has an index 0.
-    tell : called with sentences for people about what is assumed of the files.
+    n_features
+        The number of columns; needed if the files have different numbers of columns.
+    zero_based
+        Whether columns count from 0; None is yes if any file has an index 0.
+    tell
+        Called with sentences for people about what is assumed of the files.
     """
     topology = network.topology if network else settings.topology(len(files))
     if len(files) != topology.n_nodes:

@@ -77,12 +77,18 @@ def fit(
 
     Parameters
     ----------
-    n_nodes : nodes to split the rows over, if the rows do not name nodes.
-    size : size of the rows of all processes, if it is known; with None the processes ask each other.
-    network : how several processes meet; then the rows are this process's, and the graph is the network's.
-    previous : the coefficients of an earlier fit, to start from.
-    extra : where the operator's extra coordinates start.
-    tell : called with the reason of a choice before the method starts.
+    n_nodes
+        Nodes to split the rows over, if the rows do not name nodes.
+    size
+        Size of the rows of all processes, if it is known; with None the processes ask each other.
+    network
+        How several processes meet; then the rows are this process's, and the graph is the network's.
+    previous
+        The coefficients of an earlier fit, to start from.
+    extra
+        Where the operator's extra coordinates start.
+    tell
+        Called with the reason of a choice before the method starts.
     """
     group: Group = network or Alone()
     _agree(group, settings)

@@ -56,17 +56,28 @@ def fit(
 
     Parameters
     ----------
-    table : a pandas frame, or a list or dict of frames, one for each site.
-    formula : such as "outcome ~ age + C(sex) + log(crp)".
-    operator : "logistic", "poisson", "linear", ...
-    sites : the column of a single frame that names the site of each row.
-    lam : the penalty on the coefficients of columns that are scaled to standard deviation 1.
-    missing : "error", "drop", "mean" or "indicator".
-    cov : "classical", "HC0", "HC1" or "site" (clustered by site).
-    weights, offset : columns; an offset is added to the scores (Poisson and linear models).
-    graph : who talks to whom, whatever ``Topology.of`` takes.
-    algorithm : "auto" is "newton" for all but very many columns (``dsba.algorithms.choice``).
-    test_share : the share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
+    table
+        A pandas frame, or a list or dict of frames, one for each site.
+    formula
+        Such as "outcome ~ age + C(sex) + log(crp)".
+    operator
+        "logistic", "poisson", "linear", ...
+    sites
+        The column of a single frame that names the site of each row.
+    lam
+        The penalty on the coefficients of columns that are scaled to standard deviation 1.
+    missing
+        "error", "drop", "mean" or "indicator".
+    cov
+        "classical", "HC0", "HC1" or "site" (clustered by site).
+    weights, offset
+        Columns; an offset is added to the scores (Poisson and linear models).
+    graph
+        Who talks to whom, whatever ``Topology.of`` takes.
+    algorithm
+        "auto" is "newton" for all but very many columns (``dsba.algorithms.choice``).
+    test_share
+        The share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
         measures of these rows.
     """
     held = as_sites(table, sites)
@@ -109,9 +120,12 @@ def train(
 
     Parameters
     ----------
-    wishes : fields of :class:`dsba.fitting.schema.Wishes` beside the formula and the labels.
-    tell : called with sentences for people.
-    options : those of ``fit_sites``.
+    wishes
+        Fields of :class:`dsba.fitting.schema.Wishes` beside the formula and the labels.
+    tell
+        Called with sentences for people.
+    options
+        Those of ``fit_sites``.
     """
     if network is None:
         network = Simulator(settings.topology(len(files)))

@@ -40,9 +40,12 @@ class MPINetwork(Transport):
 
     Parameters
     ----------
-    topology : the graph, the same at all ranks.
-    comm : an mpi4py communicator; None is COMM_WORLD.
-    timeout : seconds after which a silent rank ends the run with an error.
+    topology
+        The graph, the same at all ranks.
+    comm
+        An mpi4py communicator; None is COMM_WORLD.
+    timeout
+        Seconds after which a silent rank ends the run with an error.
     """
 
     def __init__(self, topology: Topology, comm: Any = None, timeout: float = TIMEOUT) -> None:

@@ -96,11 +96,16 @@ class SiteNetwork(Transport):
 
     Parameters
     ----------
-    topology : the graph, the same at all sites.
-    place : who takes part.
-    patience : seconds to wait for a site that is not there.
-    masked : whether sums are masked; None is from three sites on.
-    rows_allowed : whether this site lets rows of its data leave it (``communication="sparse"``, "cached").
+    topology
+        The graph, the same at all sites.
+    place
+        Who takes part.
+    patience
+        Seconds to wait for a site that is not there.
+    masked
+        Whether sums are masked; None is from three sites on.
+    rows_allowed
+        Whether this site lets rows of its data leave it (``communication="sparse"``, "cached").
     """
 
     def __init__(
