@@ -1,7 +1,7 @@
-"""Checkpoints: sealed files (:mod:`dsba.sealed`), written whole, readable by their owner alone, read with suspicion.
+"""Checkpoints: sealed files (``dsba.sealed``), written whole, readable by their owner alone, read with suspicion.
 
 The seal finds every change that happened by accident. Against a file that somebody forged, a state may give
-``require_sound()``: :func:`restored` calls it, and it raises :class:`CheckpointError` where a number in the state
+``require_sound()``: ``restored`` calls it, and it raises ``CheckpointError`` where a number in the state
 would send a kernel out of its arrays or keep it busy for ever.
 """
 

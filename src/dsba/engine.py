@@ -57,7 +57,7 @@ def solve(
     ----------
     algorithm
         A registered name (options such as ``table="full"`` as further keywords), an object, or "auto", which
-        chooses between newton and dsba by the cost model of :mod:`dsba.algorithms.choice`.
+        chooses between newton and dsba by the cost model of ``dsba.algorithms.choice``.
     step_size
         A number or a rule's name; "auto" leaves an algorithm object's own.
     max_passes, max_seconds, max_doubles, max_rounds

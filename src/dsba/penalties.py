@@ -2,7 +2,7 @@
 
 A problem with a penalty is composite: its solution minimises (1/Q) sum loss + lam/2 ||w||^2 + penalty(w). Intercepts
 and an operator's extra coordinates are never penalised. A penalty of your own is a frozen dataclass with the three
-methods of :class:`Penalty`; its ``repr`` tells it from others.
+methods of ``Penalty``; its ``repr`` tells it from others.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Find the common z with    (1/Q) sum_i B_i(z) + Lambda z = 0    over all Q samples of all nodes;
 for a loss this is the minimum of (1/Q) sum_i loss_i + lam/2 ||z||^2 (regularised coordinates). A penalty
-(:mod:`dsba.penalties`) may be added to the objective.
+(``dsba.penalties``) may be added to the objective.
 Node n holds q_n samples and its local operator is c_n (1/q_n) sum_i B_i(z) + Lambda z with
 c_n = N q_n / Q, so that the mean over the nodes is the pooled problem however the data is split.
 
@@ -78,7 +78,7 @@ class Problem:
         and for the methods that have a proximal step.
     group
         The processes that hold the problem together, each with the shards of its own nodes: a
-        :class:`dsba.MPINetwork` or another transport; None is this one alone.
+        ``dsba.MPINetwork`` or another transport; None is this one alone.
     classes
         The labels of all processes, sorted, if they are known; with None the processes tell each other theirs.
     """

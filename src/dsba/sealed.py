@@ -54,7 +54,7 @@ def write(stream: IO[bytes], facts: Mapping[str, Any], arrays: Mapping[str, npt.
 
 
 def read(path: Path, shared: bool = False) -> tuple[dict[str, Any], Arrays]:
-    """The facts and arrays of a whole sealed file; anything else raises :class:`DamagedError`."""
+    """The facts and arrays of a whole sealed file; anything else raises ``DamagedError``."""
     with path.open("rb") as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise DamagedError("it is no sealed file")

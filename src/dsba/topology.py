@@ -30,7 +30,7 @@ class Topology:
     mixing : "laplacian" (the default), "metropolis", or an N x N array
         "laplacian" is W = I - L/tau with L the graph Laplacian. "metropolis" (Metropolis-Hastings) is
         W_nm = 1/(1 + max(deg_n, deg_m)) on edges, and on the diagonal what makes the rows sum to one.
-        An array is used as it is, after the four conditions of :mod:`dsba.mixing` were checked.
+        An array is used as it is, after the four conditions of ``dsba.mixing`` were checked.
     tau : float, for "laplacian" only
         Default lambda_max(L), which gives 0 <= W <= I; any tau >= lambda_max(L)/2 is accepted.
 

@@ -61,9 +61,9 @@ class Algorithm:
     linear: ClassVar[bool] = True
     """Whether it converges linearly; sublinear methods are tested for their rate instead."""
     composite: ClassVar[bool] = False
-    """Whether it has a proximal step, so that it takes problems with a penalty (:mod:`dsba.penalties`)."""
+    """Whether it has a proximal step, so that it takes problems with a penalty (``dsba.penalties``)."""
     coins: ClassVar[int] = 0
-    """How many random numbers in [0, 1) all nodes share in an iteration (:class:`WithCoins`)."""
+    """How many random numbers in [0, 1) all nodes share in an iteration (``WithCoins``)."""
     proven_on: ClassVar[tuple[str, ...]] = ()
     """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)

@@ -32,7 +32,7 @@ class Layout(NamedTuple):
 
 
 class Components(Protocol):
-    """What a step needs of its components; a :class:`Problem` has single samples as components."""
+    """What a step needs of its components; a ``Problem`` has single samples as components."""
 
     sizes: Any
     """Components of each node held here."""

@@ -121,7 +121,7 @@ def train(
     Parameters
     ----------
     wishes
-        Fields of :class:`dsba.fitting.schema.Wishes` beside the formula and the labels.
+        Fields of ``dsba.fitting.schema.Wishes`` beside the formula and the labels.
     tell
         Called with sentences for people.
     options

@@ -2,7 +2,7 @@
 
 A transport moves rows and frames between neighbours of the graph, answers the questions that processes ask each
 other, and counts. An algorithm, a problem or the engine knows nothing else of it; nobody asks for its class.
-:class:`dsba.network.transport.Transport` implements all of this on top of two primitives, and one conformance suite
+``dsba.network.transport.Transport`` implements all of this on top of two primitives, and one conformance suite
 holds every transport to it. Every transport gives the same bits: rows are summed in node order, sums over nodes
 are exact.
 """
@@ -62,7 +62,7 @@ class Group(Protocol):
         ...
 
     def sum(self, rows: Array | SparseRows) -> Array:
-        """The exact sum over all nodes of one row each, given the rows of the nodes here; see :mod:`dsba.exact`.
+        """The exact sum over all nodes of one row each, given the rows of the nodes here; see ``dsba.exact``.
 
         NaN everywhere if anything in the rows is not finite.
         """
@@ -115,7 +115,7 @@ class Network(Group, Protocol):
         """
         ...
 
-    # Flaws: what links do to the rows they carry (:mod:`dsba.network.faults`) ------------------------
+    # Flaws: what links do to the rows they carry (``dsba.network.faults``) ------------------------
 
     flaws: frozenset[str]  # names of what is wrong with the links; empty for a transport that delivers everything
     streams: int  # how often rows meet in an iteration; the engine says so

@@ -1,7 +1,7 @@
 """A link to a neighbouring site: frames that arrive once and in order, over whatever connection there is.
 
 A link lives as long as the run; connections come and go. What was sent and not acknowledged is kept and sent again over
-the next connection. Numbers and inboxes begin anew with every epoch (see :mod:`dsba.network.sites`).
+the next connection. Numbers and inboxes begin anew with every epoch (see ``dsba.network.sites``).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """One round at the owned nodes, as wrappers of a transport see it (:mod:`dsba.network.faults`).
+    """One round at the owned nodes, as wrappers of a transport see it (``dsba.network.faults``).
 
     Links are the entries of ``placement.mixing``; the rows of ``places`` are heard over them.
     """
@@ -56,7 +56,7 @@ class Meeting(NamedTuple):
 
 
 class Transport:
-    """The contract (:class:`dsba.network.contract.Network`) for the process ``rank`` of ``size``."""
+    """The contract (``dsba.network.contract.Network``) for the process ``rank`` of ``size``."""
 
     session = 0
     flaws: frozenset[str] = frozenset()

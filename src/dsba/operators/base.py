@@ -5,7 +5,7 @@ kernel needs of it happens in R^k: u = A_i z forward, and backward the u that so
 
     u + t diag(s) g(u) = b,        b = A_i v,   s = squared norms of the rows of A_i.
 
-For k = 1 a loss is a :class:`ScalarOperator`: a frozen dataclass (its fields are floats) with
+For k = 1 a loss is a ``ScalarOperator``: a frozen dataclass (its fields are floats) with
 ``map`` (g, the loss's derivative) and ``slope`` (g'), and usually ``value``. Methods are written in
 plain Python with ``math``; they are compiled when a kernel meets them.
 
