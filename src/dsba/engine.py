@@ -60,22 +60,33 @@ def solve(
         chooses between newton and dsba by the cost model of ``dsba.algorithms.choice``.
     step_size
         A number or a rule's name; "auto" leaves an algorithm object's own.
-    max_passes, max_seconds, max_doubles, max_rounds
-        Budgets: passes over the data, seconds of the algorithm
-        alone (evaluation excluded), DOUBLEs received at the hottest node, communication rounds.
-    tol, gap_tol
-        Stop at this relative residual ||operator(mean z)|| / ||operator(z0)||, or gap. "newton" goes on to
-        its own end, which costs a few steps more.
+    max_passes
+        A budget of passes over the data.
+    tol
+        Stop at this relative residual ||operator(mean z)|| / ||operator(z0)||. "newton" goes on to its own end, which
+        costs a few steps more.
+    seed
+        For drawing samples.
     reference
         z*, or True to compute it; without it gap and distance are absent.
     z0
         The common start, zero by default.
+    gap_tol
+        Stop at this gap, (f(mean z) - f*) / (f(0) - f*).
+    max_seconds
+        A budget of seconds of the algorithm alone, evaluation excluded.
+    max_doubles
+        A budget of DOUBLEs received at the hottest node.
+    max_rounds
+        A budget of communication rounds.
     record_every
         Passes between two record points.
     record_first
         Passes before the first record point; the distance then doubles up to ``record_every``.
     checkpoint
         A file; written at record points, and resumed from if it is there.
+    progress
+        Show a progress bar.
     callbacks
         Called with each record; a true return value stops the run.
     metrics

@@ -70,8 +70,10 @@ def fit(
         "error", "drop", "mean" or "indicator".
     cov
         "classical", "HC0", "HC1" or "site" (clustered by site).
-    weights, offset
-        Columns; an offset is added to the scores (Poisson and linear models).
+    weights
+        The column that has the rows' weights.
+    offset
+        A column that is added to the scores (Poisson and linear models).
     graph
         Who talks to whom, whatever ``Topology.of`` takes.
     algorithm
