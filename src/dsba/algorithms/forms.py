@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
 
 MANY = 600  # nodes from which on the lazy form goes column after column
-TOGETHER = 16_000  # numbers of a sample that two threads share; with fewer, meeting costs more than it gains
+TOGETHER = 8_000  # numbers of a sample that two threads share; with fewer, meeting costs more than it gains
 REST = 20_000_000  # numbers that one thread goes through alone before two try again; some hundredths of a second
 
 
