@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.kernels.exact import add_entries, add_integers, add_numbers, largest_magnitude, to_numbers
+from dsba.kernels.exact import add_entries, add_integers, add_numbers, to_numbers
 from dsba.types import Array, Words
 
 BITS = 126  # of 128, one is the sign and one is to spare
@@ -54,7 +54,9 @@ class SparseRows(NamedTuple):
 def largest(rows: Array | SparseRows) -> float:
     """The largest magnitude in the rows; infinite if anything in them is not finite."""
     values = rows.values if isinstance(rows, SparseRows) else rows
-    top = largest_magnitude(np.ascontiguousarray(values, np.float64).reshape(-1).view(np.uint64))
+    if not values.size:
+        return 0.0
+    top = max(float(values.max()), -float(values.min()))  # NaN stays NaN
     return top if math.isfinite(top) else math.inf
 
 

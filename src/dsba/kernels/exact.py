@@ -17,17 +17,7 @@ from numba.extending import intrinsic
 from dsba.kernels.cache import njit, part
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
-MAGNITUDE = np.uint64(2**63 - 1)  # all bits but the sign
 LOW = 2.0**64  # what one of the high half is worth
-
-
-@njit(cache=True)
-def largest_magnitude(words: Any) -> float:
-    """Of numbers, given as their bits; not finite if one of them is not. Magnitudes are in the order of their bits."""
-    top = np.zeros(1, np.uint64)
-    for i in range(words.size):
-        top[0] = max(top[0], words[i] & MAGNITUDE)
-    return top.view(np.float64)[0]
 
 
 @part()
