@@ -30,7 +30,7 @@ def teams(monkeypatch):
 
     monkeypatch.setattr(forms, "shares", kept)
     monkeypatch.setattr(forms, "CORES", 2)
-    monkeypatch.setattr(forms, "TOGETHER", 0)
+    monkeypatch.setattr(forms, "FOR_TWO", 0)
     monkeypatch.setattr(forms, "WORTH", 1)
     return made
 

@@ -18,12 +18,12 @@ import numpy as np
 WORTH = 2_000_000  # numbers that are read; with fewer, waking threads costs more than it gains
 
 
-def _allowed() -> int:
+def own_cores() -> list[int]:
     """The cores that this process may use; where the system does not say, all there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
-CORES = int(os.environ.get("DSBA_THREADS") or _allowed())  # a pool of processes sets one each
+CORES = int(os.environ.get("DSBA_THREADS") or len(own_cores()))  # a pool of processes sets one each
 
 
 def even_cuts(size: int, work: int = WORTH) -> list[int]:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from dsba.algorithms.one_sample import OneSample
 
 MANY = 600  # nodes from which on the lazy form goes column after column
-TOGETHER = 8_000  # numbers of a sample that two threads share; with fewer, meeting costs more than it gains
+FOR_TWO = 8_000  # numbers of a sample that two threads share; with fewer, meeting costs more than it gains
 REST = 20_000_000  # numbers that one thread goes through alone before two try again; some hundredths of a second
 
 
@@ -307,7 +307,7 @@ class LazyForm(Counted):
         """With two threads where that is worth it. They end early when others need the machine; one goes on alone
         then, for a longer and longer while."""
         alone, numbers = [self.share(problem)], int(problem.mean_nnz * self.modes[0].size)  # of one sample
-        if not self.plan.middle or CORES < 2 or numbers < TOGETHER or numbers * samples.size < WORTH:
+        if not self.plan.middle or CORES < 2 or numbers < FOR_TWO or numbers * samples.size < WORTH:
             self._made(alone, problem, samples, self.t)
             return
         made, rest = 0, 1 + REST // (numbers * problem.n_nodes)

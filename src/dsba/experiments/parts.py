@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     InstanceOf,
+    PlainSerializer,
     field_serializer,
     field_validator,
     model_validator,
@@ -46,6 +48,19 @@ Seed = Annotated[int, Field(ge=0, strict=True)]
 Known = str  # a name that a validator looks up
 UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
 WORD = re.compile(r"\w+")
+
+
+def _known(look_up: Callable[[Any], object]) -> BeforeValidator:
+    """A name or an object is looked up before pydantic makes an object of a table."""
+
+    def check(given: Any) -> Any:
+        look_up(given)
+        return given
+
+    return BeforeValidator(check)
+
+
+AS_TEXT = PlainSerializer(lambda given: given if isinstance(given, str) else repr(given), return_type=str)
 
 
 class Part(BaseModel):
@@ -106,16 +121,12 @@ class Problems(Part):
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
-    operator: str | Operator = "logistic"
+    operator: Annotated[str | Operator, _known(operators.get), AS_TEXT] = "logistic"
     lam: Positive | None = None
     regularize: Literal["weights", "all"] = "weights"
     intercept: bool | Positive | None = None
     penalty: InstanceOf[Penalty] | None = None
     label: str | None = None
-
-    @field_serializer("operator")
-    def _as_text(self, operator: str | Operator) -> str:
-        return operator if isinstance(operator, str) else repr(operator)
 
     @field_validator("penalty", mode="before")
     @classmethod
@@ -136,13 +147,6 @@ class Problems(Part):
         numbers = {f.name: getattr(penalty, f.name) for f in dataclasses.fields(penalty)}
         defaults = {f.name: f.default for f in dataclasses.fields(penalty)}
         return {"name": name} | {key: value for key, value in numbers.items() if value != defaults[key]}
-
-    @field_validator("operator", mode="before")
-    @classmethod
-    def _known(cls, operator: Any) -> Any:
-        """Before pydantic makes an operator of a table."""
-        operators.get(operator)
-        return operator
 
     @model_validator(mode="after")
     def _options_known(self) -> Self:
@@ -343,7 +347,7 @@ class Method(Part):
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
-    algorithm: str | Algorithm
+    algorithm: Annotated[str | Algorithm, _known(algorithms.get), AS_TEXT]
     label: str = ""
     step_size: Positive | str = "tune"
     communication: Literal["dense", "sparse", "cached"] = "dense"
@@ -361,17 +365,6 @@ class Method(Part):
         if not isinstance(algorithm, Algorithm) or isinstance(algorithm.step_size, str):
             return given
         return {"step_size": algorithm.step_size, **given}
-
-    @field_serializer("algorithm")
-    def _as_text(self, algorithm: str | Algorithm) -> str:
-        return algorithm if isinstance(algorithm, str) else repr(algorithm)
-
-    @field_validator("algorithm", mode="before")
-    @classmethod
-    def _known(cls, algorithm: Any) -> Any:
-        """Before pydantic makes an algorithm of a table."""
-        algorithms.get(algorithm)
-        return algorithm
 
     @model_validator(mode="after")
     def _options_known(self) -> Self:

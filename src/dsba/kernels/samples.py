@@ -12,7 +12,7 @@ from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
 
 AHEAD = 32  # nonzeros
 NEXT = 512  # entries of the next row to ask for
-TOGETHER = 64  # samples of a sweep that are read before they are added
+AT_ONCE = 64  # samples of a sweep that are read before they are added
 KINK = 1e-13  # more than rounding, relative to what is added up
 CACHED = 50_000  # a longer vector is not in cache: what its random reads need is asked for ahead
 
@@ -283,10 +283,10 @@ def image_all(lo: int, hi: int, A: Any, start: Any, z: Any, out: Any) -> None:
 def sum_entries(lo: int, hi: int, op: Any, samples: Any, z: Any, distinct: Any, images: Any, out: Any) -> None:
     """For nodes lo..hi-1: images_i <- A_i z, and the entries of sum_i weight_i A_i' g(A_i z) in the node's columns."""
     columns, ends = distinct
-    row, g = np.zeros(z.size), np.empty((TOGETHER, samples.k))
+    row, g = np.zeros(z.size), np.empty((AT_ONCE, samples.k))
     for n in range(lo, hi):
-        for first in range(samples.start[n], samples.start[n + 1], TOGETHER):
-            _visit_some(op, samples, (first, min(first + TOGETHER, samples.start[n + 1])), z, images, g, row)
+        for first in range(samples.start[n], samples.start[n + 1], AT_ONCE):
+            _visit_some(op, samples, (first, min(first + AT_ONCE, samples.start[n + 1])), z, images, g, row)
         for e in range(np.uint64(ends[n]), np.uint64(ends[n + 1])):
             j = np.uint64(columns[e])
             out[e] = row[j]

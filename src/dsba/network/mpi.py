@@ -20,6 +20,7 @@ from dsba.errors import InputError, NetworkError, as_number
 from dsba.network.contract import require_agreement
 from dsba.network.transport import ROWS, Transport
 from dsba.network.waiting import poll, silence
+from dsba.parallel import own_cores
 from dsba.topology import Topology
 from dsba.types import Array, Indices
 
@@ -62,7 +63,7 @@ class MPINetwork(Transport):
         facts = {"program": f"dsba {__version__}", "topology": repr(topology) + topology.digest()}
         require_agreement(self, facts)
         self.session = zlib.crc32(json.dumps(facts).encode())
-        self.own_core = _enough_cores(self.aside().share([platform.node(), *_cores()]))
+        self.own_core = _enough_cores(self.aside().share([platform.node(), *own_cores()]))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MPINetwork:
         return self  # a place among processes has no copy; scikit-learn's clone asks for one
@@ -124,11 +125,6 @@ class MPINetwork(Transport):
             return silence(self.rank, late, self.timeout)
 
         poll(lambda: all_done(requests), silent, self.timeout, self.own_core)
-
-
-def _cores() -> list[int]:
-    """The cores that this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def _enough_cores(ranks: list[list[Any]]) -> bool:
