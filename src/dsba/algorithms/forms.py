@@ -304,21 +304,21 @@ class LazyForm(Counted):
         advance_modes_forward(*data, self.share(problem))
 
     def _advance_together(self, problem: Problem, samples: Indices) -> None:
-        """With two threads where that is worth it. They end early when others need the machine; one goes on alone
-        then, for a longer and longer while."""
+        """With two threads where that is worth it. When others need the machine, the two end early and one goes on
+        alone, each time for twice as long, before two try again."""
         alone, numbers = [self.share(problem)], int(problem.mean_nnz * self.modes[0].size)  # of one sample
         if not self.plan.middle or CORES < 2 or numbers < FOR_TWO or numbers * samples.size < WORTH:
-            self._made(alone, problem, samples, self.t)
+            self._advance_by(alone, problem, samples, self.t)
             return
         made, rest = 0, 1 + REST // (numbers * problem.n_nodes)
         while made < len(samples):
             team = shares(problem.k, (0, self.plan.middle, problem.dim))
-            made += self._made(team, problem, samples[made:], self.t + made)
-            made += self._made(alone, problem, samples[made : made + rest], self.t + made)
+            made += self._advance_by(team, problem, samples[made:], self.t + made)
+            made += self._advance_by(alone, problem, samples[made : made + rest], self.t + made)
             rest *= 2
 
-    def _made(self, team: Sequence[Share | None], problem: Problem, samples: Indices, t: int) -> int:
-        """How many iterations the team has made of these, from iteration t on."""
+    def _advance_by(self, team: Sequence[Share | None], problem: Problem, samples: Indices, t: int) -> int:
+        """The iterations from t on with these samples; how many of them the team made."""
         data = (problem.component, self.rule, problem.samples, samples, self.plan, self.state, t)
         return run_team(lambda share: advance_modes(*data, share), team)
 

@@ -264,7 +264,7 @@ def _varied(X: Array) -> Flags:
 
 
 def _missing_together(schema: Schema, names: Sequence[str], compared: Compared) -> dict[str, str]:
-    """The columns whose indicator is equal at all sites to what an earlier one has for missing values; and that one."""
+    """The number columns that are missing in the same rows as an earlier column, at all sites; and that column."""
     gaps = {f"{column}[missing]": column for column in schema.indicators}
     for column, levels in schema.levels.items():
         if MISSING_LEVEL in levels:

@@ -385,7 +385,7 @@ def _spread(known: npt.NDArray[Any], at: npt.NDArray[np.bool_]) -> npt.NDArray[A
 def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
     """The rows in which nothing is missing that the model does not fill in.
 
-    Of columns that were always missing together, one alone is such a thing: the model knows nothing of it.
+    A column that was missing only together with another one may not be missing alone: the model never saw that.
     """
     needed = [
         column
