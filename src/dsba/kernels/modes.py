@@ -94,15 +94,14 @@ def _powers(w: Any, alpha_lam: float, backward: bool) -> Any:
 
     In extended precision throughout: a rounded r would be off by gap * 1e-16 in the powers.
     """
-    M = _recursion(w, alpha_lam, backward)[2][None]
-    one, zero = np.ones(w.size, np.longdouble), np.zeros(w.size, np.longdouble)
+    M = _recursion(w, alpha_lam, backward)[2]
     levels = []
     for _ in range(2):
-        powers = np.array([[[one, zero], [zero, one]]])
+        powers = np.repeat(np.eye(1, 2, dtype=np.longdouble)[..., None], w.size, axis=2)  # P = 1, Q = 0: first rows
         while len(powers) < GAPS:  # powers n..2n-1 are powers 0..n-1 times M^n
-            powers = np.concatenate([powers, np.einsum("gabm,hbcm->gacm", powers, M)])
-            M = np.einsum("gabm,gbcm->gacm", M, M)
-        levels.append(powers[:, 0])
+            powers = np.concatenate([powers, np.einsum("gbm,bcm->gcm", powers, M)])
+            M = np.einsum("abm,bcm->acm", M, M)
+        levels.append(powers)
     return np.array(levels, dtype=np.float64)
 
 
