@@ -1,10 +1,11 @@
-"""Run all benchmarks; table on the screen, JSON and plot in results/bench."""
+"""Run benchmarks: table on the screen, JSON and plot in results/bench."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,38 +18,51 @@ from benchmarks.measure import Row, machine
 OUT = Path("results") / "bench"
 
 
-def main(chosen: list[str]) -> None:
+PARTS: dict[str, Callable[[], list[Row]]] = {
+    "startup": startup.startup,
+    "dense": kernels.lazy_against_dense,
+    "memory": kernels.memory,
+    "saga": kernels.against_saga,
+    "gap": kernels.to_gap,
+    "dimension": kernels.against_dimension,
+    "records": kernels.records,
+    "thousand": kernels.thousand_nodes,
+    "classes": kernels.twenty_classes,
+    "numpy": full_gradient.against_numpy,
+    "scipy": full_gradient.against_scipy,
+    "estimators": estimators.against_pooled,
+    "choice": choice.choices,
+    "tables": tables.four_hospitals,
+    "communication": communication.communication,
+    "mpi": mpi.rounds,
+    "hosts": hosts.over_a_slow_network,
+    "sites": sites.over_tls,
+}
+NODES = "nodes"  # gives a plot, too
+
+
+def chosen() -> list[str]:
+    """The benchmarks to run, by name; all of them if none is named."""
+    names = [*PARTS, NODES]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", nargs="*", metavar="name", help=f"one of {', '.join(names)}; without any, all run")
+    given = parser.parse_args().name
+    if unknown := [name for name in given if name not in names]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(names)}")
+    return given or names
+
+
+def main(names: list[str]) -> None:
     console = Console()
     if not os.environ.get("DSBA_DATA"):
         console.print("DSBA_DATA is not set: synthetic text stands in for the real data sets.")
     rows: list[Row] = []
     curves: dict[str, dict[int, dict[str, float]]] = {}
-    parts = {
-        "startup": startup.startup,
-        "dense": kernels.lazy_against_dense,
-        "memory": kernels.memory,
-        "saga": kernels.against_saga,
-        "gap": kernels.to_gap,
-        "dimension": kernels.against_dimension,
-        "records": kernels.records,
-        "thousand": kernels.thousand_nodes,
-        "classes": kernels.twenty_classes,
-        "numpy": full_gradient.against_numpy,
-        "scipy": full_gradient.against_scipy,
-        "estimators": estimators.against_pooled,
-        "choice": choice.choices,
-        "tables": tables.four_hospitals,
-        "communication": communication.communication,
-        "mpi": mpi.rounds,
-        "hosts": hosts.over_a_slow_network,
-        "sites": sites.over_tls,
-    }
-    for name, part in parts.items():
-        if not chosen or name in chosen:
-            console.print(f"running {name} ...")
-            rows += part()
-    if not chosen or "nodes" in chosen:
-        console.print("running nodes ...")
+    for name in (name for name in PARTS if name in names):
+        console.print(f"running {name} ...")
+        rows += PARTS[name]()
+    if NODES in names:
+        console.print(f"running {NODES} ...")
         found, curves = kernels.against_nodes()
         rows += found
     console.print(_table(rows))
@@ -88,4 +102,4 @@ def _plot(curves: dict[str, dict[int, dict[str, float]]]) -> Path:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(chosen())
