@@ -28,6 +28,7 @@ from dsba.experiments.plan import Job, Plan, RunJob
 from dsba.experiments.reading import read
 from dsba.experiments.sources import Sources, locate
 from dsba.experiments.spec import Experiment
+from dsba.parallel import own_cores
 from dsba.report.folder import Folder
 from dsba.report.results import Results
 
@@ -80,7 +81,7 @@ def run(
         if not (tune_only and _has_results(folder, todo)):  # a search does not change how they were made
             folder.write_sealed(folder.environment, environment.describe(command, todo.place))
         with Display(progress, todo.experiment, len(wanted)) as display:
-            processes = 1 if todo.experiment.has_code else workers or os.cpu_count() or 1
+            processes = 1 if todo.experiment.has_code else workers or len(own_cores())
             _perform_all(wanted, folder, processes, display, on_record)
         folder.drop_checkpoints()
         results = Results(folder, todo.index())
