@@ -63,6 +63,7 @@ def test_one_column_and_quoted_commas(tmp_path):
     [
         ("age\tincome\n50\t950\n60\t1,250\n70\t12,500\n", "the commas in its numbers may stand before decimals or"),
         ("age;income\n50;950\n60;1,250,000\n", "the commas in its numbers may stand before decimals or"),
+        ("age;cost\n50;950\n60;1.250\n", "the points in its numbers may stand before decimals or"),
         ("age;cost;crp\n50;950;3,5\n60;1.250;4,5\n", "the points in its numbers may stand before decimals or"),
         ("age;cost\n50;0,5\n60;1.250,5\n", "column 'cost' has numbers with other marks .* wanted ',' before decimals"),
         ("age;cost\n50;1.250,5\n60;3\n", "column 'cost' has numbers with other marks .* wanted '.' before decimals"),

@@ -265,15 +265,15 @@ def test_pooled_scaling_keeps_its_digits():
     frames = hospitals()
     found = design_tables(sites_of(frames), Wishes(parse("cost ~ lab + age")))
     matrices = [design.X for design in found.designs]
-    scaling = scaling_by(*pooled_moments(matrices, Alone()), 0)
+    scaling = scaling_by(*pooled_moments(matrices, Alone(), [1, 2]), 0)
     wide = np.vstack(matrices).astype(np.longdouble)
     assert np.allclose(scaling.sd[1:], wide.std(axis=0)[1:].astype(float), rtol=1e-13)
     assert np.allclose(scaling.mean[1:], wide.mean(axis=0)[1:].astype(float), rtol=1e-15)
     beta = np.array([1.0, -2.0, 0.5])
     X = np.vstack(matrices)
     assert np.allclose(X @ scaling.unscaled(beta), scaling.scaled(X) @ beta, rtol=0, atol=1e-9)
-    moments = pooled_moments(matrices, Alone())
-    for there in on_sites(frames, lambda own, net: pooled_moments([designed(own[0], found.schema).X], net)):
+    moments = pooled_moments(matrices, Alone(), [1, 2])
+    for there in on_sites(frames, lambda own, net: pooled_moments([designed(own[0], found.schema).X], net, [1, 2])):
         assert all(np.array_equal(a, b) for a, b in zip(there, moments, strict=True))
 
 
@@ -596,3 +596,19 @@ def test_names_of_columns_are_text_and_differ():
     assert (dsba.fit(numbered, "cost ~ `3`", "linear").params.to_numpy() == wanted).all()
     with pytest.raises(dsba.InputError, match="wanted a pandas frame, or a list or dict of frames"):
         dsba.fit({"a": [1, 2]}, "cost ~ age", "linear")
+
+
+def test_columns_of_very_different_units():
+    """Platelets per litre and a hormone in mol per litre: their squares are 45 orders of magnitude apart."""
+    rng = np.random.default_rng(0)
+    si = pd.DataFrame({"platelets": rng.normal(2.5e11, 6e10, 300), "ft4": rng.normal(1.5e-11, 3e-12, 300)})
+    si["ill"] = (rng.random(300) < 0.5 + 0.2 * np.sign(si["ft4"] - 1.5e-11)).astype(int)
+    si["site"] = np.repeat(["a", "b", "c"], 100)
+    usual = si.assign(platelets=si["platelets"] * 1e-9, ft4=si["ft4"] * 1e12)
+    for options in ({}, {"lam": 0.1}):
+        here, there = (dsba.fit(table, "ill ~ platelets + ft4", sites="site", **options) for table in (si, usual))
+        np.testing.assert_allclose(here.params * [1, 1e9, 1e-12], there.params, rtol=1e-9)
+        if not options:
+            np.testing.assert_allclose(here.bse * [1, 1e9, 1e-12], there.bse, rtol=1e-9)
+    slopes = [dsba.fit(table, "platelets ~ ft4", "linear", sites="site").params["ft4"] for table in (si, usual)]
+    assert slopes[0] == pytest.approx(slopes[1] * 1e21, rel=1e-9)

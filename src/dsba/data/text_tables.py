@@ -169,7 +169,7 @@ def _decimal_mark(path: Path, lines: list[str], separator: str) -> str:
     """
     fields = [field.strip().strip('"') for line in lines for field in line.split(separator)]
     commas, points = ([f for f in fields if kind.fullmatch(f)] for kind in (COMMA_NUMBER, POINT_NUMBER))
-    if commas and all(GROUPED.fullmatch(field) for field in points or commas):
+    if (commas or points) and all(GROUPED.fullmatch(field) for field in points or commas):
         mark = "points" if points else "commas"
         raise InputError(
             f"{path}: the {mark} in its numbers may stand before decimals or between thousands; wanted a point before "

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dsba.network import Group
 from dsba.types import Array
+
+FAR = 2.0**-60  # an exact sum keeps all digits of a number that is not below this times the largest one
 
 
 class Scaling(NamedTuple):
@@ -37,19 +40,33 @@ class Scaling(NamedTuple):
         return T @ covariance @ T.T
 
 
-def pooled_moments(matrices: Sequence[Array], group: Group) -> tuple[Array, Array]:
-    """Means and standard deviations over the rows of all sites; ``matrices`` has one a site here.
+def pooled_moments(matrices: Sequence[Array], group: Group, varied: Sequence[int]) -> tuple[Array, Array]:
+    """Means over the rows of all sites, and the standard deviations of the columns ``varied``; 0 for the others.
 
-    The squares are summed around the pooled mean, in a second sum: those of a column of 100 +- 0.01 would otherwise
-    lose all their digits.
+    ``matrices`` has one a site here. The squares are summed around the pooled mean, in a second sum: those of a column
+    of 100 +- 0.01 would otherwise lose all their digits.
     """
-    p = matrices[0].shape[1]
     rows, *totals = group.sum(np.array([[len(X), *X.sum(axis=0)] for X in matrices]))
     mean = np.array(totals) / rows
     centred = [X - mean for X in matrices]
-    moments = group.sum(np.array([[*C.sum(axis=0), *(C * C).sum(axis=0)] for C in centred])) / rows
-    rest, squares = moments[:p], moments[p:]
-    return mean + rest, np.sqrt(np.maximum(squares - rest * rest, 0.0))  # rest is what the first sum rounded off
+    sums, squares = _sums_and_squares(centred, group, np.array(varied))
+    rest = sums / rows  # what the first sum rounded off
+    return mean + rest, np.where(squares > 0.0, np.sqrt(np.maximum(squares / rows - rest * rest, 0.0)), 0.0)
+
+
+def _sums_and_squares(centred: Sequence[Array], group: Group, varied: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+    """Over all sites, the sums of all columns and of the squares of those that have more than one value.
+
+    One sum keeps the digits of what is not too far below its largest number. Columns in small units may be, so they are
+    added once more without the larger ones.
+    """
+    sums, squares = np.zeros((2, centred[0].shape[1]))
+    asked, left = np.arange(sums.size), varied
+    while asked.size:
+        own = [[*C[:, asked].sum(axis=0), *(C[:, left] ** 2).sum(axis=0)] for C in centred]
+        sums[asked], squares[left] = np.split(group.sum(np.array(own)), [asked.size])
+        asked = left = left[squares[left] < FAR * squares[left].max(initial=0.0)]
+    return sums, squares
 
 
 def scaling_by(mean: Array, sd: Array, intercept: int | None) -> Scaling:

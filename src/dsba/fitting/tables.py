@@ -326,7 +326,7 @@ def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
     raw = [Sample(d.X, np.asarray(d.y, dtype=np.float64), d.weight, d.offset) for d in designs.designs]
     parts = [null_parts(sample, component.family or "gaussian") for sample in raw]
     wide = [np.column_stack([sample.X, *both, sample.weight]) for sample, both in zip(raw, parts, strict=True)]
-    mean, sd = pooled_moments(wide, network)
+    mean, sd = pooled_moments(wide, network, [j for j in range(len(designs.names)) if j != intercept])
     outcome, weight, own = mean[-3:].tolist()
     if not weight > 0.0:
         raise InputError("all sample weights are zero: there is nothing to learn from.")
