@@ -242,6 +242,20 @@ def test_separation_names_the_columns_that_separate(kind, tol):
                   ).status == "converged"  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["logistic", "softmax"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_threshold_among_many_rows_is_separation(kind, seed):
+    """Rows on both sides come so near to it that coefficients are in the thousands before the gradient is small."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(rng.normal(size=(2000, 2)))
+    y = (X[:, 0] < 1.0).astype(int)
+    plain = shards(X, y, [1000, 1000])
+    for parts in (plain, [(*part, rng.uniform(0.1, 2.0, 1000)) for part in plain]):
+        problem = dsba.Problem(parts, kind, lam=0.0, intercept=True)
+        with pytest.raises(FitError, match="separated perfectly by column 0"):
+            newton(problem, graph("path", 2), max_passes=100)
+
+
 def test_values_that_are_too_large_are_named():
     X, y = table("ridge")
     X[5, 3] = 1e200

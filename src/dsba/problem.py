@@ -405,11 +405,12 @@ class Problem:
         """The Jacobian of g for every sample, weighted (Q x k x k).
 
         Where a loss of one score is straight (Huber's far ends), a trace of its slope is put in, so that
-        a Hessian is singular only where the data is. With ``chords`` it is g/(u - y), whose step never goes too far.
+        a Hessian is singular only where the data is; a likelihood's slopes may be tiny, but it is straight nowhere.
+        With ``chords`` it is g/(u - y), whose step never goes too far.
         """
         columns = [self.component.curvature(U, np.tile(unit, (self.y.size, 1)), self.y) for unit in np.eye(self.k)]
         blocks = np.stack(columns, axis=2)
-        if self.k == 1:
+        if self.k == 1 and not self.component.family:
             slopes = LEAST_SLOPE * self.component.planning_slopes(self.y)
             if chords and self.component.labels == "real":
                 G = np.empty_like(U)

@@ -35,6 +35,7 @@ DEPENDENT = 1e-12  # the share of a column that the columns before it do not exp
 CLIPPED = 1e-14  # the least eigenvalue of a system, relative to the largest
 CG_ROUGH = 0.1  # the relative residual of conjugate gradients far from the solution
 CG_AFFINE = 1e-10  # and where one system is the whole problem
+LIGHT = 0.01  # of the mean weight: samples below are not looked for when labels may be separated
 ROUNDING = 1e-12  # a residual this small, relative to the one at the start, may be all rounding
 
 GO, LAST, DEFICIENT, SEPARATED = range(4)  # what the root says of a step
@@ -258,7 +259,7 @@ def _direction(s: NewtonState, problem: Problem) -> Direction:
 
 def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
     """The step d with a verdict."""
-    if s.straight >= 3 and (moving := _moving(s, problem, F, d)).any():
+    if (moving := _moving(s, problem, F, d)).any():
         return Direction(SEPARATED, 0.0, 0.0, moving)
     size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(_dot(F, d))) / _deviation(s, problem)
     short = size <= LAST_STEP * _largest(s.scale * s.Z[0]) or errors <= LAST_ERRORS
@@ -329,9 +330,17 @@ def _ignores_shifts(component: Operator) -> bool:
 
 
 def _moving(s: NewtonState, problem: Problem, F: Array, d: Array) -> Array:
-    """1 for each coefficient that grows on and on while the gradient vanishes: the labels are separated."""
+    """1 for each coefficient that grows without end because the labels are separated.
+
+    They are separated as a whole if no sample is on the wrong side: the sum of all losses is less than the loss of such
+    a sample with a hundredth of the mean weight. Where labels are separated in part, other losses stay, and
+    coefficients go on and on while the gradient vanishes.
+    """
     moves = s.scale * np.abs(d)
-    if problem.component.affine or _largest(F / s.scale) > 1e-8 * s.first or moves.max() < 1e-4:
+    if problem.lam == 0.0 and 0.0 <= s.total[0] < LIGHT * problem.component.wrong_side:
+        return (moves > 0.1 * moves.max()).astype(np.float64)
+    near = _largest(F / s.scale) <= 1e-8 * s.first and s.straight >= 3
+    if problem.component.affine or not near or moves.max() < 1e-4:
         return np.zeros_like(d)
     return ((moves > 0.1 * moves.max()) & (np.abs(d) > 0.02 * np.abs(s.Z[0]))).astype(np.float64)
 

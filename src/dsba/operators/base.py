@@ -64,6 +64,8 @@ class Operator:
     """The longest backward step that is worth taking: infinite where any one is."""
     labels: ClassVar[str] = "real"
     """What a label may be: "real", "binary" (mapped to -1, +1), "multiclass" (to 0, 1, 2, ...) or "count"."""
+    wrong_side: ClassVar[float] = 0.0
+    """The least loss of a sample whose own class is not the likeliest one; 0 where that does not tell anything."""
     family: ClassVar[str | None] = None
     """The distribution of which the loss is the negative log-likelihood: "gaussian", "binomial", "poisson" or None."""
 

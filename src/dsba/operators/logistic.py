@@ -15,6 +15,7 @@ class Logistic(ScalarOperator):
     """log(1 + exp(-y u)), y in {-1, +1}."""
 
     labels: ClassVar[str] = "binary"
+    wrong_side: ClassVar[float] = math.log(2.0)
     link: ClassVar[str] = "logit"
     family: ClassVar[str] = "binomial"
     lipschitz: ClassVar[float] = 0.25

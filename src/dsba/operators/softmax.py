@@ -24,6 +24,7 @@ class Softmax(Operator):
 
     classes: float = math.nan
     labels: ClassVar[str] = "multiclass"
+    wrong_side: ClassVar[float] = math.log(2.0)
     link: ClassVar[str] = "softmax"
 
     @property
