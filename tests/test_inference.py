@@ -346,3 +346,18 @@ def test_four_hospitals(operator, cov):
     assert_same(ours, found, operator, cov)
     np.testing.assert_allclose(ours.predict(whole), found.predict(whole), rtol=1e-10)
     assert ours.rounds <= 200
+
+
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+def test_rows_of_weight_0_are_no_rows(family):
+    """As in R: they count neither for degrees of freedom nor for the likelihood."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=200), "site": np.repeat(["a", "b"], 100), "w": rng.integers(0, 3, 200)})
+    table["y"] = table["x"] + rng.normal(size=200)
+    table["y"] = table["y"] if family == "linear" else (table["y"] > 0.0).astype(int)
+    whole, used = (
+        dsba.fit(rows, "y ~ x", family, sites="site", weights="w", cov="HC1") for rows in (table, table[table["w"] > 0])
+    )
+    assert whole.nobs == used.nobs == (table["w"] > 0).sum()
+    assert (whole.bse == used.bse).all()
+    assert (whole.aic, whole.llf, whole.df_resid) == (used.aic, used.llf, used.df_resid)

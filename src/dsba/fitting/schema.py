@@ -385,16 +385,17 @@ def _check_missing(pooled: Pooled, held: Sequence[Held], wishes: Wishes, kinds: 
 
 
 def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
-    """The rows that enter the model: with "drop" the complete ones, else those with an outcome."""
+    """The rows that enter the model: with "drop" the complete ones, else those with an outcome; none of weight 0."""
     needed = wishes.columns if wishes.missing == "drop" else wishes.formula.response
     held = [column for column in needed if column in frame.columns]
-    return frame.loc[frame[held].notna().all(axis=1)] if held else frame
+    used = frame.loc[frame[held].notna().all(axis=1)] if held else frame
+    return used.loc[used[wishes.weights].ne(0)] if wishes.weights in used.columns else used
 
 
 def _no_rows(usable: Sequence[Site]) -> str | None:
     """A sentence about a site of which no row enters the model."""
     empty = [site.name for site in usable if not len(site.frame)]
-    return f"{empty[0]} has no row that enters the model: every one lacks a value. Leave it out." if empty else None
+    return f"{empty[0]} has no row that enters the model: every one lacks a value or has the weight 0. Leave it out." if empty else None
 
 
 def _bad_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:
