@@ -75,6 +75,32 @@ def test_the_commands_give_what_python_gives(operator, cov, tmp_path):
     np.testing.assert_allclose(predictions["prediction"], ours.predict(new), rtol=1e-15)
 
 
+def test_kept_columns_are_as_the_file_has_them(tmp_path):
+    """Predictions are joined to patients by them: 0017 is not 17, and 1E5 no number."""
+    ask("train", *tables(tmp_path), "--formula", "readmitted ~ age", "--out", tmp_path / "run")
+    (tmp_path / "new.csv").write_text("id,age,code\n0017,50,1E5\n,60,NA\n123456789012345678901,61,2\n")
+    said = ask("predict", tmp_path / "run", tmp_path / "new.csv", "--keep", "id", "--keep", "code")
+    assert [line.rpartition(",")[0] for line in said.splitlines()] == [
+        "id,code", "0017,1E5", ",NA", "123456789012345678901,2"
+    ]  # fmt: skip
+    assert len(ask("predict", tmp_path / "run", tmp_path / "new.csv").splitlines()) == 4
+
+
+def test_codes_with_leading_zeros_are_levels_of_their_own(tmp_path):
+    rng = np.random.default_rng(1)
+    files = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for file in files:
+        labels = rng.integers(0, 2, 90)
+        pd.DataFrame({"code": np.resize(["01", "02", "1"], 90), "y": labels}).to_csv(file, index=False)
+    ask("train", *files, "--formula", "y ~ C(code)", "--allow-two-sites", "--out", tmp_path / "run")
+    model = dsba.load(tmp_path / "run")
+    assert [*model.params.index] == ["Intercept", "C(code)[T.02]", "C(code)[T.1]"]
+    assert len(set(ask("predict", tmp_path / "run", files[0]).splitlines())) == 4
+    files[1].write_text("code,y\n" + "1,0\n2,1\n3,0\n" * 30)
+    told = refused("train", *files, "--formula", "y ~ C(code)", "--allow-two-sites", "--out", tmp_path / "other")
+    assert "the column 'code' is" in told
+
+
 def test_labels_are_predicted_on_demand(tmp_path):
     files = tables(tmp_path)
     ask("train", *files, "--target", "readmitted", "--features", "age, sex", "--out", tmp_path / "run")

@@ -10,7 +10,7 @@ import pytest
 from hospital_tables import SECRET, hospitals
 
 import dsba
-from dsba.data.tables import column_names, is_table, read_table
+from dsba.data.tables import column_names, is_table, read_table, read_texts
 from dsba.data.text_tables import Dialect, sniffed
 from dsba.fitting.formula import parse
 
@@ -168,3 +168,11 @@ def test_a_cut_gzip_is_refused(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(dsba.InputError, match=r"cannot read|cannot be read"):
         read_table(tmp_path / "t.csv.gz")
+
+
+def test_an_index_of_a_parquet_file_is_a_column(tmp_path):
+    frame = pd.DataFrame({"id": ["007", "8"], "age": [50, 60], "x": [1.5, 2.5]})
+    for index in (["id"], ["age"], ["id", "age"]):
+        frame.set_index(index).to_parquet(tmp_path / "t.parquet")
+        pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet", ["age", "x"]), frame[["age", "x"]])
+        pd.testing.assert_frame_equal(read_texts(tmp_path / "t.parquet", ["id"]), frame[["id"]])

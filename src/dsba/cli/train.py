@@ -399,14 +399,14 @@ def _plot(pooled: dict[str, Any], file: Path) -> None:
 
 
 def _table_predictions(model: Model, file: Path, label: bool, keep: list[str]) -> str:
-    from dsba.data.tables import column_names, read_table
+    from dsba.data.tables import column_names, read_table, read_texts
     from dsba.fitting.results import Results
 
     results, held = Results(model), column_names(file)
     wishes = results.schema.wishes
     wanted = [name for name in (*wishes.formula.columns, *wishes.extras) if name in held]
-    table = read_table(file, list(dict.fromkeys([*wanted, *keep])))
-    found = table[keep].assign(prediction=results.predict(table, labels=label, name=file.name.partition(".")[0]))
+    kept, table = read_texts(file, keep), read_table(file, wanted, codes=wishes.formula.factors)
+    found = kept.assign(prediction=results.predict(table, labels=label, name=file.name.partition(".")[0]))
     return found.to_csv(index=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,26 @@ def recognises(head: bytes) -> bool:
 
 
 def names(path: Path) -> list[Any]:
-    """The columns of the file's schema."""
+    """The columns of the file's schema, and an index of numbers in a row, which pandas only describes."""
     try:
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError("reading Parquet needs pyarrow: install dsba[tables].") from None
-    return list(pq.read_schema(path).names)
+    schema = pq.read_schema(path)
+    described = (schema.pandas_metadata or {}).get("index_columns", [])
+    return [*schema.names, *(index["name"] for index in described if isinstance(index, dict) and index.get("name"))]
 
 
-def read(path: Path, wanted: list[str]) -> pd.DataFrame:
-    """The wanted columns."""
+def read(path: Path, wanted: list[str], codes: Collection[str]) -> pd.DataFrame:
+    """The wanted columns, whether pandas had them as columns or as an index. Types are known: ``codes`` tell nothing."""
     import pandas as pd
+    import pyarrow.parquet as pq
 
-    return pd.read_parquet(path, columns=wanted).reset_index(drop=True)
+    held = pq.read_schema(path).names
+    frame = pd.read_parquet(path, columns=[name for name in wanted if name in held])
+    return frame.reset_index(drop=set(frame.index.names).isdisjoint(wanted))
+
+
+def texts(path: Path, wanted: list[str]) -> pd.DataFrame:
+    """The wanted columns as they are kept."""
+    return read(path, wanted, ())

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -34,8 +34,12 @@ class Format(Protocol):
         """The names of the columns, in the file's order; no row is read."""
         ...
 
-    def read(self, path: Path, wanted: list[str]) -> pd.DataFrame:
-        """The wanted columns, which are there."""
+    def read(self, path: Path, wanted: list[str], codes: Collection[str]) -> pd.DataFrame:
+        """The wanted columns, which are there. Numbers among ``codes`` stay text if they have leading zeros."""
+        ...
+
+    def texts(self, path: Path, wanted: list[str]) -> pd.DataFrame:
+        """The wanted columns, which are there, as the file has them."""
         ...
 
 
@@ -55,13 +59,25 @@ def column_names(path: Path) -> list[str]:
     return _checked_names(path, _reading(path, lambda: form.names(path)))
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """The named columns of a table (None: all), in the order asked for."""
-    names, form = column_names(path), _format(path)
+def read_table(path: Path, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:
+    """The named columns of a table (None: all), in the order asked for. 01 and 1 differ in the columns ``codes``."""
+    form, wanted = _format(path), _present(path, columns)
+    return _reading(path, lambda: form.read(path, wanted, codes)[wanted])
+
+
+def read_texts(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """The named columns as the file has them, for people to recognise."""
+    form, wanted = _format(path), _present(path, columns)
+    return _reading(path, lambda: form.texts(path, wanted)[wanted])
+
+
+def _present(path: Path, columns: Sequence[str] | None) -> list[str]:
+    """The columns that are asked for; an error if the table has not all of them."""
+    names = column_names(path)
     wanted = names if columns is None else list(columns)
     if missing := [name for name in wanted if name not in names]:
         raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, names[:20]))}.")
-    return _reading(path, lambda: form.read(path, wanted))[wanted]
+    return wanted
 
 
 def _format(path: Path) -> Format:

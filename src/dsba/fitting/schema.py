@@ -395,7 +395,11 @@ def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
 def _no_rows(usable: Sequence[Site]) -> str | None:
     """A sentence about a site of which no row enters the model."""
     empty = [site.name for site in usable if not len(site.frame)]
-    return f"{empty[0]} has no row that enters the model: every one lacks a value or has the weight 0. Leave it out." if empty else None
+    return (
+        f"{empty[0]} has no row that enters the model: every one lacks a value or has the weight 0. Leave it out."
+        if empty
+        else None
+    )
 
 
 def _bad_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:

@@ -182,7 +182,7 @@ def _own_files(files: Sequence[Path], network: Network) -> dict[str, Path]:
 
 def _read(file: Path, header: Sequence[str], wishes: Wishes) -> Any:
     """The columns of the model, and no others."""
-    return read_table(file, [name for name in wishes.columns if name in header])
+    return read_table(file, [name for name in wishes.columns if name in header], codes=wishes.formula.factors)
 
 
 def _agreed_formula(plan: Plan, headers: dict[str, list[str]], others: dict[str, Any], network: Network) -> Formula:

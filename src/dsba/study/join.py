@@ -93,7 +93,7 @@ def require_columns(study: Study, data: Path) -> None:
         raise InputError(complaint)
     if missing := [column for column in study.columns if column not in held]:
         raise InputError(f"{data} has no column {missing[0]!r}, which the study names.")
-    frame = read_table(data, list(study.columns))
+    frame = read_table(data, list(study.columns), codes=study.model.wishes().formula.factors)
     for column, levels in study.columns.items():
         kind = kind_of(frame[column])
         if isinstance(levels, str):

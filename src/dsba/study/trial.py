@@ -72,7 +72,7 @@ def described(files: Mapping[str, Path], model: Mapping[str, Any]) -> dict[str, 
     if complaint := absent_column(headers, wishes) or own_site_column(headers, wishes):
         raise InputError(complaint)
     wanted = [column for column in wishes.columns if column != SITE]
-    frames = [read_table(file, wanted) for file in files.values()]
+    frames = [read_table(file, wanted, codes=wishes.formula.factors) for file in files.values()]
     labels = wishes.formula.response if wishes.labels in ("binary", "multiclass") else ()
     found: dict[str, Any] = {}
     for column in wanted:
