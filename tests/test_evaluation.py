@@ -317,3 +317,17 @@ def test_a_site_may_switch_its_guards_off_and_everybody_is_told():
         page = model_page(results, "dsba train")
         assert "h1 has switched its guards off." in page
         assert results.model.facts["table"]["schema_"]["parts"][1]["guards"]["rows"] == 0
+
+
+def test_the_picture_of_effects_has_the_intervals_of_the_table():
+    """Of few rows, those of a t distribution: p = 0.05 is where a bar ends at zero."""
+    table = patients((10, 10, 10))
+    fit = dsba.fit(table, "cost ~ age + days", "linear", sites="hospital")
+    page = model_page(fit, "dsba train")
+    picture = re.search(r'<svg[^>]*aria-label="Effects.*?</svg>', page, re.S)[0]
+    bars = np.array(re.findall(r'class="line" x1="([\d.]+)" y1="[\d.]+" x2="([\d.]+)"', picture), float)
+    zero = float(re.search(r'class="zero" x1="([\d.]+)"', picture)[1])
+    intervals = fit.conf_int().iloc[1:].to_numpy() * np.array(fit.facts.sd)[1:, None]
+    unit = (bars[0, 1] - bars[0, 0]) / (intervals[0, 1] - intervals[0, 0])
+    np.testing.assert_allclose(bars, zero + unit * intervals, atol=0.2)
+    assert "information matrix and deviance." in page

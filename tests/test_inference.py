@@ -12,6 +12,7 @@ import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from numpy import log  # noqa: F401  (for the formulas of statsmodels)
+from rich.console import Console
 from scipy import stats
 from scipy.optimize import minimize
 
@@ -361,3 +362,23 @@ def test_rows_of_weight_0_are_no_rows(family):
     assert whole.nobs == used.nobs == (table["w"] > 0).sum()
     assert (whole.bse == used.bse).all()
     assert (whole.aic, whole.llf, whole.df_resid) == (used.aic, used.llf, used.df_resid)
+
+
+def test_a_summary_is_whole_on_a_narrow_terminal():
+    """Names with brackets are no markup, and no digit of a number is cut off."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"wbc [/nl]": rng.normal(size=90), "age [y]": rng.normal(size=90) * 1e7, 7: rng.normal(size=90)}
+    )
+    table["site"], table["y"] = np.repeat(["a", "b", "c"], 30), rng.integers(0, 2, 90)
+    fit = dsba.fit(table, "y ~ `wbc [/nl]` + `age [y]` + `7`", sites="site")
+    console = Console(width=40, no_color=True)
+    with console.capture() as captured:
+        console.print(fit.summary(), crop=False)
+    said = captured.get()
+    for column in ("coef", "std err"):
+        assert all(f"{value:.4g} " in said for value in fit.to_frame()[column])
+    assert "wbc [/nl] " in said
+    assert "`age [y]`" in str(fit.summary())
+    assert "…" not in said
+    assert fit.predict(table).notna().all()

@@ -101,7 +101,7 @@ def same_model(a, b):
     assert (a.classes is None) == (b.classes is None)
     assert a.classes is None or a.classes.tolist() == b.classes.tolist()
     different = {key for key in a.facts if a.facts[key] != b.facts[key]}
-    assert different <= {"figures", "processes"}
+    assert different <= {"figures", "processes", "masked"}  # what the transport is, and seconds
     figures = [{k: v for k, v in m.facts["figures"].items() if k != "seconds"} for m in (a, b)]
     assert figures[0] == figures[1]
 

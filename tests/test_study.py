@@ -30,6 +30,7 @@ from dsba.fitting.settings import OF_TABLES
 from dsba.fitting.tables import Plan, train
 from dsba.network.sites import Place, SiteNetwork
 from dsba.network.transport import PARCEL
+from dsba.report.model_page import model_page
 from dsba.study import keys
 from dsba.study.check import check
 from dsba.study.example import example
@@ -246,6 +247,16 @@ def test_site_is_the_name_of_a_site_and_no_column(tables, tmp_path):
         arrange(tables, {"formula": "readmitted ~ age + C(site)"}, tmp_path / "another", graph="ring")
 
 
+def test_what_is_refused_leaves_nothing_behind(tables, tmp_path):
+    """The corrected command runs in the same folder."""
+    with pytest.raises(dsba.InputError, match="has no column 'agee'; did you mean 'age'"):
+        arrange(tables, {"formula": "readmitted ~ agee"}, tmp_path / "study", graph="ring")
+    with pytest.raises(dsba.InputError, match=r"2 sites take part, and at least 3 are wanted: .* guards of a study"):
+        arrange(tables[:2], {"formula": "readmitted ~ age"}, tmp_path / "study")
+    study = arrange(tables[:2], {"formula": "readmitted ~ age"}, tmp_path / "study", guards={"sites": 2})
+    assert [site.name for site in study.sites] == ["aarhus", "bergen"]
+
+
 def test_levels_may_be_written_as_floats(tables, tmp_path):
     for file in tables:
         pd.read_csv(file).assign(dose=lambda t: t["id"] % 2 + 0.5 * (t["id"] % 3 == 0)).to_csv(file, index=False)
@@ -307,6 +318,9 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
         same_model(tmp_path / "alone", seat.out)
         assert results.test["auc"] == alone.test["auc"]  # by counts in bins, masked between the sites
         assert results.test["rows"] == round(0.2 * 210)
+        page = model_page(results, "dsba study join")
+        assert "The parts of sums were masked, so that nobody saw another" in page
+        assert "towards the root" not in page
         events = read_log(seat.out / AUDIT)
         kinds = [event["event"] for event in events]
         assert {"joined", "connected", "run", "sent", "ended"} <= set(kinds)

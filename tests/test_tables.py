@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import formulaic
@@ -448,6 +449,16 @@ def test_refusals_are_the_same_sentence_at_every_site(spoil, sentence):
         assert sentence in found
         assert SECRET not in found
         assert "47.11" not in found
+
+
+@pytest.mark.parametrize(("level", "wish"), [("(missing)", {"missing": "indicator"}), ("(other)", {"rare": "merge"})])
+def test_a_level_that_is_called_as_ours_is_refused(level, wish):
+    frames = hospitals()
+    for name, frame in frames.items():
+        frames[name] = frame.assign(ward=np.resize([level, "A&E"], len(frame)).astype(object))
+    frames["site0"].loc[:3, "ward"] = [None] * 4 if "missing" in wish else ["eye", "ear", "eye", "ear"]
+    with pytest.raises(dsba.InputError, match=f"the column 'ward' has a level '{re.escape(level)}' of its own: rename"):
+        design_tables(sites_of(frames), Wishes(parse("outcome ~ age + C(ward)"), "binary", **wish))
 
 
 def test_labels_of_another_coding_are_named():

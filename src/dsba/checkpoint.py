@@ -67,7 +67,10 @@ def load(path: Path, run: Mapping[str, Any]) -> Arrays:
     for name, wanted in run.items():
         if found.get(name) != wanted:
             here, there = shortened(wanted), shortened(found.get(name))
-            raise CheckpointError(f"{path} belongs to another run: its {name} is {there}, this run's {here}.")
+            raise CheckpointError(
+                f"{path} belongs to another run: its {name} is {there}, this run's {here}. Give another place, or move "
+                "the file away."
+            )
     return arrays
 
 

@@ -271,7 +271,7 @@ def _together(work: Callable[[], None]) -> None:
     except typer.Exit:
         raise
     except BaseException as error:
-        if not isinstance(error, (InputError, NetworkError, OSError)):
+        if not isinstance(error, (InputError, NetworkError, OSError, KeyboardInterrupt)):
             traceback.print_exc()
         _abort_all(error)
         raise
@@ -306,7 +306,7 @@ def summary(
     if plain:
         typer.echo(json.dumps(results.plain(), indent=2))
     else:
-        Console().print(results.summary())
+        Console().print(results.summary(), crop=False)
 
 
 def predict(

@@ -31,7 +31,7 @@ def names(path: Path) -> list[Any]:
 
 
 def read(path: Path, wanted: list[str], codes: Collection[str]) -> pd.DataFrame:
-    """The wanted columns, whether pandas had them as columns or as an index. Types are known: ``codes`` tell nothing."""
+    """The wanted columns, whether pandas had them as columns or as an index. It knows types: ``codes`` tell nothing."""
     import pandas as pd
     import pyarrow.parquet as pq
 

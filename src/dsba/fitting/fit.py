@@ -130,6 +130,7 @@ def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
         "samples": done.n_rows,
         "features": problem.n_features,
         "processes": problem.group.size,
+        "masked": problem.group.masked,
         "figures": result.history.last(),
         "versions": {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
     }

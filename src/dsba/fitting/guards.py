@@ -39,7 +39,8 @@ class Guards:
             return None
         return (
             f"{sites} sites take part, and at least {self.sites} are wanted: with two, each site can compute the "
-            "other's sums, so nothing is hidden (allow it at both with --allow-two-sites)."
+            "other's sums, so nothing is hidden (allow it at both with --allow-two-sites, or with sites = 2 among the "
+            "guards of a study)."
         )
 
     def too_few_rows(self, site: str, rows: int) -> str | None:

@@ -25,13 +25,14 @@ from dsba.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.table import Table
+    from rich.console import Group
 
     from dsba.fitting.evaluation import Evaluation
 
 
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
 COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
+NAME_WIDTH = 40  # of a column in a terminal; a longer name goes on in the next line
 
 
 class InferenceFacts(BaseModel):
@@ -289,6 +290,7 @@ class Results:
         """
         import pandas as pd
 
+        table = table.rename(columns=str)
         _require_fit(table, self._needed, name)
         whole = _complete(table, self._needed)
         scores, _ = self.scores(table.loc[whole], name=name)
@@ -409,26 +411,29 @@ class Summary:
     def to_frame(self) -> pd.DataFrame:
         return self.results.to_frame()
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
+        """The headline above the table, which is as wide as it must be: nothing is cut on a narrow terminal."""
         from rich.box import SIMPLE_HEAD
+        from rich.console import Console, Group
         from rich.table import Table
+        from rich.text import Text
 
         frame = self.to_frame()
-        table = Table(title=self.results.headline(), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("", no_wrap=True, min_width=min(40, max(map(len, self.results.facts.names))))
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("", overflow="fold", max_width=NAME_WIDTH)
         for name in frame.columns:
-            table.add_column(str(name).replace("[", r"\["), justify="right", no_wrap=True)
+            table.add_column(Text(str(name)), justify="right", no_wrap=True)
         for name, row in frame.iterrows():
-            cells = [_cell(column, value) for column, value in row.items()]
-            table.add_row(str(name).replace("[", r"\["), *cells)
-        return table
+            table.add_row(Text(str(name)), *(_cell(str(column), value) for column, value in row.items()))
+        table.width = Console(width=1000).measure(table).maximum
+        return Group(Text(self.results.headline()), table)
 
     def __str__(self) -> str:
         from rich.console import Console
 
         console = Console(width=100, file=None, no_color=True)
         with console.capture() as captured:
-            console.print(self.__rich__())
+            console.print(self, crop=False)
         return captured.get()
 
     def _repr_html_(self) -> str:

@@ -394,12 +394,11 @@ def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
 
 def _no_rows(usable: Sequence[Site]) -> str | None:
     """A sentence about a site of which no row enters the model."""
-    empty = [site.name for site in usable if not len(site.frame)]
-    return (
-        f"{empty[0]} has no row that enters the model: every one lacks a value or has the weight 0. Leave it out."
-        if empty
-        else None
-    )
+    for site in usable:
+        if not len(site.frame):
+            reason = "every one lacks a value or has the weight 0"
+            return f"{site.name} has no row that enters the model: {reason}. Leave it out."
+    return None
 
 
 def _bad_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:
@@ -547,6 +546,9 @@ def _agreed_levels(
         levels[column] = (*all_levels, MISSING_LEVEL) if gaps else all_levels
         if len(levels[column]) < 2:
             raise InputError(f"the column {column!r} has one level only at all sites.")
+        if len({*levels[column]}) < len(levels[column]):
+            own = MISSING_LEVEL if levels[column].count(MISSING_LEVEL) > 1 else MERGED_LEVEL
+            raise InputError(f"the column {column!r} has a level {own!r} of its own: rename it.")
     if SITE in wishes.formula.columns and SITE not in found:
         levels[SITE] = names
     return levels, merged, said

@@ -48,6 +48,7 @@ class Group(Protocol):
 
     rank: int
     size: int
+    masked: bool  # whether a sum shows nobody the part of a single process
 
     def share(self, value: Any) -> list[Any]:
         """Every process's value (of JSON's types), in order."""

@@ -35,6 +35,7 @@ class Alone:
 
     rank = 0
     size = 1
+    masked = False
 
     def share(self, value: Any) -> list[Any]:
         return [value]

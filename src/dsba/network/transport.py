@@ -59,6 +59,7 @@ class Transport:
     """The contract (``dsba.network.contract.Network``) for the process ``rank`` of ``size``."""
 
     session = 0
+    masked = False
     flaws: frozenset[str] = frozenset()
     streams = 1
 
@@ -292,7 +293,7 @@ class Aside:
     """A transport's questions without its counters."""
 
     def __init__(self, net: Transport) -> None:
-        self._net, self.rank, self.size = net, net.rank, net.size
+        self._net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
 
     def _ask(self, question: Callable[[Any], Any], value: Any) -> Any:
         before = self._net.counts

@@ -20,6 +20,8 @@ EFFECTS = (
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
 OPERATORS = {"logit": "Logistic", "log": "Poisson", "identity": "Linear"}
 DISCLOSED = {
+    "masked": "As sums over all sites: losses, gradients and Hessians. The parts of sums were masked, so that nobody "
+    "saw another site's.",
     "newton": "To its neighbour towards the root of the graph's tree, every site: its part of the sums of losses, "
     "gradients and Hessians. To everybody: the totals. Nobody is shown a row.",
     "dense": "To its neighbours in the graph, every site: its iterates, one vector of coefficients each round. A "
@@ -109,7 +111,9 @@ def _sites_note(results: Results) -> str:
 
 def _disclosed(results: Results) -> list[str]:
     facts = results.model.facts
-    way = "newton" if facts["method"] == "newton" else str(facts["communication"] or "dense")
+    way = str(facts["communication"] or "dense")
+    if facts["method"] == "newton":
+        way = "masked" if facts.get("masked") else "newton"
     lines = [
         "To everybody: each site's name and guards, and the levels and labels that may occur there: by the study file, "
         "or those that do occur.",
@@ -118,7 +122,8 @@ def _disclosed(results: Results) -> list[str]:
         DISCLOSED[way],
     ]
     if results.facts.inference is not None:
-        lines.append("As sums over all sites, after the fit: information matrix, deviance, and the calibration table.")
+        table = "" if results.facts.calibration is None else ", and the calibration table"
+        lines.append(f"As sums over all sites, after the fit: information matrix and deviance{table}.")
     if results.test is not None:
         lines.append("As sums over all sites, of the held-out rows: counts in bins of the score, and losses.")
     if facts["processes"] == 1:
@@ -231,9 +236,10 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def _effects(results: Results) -> str:
     """A line for every column but the intercept: the effect of one standard deviation, and its interval."""
-    frame, errors = results.params, results.facts.inference is not None
+    effects = results.params
+    highest = effects if results.facts.inference is None else results.conf_int().iloc[:, 1]
     shown = [
-        (name, sd * frame[name], sd * Z95 * float(results.bse[name]) if errors else 0.0)
+        (name, sd * effects[name], sd * float(highest[name] - effects[name]))
         for name, sd in zip(results.facts.names, results.facts.sd, strict=True)
         if name != INTERCEPT
     ]

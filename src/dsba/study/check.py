@@ -69,8 +69,7 @@ def _found(work: Callable[[], object], fine: str) -> Finding:
     try:
         work()
     except InputError as error:
-        text = str(error)
-        return Finding(False, text[0].upper() + text[1:])
+        return Finding(False, str(error))  # as it is: it may begin with the name of a file
     return Finding(True, fine)
 
 

@@ -20,7 +20,7 @@ from dsba.files import replacing
 from dsba.fitting.results import Results
 from dsba.fitting.schema import MOST_LEVELS, SITE, absent_column, kind_of, own_site_column, plain
 from dsba.study import keys
-from dsba.study.file import Model, Study, checked, load, written
+from dsba.study.file import Limits, Model, Study, checked, load, written
 from dsba.study.join import result_hash
 
 FOLDER, FILE = "study", "study.toml"
@@ -35,9 +35,12 @@ def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **stu
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
     if len(names) < 2:
         raise InputError("a study has at least two sites: give a file for each.")
+    if complaint := Limits(**study.get("guards", {})).guards().too_few_sites(len(names)):
+        raise InputError(complaint)
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / FILE).exists():
         return _found(folder / FILE, names, model, study)
+    columns = described(dict(zip(names, files, strict=True)), model)  # before keys: nothing is left of what is refused
     sites = []
     for name, port in zip(names, _free_ports(len(names)), strict=True):
         key = keys.make(name, folder / f"{name}.pem")
@@ -47,7 +50,7 @@ def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **stu
         "name": "trial",
         "ends": (datetime.now(UTC) + timedelta(days=30)).date(),
         **study,
-        "columns": described(dict(zip(names, files, strict=True)), model),
+        "columns": columns,
         "model": dict(model),
         "sites": sites,
     }
