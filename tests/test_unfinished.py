@@ -64,3 +64,10 @@ def test_newton_is_not_told_to_try_newton(tmp_path):
     said = flat(ask(*words, "--out", tmp_path / "run"))
     assert "did not converge: the budget of 1 passes is spent" in said
     assert "Try to use more passes or a larger lam." in said
+
+
+def test_a_table_gets_the_passes_that_it_asks_for():
+    table = patients()
+    with pytest.warns(ConvergenceWarning, match="the budget of 3 passes is spent"):
+        short = dsba.fit(table, "cost ~ age", "linear", sites="hospital", lam=0.1, algorithm="extra", max_passes=3)
+    assert short.unfinished

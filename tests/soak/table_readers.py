@@ -89,8 +89,11 @@ class Commas:
     def names(self, path: Path) -> list[Any]:
         return text_tables.names(path, self.dialect)
 
-    def read(self, path: Path, wanted: list[str], codes: Any) -> Any:
-        return text_tables.read(path, wanted, codes, self.dialect)
+    def read(self, path: Path, wanted: list[str]) -> Any:
+        return text_tables.read(path, wanted, self.dialect)
+
+    def texts(self, path: Path, wanted: list[str]) -> Any:
+        return text_tables.texts(path, wanted, self.dialect)
 
 
 def read_columns(folder: Path) -> dict[str, list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +29,8 @@ def names(path: Path) -> list[Any]:
     return [*schema.names, *(index["name"] for index in described if isinstance(index, dict) and index.get("name"))]
 
 
-def read(path: Path, wanted: list[str], codes: Collection[str]) -> pd.DataFrame:
-    """The wanted columns, whether pandas had them as columns or as an index. It knows types: ``codes`` tell nothing."""
+def read(path: Path, wanted: list[str]) -> pd.DataFrame:
+    """The wanted columns, whether pandas had them as columns or as an index."""
     import pandas as pd
     import pyarrow.parquet as pq
 
@@ -40,6 +39,4 @@ def read(path: Path, wanted: list[str], codes: Collection[str]) -> pd.DataFrame:
     return frame.reset_index(drop=set(frame.index.names).isdisjoint(wanted))
 
 
-def texts(path: Path, wanted: list[str]) -> pd.DataFrame:
-    """The wanted columns as they are kept."""
-    return read(path, wanted, ())
+texts = read  # a file that knows its types has numbers and texts as they were

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Read = TypeVar("Read")
+LEADING_ZERO = r"^\s*[+-]?0\d"
 
 
 class Format(Protocol):
@@ -34,8 +35,8 @@ class Format(Protocol):
         """The names of the columns, in the file's order; no row is read."""
         ...
 
-    def read(self, path: Path, wanted: list[str], codes: Collection[str]) -> pd.DataFrame:
-        """The wanted columns, which are there. Numbers among ``codes`` stay text if they have leading zeros."""
+    def read(self, path: Path, wanted: list[str]) -> pd.DataFrame:
+        """The wanted columns, which are there."""
         ...
 
     def texts(self, path: Path, wanted: list[str]) -> pd.DataFrame:
@@ -60,9 +61,17 @@ def column_names(path: Path) -> list[str]:
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:
-    """The named columns of a table (None: all), in the order asked for. 01 and 1 differ in the columns ``codes``."""
+    """The named columns of a table (None: all), in the order asked for.
+
+    Numbers in the columns ``codes`` stay text where they have leading zeros: 01 and 1 are two codes.
+    """
     form, wanted = _format(path), _present(path, columns)
-    return _reading(path, lambda: form.read(path, wanted, codes)[wanted])
+    frame = _reading(path, lambda: form.read(path, wanted)[wanted])
+    for name in (name for name in wanted if name in codes and frame[name].dtype.kind in "iuf"):
+        written = read_texts(path, [name])[name]
+        if written.dtype.kind not in "iuf" and written.str.contains(LEADING_ZERO).any():
+            frame[name] = written.str.strip().where(frame[name].notna())
+    return frame
 
 
 def read_texts(path: Path, columns: Sequence[str]) -> pd.DataFrame:

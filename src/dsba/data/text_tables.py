@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +23,6 @@ GZIP = b"\x1f\x8b"
 LIBSVM_ROW = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+")
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # \d+\.?\d* would go back n^2 times
 LONG_NUMBER = r"^\s*[+-]?\d{19,}\s*$"
-LEADING_ZERO = r"^\s*[+-]?0\d"
 COMMA_NUMBER = re.compile(r"[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3}){2,})")
 POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+([eE][+-]?\d+)?|\d{1,3}(\.\d{3}){2,})")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")  # as thousands are marked, and some decimals look
@@ -70,8 +69,8 @@ def texts(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.D
     return pd.read_csv(path, **options, dtype=str, na_filter=False)
 
 
-def read(path: Path, wanted: list[str], codes: Collection[str], dialect: Dialect | None = None) -> pd.DataFrame:
-    """The wanted columns; numbers are read to the last digit, and ``codes`` like 007 as text."""
+def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
+    """The wanted columns; numbers are read to the last digit."""
     import pandas as pd
 
     dialect = dialect or sniffed(path)
@@ -86,11 +85,6 @@ def read(path: Path, wanted: list[str], codes: Collection[str], dialect: Dialect
             f"{path}: the column {odd[0]!r} has numbers with other marks than the file's; wanted "
             f"{dialect.decimal!r} before decimals and nothing between thousands."
         )
-    if numbers := [name for name in wanted if name in codes and not _is_text(frame[name])]:
-        written = texts(path, numbers, dialect)
-        for name in numbers:
-            if written[name].str.contains(LEADING_ZERO).any():
-                frame[name] = written[name].str.strip().where(frame[name].notna())
     return frame
 
 

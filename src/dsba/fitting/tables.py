@@ -50,6 +50,7 @@ def fit(
     offset: str | None = None,
     graph: Any = "random",
     algorithm: str = "auto",
+    max_passes: float = OF_TABLES["max_passes"],
     test_share: float = 0.0,
 ) -> Results:
     """Fit a model to a table whose rows are at several sites; only sums leave a site.
@@ -71,13 +72,15 @@ def fit(
     cov
         "classical", "HC0", "HC1" or "site" (clustered by site).
     weights
-        The column that has the rows' weights.
+        The column that has the rows' weights; rows of weight 0 are left out.
     offset
         A column that is added to the scores (Poisson and linear models).
     graph
         Who talks to whom, whatever ``Topology.of`` takes.
     algorithm
         "auto" is "newton" for all but very many columns (``dsba.algorithms.choice``).
+    max_passes
+        Passes over the data, at most; a fit that ends there warns.
     test_share
         The share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
         measures of these rows.
@@ -86,8 +89,8 @@ def fit(
     component = operators.get(operator)
     extras: dict[str, Any] = {"weights": weights, "offset": offset, "test_share": test_share}
     wishes = Wishes(parse(formula), component.labels, missing, **extras)
-    chosen = {**OF_TABLES, "lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm}
-    settings = Settings(operator, graph=graph, **chosen)
+    chosen = {"lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm, "max_passes": max_passes}
+    settings = Settings(operator, graph=graph, **OF_TABLES | chosen)
     network = Simulator(settings.topology(len(held)))
     results = fit_sites(held, wishes, settings, network, cov=cov)
     if results.unfinished and results.model.facts["status"] != "interrupted":
