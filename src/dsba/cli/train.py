@@ -97,7 +97,7 @@ def train(
     missing: Annotated[str, of_tables(help="Missing values: error, drop, mean or indicator.")] = "error",
     cov: Annotated[str, of_tables(help="Standard errors: classical, HC0, HC1 or site.")] = "classical",
     rare_levels: Annotated[str, of_tables(help="Levels with fewer than 3 pooled rows: error or merge.")] = "error",
-    weights: Annotated[str | None, of_tables(help="The column of sample weights; rows of weight 0 are left out.")] = None,
+    weights: Annotated[str | None, of_tables(help="The column of weights; rows of weight 0 are left out.")] = None,
     offset: Annotated[str | None, of_tables(help="A column to add to the scores.")] = None,
     exposure: Annotated[str | None, of_tables(help="A column whose logarithm is an offset.")] = None,
     test_share: Annotated[float, of_tables(help="The share of each site's rows to hold out.")] = 0.0,
