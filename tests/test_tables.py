@@ -194,7 +194,7 @@ def missing_together(frames, columns):
     """Hospitals where some rows have none of these columns, as where a whole panel was not measured."""
     for n, frame in enumerate(frames.values()):
         for column in columns:
-            frame.loc[frame.index[n : n + 5], column] = None if column == "sex" else np.nan
+            frame.loc[frame.index[n : n + 5], column] = None if column in ("sex", "ward") else np.nan
     return frames
 
 
@@ -225,6 +225,22 @@ def test_a_number_that_is_missing_with_a_factor_needs_no_indicator():
     found = design_tables(sites_of(frames), Wishes(parse("cost ~ crp + C(sex)"), missing="indicator"))
     assert found.names == ("Intercept", "crp", "C(sex)[T.M]", "C(sex)[T.(missing)]")
     assert found.schema.together == {"crp": "sex"}
+
+
+def test_factors_that_are_missing_together_share_a_level():
+    frames = missing_together(hospitals(), ["sex", "ward", "crp"])
+    wishes = Wishes(parse("cost ~ crp + C(sex) + C(ward)"), missing="indicator")
+    found = design_tables(sites_of(frames), wishes)
+    wards = ("C(ward)[T.cardio]", "C(ward)[T.surgery]")
+    assert found.names == ("Intercept", "crp", "C(sex)[T.M]", "C(sex)[T.(missing)]", *wards)
+    assert found.schema.together == {"ward": "sex", "crp": "sex"}
+    assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, wishes, net)))
+    fit, table = dsba.fit(frames, "cost ~ C(sex) + C(ward)", "linear", missing="indicator"), pooled(frames)
+    known = [table["sex"] == "M", table["sex"].isna(), table["ward"] == "cardio", table["ward"] == "surgery"]
+    X = np.column_stack([np.ones(len(table)), *known])
+    assert np.allclose(fit.params, np.linalg.lstsq(X, table["cost"], rcond=None)[0], rtol=1e-8)
+    rows = pd.DataFrame({"sex": ["M", None, "F"], "ward": ["A&E", None, None]})
+    assert fit.predict(rows).notna().tolist() == [True, True, False]
 
 
 def test_a_site_of_which_no_row_is_complete_is_named():

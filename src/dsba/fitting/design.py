@@ -88,7 +88,8 @@ def design_tables(
     end_together(group, _not_finite(sites, designs))
     compared = _compared(designs, group)
     if together := _missing_together(schema, designs[0].names, compared):
-        compared = compared.without([*together], schema.indicators)
+        gaps = _gap_columns(schema)
+        compared = compared.of(np.array([gaps.get(name) not in together for name in designs[0].names]))
         schema = replace(schema, together=together)
         designs = tuple(designed(site, schema) for site in sites)
     told = speak(group, [guards.too_many_parameters(len(designs[0].names), compared.rows)])
@@ -103,6 +104,8 @@ def designed(site: Site, schema: Schema, *, outcome: bool = True) -> Design:
     frame = usable_rows(site.frame, wishes) if outcome else site.frame
     ready = _ready(Site(site.name, frame), schema)
     matrix = _evaluated(wishes.formula.right, ready)
+    shared = [name for name, column in _gap_columns(schema).items() if column in schema.together]
+    matrix = matrix.drop(columns=shared, errors="ignore")
     gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
     names = (*matrix.columns, *(f"{column}[missing]" for column in schema.indicators))
     X = np.column_stack([matrix.to_numpy(np.float64), *gaps])
@@ -230,10 +233,8 @@ class Compared(NamedTuple):
     varied: Flags  # whether a column has different values at any site
     words: Array  # equal for columns that are equal at every site
 
-    def without(self, columns: Sequence[str], indicators: Sequence[str]) -> Compared:
-        """The same without some columns' indicators, which come last."""
-        kept = np.ones(self.varied.size, bool)
-        kept[self.varied.size - len(indicators) :] = ~np.isin(indicators, columns)
+    def of(self, kept: Flags) -> Compared:
+        """The same of some columns."""
         return Compared(self.rows, self.varied[kept], self.words[kept])
 
 
@@ -264,15 +265,21 @@ def _varied(X: Array) -> Flags:
 
 
 def _missing_together(schema: Schema, names: Sequence[str], compared: Compared) -> dict[str, str]:
-    """The number columns that are missing in the same rows as an earlier column, at all sites; and that column."""
+    """The columns that are missing in the same rows as an earlier column, at all sites; and that column."""
+    gaps = _gap_columns(schema)
+    first: dict[bytes, str] = {}
+    found = [(gaps[name], word.tobytes()) for name, word in zip(names, compared.words, strict=True) if name in gaps]
+    twins = {column: first.setdefault(word, column) for column, word in found}
+    return {column: twin for column, twin in twins.items() if twin != column}
+
+
+def _gap_columns(schema: Schema) -> dict[str, str]:
+    """The columns of the model that say where a column of the table is missing, and that column."""
     gaps = {f"{column}[missing]": column for column in schema.indicators}
     for column, levels in schema.levels.items():
         if MISSING_LEVEL in levels:
             gaps |= {f"{name}[T.{MISSING_LEVEL}]": column for name in (column, f"C({quoted(column)})")}
-    words = [word.tobytes() for word in compared.words]
-    begin = len(names) - len(schema.indicators)  # they come last
-    twins = {column: names[words.index(words[begin + n])] for n, column in enumerate(schema.indicators)}
-    return {column: gaps[twin] for column, twin in twins.items() if gaps.get(twin, column) != column}
+    return gaps
 
 
 def _require_varied(designs: Sequence[Design], compared: Compared, group: Group) -> None:

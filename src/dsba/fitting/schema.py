@@ -146,7 +146,7 @@ class Schema:
     told: tuple[str, ...] = field(default=())
     """The sentences of guards that did not end the fit."""
     together: dict[str, str] = field(default_factory=dict)
-    """Number columns that are missing exactly where another column is, which has an indicator or a level for that."""
+    """Columns that are missing exactly where another column is, which has an indicator or a level for that."""
 
     def facts(self) -> dict[str, Any]:
         """In JSON's types, for the file of a model."""
