@@ -13,7 +13,7 @@ from conftest import make_data
 
 import dsba
 from dsba.fitting import Settings, train
-from dsba.network import Simulator
+from dsba.network import Compressed, Delayed, Lossy, Simulator
 from dsba.network.transport import FRAMES, ROWS
 
 TOPOLOGY = dsba.Topology.random(5, 0.5, seed=1)
@@ -196,6 +196,24 @@ def disagree(files):
     return found
 
 
+def flawed():
+    """By wrapper: whether the rows of nids over links with flaws are the simulator's at every rank."""
+    network = dsba.MPINetwork(TOPOLOGY)
+    own = slice(network.nodes.start, network.nodes.stop)
+    whole, held = dsba.Problem(shards("ridge"), "ridge"), dsba.Problem(shards("ridge")[own], "ridge", group=network)
+    wrappers = {
+        "lossy": lambda net: Lossy(net, 0.3),
+        "delayed": lambda net: Delayed(net, 2),
+        "compressed": lambda net: Compressed(Delayed(net, 1), "4-bit"),
+    }
+    found = {}
+    for name, wrap in wrappers.items():
+        there = dsba.solve(held, TOPOLOGY, "nids", network=wrap(network), max_passes=20).Z
+        here = dsba.solve(whole, TOPOLOGY, "nids", network=wrap(Simulator(TOPOLOGY)), max_passes=20).Z
+        found[name] = all(network.share(bool((there == here[own]).all())))
+    return found
+
+
 def conform():
     """By topology, what the contract's questions gave at each rank."""
     from mpi4py import MPI
@@ -208,7 +226,9 @@ def conform():
 
 
 def main(task, out, *arguments):
-    if task == "disagree":
+    if task == "flawed":
+        found = flawed()
+    elif task == "disagree":
         found = disagree([Path(a) for a in arguments])
     elif task == "transport":
         found = transport()

@@ -206,3 +206,22 @@ def test_an_l1_ratio_out_of_range_is_refused():
     X, y = make_data("ridge")
     with pytest.raises(dsba.InputError, match="l1_ratio must be between 0 and 1, got 2"):
         dsba.DecentralizedRidge(l1_ratio=2).fit(X, y)
+
+
+@pytest.mark.parametrize("operator", ["logistic", "softmax", "huber"])
+def test_the_optimum_without_lambda_is_one(operator):
+    """More columns than rows: Newton's system is singular, and its step may lead to where everything rounds to zero."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 100))
+    y = np.sign(X[:, :3].sum(axis=1) + 0.3 * rng.normal(size=40))
+    y = np.digitize(X[:, 0], [-0.5, 0.5]) if operator == "softmax" else y
+    problem = dsba.Problem.from_arrays(X, y, operator, n_nodes=4, lam=0.0, penalty=L1(0.01), normalize=False)
+    z, _ = dsba.optimum(problem)
+    other = dsba.solve(problem, dsba.Topology.ring(4), "nids", max_passes=2000)
+    assert problem.objective(z) <= other.history["objective"][-1] * (1 + 1e-9)
+
+
+def test_a_reference_that_is_worse_than_zero_is_refused():
+    problem = make_problem("ridge", 4)
+    with pytest.raises(dsba.InputError, match="its objective is larger than that of z = 0"):
+        dsba.solve(problem, dsba.Topology.ring(4), "extra", reference=np.full(problem.dim, 1e6), max_passes=1)

@@ -415,3 +415,38 @@ def test_frames_are_remembered(cancer):
     model = DecentralizedLogisticRegression(max_passes=50, tol=0.1).fit(X, y)
     with pytest.raises(ValueError, match="feature names"):
         model.predict(pd.DataFrame(X.to_numpy(), columns=[*"abcdef"]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_huber_with_outliers(seed):
+    """The scale comes from far above: Newton's step would take it below 0, from where none leads back."""
+    X, y = datasets.make_regression(200, 10, noise=10, random_state=seed)
+    y[::20] += 500
+    ours, theirs = DecentralizedHuber(random_state=0).fit(X, y), linear_model.HuberRegressor(max_iter=1000).fit(X, y)
+    assert ours.scale_ == pytest.approx(theirs.scale_, rel=1e-2)
+    assert ours.coef_ == pytest.approx(theirs.coef_, rel=1e-2, abs=0.1)
+    again = DecentralizedHuber(random_state=0, warm_start=True).fit(X, y).fit(X, y)
+    assert again.scale_ == pytest.approx(ours.scale_, rel=1e-2)
+
+
+def test_the_absolute_part_of_a_penalty_has_no_unit():
+    """Labels in other units, with the penalty of squares in theirs: the same model."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = X @ [3, 0, -2, 0.3] + rng.standard_t(2, size=200)
+    options = {"l1_ratio": 1.0, "algorithm": "nids", "tol": 1e-9, "max_passes": 100_000, "n_nodes": 4}
+    small, large = (DecentralizedHuber(alpha=5.0, **options).fit(X, unit * y) for unit in (1.0, 100.0))
+    assert large.coef_ / 100.0 == pytest.approx(small.coef_, rel=1e-5)
+
+
+def test_a_class_without_weight_is_named():
+    X, y = datasets.load_iris(return_X_y=True)
+    with pytest.raises(dsba.InputError, match="all samples of the class 2 have the weight 0: leave them out"):
+        DecentralizedLogisticRegression().fit(X, y, sample_weight=np.where(y == 2, 0.0, 1.0))
+
+
+def test_auto_takes_a_method_that_applies():
+    X, y = datasets.load_iris(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    ours = DecentralizedLogisticRegression(l1_ratio=0.5, C=0.1, tol=1e-3).fit(X, y)
+    assert ours.score(X, y) > 0.8

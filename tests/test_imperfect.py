@@ -427,3 +427,31 @@ def test_the_table_of_the_documentation_is_what_the_methods_declare():
             assert set(proven) <= set(FLAWS)
             wanted[method] = ["yes" if flaw in proven else "–" for flaw in FLAWS]
     assert found == wanted
+
+
+@pytest.mark.parametrize(("method", "most"), [("dgd", 9), ("p-extra", 2)])
+def test_a_run_on_delayed_links_goes_on_as_if_it_had_never_stopped(method, most, tmp_path):
+    """Of a method with several rounds in an iteration, rows of as many streams are remembered."""
+    problem, topology = make_problem("ridge", 4), dsba.Topology.ring(4).chebyshev(4)
+
+    def solved(passes, **options):
+        net = Delayed(Simulator(topology), most)
+        return dsba.solve(problem, topology, method, network=net, max_passes=passes, record_every=5, **options)
+
+    solved(30, checkpoint=tmp_path / "c")
+    assert (solved(41, checkpoint=tmp_path / "c").Z == solved(41).Z).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda n: Lossy(n, 0.1), lambda n: Delayed(n, 2), lambda n: Changing(n, p=0.5)])
+def test_a_single_node_has_no_links_to_fail(wrap):
+    problem, alone = make_problem("ridge", 1), dsba.Topology.ring(1)
+    found = dsba.solve(problem, alone, "extra", network=wrap(Simulator(alone)), max_passes=5)
+    assert (found.Z == dsba.solve(problem, alone, "extra", max_passes=5).Z).all()
+    assert found.history["rounds"][-1] == 0
+
+
+def test_auto_on_links_with_flaws_is_a_method_that_runs_there():
+    problem, topology = make_problem("logistic", 4), dsba.Topology.ring(4)
+    found = dsba.solve(problem, topology, "auto", network=Lossy(Simulator(topology), 0.1), max_passes=2)
+    assert found.algorithm.name == "dsba"
+    assert dsba.solve(problem, topology, "auto", tol=1e-12, max_passes=50).algorithm.name == "newton"

@@ -386,3 +386,12 @@ def test_an_operator_without_curvature_is_refused():
     for method in METHODS:
         with pytest.raises(dsba.InputError, match="Pair gives no curvature"):
             method().resolved(problem, dsba.Topology.ring(4))
+
+
+def test_a_node_whose_rows_are_zero():
+    """Its system is lambda alone."""
+    rng = np.random.default_rng(0)
+    shards = [(X * (n != 1), X @ [1, -1, 0.5, 0]) for n, X in enumerate(rng.normal(size=(4, 15, 4)))]
+    problem = dsba.Problem(shards, "ridge", lam=0.05)
+    found = dsba.solve(problem, dsba.Topology.ring(4), "ssda", max_passes=2000, tol=1e-8)
+    assert found.status == "converged"

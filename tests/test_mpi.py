@@ -59,6 +59,10 @@ def test_every_algorithm_is_the_simulators_on_any_number_of_ranks(ranks, operato
             assert max(differences[key] for key in ("Z", "z")) < 1e-11, case
 
 
+def test_links_with_flaws_between_ranks(tmp_path):
+    assert script(2, "flawed", tmp_path) == {"lossy": True, "delayed": True, "compressed": True}
+
+
 def test_the_counters_are_what_the_transport_carried(tmp_path):
     for communication, ranks in script(5, "transport", tmp_path).items():
         kind = "rows" if communication == "dense" else "frames"

@@ -58,3 +58,10 @@ def test_one_node_equals_the_classic_method(method, twin, operator, form):
     expected = twin(X, problem.y, GRADIENT[operator], problem.lam, algorithm.step_size, samples[:, 0], z0)
     assert np.abs(state.Z[0] - expected).max() < 1e-11 * np.abs(expected).max()
     assert net.doubles.tolist() == [0.0]
+
+
+@pytest.mark.parametrize("method", ["dsba", "extra", "gt-saga", "saga", "newton"])
+def test_one_node_has_no_rounds(method):
+    problem = make_problem("logistic", 1)
+    history = dsba.solve(problem, dsba.Topology.ring(1), method, max_passes=3).history
+    assert history["rounds"][-1] == history["doubles_max"][-1] == 0

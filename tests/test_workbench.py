@@ -160,12 +160,22 @@ def test_a_graph_for_each_seed():
         made(network=[{"graph": "ring", "n_nodes": 4, "seed": "each"}])
 
 
+@pytest.mark.parametrize("seeds", [[5], [5, 6]])
+def test_a_graph_that_no_run_has_is_not_shown(seeds):
+    shown = made(seeds=seeds, network=[{"graph": "random", "n_nodes": 8, "seed": "each"}]).index().networks
+    [network] = shown.values()
+    if len(seeds) > 1:
+        assert network is None
+    else:
+        assert network.gamma == pytest.approx(dsba.Topology.random(8, 0.4, seed=5).mixing.gamma)
+
+
 def test_flaws_of_links_reach_the_run(tmp_path):
     networks = [{"graph": "ring", "n_nodes": 4}, {"graph": "ring", "n_nodes": 4, "drop": 0.4, "link_seed": 3}]
     methods = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "newton", "step_size": "auto"}]
     results = run(SMALL | {"network": networks, "method": methods}, tmp_path, workers=1)
     assert [case.network for case in results.cases] == ["ring, N = 4, laplacian", "ring, N = 4, laplacian, 40% loss"]
-    assert "NEWTON is left out for logistic: it sums over all nodes exactly" in results.index.left_out[0]
+    assert "NEWTON is left out for logistic on ring, N = 4, laplacian, 40% loss: it sums" in results.index.left_out[0]
     net = dsba.network.Lossy(dsba.network.Simulator(dsba.Topology.ring(4)), 0.4, seed=3)
     problem = jobs.build(made().cases[0], 0)
     wanted = dsba.solve(problem, dsba.Topology.ring(4), "extra", max_passes=4, network=net).history["residual"][-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
@@ -103,7 +103,7 @@ def solve(
     net = _network(problem, topology, network)
     path = _checkpoint_path(checkpoint)
     if isinstance(algorithm, str) and algorithm == "auto":
-        algorithm = choice_of(problem, topology, step_size, communication, path)
+        algorithm = choice_of(problem, topology, step_size, communication, path, tol or 1.0, net.flaws)
     reason = algorithm.reason if isinstance(algorithm, Choice) else None
     algorithm = _chosen(algorithm, options, step_size, communication)
     record_every, early = _record_points(record_every, record_first)
@@ -164,13 +164,14 @@ def choice_of(
     communication: str | None = None,
     path: Path | None = None,
     tol: float = 1.0,
+    flaws: Collection[str] = (),
 ) -> Choice:
     """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
     if path is not None and (kept := _kept_choice(path, problem.group)):
         return kept
     if step_size != "auto" or communication is not None:
         return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
-    return choose(problem, topology, tol=tol)
+    return choose(problem, topology, tol=tol, flaws=flaws)
 
 
 def _kept_choice(path: Path, group: Group) -> Choice | None:

@@ -472,7 +472,9 @@ class Problem:
             J = self.component.jacobians(self.y)
             factors = [J, J.swapaxes(1, 2)]
         else:
-            factors = [self.component.planning_slopes(self.y)[:, None, None] * np.eye(self.k)]
+            slopes = self.component.planning_slopes(self.y)
+            self._require_planned(float(slopes.max(initial=0.0)))
+            factors = [slopes[:, None, None] * np.eye(self.k)]
         Z = np.stack([np.random.default_rng([0, n]).normal(size=self.dim) for n in self.nodes])
         for t in range(POWER_ITERATIONS):
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
@@ -567,16 +569,20 @@ class Problem:
         L = self.weight * np.where(self.weight > 0, self.component.lipschitz_constants(s, self.y), 0.0)
         plan = self.weight * self.component.planning_constants(s, self.y)
         largest, largest_plan = (float(self._per_node(np.max, values).max()) for values in (L, plan))
-        if not np.isfinite(largest_plan):
-            raise InputError(
-                f"no step size can be planned for {type(self.component).__name__}: give its class a finite "
-                "'lipschitz' (sup of slope), or its own planning_constants."
-            )
+        self._require_planned(largest_plan)
         if not largest_plan > 0:
             raise InputError("the data is all zero: there is nothing to learn from.")
         mean_plan = float(self.total(self._sums(plan))) / self.n_samples
         mu = self.lam if self.lam > 0 else 1.0 / (10 * self.n_samples)
         return Constants(largest, largest_plan, mean_plan, mu, int(self.all_sizes.max()))
+
+    def _require_planned(self, bound: float) -> None:
+        """An error unless there is a bound of the slopes that step sizes can be planned with."""
+        if not np.isfinite(bound):
+            raise InputError(
+                f"no step size can be planned for {type(self.component).__name__}: give its class a finite "
+                "'lipschitz' (sup of slope), or its own planning_constants."
+            )
 
     def digest(self) -> str:
         """A fingerprint of data, split, operator and lambda, to match checkpoints with."""

@@ -16,6 +16,7 @@ from dsba.problem import Problem
 from dsba.types import Array
 
 Metric = Callable[[Array], float]  # of the mean of the iterates
+WORSE = 1e-9  # of an objective: more than rounding
 LARGEST = 1e6  # a relative residual beyond this is called divergence
 
 
@@ -139,6 +140,8 @@ class Recorder:
         if reference is not None and problem.has_objective:
             self.f_star = problem.objective(reference)
             self.f_range = problem.objective(zero) - self.f_star
+            if self.f_range < -WORSE * max(1.0, abs(self.f_star)):
+                raise InputError("the reference is no solution: its objective is larger than that of z = 0.")
 
     def measure(self, iterates: Iterates) -> dict[str, float]:
         """All metrics. In one thread: BLAS waits for its threads longer than it adds, and its bits depend on them."""

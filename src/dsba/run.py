@@ -284,6 +284,7 @@ class Run:
     def _warm_up(self) -> None:
         """Compile or load kernels before the clock runs, and find out how often an iteration mixes rows."""
         before, remembered = self.net.counts, self.net.memory
+        self.net.streams = self.streams or self.net.streams  # of a resumed run: what is remembered is so many streams'
         with np.errstate(all="ignore"):
             self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
         self.net.streams = self.streams or max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)

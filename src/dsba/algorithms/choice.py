@@ -16,12 +16,13 @@ is 1/(10 Q); unscaled tables need many more, which makes the choice of newton fo
 ``newton.MOST_COLUMNS`` coefficients newton is no candidate: it would solve by conjugate gradients there, and nobody
 knows beforehand how many sums these need. Without a penalty (lambda = 0) newton is chosen wherever it applies, and for
 a solution to the last digits, as tables want it, wherever it is a candidate: other methods may need very many rounds
-there. Both candidates send totals or iterates: no choice shows rows to others.
+there. Newton is no candidate on links with flaws. Where neither applies (an l1 penalty on many classes), nids is taken.
+All of these send totals or iterates: no choice shows rows to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from dsba.algorithms.newton import MOST_COLUMNS, Newton
@@ -29,7 +30,7 @@ from dsba.errors import as_number
 from dsba.problem import Problem
 from dsba.topology import Topology
 
-CANDIDATES = ("newton", "dsba")
+CANDIDATES = ("newton", "dsba", "nids")
 LATENCY = 0.02  # seconds
 BANDWIDTH = 1e8  # bits a second
 PASSES = 30  # of DSBA
@@ -61,19 +62,26 @@ def choose(
     tol: float = 1.0,
     latency: float = LATENCY,
     bandwidth: float = BANDWIDTH,
+    flaws: Collection[str] = (),
 ) -> Choice:
     """The algorithm that the cost model of this module estimates to be the fastest to a relative residual of ``tol``.
 
-    ``latency`` is in seconds and ``bandwidth`` in bits a second. All processes of a problem come to the same choice.
+    ``latency`` is in seconds and ``bandwidth`` in bits a second; ``flaws`` are those of the network's links. All
+    processes of a problem come to the same choice.
     """
+    from dsba.algorithms.dsba import DSBA  # which plans with the constants above
+
     latency = as_number("latency", latency, at_least=0.0)
     bytes_a_second = as_number("bandwidth", bandwidth, above=0.0) / 8
-    refusal = Newton().refused(problem)
+    refusal = Newton().refused(problem) or (Newton().exactness() if flaws else None)
     if problem.lam == 0.0 and refusal is None:
         return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
     if tol < FINE and problem.dim <= MOST_COLUMNS and refusal is None:
         return Choice("newton", "newton was chosen: to the last digits other methods may need very many rounds.")
-    seconds = {"dsba": _dsba(problem, topology, latency, bytes_a_second)}
+    unfit = DSBA().refused(problem)
+    if unfit and (refusal or problem.dim > MOST_COLUMNS):
+        return Choice("nids", f"nids was chosen: dsba does not apply: {unfit.rstrip('.')}.")
+    seconds = {} if unfit else {"dsba": _dsba(problem, topology, latency, bytes_a_second)}
     if problem.dim > MOST_COLUMNS:
         why = f"newton is for at most {MOST_COLUMNS:,} coefficients"
     elif refusal:

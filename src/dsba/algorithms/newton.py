@@ -127,7 +127,8 @@ class Newton(Algorithm):
             z = s.Z[0] + length * step.d
             total = _summed(problem, net, z, chords=trial > 0)
             s = replace(s, evaluations=s.evaluations + 1)
-            if _merit(problem, total, z, s) <= before + RISE * abs(before):
+            falls = _merit(problem, total, z, s) <= before + RISE * abs(before)
+            if falls and not _flattened(problem, s.total, total):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
             length *= 0.5 ** (trial + 1)
         return replace(s, done=True, stuck=step.errors > NEAR_ERRORS)
@@ -343,6 +344,14 @@ def _moving(s: NewtonState, problem: Problem, F: Array, d: Array) -> Array:
     if problem.component.affine or not near or moves.max() < 1e-4:
         return np.zeros_like(d)
     return ((moves > 0.1 * moves.max()) & (np.abs(d) > 0.02 * np.abs(s.Z[0]))).astype(np.float64)
+
+
+def _flattened(problem: Problem, before: Array, after: Array) -> bool:
+    """Whether a coefficient lost all of its curvature, as Huber's scale does below 0: no step would lead back."""
+    p = problem.dim
+    at = np.cumsum([0, *range(p, 1, -1)]) if _small(problem) else np.arange(p)  # the diagonal of an upper triangle
+    was, now = before[1 + p :][at], after[1 + p :][at]
+    return bool(np.any((was > 0.0) & (now == 0.0) & (problem.lam_diag == 0.0)))
 
 
 # Small parts --------------------------------------------------------------------------------------

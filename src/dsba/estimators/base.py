@@ -95,6 +95,7 @@ class Decentralized(BaseEstimator):
     network: Any = None
     callbacks: Sequence[Callable[[dict[str, float]], object]] = ()
     verbose: bool = False
+    _unit = 1.0  # of the labels; the square of the weights is penalised by the weights times it
 
     def _operator(self) -> Operator:
         raise NotImplementedError
@@ -117,7 +118,7 @@ class Decentralized(BaseEstimator):
         if ratio > 1.0:
             raise InputError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}.")
         return Settings(
-            self._operator(), (1.0 - ratio) * lam, bool(self.fit_intercept), self.graph,
+            self._operator(), (1.0 - ratio) * self._unit * lam, bool(self.fit_intercept), self.graph,
             penalty=L1(ratio * lam) if ratio > 0.0 else None,
             algorithm=self.algorithm, communication=self.communication, step_size=self.step_size,
             max_passes=self.max_passes, tol=self.tol, seed=self._group.share(_seed(self.random_state))[0],

@@ -48,9 +48,11 @@ class _Classifier(ClassifierMixin, Decentralized):
 
     def _require_weight(self, rows: Rows) -> None:
         """A class whose weights are all 0 is as good as absent, and the intercept would grow without end."""
-        heavy = self._group.share(np.unique(rows.y[rows.weight > 0]).tolist())
-        if len(set().union(*heavy)) < 2:
+        heavy = set().union(*self._group.share(np.unique(rows.y[rows.weight > 0]).tolist()))
+        if len(heavy) < 2:
             raise InputError(f"{type(self).__name__} needs samples of two classes with a weight above 0.")
+        if light := [label for label in self.classes_.tolist() if label not in heavy]:
+            raise InputError(f"all samples of the class {light[0]!r} have the weight 0: leave them out.")
 
     def _fit_classes(self, rows: Rows) -> None:
         """Two classes are one problem, more are one against the rest for each."""

@@ -112,7 +112,7 @@ class DecentralizedHuber(_Regressor):
         return ScaledHuber(as_number("epsilon", self.epsilon))
 
     def _lam(self, total: float) -> float:
-        return 2.0 * as_number("alpha", self.alpha, at_least=0.0) * self._unit / total
+        return 2.0 * as_number("alpha", self.alpha, at_least=0.0) / total
 
     def _fit(self, rows: Rows, scale: float = 1.0) -> Fit:
         """Fit with labels in units of about sigma, because step sizes are planned for sigma = 1."""

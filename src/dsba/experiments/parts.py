@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -278,6 +278,10 @@ class NetworkSpec(Part):
             return Topology.from_edges(self.edges, **weights)
         chosen = seed if self.seed == "each" else self.seed
         return Topology.family(self.graph, self.n_nodes, p=self.p, seed=chosen, **weights)
+
+    def graph_of_all(self, seeds: Sequence[int]) -> Topology | None:
+        """The graph that the runs of all seeds have; None where each has another one."""
+        return None if self.seed == "each" and len(seeds) > 1 else self.drawn(seeds[0])
 
     def links(self, topology: Topology) -> Transport | None:
         """The network with the flaws of its links; None where they have none."""

@@ -192,7 +192,8 @@ class Plan:
     def index(self) -> index.Index:
         """What the report must know of the plan."""
         e = self.experiment
-        named = {case.network.title: index.ShownNetwork.of(case.network.topology) for case in self.cases}
+        graphs = {case.network.title: case.network.graph_of_all(e.seeds) for case in self.cases}
+        named = {title: index.ShownNetwork.of(graph) if graph else None for title, graph in graphs.items()}
         return index.Index(
             title=e.title, config=e.to_toml(self.kept_plugins), seeds=list(e.seeds), axes=list(e.axes),
             metrics=[metric_name(m) for m in e.metrics], band=e.band or "range",
@@ -233,7 +234,8 @@ def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     runs, left_out = [], []
     for case, method in product(cases, e.method):
         if reason := refusal(method, case.pooled.problem, case.network):
-            left_out.append(f"{method.title} is left out for {case.pooled.problem.name}: {reason}")
+            links = f" on {case.network.title}" if len(e.network) > 1 else ""
+            left_out.append(f"{method.title} is left out for {case.pooled.problem.name}{links}: {reason}")
             continue
         stop, code = e.stop.model_copy(update=method.budgets), known.code_of(method.algorithm)
         tuning = None

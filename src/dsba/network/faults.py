@@ -187,7 +187,7 @@ class Lossy(Wrapper):
 
     def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
         met = self.net.meeting(Z, round, unit)
-        lost = self._draw(round).random((2, len(self.topology.edges))) < self.drop
+        lost = self._draw(round).random((2, max(1, len(self.topology.edges)))) < self.drop  # a single node has none
         direction = 0 if self.symmetric else self.links.upwards.astype(int)
         kept = ~lost[direction, self.links.edge] & (self.links.edge >= 0)
         return met._replace(up=met.up & kept, arrived=met.arrived * kept)
@@ -236,7 +236,7 @@ class Delayed(Wrapper):
 
     def _delays(self, round: int) -> Integers:
         """The delays, in iterations, of the messages that were sent in the round."""
-        draws = self._draw(round).integers(self.least, self.most + 1, size=(2, len(self.topology.edges)))
+        draws = self._draw(round).integers(self.least, self.most + 1, size=(2, max(1, len(self.topology.edges))))
         return -(-draws[self.links.upwards.astype(int), self.links.edge] // self.streams)
 
     def _remember(self, rows: Array, round: int) -> Array:

@@ -11,7 +11,8 @@ import os
 import platform
 import zlib
 from collections import deque
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -80,6 +81,8 @@ class MPINetwork(Transport):
         rows[: len(Z)] = Z
         self._wait(requests, self.placement.peers * 2)
         return rows
+
+    same_rows: ClassVar[Mapping[str, Any]] = {"meet": meet}
 
     def _new_board(self, width: int) -> Board:
         place = self.placement

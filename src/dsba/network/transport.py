@@ -12,7 +12,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,7 @@ class Transport:
 
     session = 0
     masked = False
+    same_rows: ClassVar[Mapping[str, Any]] = {}  # methods of a subclass that bring the same rows in another way
     flaws: frozenset[str] = frozenset()
     streams = 1
 
@@ -101,12 +102,13 @@ class Transport:
 
     def local_mixing(self) -> Mixing | None:
         """The mixing, unless rows are elsewhere or a subclass (or an attribute) changes how they are mixed."""
-        return self.topology.mixing if self.size == 1 and self.meets_as_told else None
+        return self.topology.mixing if self.size == 1 and self.meets_as_told and not self.same_rows else None
 
     @property
     def meets_as_told(self) -> bool:
         """Whether rows are mixed by the mixing matrix alone: no subclass and no attribute changes it."""
-        changed = any(getattr(type(self), name) is not getattr(Transport, name) for name in MEETINGS)
+        told = {name: getattr(Transport, name) for name in MEETINGS} | dict(self.same_rows)
+        changed = any(getattr(type(self), name) is not told[name] for name in MEETINGS)
         return not (changed or vars(self).keys() & set(MEETINGS))
 
     def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
@@ -135,7 +137,7 @@ class Transport:
         out = np.empty_like(Z)
         kernel(weights, self.meet(Z), out)
         received, received_bytes = self._received(Z.shape[1])
-        self.rounds += 1
+        self.rounds += self.topology.n_nodes > 1  # a single node talks to nobody
         self.doubles += received
         self.bytes += received_bytes
         return out
@@ -273,7 +275,7 @@ class Transport:
         self.count(rounds, received, 0, 8 * received)
 
     def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
-        self.rounds += rounds
+        self.rounds += rounds if self.topology.n_nodes > 1 else 0
         self.doubles += np.asarray(doubles)
         self.index_bytes += np.asarray(index_bytes)
         self.bytes += np.asarray(bytes)

@@ -19,6 +19,7 @@ MAX_STEPS = 20_000
 NEWTON_EVERY = 25
 MAX_NEWTON = 20
 MAX_CG = 1000
+RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
 SHRUNK = 0.5  # a Newton step must make R this small, relative to R before
 
 
@@ -48,7 +49,7 @@ def _forward_backward(problem: Problem, y: Array, t: float) -> tuple[Array, floa
     while True:
         z = problem.prox(y - t * F, t)
         d = z - y
-        if not _smooth(problem, z) > value + F @ d + d @ d / (2 * t) + 1e-12 * abs(value):
+        if not _smooth(problem, z) > value + F @ d + d @ d / (2 * t) + RISE * abs(value):
             return z, t
         t *= 0.5
 
@@ -60,14 +61,17 @@ def _smooth(problem: Problem, z: Array) -> float:
 
 
 def _newton(problem: Problem, z: Array) -> tuple[Array, float]:
-    """Newton's iteration on R as long as it shrinks R, and the residual of the point where it ends."""
-    residual = float(np.linalg.norm(problem.residual(z)))
+    """Newton's iteration on R as long as it shrinks R, and the residual of the point where it ends.
+
+    The objective may not rise: far away from everything R is small beside z, and rounds to nothing.
+    """
+    residual, value = float(np.linalg.norm(problem.residual(z))), problem.objective(z)
     for _ in range(MAX_NEWTON if problem.component.has_curvature else 0):
         new = z + _step(problem, z)
-        after = float(np.linalg.norm(problem.residual(new)))
-        if not after < SHRUNK * residual:
+        after, worth = float(np.linalg.norm(problem.residual(new))), problem.objective(new)
+        if not (after < SHRUNK * residual and worth <= value + RISE * abs(value)):
             break
-        z, residual = new, after
+        z, residual, value = new, after, worth
     return z, residual
 
 

@@ -212,7 +212,7 @@ def conjugate_gradients(
 
 
 def _raised(ridge: Array, top: float) -> Array:
-    return np.maximum(ridge, NEVER_FLAT * top if top > 0.0 else 1.0)
+    return np.maximum(ridge, NEVER_FLAT * top) if top > 0.0 else np.where(ridge > 0.0, ridge, 1.0)
 
 
 def _dense(M: Any) -> Array:

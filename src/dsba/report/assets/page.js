@@ -307,7 +307,7 @@
     const net = data.networks[it.network];
     if (!net) {
       fill("network"); fill("spectrum");
-      $("network-note").textContent = `${it.network}: the folder does not say how its nodes are linked.`;
+      $("network-note").textContent = `${it.network}: every seed has a graph of its own, or the folder does not say how nodes are linked.`;
       return;
     }
     const size = 320, pad = 22, at = ([x, y]) => [pad + x * (size - 2 * pad), pad + y * (size - 2 * pad)];
