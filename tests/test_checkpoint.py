@@ -356,3 +356,18 @@ def test_ranks_and_one_process_do_not_begin_anew_beside_each_other(tmp_path, rid
     with pytest.raises(dsba.CheckpointError) as error:
         store.require_same_kind(path, 3)
     refused(str(error.value), path, "written by one process", "this run has 3")
+
+
+@pytest.mark.parametrize("method", ["vi-papc-vr", "acc-vr-extra"])
+def test_a_budget_of_passes_ends_at_the_same_iteration_wherever_a_run_was_stopped(method, tmp_path):
+    """A coin decides what an iteration costs; between two records the end of the budget cannot be foreseen."""
+    X, y = dsba.data.load_breast_cancer()
+    problem, path = dsba.Problem.from_arrays(X[:120], y[:120], "ridge", n_nodes=4, lam=0.01), dsba.Topology.path(4)
+    options = {"record_every": 3, "seed": 4}
+    whole = dsba.solve(problem, path, method, max_passes=15, **options)
+    for first in (3, 4.5, 7, 8, 10.2, 13):
+        file = tmp_path / f"{first}"
+        dsba.solve(problem, path, method, max_passes=first, checkpoint=file, **options)
+        resumed = dsba.solve(problem, path, method, max_passes=15, checkpoint=file, **options)
+        assert resumed.history["iteration"].tolist() == whole.history["iteration"].tolist()
+        assert (resumed.Z == whole.Z).all()

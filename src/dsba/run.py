@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -207,7 +208,7 @@ class Run:
     def _advance(self, limits: Limits, interrupted: threading.Event) -> None:
         """Advance to the next record point, or to the end of a budget."""
         target = self._record_point(len(self.history))
-        if limits.max_passes is not None and math.isfinite(limits.max_passes):
+        if limits.max_passes is not None and math.isfinite(limits.max_passes) and not self.algorithm.coins:
             spent = self.algorithm.passes(self.state, self.problem)
             grown = (spent - self.first_passes) / max(1, self.state.t)  # an inner solver needs more than nominal
             per_step = max(1 / self._steps_per_pass, grown)
@@ -223,10 +224,10 @@ class Run:
             # One step first, then at most twice as many as so far: deltas take a while to reach everybody.
             target = min(target, self.state.t + max(1, min(self.state.t, math.ceil(left - 1e-9))))
         stop = False
-        while self.state.t < target and not stop:
+        while self.state.t < target and not stop and (room := self._room(limits)):
             if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
                 break
-            draws = self._draw(min(self.chunk, target - self.state.t))
+            draws = self._draw(min(self.chunk, room, target - self.state.t))
             begun = time.perf_counter()
             self._iterate(draws)
             # All processes take the slowest one's clock, so that all decide the same.
@@ -237,6 +238,17 @@ class Run:
                 self.chunk *= 2
             elif took > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
+
+    def _room(self, limits: Limits) -> int:
+        """Iterations that may be made before the budget of passes is looked at again; 0 where it is spent.
+
+        Where a coin decides whether an iteration takes a pass more, the run ends with the first iteration that reaches
+        the budget. An estimate of when that is would depend on where the run was stopped before.
+        """
+        if limits.max_passes is None or not self.algorithm.coins:
+            return sys.maxsize
+        left = limits.max_passes - self.algorithm.passes(self.state, self.problem)
+        return 0 if left <= 0.0 else max(1, int(min(left / (1.0 + 1.0 / self._steps_per_pass), sys.maxsize)))
 
     def _iterate(self, draws: tuple[npt.NDArray[Any], ...]) -> None:
         """As many iterations as were drawn. Links that remember rows see one at a time: every iteration must mix rows
