@@ -225,3 +225,15 @@ def test_a_reference_that_is_worse_than_zero_is_refused():
     problem = make_problem("ridge", 4)
     with pytest.raises(dsba.InputError, match="its objective is larger than that of z = 0"):
         dsba.solve(problem, dsba.Topology.ring(4), "extra", reference=np.full(problem.dim, 1e6), max_passes=1)
+
+
+def test_the_optimum_of_columns_in_their_own_units():
+    """By its conditions: F = -strength sign(z) where z is not zero, and no larger elsewhere."""
+    X, y = dsba.data.load_breast_cancer()
+    problem = dsba.Problem.from_arrays(X, y, "logistic", n_nodes=10, penalty=L1(1e-3), normalize=False)
+    z, residual = dsba.optimum(problem)
+    assert residual <= 1e-13
+    w, F = z[problem.penalised], problem.pooled(z)[problem.penalised]
+    assert np.abs(F[w != 0.0] + 1e-3 * np.sign(w[w != 0.0])).max() < 1e-13
+    assert np.abs(F[w == 0.0]).max() <= 1e-3
+    assert 10 < (w != 0.0).sum() < 30

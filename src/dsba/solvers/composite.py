@@ -1,14 +1,15 @@
 """The solution of a problem with a penalty: accelerated proximal gradient steps, and Newton's where these apply.
 
-The solution is the zero of the natural residual  R(z) = z - prox_t(z - t F(z)),  F the pooled operator. Where the
-coordinates that the penalty holds fixed are known, R is smooth, and Newton's iteration on it needs a few steps.
-Proximal gradient steps find these coordinates. Every so many of them Newton's step is tried; one that does not
-shrink R is not taken.
+The solution is the zero of the natural residual  R(z) = z - prox_t(z - t F(z)),  F the pooled operator and t a step of
+its own for each coordinate. Where the coordinates that the penalty holds fixed are known, R is smooth, and Newton's
+iteration on it needs a few steps. Proximal gradient steps find these coordinates. Every so many of them Newton's step is
+tried; one that does not shrink R, or raises the objective, is not taken.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -26,32 +27,41 @@ SHRUNK = 0.5  # a Newton step must make R this small, relative to R before
 def solve(problem: Problem, scale: float, tol: float) -> tuple[Array, float]:
     """The best point found and its residual, relative to ``scale``."""
     best = z = y = np.zeros(problem.dim)
-    smallest, t, weight = math.inf, problem.forward_step, 1.0
+    smallest, t, weight = math.inf, _steps(problem), 1.0
     for k in range(MAX_STEPS):
         if k % NEWTON_EVERY == 0:
-            z, residual = _newton(problem, z)
+            z, residual = _newton(problem, z, t)
             y, weight = z, 1.0
             if residual < smallest:
                 best, smallest = z, residual
             if smallest <= tol * scale:
                 break
         z_prev, (z, t) = z, _forward_backward(problem, y, t)
-        if (y - z) @ (z - z_prev) > 0.0:  # the momentum points uphill
+        if ((y - z) / t) @ (z - z_prev) > 0.0:  # the momentum points uphill
             weight = 1.0
         after = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * weight * weight))
         y, weight = z + (weight - 1.0) / after * (z - z_prev), after
     return best, smallest / scale
 
 
-def _forward_backward(problem: Problem, y: Array, t: float) -> tuple[Array, float]:
+def _steps(problem: Problem) -> Array:
+    """Of each coordinate, one over its planned curvature: columns may have very different units."""
+    slopes = np.repeat(problem.sample_weight * problem.component.planning_slopes(problem.y), problem.k)
+    squares, ends = problem.A.multiply(problem.A).tocsr(), problem.start * problem.k
+    own = [squares[first:last].T @ slopes[first:last] for first, last in pairwise(ends)]
+    curvature = problem.total(np.array(own)) / problem.n_samples + problem.lam_diag
+    return 1.0 / np.where(curvature > 0.0, curvature, 1.0 / problem.forward_step)
+
+
+def _forward_backward(problem: Problem, y: Array, t: Array) -> tuple[Array, Array]:
     """A proximal gradient step, with t halved until the quadratic model bounds the objective."""
     F, value = problem.pooled(y), _smooth(problem, y)
     while True:
         z = problem.prox(y - t * F, t)
         d = z - y
-        if not _smooth(problem, z) > value + F @ d + d @ d / (2 * t) + RISE * abs(value):
+        if not _smooth(problem, z) > value + F @ d + d @ (d / (2 * t)) + RISE * abs(value):
             return z, t
-        t *= 0.5
+        t = 0.5 * t
 
 
 def _smooth(problem: Problem, z: Array) -> float:
@@ -60,14 +70,14 @@ def _smooth(problem: Problem, z: Array) -> float:
     return problem.objective(z) - problem.penalty.value(z[problem.penalised])
 
 
-def _newton(problem: Problem, z: Array) -> tuple[Array, float]:
+def _newton(problem: Problem, z: Array, t: Array) -> tuple[Array, float]:
     """Newton's iteration on R as long as it shrinks R, and the residual of the point where it ends.
 
     The objective may not rise: far away from everything R is small beside z, and rounds to nothing.
     """
     residual, value = float(np.linalg.norm(problem.residual(z))), problem.objective(z)
     for _ in range(MAX_NEWTON if problem.component.has_curvature else 0):
-        new = z + _step(problem, z)
+        new = z + _step(problem, z, t)
         after, worth = float(np.linalg.norm(problem.residual(new))), problem.objective(new)
         if not (after < SHRUNK * residual and worth <= value + RISE * abs(value)):
             break
@@ -75,11 +85,11 @@ def _newton(problem: Problem, z: Array) -> tuple[Array, float]:
     return z, residual
 
 
-def _step(problem: Problem, z: Array) -> Array:
+def _step(problem: Problem, z: Array, t: Array) -> Array:
     """d with  d - D (d - t H d) = -R(z),  D the slopes of prox, H the Jacobian of F: a symmetric system where D > 0."""
     from scipy.sparse.linalg import LinearOperator, cg  # not for every import of dsba
 
-    t, products = problem.forward_step, problem.products(z)
+    products = problem.products(z)
     V = z - t * problem.pooled(z)
     D, R = problem.prox_slope(V, t), z - problem.prox(V, t)
     free = D > 0.0
@@ -96,5 +106,6 @@ def _step(problem: Problem, z: Array) -> Array:
     size = int(free.sum())
     rhs = (-R / t - D * H(d))[free] / D[free]
     matrix = LinearOperator((size, size), matvec=system, dtype=np.float64)
-    d[free] = cg(matrix, rhs, rtol=1e-14, atol=0.0, maxiter=MAX_CG)[0]
+    scaled = LinearOperator((size, size), matvec=lambda x: t[free] * x, dtype=np.float64)
+    d[free] = cg(matrix, rhs, rtol=1e-14, atol=0.0, maxiter=MAX_CG, M=scaled)[0]
     return d
