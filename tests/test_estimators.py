@@ -450,3 +450,17 @@ def test_auto_takes_a_method_that_applies():
     X = StandardScaler().fit_transform(X)
     ours = DecentralizedLogisticRegression(l1_ratio=0.5, C=0.1, tol=1e-3).fit(X, y)
     assert ours.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        (["a", None, "b"], "50 rows have none"),
+        ([0.5, np.nan, 1.5], "50 rows have none"),
+        (["a", 1, "b"], "all numbers or all names"),
+    ],
+)
+def test_nodes_without_a_name_are_counted(nodes, told):
+    X, y = datasets.load_iris(return_X_y=True)
+    with pytest.raises(dsba.InputError, match=told):
+        DecentralizedLogisticRegression().fit(X, y, nodes=np.array(nodes * 50, dtype=object))

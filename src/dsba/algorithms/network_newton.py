@@ -11,7 +11,7 @@ import numpy as np
 from dsba.algorithms.base import Algorithm, no_objective
 from dsba.algorithms.extra import smoothness
 from dsba.algorithms.newton import MOST_COLUMNS
-from dsba.errors import as_integer
+from dsba.errors import InputError, as_integer
 from dsba.network import Network
 from dsba.parallel import one_blas_thread
 from dsba.problem import Problem
@@ -83,5 +83,8 @@ class NetworkNewton(Algorithm):
 
 def solved(D: Array, rows: Array) -> Array:
     """D_n^-1 times row n, for every node."""
-    with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
-        return np.linalg.solve(D, rows[:, :, None])[:, :, 0].astype(np.float64)
+    try:
+        with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
+            return np.linalg.solve(D, rows[:, :, None])[:, :, 0].astype(np.float64)
+    except np.linalg.LinAlgError:
+        raise InputError('a node\'s system is singular: set lam > 0, with regularize="all" for intercepts.') from None

@@ -43,7 +43,12 @@ def numbered(nodes: Any, n_rows: int) -> Integers:
         raise InputError(f"nodes must name the node of each row, got shape {nodes.shape} for {n_rows} rows.")
     if nodes.dtype.kind in "iu":
         return nodes.astype(np.int64)
-    return np.unique(nodes, return_inverse=True)[1].astype(np.int64)
+    if missing := sum(name is None or name != name for name in nodes.tolist()):
+        raise InputError(f"nodes must name the node of each row, and {missing} rows have none.")
+    try:
+        return np.unique(nodes, return_inverse=True)[1].astype(np.int64)
+    except TypeError:
+        raise InputError("nodes must be all numbers or all names, got a mixture.") from None
 
 
 def normalized(rows: Rows) -> Rows:

@@ -2,8 +2,8 @@
 
 The solution is the zero of the natural residual  R(z) = z - prox_t(z - t F(z)),  F the pooled operator and t a step of
 its own for each coordinate. Where the coordinates that the penalty holds fixed are known, R is smooth, and Newton's
-iteration on it needs a few steps. Proximal gradient steps find these coordinates. Every so many of them Newton's step is
-tried; one that does not shrink R, or raises the objective, is not taken.
+iteration on it needs a few steps. Proximal gradient steps find these coordinates. Every so many of them Newton's step
+is tried; one that does not shrink R, or raises the objective, is not taken.
 """
 
 from __future__ import annotations
