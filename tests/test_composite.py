@@ -221,10 +221,13 @@ def test_the_optimum_without_lambda_is_one(operator):
     assert problem.objective(z) <= other.history["objective"][-1] * (1 + 1e-9)
 
 
-def test_a_reference_that_is_worse_than_zero_is_refused():
+def test_there_is_no_gap_to_a_reference_that_is_worse_than_zero():
     problem = make_problem("ridge", 4)
-    with pytest.raises(dsba.InputError, match="its objective is larger than that of z = 0"):
-        dsba.solve(problem, dsba.Topology.ring(4), "extra", reference=np.full(problem.dim, 1e6), max_passes=1)
+    far = np.full(problem.dim, 1e6)
+    found = dsba.solve(problem, dsba.Topology.ring(4), "extra", reference=far, gap_tol=1e-6, max_passes=3)
+    assert found.status == "budget"
+    assert np.isnan(found.history["gap"]).all()
+    assert np.isfinite(found.history["distance"]).all()
 
 
 def test_the_optimum_of_columns_in_their_own_units():

@@ -118,7 +118,7 @@ class Recorder:
     """Measures iterates: residual and consensus always, gap and distance where z* is known.
 
     objective  f(mean z), where the operator is the gradient of one
-    gap        (f(mean z) - f*) / (f(0) - f*)
+    gap        (f(mean z) - f*) / (f(0) - f*); not a number if f* is larger than f(0)
     distance   root mean square over nodes of ||z_n - z*||, over ||z*||
     residual   ||operator(mean z)|| / ||operator(z0)||; with a penalty, of ``problem.residual``
     consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
@@ -141,7 +141,7 @@ class Recorder:
             self.f_star = problem.objective(reference)
             self.f_range = problem.objective(zero) - self.f_star
             if self.f_range < -WORSE * max(1.0, abs(self.f_star)):
-                raise InputError("the reference is no solution: its objective is larger than that of z = 0.")
+                self.f_range = math.nan  # a point worse than 0 is no solution, and there is no gap to it
 
     def measure(self, iterates: Iterates) -> dict[str, float]:
         """All metrics. In one thread: BLAS waits for its threads longer than it adds, and its bits depend on them."""
@@ -174,7 +174,7 @@ class Recorder:
 
 
 def _ratio(value: float, scale: float) -> float:
-    return value / scale if scale > 0 else value
+    return value if scale <= 0 else value / scale
 
 
 def area_under_curve(y: Array, scores: Array) -> float:
