@@ -109,8 +109,7 @@ class Newton(Algorithm):
         total = _summed(problem, net, z0, chords=True)
         if not np.isfinite(total).all():
             raise _not_finite(problem, net, z0)
-        diagonal = _system(problem, total).diagonal() if _small(problem) else _diagonal(problem, total)
-        scale = _roots(diagonal)
+        scale = _roots(_curvatures(problem, total))
         first = _largest(_residual(problem, total, z0) / scale)
         return NewtonState(np.tile(z0, (len(problem.nodes), 1)), total, scale, first)
 
@@ -190,6 +189,11 @@ def _system(problem: Problem, total: Array) -> Array:
 def _diagonal(problem: Problem, total: Array) -> Array:
     """The diagonal of H, where only that was summed."""
     return total[1 + problem.dim :] / problem.n_samples + problem.lam_diag
+
+
+def _curvatures(problem: Problem, total: Array) -> Array:
+    """The diagonal of H, whatever was summed."""
+    return _system(problem, total).diagonal() if _small(problem) else _diagonal(problem, total)
 
 
 def _residual(problem: Problem, total: Array, z: Array) -> Array:
@@ -348,10 +352,7 @@ def _moving(s: NewtonState, problem: Problem, F: Array, d: Array) -> Array:
 
 def _flattened(problem: Problem, before: Array, after: Array) -> bool:
     """Whether a coefficient lost all of its curvature, as Huber's scale does below 0: no step would lead back."""
-    p = problem.dim
-    at = np.cumsum([0, *range(p, 1, -1)]) if _small(problem) else np.arange(p)  # the diagonal of an upper triangle
-    was, now = before[1 + p :][at], after[1 + p :][at]
-    return bool(np.any((was > 0.0) & (now == 0.0) & (problem.lam_diag == 0.0)))
+    return bool(np.any((_curvatures(problem, before) > 0.0) & (_curvatures(problem, after) == 0.0)))
 
 
 # Small parts --------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ class Wrapper(Transport):
         self.net, self.seed = net, as_integer("seed", seed, at_least=0)
         self.session = net.session
         super().__init__(net.topology, net.rank, net.size)
+        self._directions = 2, max(1, len(self.topology.edges))  # of every edge; a single node has none, and draws one
         self.links = Links.of(net)
         self.flaws = net.flaws | {self.flaw}
         if COMPRESSION in self.flaws and (bad := sorted(self.flaws - {COMPRESSION, DELAY})):
@@ -187,7 +188,7 @@ class Lossy(Wrapper):
 
     def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
         met = self.net.meeting(Z, round, unit)
-        lost = self._draw(round).random((2, max(1, len(self.topology.edges)))) < self.drop  # a single node has none
+        lost = self._draw(round).random(self._directions) < self.drop
         direction = 0 if self.symmetric else self.links.upwards.astype(int)
         kept = ~lost[direction, self.links.edge] & (self.links.edge >= 0)
         return met._replace(up=met.up & kept, arrived=met.arrived * kept)
@@ -236,7 +237,7 @@ class Delayed(Wrapper):
 
     def _delays(self, round: int) -> Integers:
         """The delays, in iterations, of the messages that were sent in the round."""
-        draws = self._draw(round).integers(self.least, self.most + 1, size=(2, max(1, len(self.topology.edges))))
+        draws = self._draw(round).integers(self.least, self.most + 1, size=self._directions)
         return -(-draws[self.links.upwards.astype(int), self.links.edge] // self.streams)
 
     def _remember(self, rows: Array, round: int) -> Array:

@@ -68,6 +68,7 @@ class Transport:
         self.topology, self.rank, self.size = topology, rank, size
         self.placement = Placement(topology, rank, size)
         self.nodes = self.placement.nodes
+        self.talks = int(topology.n_nodes > 1)  # a single node talks to nobody: its rounds do not count
         self._of_width: dict[int, tuple[Array, Array]] = {}
         self.reset()
 
@@ -137,7 +138,7 @@ class Transport:
         out = np.empty_like(Z)
         kernel(weights, self.meet(Z), out)
         received, received_bytes = self._received(Z.shape[1])
-        self.rounds += self.topology.n_nodes > 1  # a single node talks to nobody
+        self.rounds += self.talks
         self.doubles += received
         self.bytes += received_bytes
         return out
@@ -275,7 +276,7 @@ class Transport:
         self.count(rounds, received, 0, 8 * received)
 
     def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
-        self.rounds += rounds if self.topology.n_nodes > 1 else 0
+        self.rounds += rounds * self.talks
         self.doubles += np.asarray(doubles)
         self.index_bytes += np.asarray(index_bytes)
         self.bytes += np.asarray(bytes)
