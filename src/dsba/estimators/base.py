@@ -95,7 +95,7 @@ class Decentralized(BaseEstimator):
     network: Any = None
     callbacks: Sequence[Callable[[dict[str, float]], object]] = ()
     verbose: bool = False
-    _unit = 1.0  # of the labels; the square of the weights is penalised by the weights times it
+    _unit = 1.0  # what labels are divided by; a penalty of squares is multiplied by it
 
     def _operator(self) -> Operator:
         raise NotImplementedError
