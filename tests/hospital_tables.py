@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from queues import together
 
+import dsba
 from dsba.fitting.schema import Site
 
 SECRET = "patient-4711"
@@ -36,3 +38,17 @@ def hospitals(rows=(60, 40, 25), seed=0):
 
 def sites_of(frames):
     return [Site(name, frame) for name, frame in frames.items()]
+
+
+def pooled(frames):
+    return pd.concat([frame.assign(site=name) for name, frame in frames.items()], ignore_index=True)
+
+
+def on_sites(frames, work):
+    """What every site finds when each is a process of its own that has only its own table."""
+    names = list(frames)
+    return together(
+        dsba.Topology.ring(len(names)),
+        len(names),
+        lambda net: work([Site(names[net.rank], frames[names[net.rank]])], net),
+    )

@@ -49,6 +49,7 @@ SUITES = [
     "test_inference",
     "test_newton",
     "test_tables",
+    "test_table_refusals",
     "test_table_files",
 ]
 TOOLS = ("pytest", "hypothesis", "psutil", "statsmodels", "pandas")  # what those suites need beside the package
