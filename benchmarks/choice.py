@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dsba
 from benchmarks.estimators import SETS
 from benchmarks.measure import Row
-from dsba.algorithms.choice import choose
+from dsba.algorithms.planner import choose
 
 NODES = 10
 MODELS = {"logistic": dsba.DecentralizedLogisticRegression, "ridge": dsba.DecentralizedRidge}

@@ -9,9 +9,9 @@ import numpy as np
 import dsba
 from benchmarks.kernels import FARM, NEWS
 from benchmarks.measure import Row, dataset, interleaved
-from dsba import sampling
+from dsba.algorithms import sampling
 from dsba.network import MessageSimulator
-from dsba.network.wire import vector_sizes
+from dsba.network.messages.wire import vector_sizes
 
 GAP = 1e-6
 MOST_PASSES = {"dsba": 100, "dsa": 300, "extra": 1000}  # the slow ones may end before the gap is reached, and say so

@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 
 import dsba
 from benchmarks.measure import Row, dataset, in_new_process, interleaved
-from dsba import sampling
-from dsba.door import as_csr
+from dsba.algorithms import sampling
+from dsba.engine.recorder import Recorder
 from dsba.network import Simulator
-from dsba.recorder import Recorder
+from dsba.problem.validation import as_csr
 
 FARM = {"n_rows": 4143, "n_columns": 54_877, "row_length": 197}
 NEWS = {"n_rows": 19_996, "n_columns": 1_355_191, "row_length": 455}

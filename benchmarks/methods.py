@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dsba import experiments
-from dsba.report.results import Results
+from dsba import lab
+from dsba.lab.results import Results
 
 GAP = 1e-6
 SETS = ("farm-ads", "reuters-moneyfx.trn", "a9a")
@@ -93,6 +93,6 @@ def _bold(value: float, least: float) -> str:
 if __name__ == "__main__":
     for name in sys.argv[1:] or SETS:
         # One after the other: side by side they would slow each other down, and seconds are part of the table.
-        parts = [experiments.run(spec, OUT / name / part, workers=1) for part, spec in experiments_of(name).items()]
+        parts = [lab.run(spec, OUT / name / part, workers=1) for part, spec in experiments_of(name).items()]
         (OUT / name / "table.md").write_text(table(parts))
         print((OUT / name / "table.md").read_text())

@@ -26,9 +26,9 @@ import numpy as np
 import dsba
 from benchmarks.measure import Row
 from benchmarks.relay import Relay
-from dsba.algorithms.choice import choose
-from dsba.network.pinned import Door, Member, answer, context, dialled
-from dsba.network.sites import Place, SiteNetwork
+from dsba.algorithms.planner import choose
+from dsba.network.tls.pinned import Door, Member, answer, context, dialled
+from dsba.network.tls.site_network import Place, SiteNetwork
 from dsba.study import keys
 from dsba.study.trial import FILE, Trial, arrange
 

@@ -42,23 +42,20 @@ rect{fill:#eef4fa;stroke:#4477aa;rx:8}path{fill:none;stroke:#5b6b7a;stroke-width
 
 ROOMS = {
     "data/": (0, 0, "files, tables, arrays"),
-    "fitting/": (1, 0, "columns, scale, start"),
-    "Problem": (2, 0, "shards, operator, λ"),
-    "Model": (4, 0, "names, inference, files"),
-    "operators/": (1, 1, "maps g on Rᵏ"),
-    "Engine": (3, 1, "the one loop"),
-    "History": (4, 1, "one format"),
-    "Graph": (0, 2, "nodes and edges"),
-    "Mixing": (1, 2, "W, spectrum, rounds"),
-    "Network": (2, 2, "rows, frames, questions"),
-    "algorithms/": (3, 2, "init, step, advance"),
-    "report/": (4, 2, "figures, tables, page"),
-    "experiments/": (2, 1, "plan, jobs, runner"),
+    "tables/, study/": (1, 0, "schema, design, results"),
+    "fitting/": (2, 0, "scale, start, model"),
+    "problem/": (3, 0, "samples, operator, λ"),
+    "operators/": (4, 0, "maps g on Rᵏ"),
+    "lab/": (2, 1, "plan, jobs, figures"),
+    "engine/": (3, 1, "the one loop"),
+    "algorithms/": (4, 1, "init, step, advance"),
+    "graph/": (1, 2, "nodes, edges, W"),
+    "network/": (3, 2, "rows, frames, sums"),
 }
 WAYS = [
-    ("data/", "fitting/"), ("fitting/", "Problem"), ("operators/", "Problem"), ("Problem", "Engine"),
-    ("Graph", "Mixing"), ("Mixing", "Network"), ("Network", "Engine"), ("algorithms/", "Engine"),
-    ("experiments/", "Engine"), ("Engine", "History"), ("History", "report/"), ("Engine", "Model"),
+    ("data/", "tables/, study/"), ("tables/, study/", "fitting/"), ("fitting/", "problem/"), ("operators/", "problem/"),
+    ("problem/", "engine/"), ("graph/", "network/"), ("network/", "engine/"), ("algorithms/", "engine/"),
+    ("lab/", "engine/"),
 ]  # fmt: skip
 
 

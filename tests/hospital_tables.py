@@ -7,7 +7,7 @@ import pandas as pd
 from queues import together
 
 import dsba
-from dsba.fitting.schema import Site
+from dsba.tables.schema import Site
 
 SECRET = "patient-4711"
 

@@ -14,9 +14,9 @@ from conformance import rows
 from queues import side_by_side
 
 import dsba
-from dsba.network.links import Link
-from dsba.network.pinned import Member, context, dialled
-from dsba.network.sites import Place, SiteNetwork
+from dsba.network.tls.link import Link
+from dsba.network.tls.pinned import Member, context, dialled
+from dsba.network.tls.site_network import Place, SiteNetwork
 from dsba.study import keys
 
 STUDY = bytes(range(32))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import dsba
-from dsba.experiments import Results, run
-from dsba.experiments.reading import read
+from dsba.lab import Results, run
+from dsba.lab.reading import read
 
 SMALL = {
     "title": "small",

@@ -7,7 +7,7 @@ import pytest
 from conftest import also_in_full, make_data
 
 import dsba
-from dsba import sampling
+from dsba.algorithms import sampling
 from dsba.network import Simulator
 from dsba.operators import AUC
 

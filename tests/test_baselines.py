@@ -9,14 +9,14 @@ import pytest
 from conftest import OPERATORS, make_problem
 
 import dsba
-from dsba import sampling
-from dsba.algorithms.dgd import DGD
-from dsba.algorithms.dlm import DLM
-from dsba.algorithms.dual_averaging import DualAveraging
-from dsba.algorithms.extra import EXTRA
-from dsba.algorithms.point_saga import PointSAGA
-from dsba.algorithms.saga import SAGA
-from dsba.algorithms.solam import SOLAM
+from dsba.algorithms import sampling
+from dsba.algorithms.rivals.dgd import DGD
+from dsba.algorithms.rivals.dlm import DLM
+from dsba.algorithms.rivals.dual_averaging import DualAveraging
+from dsba.algorithms.rivals.extra import EXTRA
+from dsba.algorithms.rivals.point_saga import PointSAGA
+from dsba.algorithms.rivals.saga import SAGA
+from dsba.algorithms.rivals.solam import SOLAM
 from dsba.network import Simulator
 
 GRAPHS = ["ring", "star", "path", "random", "complete"]

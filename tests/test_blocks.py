@@ -11,9 +11,9 @@ import twin
 from conftest import make_problem
 
 import dsba
-from dsba import sampling
-from dsba.algorithms import p_extra
-from dsba.algorithms.blocks import Blocks, counts
+from dsba.algorithms import sampling
+from dsba.algorithms.dsba.batches import Blocks, counts
+from dsba.algorithms.rivals import p_extra
 from dsba.algorithms.rounds import plan_rounds
 from dsba.network import MessageSimulator, Simulator
 from dsba.solvers.local import LocalSolver

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from small_experiments import SMALL, TINY, spec
 
 import dsba
-from dsba.experiments import plan, run
+from dsba.lab import plan, run
 
 # Grids -------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dsba
-from dsba import checkpoint as store
+from dsba.engine import checkpoint as store
 
 RING = dsba.Topology.ring(4)
 PASSES = 12
@@ -247,7 +247,7 @@ def full_disk(*args, **options):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("broken", ["dsba.sealed.write", "os.replace", "os.fsync"])
+@pytest.mark.parametrize("broken", ["dsba.storage.sealed.write", "os.replace", "os.fsync"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_failing_write_keeps_the_previous_file(ridge, tmp_path, monkeypatch, broken, first):
     path = tmp_path / "run.npz"
@@ -274,14 +274,14 @@ def test_a_write_that_stops_half_way(ridge, tmp_path, monkeypatch):
         file.write(before[: len(before) // 2])
         full_disk()
 
-    monkeypatch.setattr("dsba.sealed.write", half)
+    monkeypatch.setattr("dsba.storage.sealed.write", half)
     with pytest.raises(dsba.InputError):
         solve(ridge, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("broken", ["dsba.sealed.write", "os.replace"])
+@pytest.mark.parametrize("broken", ["dsba.storage.sealed.write", "os.replace"])
 def test_any_other_error_in_a_write_leaves_nothing_behind(ridge, tmp_path, monkeypatch, broken):
     def stop(*args, **options):
         raise KeyboardInterrupt

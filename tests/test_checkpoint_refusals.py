@@ -14,9 +14,9 @@ from conftest import make_data, make_problem
 from test_checkpoint import RING, refused, solve
 
 import dsba
-from dsba import checkpoint as store
-from dsba import sealed
+from dsba.engine import checkpoint as store
 from dsba.network import MessageSimulator
+from dsba.storage import sealed
 
 
 def other_data():

@@ -32,7 +32,7 @@ def recorded(self, signature):
 Dispatcher.compile = recorded
 import dsba
 from conftest import make_problem
-from dsba.run import Run
+from dsba.engine.run import Run
 from dsba.errors import InputError
 
 advance = Run._advance

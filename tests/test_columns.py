@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from test_engine import RING, same_run
 
 import dsba
-from dsba.recorder import Recorder
+from dsba.engine.recorder import Recorder
 
 UNEQUAL = np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
 LAM = 0.05

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dsba
-from dsba import sampling
-from dsba.checkpoint import state_arrays
+from dsba.algorithms import sampling
+from dsba.engine.checkpoint import state_arrays
 from dsba.network import Simulator
 
 FULL = ["extra", "dlm"]

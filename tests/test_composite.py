@@ -8,8 +8,8 @@ from conftest import make_data, make_problem
 from sklearn.linear_model import ElasticNet, LinearRegression, LogisticRegression
 
 import dsba
-from dsba.penalties import L1, Box
-from dsba.penalties import ElasticNet as Net
+from dsba.operators.penalties import L1, Box
+from dsba.operators.penalties import ElasticNet as Net
 
 TOPOLOGY = dsba.Topology.random(4, 0.5, seed=1)
 COMPOSITE = [m for m in dsba.algorithms.names() if dsba.algorithms.REGISTRY[m].composite]
@@ -169,7 +169,7 @@ def test_a_penalty_of_zero_changes_nothing():
 
 
 def test_auto_does_not_choose_a_method_without_a_proximal_step():
-    from dsba.algorithms.choice import choose
+    from dsba.algorithms.planner import choose
 
     assert choose(make_problem("ridge"), TOPOLOGY).name == "newton"
     assert choose(make_problem("ridge", penalty=L1(0.1)), TOPOLOGY).name == "dsba"

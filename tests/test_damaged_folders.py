@@ -13,10 +13,10 @@ import pytest
 from small_experiments import OLD, forge_history, shown
 
 from dsba.errors import InputError
-from dsba.experiments import Results
-from dsba.experiments.reading import read
-from dsba.report.folder import Folder
-from dsba.report.page import as_json, contents
+from dsba.lab import Results
+from dsba.lab.folder import Folder
+from dsba.lab.page import as_json, contents
+from dsba.lab.reading import read
 
 
 def mutated(raw, rng):

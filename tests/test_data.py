@@ -23,11 +23,12 @@ from hypothesis.extra import numpy as hnp
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import dsba
-from dsba import data, sealed
+from dsba import data
 from dsba.data import EMBEDDED, Dataset, libsvm, load, load_breast_cancer, load_libsvm, make_text_like
-from dsba.data.tables import column_names
+from dsba.data.table_files import column_names
 from dsba.errors import InputError
-from dsba.fitting.formula import parse
+from dsba.storage import sealed
+from dsba.tables.formula import parse
 
 PLAIN = b"+1 1:0.5 3:2\n\n# a remark\n-1 2:1e-3 4:-7 # why not\n+1\n"
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"plain": bytes, "gz": gzip.compress, "bz2": bz2.compress}

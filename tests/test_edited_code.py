@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import dsba
-from dsba import plugins
 from dsba.errors import InputError
-from dsba.fingerprint import digest_of
 from dsba.operators.compiled import operator_type
+from dsba.storage import plugins
+from dsba.storage.fingerprint import digest_of
 
 
 def python(folder, *arguments, **environment):

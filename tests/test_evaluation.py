@@ -16,10 +16,10 @@ from test_inference import FORMULAS, patients
 from test_table_commands import ask, refused, tables
 
 import dsba
-from dsba.fitting import tables as fitting
-from dsba.fitting.design import as_sites, held_out
-from dsba.fitting.evaluation import evaluate
-from dsba.report.model_page import interval, model_page, standalone, ticks
+from dsba.tables import fit as fitting
+from dsba.tables.design import as_sites, held_out
+from dsba.tables.evaluation import evaluate
+from dsba.tables.page import interval, model_page, standalone, ticks
 
 SECRET = "patient-4711"
 OUTCOMES = {"logistic": "readmitted", "poisson": "visits", "linear": "cost"}

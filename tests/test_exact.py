@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsba import exact
+from dsba.network import exact_sum
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -25,12 +25,12 @@ def nearest(column, exponent):
 @given(st.lists(st.lists(FINITE, min_size=3, max_size=3), min_size=1, max_size=8))
 def test_the_definition_in_rational_numbers(rows):
     rows = np.array(rows) / 16  # a sum of eight stays finite
-    top = exact.largest(rows)
+    top = exact_sum.largest(rows)
     if top == 0.0:
-        assert (exact.total(rows) == 0.0).all()
+        assert (exact_sum.total(rows) == 0.0).all()
         return
-    scale = exact.exponent(top, len(rows))
-    assert exact.total(rows).tolist() == [nearest(column, scale) for column in rows.T.tolist()]
+    scale = exact_sum.exponent(top, len(rows))
+    assert exact_sum.total(rows).tolist() == [nearest(column, scale) for column in rows.T.tolist()]
 
 
 @settings(deadline=None)
@@ -39,55 +39,61 @@ def test_as_good_as_fsum_where_numbers_are_near(values):
     """Within 1e21 of the largest nothing is lost: the sum is the one of infinite precision, rounded."""
     kept = [x for x in values if x == 0.0 or abs(x) >= 1e-14]
     rows = np.array(kept or [0.0])[:, None]
-    assert exact.total(rows)[0] == math.fsum(kept)
+    assert exact_sum.total(rows)[0] == math.fsum(kept)
 
 
 def test_the_same_bits_in_every_order_and_along_every_tree():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(9, 50)) * 10.0 ** rng.integers(-12, 12, size=(9, 50))
-    scale = exact.exponent(exact.largest(rows), len(rows))
-    wanted = exact.total(rows)
+    scale = exact_sum.exponent(exact_sum.largest(rows), len(rows))
+    wanted = exact_sum.total(rows)
     for _ in range(20):
         parts = np.split(rng.permutation(rows), np.sort(rng.choice(np.arange(1, 9), 3, replace=False)))
         while len(parts) > 1:  # a random tree
             a, b = (parts.pop(rng.integers(len(parts))) for _ in range(2))
-            sums = [p if isinstance(p, exact.WideIntegers) else exact.integers(p, scale) for p in (a, b)]
-            parts.append(exact.WideIntegers.from_bytes(sums[0].plus(sums[1]).to_bytes()))
-        assert (exact.numbers(parts[0], scale) == wanted).all()
+            sums = [p if isinstance(p, exact_sum.WideIntegers) else exact_sum.integers(p, scale) for p in (a, b)]
+            parts.append(exact_sum.WideIntegers.from_bytes(sums[0].plus(sums[1]).to_bytes()))
+        assert (exact_sum.numbers(parts[0], scale) == wanted).all()
     assert not (rows.sum(axis=0) == rng.permutation(rows).sum(axis=0)).all()  # plain sums are not
 
 
 def test_masks_cancel():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(3, 20))
-    scale = exact.exponent(exact.largest(rows), 3)
-    masks = [exact.WideIntegers(*rng.integers(0, 2**64, size=(2, 20), dtype=np.uint64)) for _ in range(2)]
+    scale = exact_sum.exponent(exact_sum.largest(rows), 3)
+    masks = [exact_sum.WideIntegers(*rng.integers(0, 2**64, size=(2, 20), dtype=np.uint64)) for _ in range(2)]
     negative = [
-        exact.WideIntegers(~m.high, ~m.low).plus(exact.integers(np.full((1, 20), 2.0**scale), scale)) for m in masks
+        exact_sum.WideIntegers(~m.high, ~m.low).plus(exact_sum.integers(np.full((1, 20), 2.0**scale), scale))
+        for m in masks
     ]
-    hidden = exact.integers(rows[:1], scale).plus(masks[0]).plus(masks[1])
-    others = exact.integers(rows[1:2], scale).plus(negative[0]).plus(exact.integers(rows[2:], scale)).plus(negative[1])
-    assert (exact.numbers(hidden.plus(others), scale) == exact.total(rows)).all()
-    assert not (hidden.low == exact.integers(rows[:1], scale).low).any()
+    hidden = exact_sum.integers(rows[:1], scale).plus(masks[0]).plus(masks[1])
+    others = (
+        exact_sum.integers(rows[1:2], scale)
+        .plus(negative[0])
+        .plus(exact_sum.integers(rows[2:], scale))
+        .plus(negative[1])
+    )
+    assert (exact_sum.numbers(hidden.plus(others), scale) == exact_sum.total(rows)).all()
+    assert not (hidden.low == exact_sum.integers(rows[:1], scale).low).any()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_is_not_added(bad):
     rows = np.ones((3, 2))
     rows[1, 0] = bad
-    assert np.isnan(exact.total(rows)).all()
+    assert np.isnan(exact_sum.total(rows)).all()
 
 
 def test_a_column_of_small_numbers_beside_a_large_one_keeps_its_bits():
     rows = np.array([[1e12, 1e-9 / 3], [1e12 / 7, 1e-9 / 11]])
-    assert exact.total(rows)[1] == math.fsum([1e-9 / 3, 1e-9 / 11])
+    assert exact_sum.total(rows)[1] == math.fsum([1e-9 / 3, 1e-9 / 11])
 
 
 def test_ends_of_the_range():
     least, top = 5e-324, 1.7e308
-    assert exact.total(np.array([[least], [least]]))[0] == 2 * least
-    assert exact.total(np.array([[top], [-top], [least]]))[0] == 0.0  # 1e-21 below the largest: gone
-    assert exact.total(np.array([[top], [top]]))[0] == math.inf
+    assert exact_sum.total(np.array([[least], [least]]))[0] == 2 * least
+    assert exact_sum.total(np.array([[top], [-top], [least]]))[0] == 0.0  # 1e-21 below the largest: gone
+    assert exact_sum.total(np.array([[top], [top]]))[0] == math.inf
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-300, 1e300])
@@ -95,6 +101,6 @@ def test_rows_given_by_their_entries_have_the_same_sum(scale):
     rng = np.random.default_rng(0)
     rows = np.where(rng.random((7, 40)) < 0.3, rng.normal(size=(7, 40)) * 10.0 ** rng.integers(-30, 3, (7, 40)), 0.0)
     rows *= scale / 1e3
-    entries = exact.SparseRows(rows[rows != 0.0], np.nonzero(rows)[1], rows.shape)
-    assert exact.largest(entries) == exact.largest(rows)
-    assert (exact.total(entries) == exact.total(rows)).all()
+    entries = exact_sum.SparseRows(rows[rows != 0.0], np.nonzero(rows)[1], rows.shape)
+    assert exact_sum.largest(entries) == exact_sum.largest(rows)
+    assert (exact_sum.total(entries) == exact_sum.total(rows)).all()

@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.errors import InputError
-from dsba.experiments import Experiment, Results, jobs, plan, run, runner, tuning
-from dsba.experiments.example import EXAMPLE
-from dsba.experiments.reading import read
-from dsba.report.curves import costs, median_curve
-from dsba.report.folder import Folder
+from dsba.lab import Experiment, Results, jobs, plan, run, runner, tuning
+from dsba.lab.curves import costs, median_curve
+from dsba.lab.example import EXAMPLE
+from dsba.lab.folder import Folder
+from dsba.lab.reading import read
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from mpi import DEADLINE, MPIEXEC, needs_mpi, run, started
 from test_mpi import make_sites, same_model
 
 import dsba
-from dsba import checkpoint
-from dsba.algorithms.sparse_node import hold_round
+from dsba.algorithms.dsba.node import hold_round
+from dsba.engine import checkpoint
 from dsba.network import MessageSimulator
-from dsba.network.wire import CRC_BYTES, HEADER_BYTES, Header, WireError, encode_again, encode_dense, pack
+from dsba.network.messages.wire import CRC_BYTES, HEADER_BYTES, Header, WireError, encode_again, encode_dense, pack
 
 RANKS = 3
 SLOW_TRAIN = (sys.executable, Path(__file__).parent / "slow_train.py", "train")

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from dsba import files, sealed
+from dsba.storage import atomic, sealed
 
 
 def mode(path):
@@ -26,11 +26,11 @@ def test_the_mask_is_not_touched_when_files_are_written(tmp_path, monkeypatch):
         raise AssertionError("the mask was touched")
 
     monkeypatch.setattr(os, "umask", touched)
-    with files.replacing(tmp_path / "usual") as stream:
+    with atomic.replacing(tmp_path / "usual") as stream:
         stream.write(b"x")
-    with files.replacing(tmp_path / "private", files.PRIVATE) as stream:
+    with atomic.replacing(tmp_path / "private", atomic.PRIVATE) as stream:
         stream.write(b"x")
-    assert mode(tmp_path / "usual") == files.USUAL
+    assert mode(tmp_path / "usual") == atomic.USUAL
     assert mode(tmp_path / "private") == 0o600
 
 
@@ -38,7 +38,7 @@ def test_the_mask_is_not_touched_when_files_are_written(tmp_path, monkeypatch):
 def test_the_mask_of_the_process_is_kept(mask, wanted, tmp_path):
     program = (
         f"import os; os.umask({mask})\n"
-        "from pathlib import Path\nfrom dsba.files import replacing\n"
+        "from pathlib import Path\nfrom dsba.storage.atomic import replacing\n"
         "with replacing(Path('file')) as stream: stream.write(b'x')\n"
         "print(os.umask(0))"
     )
@@ -49,9 +49,9 @@ def test_the_mask_of_the_process_is_kept(mask, wanted, tmp_path):
 
 def test_private_folders(tmp_path):
     tmp_path.chmod(0o755)
-    files.private_folder(tmp_path / "a" / "b")
+    atomic.private_folder(tmp_path / "a" / "b")
     assert mode(tmp_path / "a") == mode(tmp_path / "a" / "b") == 0o700
-    files.private_folder(tmp_path)
+    atomic.private_folder(tmp_path)
     assert mode(tmp_path) == 0o755
 
 

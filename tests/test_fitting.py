@@ -13,13 +13,13 @@ from conftest import ROOT, also_in_full, make_data
 from mpi import TRAIN, mpiexec, needs_mpi, run
 
 import dsba
-from dsba.data.tables import read_table
+from dsba.data.table_files import read_table
 from dsba.fitting import Settings, train
-from dsba.fitting.design import design_tables
-from dsba.fitting.formula import parse
-from dsba.fitting.guards import Guards
-from dsba.fitting.schema import Site, Wishes
-from dsba.fitting.settings import OF_TABLES
+from dsba.fitting.spec import OF_TABLES
+from dsba.tables.design import design_tables
+from dsba.tables.disclosure import Guards
+from dsba.tables.formula import parse
+from dsba.tables.schema import Site, Wishes
 
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 

@@ -14,11 +14,11 @@ from small_experiments import TINY, command
 from test_results_files import LOSS, PLUGIN
 
 import dsba
-from dsba import plugins
 from dsba.errors import InputError
-from dsba.experiments import Results, jobs, run
-from dsba.experiments.reading import read
-from dsba.report.folder import MARKER, Folder
+from dsba.lab import Results, jobs, run
+from dsba.lab.folder import MARKER, Folder
+from dsba.lab.reading import read
+from dsba.storage import plugins
 
 
 def tree(root):

@@ -11,12 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dsba
-from dsba import sampling
-from dsba.algorithms import forms
+from dsba.algorithms import sampling
+from dsba.algorithms.dsba import forms
+from dsba.algorithms.iterates import StackedRows
+from dsba.engine.recorder import Recorder
 from dsba.kernels.dense import Recursion
 from dsba.kernels.modes import GAPS, ModeState, Spectrum, plan_modes, rows_from_modes, side_by_side
 from dsba.network import Simulator
-from dsba.recorder import Recorder, StackedRows
 
 
 def run(algorithm, problem, topology, z0, samples, cuts=()):
@@ -60,7 +61,7 @@ def test_column_after_column_equals_step(operator, method, unequal, monkeypatch)
     samples = sampling.draw(3, problem.sizes, 0, 400)
     step, _ = run(method(form="step"), problem, topology, z0, samples)
     before, net = run(method(form="lazy"), problem, topology, z0, samples)
-    monkeypatch.setattr("dsba.algorithms.forms.MANY", 4)
+    monkeypatch.setattr("dsba.algorithms.dsba.forms.MANY", 4)
     fused, other = run(method(form="lazy"), problem, topology, z0, samples, cuts=(1, 2, 5, 200))
     assert relative(fused.Z, step.Z) < 1e-11
     assert np.allclose(fused.phi, step.phi, rtol=0, atol=1e-11)
@@ -268,7 +269,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(algorithm, many, monkeypatc
     monkeypatch.setattr(forms, "MANY", many)
 
     def outcome(cores):
-        for module in ("dsba.parallel", "dsba.problem"):
+        for module in ("dsba._system.threads", "dsba.problem.problem"):
             monkeypatch.setattr(f"{module}.CORES", cores)
         problem = dsba.Problem.from_arrays(X, y, n_nodes=4)
         assert len(problem.node_cuts) == cores + 1

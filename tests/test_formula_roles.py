@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting.design import design_tables
-from dsba.fitting.formula import from_columns, parse
-from dsba.fitting.schema import Site, Wishes
+from dsba.tables.design import design_tables
+from dsba.tables.formula import from_columns, parse
+from dsba.tables.schema import Site, Wishes
 
 # The outcome -----------------------------------------------------------------------------------------
 

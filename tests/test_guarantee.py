@@ -9,7 +9,7 @@ import pytest
 from conftest import make_data, make_problem
 
 import dsba
-from dsba import sampling
+from dsba.algorithms import sampling
 from dsba.network import Simulator
 
 GRAPHS = {

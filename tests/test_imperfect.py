@@ -13,10 +13,10 @@ import queues
 from conftest import ROOT, make_problem
 
 import dsba
-from dsba.algorithms.diging import DIGing, TrackingState
+from dsba.algorithms.rivals.diging import DIGing, TrackingState
 from dsba.errors import InputError
 from dsba.network import FLAWS, Changing, Compressed, Delayed, Lossy, MessageSimulator, Simulator
-from dsba.network.compressed import compressor
+from dsba.network.messages.compression import compressor
 
 N = 8
 TOPOLOGY = dsba.Topology.random(N, 0.5, seed=1)

@@ -18,11 +18,11 @@ from scipy.optimize import minimize
 
 import dsba
 from dsba.errors import FitError, InputError
-from dsba.fitting import tables
-from dsba.fitting.design import as_sites
-from dsba.fitting.formula import parse
-from dsba.fitting.schema import Wishes
-from dsba.fitting.settings import Settings
+from dsba.fitting.spec import Settings
+from dsba.tables import fit as tables
+from dsba.tables.design import as_sites
+from dsba.tables.formula import parse
+from dsba.tables.schema import Wishes
 
 FOUR = Path(os.environ.get("DSBA_DATA", "nowhere")) / "sites"
 four_hospitals = pytest.mark.skipif(not FOUR.is_dir(), reason="DSBA_DATA has no folder sites")

@@ -10,10 +10,10 @@ import scipy.optimize
 from conftest import OPERATORS, make_data, make_problem
 
 import dsba
-from dsba.algorithms.d_admm import DADMM
-from dsba.algorithms.msda import MSDA, chebyshev
-from dsba.algorithms.p_extra import PExtra
-from dsba.algorithms.ssda import SSDA
+from dsba.algorithms.rivals.d_admm import DADMM
+from dsba.algorithms.rivals.msda import MSDA, chebyshev
+from dsba.algorithms.rivals.p_extra import PExtra
+from dsba.algorithms.rivals.ssda import SSDA
 from dsba.solvers import linear, local
 from dsba.solvers.local import LocalSolver
 

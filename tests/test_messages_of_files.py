@@ -7,8 +7,8 @@ import pytest
 from small_experiments import spec
 
 import dsba
-from dsba.experiments import plan
-from dsba.experiments.reading import read
+from dsba.lab import plan
+from dsba.lab.reading import read
 
 X = np.random.default_rng(0).normal(size=(20, 3)) + 700
 Y = np.sign(X[:, 0] - 700) * 700

@@ -7,7 +7,7 @@ from benchmarks.methods import GAP, LINKS, experiments_of, table
 from small_experiments import SMALL
 
 import dsba
-from dsba.experiments import run
+from dsba.lab import run
 
 
 def test_the_table_is_made_of_the_histories(tmp_path):

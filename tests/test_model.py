@@ -12,13 +12,13 @@ from mpi import TRAIN, run
 from typer.testing import CliRunner
 
 import dsba
-from dsba import sealed
 from dsba.cli import app
 from dsba.cli.train import MARKER
 from dsba.fitting import Model, Settings, fit, train
 from dsba.fitting import model as on_disk
 from dsba.fitting.rows import as_rows
-from dsba.folders import owned
+from dsba.storage import sealed
+from dsba.storage.folders import owned
 
 FIRST = ROOT / "tests" / "models-0.1.0"
 

@@ -11,8 +11,8 @@ from conftest import make_problem
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import dsba
-from dsba import checkpoint
-from dsba.algorithms.choice import choose
+from dsba.algorithms.planner import choose
+from dsba.engine import checkpoint
 from dsba.errors import FitError
 
 SPLITS = {
@@ -374,7 +374,7 @@ def test_a_choice_is_made_once(size, tmp_path, monkeypatch):
         return dsba.solve(problem, topology, "auto", max_passes=3, checkpoint=tmp_path / "run")
 
     first = queues.together(topology, size, work)
-    monkeypatch.setattr("dsba.engine.choose", lambda *_: pytest.fail("a choice was made anew"))
+    monkeypatch.setattr("dsba.engine.solve.choose", lambda *_: pytest.fail("a choice was made anew"))
     for before, after in zip(first, queues.together(topology, size, work), strict=True):
         assert (after.algorithm.name, after.choice) == ("newton", before.choice)
         assert (after.Z == before.Z).all()

@@ -8,7 +8,7 @@ from conftest import make_problem
 from scipy.optimize import brentq
 
 import dsba
-from dsba import sampling
+from dsba.algorithms import sampling
 from dsba.network import Simulator
 
 GRADIENT = {

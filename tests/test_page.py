@@ -10,10 +10,10 @@ import urllib.request
 
 import pytest
 
-from dsba.experiments import run
-from dsba.experiments.runner import check
-from dsba.report.live import Live
-from dsba.report.page import page
+from dsba.lab import run
+from dsba.lab.live import Live
+from dsba.lab.page import page
+from dsba.lab.runner import check
 
 EXPERIMENT = {
     "title": "A <b>page</b> </script> to look at",
@@ -111,7 +111,7 @@ def test_the_page_works_offline_in_a_browser(results, browser):
     assert len(rows) == 2
     assert browser.execute_script("return document.querySelectorAll('#network circle').length") == 5
     assert "γ" in browser.find_element("id", "network-note").text
-    assert "dsba.experiments.run" in browser.find_element("id", "command").text
+    assert "dsba.lab.run" in browser.find_element("id", "command").text
     assert "max_passes = 10" in browser.execute_script("return document.getElementById('config').textContent")
 
     errors = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from dsba import operators
 from dsba.errors import InputError
 from dsba.operators import Operator, ScalarOperator
-from dsba.problem import Problem
+from dsba.problem.problem import Problem
 from dsba.solvers import linear, reference
 from dsba.solvers.reference import optimum
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
-from conftest import ROOT, make_data, make_problem
+from conftest import make_data, make_problem
 from small_experiments import AUTO, OLD, SMALL, TINY, command, forge_history, shown
 from test_specifications import write_libsvm
 from typer.testing import CliRunner
@@ -17,25 +16,12 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.errors import InputError
-from dsba.experiments import Results, jobs, run, runner
-from dsba.experiments.reading import read
-from dsba.report.curves import TOLERANCES, Entrant, verdict
-from dsba.report.figures import KNOWN, LOOKS, Panel, draw_panels, looks, rendered
-from dsba.report.page import as_json, contents
-from dsba.report.results import require_sound
-
-# Layers ------------------------------------------------------------------------------------------
-
-
-def test_the_report_knows_no_experiment():
-    """report/ imports neither experiments nor anything that runs code of others, solves, or builds problems."""
-    forbidden = ("dsba.experiments", "dsba.plugins", "dsba.operators", "dsba.algorithms", "dsba.problem", "dsba.engine")
-    for path in (ROOT / "src" / "dsba" / "report").glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [f"{node.module}.{a.name}" for a in node.names] if isinstance(node, ast.ImportFrom) else []
-            assert not [name for name in names if name.startswith(forbidden)], path.name
-
+from dsba.lab import Results, jobs, run, runner
+from dsba.lab.curves import TOLERANCES, Entrant, verdict
+from dsba.lab.figures import KNOWN, LOOKS, Panel, draw_panels, looks, rendered
+from dsba.lab.page import as_json, contents
+from dsba.lab.reading import read
+from dsba.lab.results import require_sound
 
 # Folders of 0.1.0 --------------------------------------------------------------------------------
 
@@ -179,7 +165,7 @@ def test_a_gap_below_zero_is_neither_kept_nor_shown(finished, tmp_path, monkeypa
 def test_identifiers_do_not_contain_the_version(monkeypatch):
     before = {r.id for r in runner.check(TINY).runs}
     monkeypatch.setattr("dsba._version.__version__", "9.9")
-    monkeypatch.setattr("dsba.experiments.environment.__version__", "9.9")
+    monkeypatch.setattr("dsba.lab.environment.__version__", "9.9")
     assert {r.id for r in runner.check(TINY).runs} == before
 
 

@@ -7,8 +7,8 @@ import pytest
 from conftest import OPERATORS, make_problem
 
 import dsba
-from dsba import sampling
-from dsba.algorithms.lead import Levels
+from dsba.algorithms import sampling
+from dsba.algorithms.rivals.lead import Levels
 
 RING = dsba.Topology.ring(4)
 OBJECTIVES = ["ridge", *(name for name in OPERATORS if name not in ("ridge", "auc"))]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dsba import sampling
+from dsba.algorithms import sampling
 
 SIZES = np.array([1, 2, 7, 40])
 LONG = 4 * sampling.BLOCK + 17

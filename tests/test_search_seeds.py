@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from small_experiments import spec
 
-from dsba.experiments import plan
-from dsba.experiments.tuning import Search
-from dsba.report.folder import Folder
-from dsba.report.index import Attempt
-from dsba.run import Status
+from dsba.engine.run import Status
+from dsba.lab import plan
+from dsba.lab.folder import Folder
+from dsba.lab.index import Attempt
+from dsba.lab.tuning import Search
 
 
 @pytest.mark.parametrize(

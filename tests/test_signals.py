@@ -16,7 +16,8 @@ from conftest import main_thread_only
 from test_engine import RING, is_a_sentence, same_run
 
 import dsba
-from dsba.recorder import Recorder, StackedRows
+from dsba.algorithms.iterates import StackedRows
+from dsba.engine.recorder import Recorder
 
 
 @main_thread_only

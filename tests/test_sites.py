@@ -21,13 +21,13 @@ from soak import site_noise
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
 
 import dsba
-from dsba import exact
-from dsba.network import pinned
-from dsba.network.frames import Frame, encode
-from dsba.network.lines import MOST_STRANGERS
-from dsba.network.masks import Guesses, Window
-from dsba.network.pinned import Door, Member, RefusedError, answer, context, dialled, explained
-from dsba.network.sites import SiteNetwork
+from dsba.network import exact_sum
+from dsba.network.tls import pinned
+from dsba.network.tls.connections import MOST_STRANGERS
+from dsba.network.tls.frames import Frame, encode
+from dsba.network.tls.masks import Guesses, Window
+from dsba.network.tls.pinned import Door, Member, RefusedError, answer, context, dialled, explained
+from dsba.network.tls.site_network import SiteNetwork
 from dsba.network.transport import QUESTIONS
 from dsba.study import keys
 
@@ -394,7 +394,7 @@ def test_a_guessed_scale_gives_the_total_modulo_2_to_the_128_and_nothing_else(lo
     guesses = Guesses(Window(lowest, 5), 5)
     low, high = zip(*((made.low, made.high) for made in (guesses.parts(part) for part in parts)), strict=True)
     for place, exponent in enumerate(guesses.window.exponents):
-        scale = exact.exponent(2.0 ** (exponent - 1), 5)
+        scale = exact_sum.exponent(2.0 ** (exponent - 1), 5)
         for column in range(rows().shape[1]):
             at = place * rows().shape[1] + column
             found = sum(int(a[at]) + (int(b[at]) << 64) for a, b in zip(low, high, strict=True))
@@ -424,7 +424,7 @@ def test_a_sum_whose_scale_is_near_the_last_one_is_one_question(tmp_path):
 def test_nothing_that_a_site_sends_is_an_unmasked_contribution(tmp_path, monkeypatch):
     """Everything that site1 sends is read: with masks none of its parts is in there, without them they are."""
     parts = rows()[:3] * [[1.0], [1e-15], [1.0]]
-    words = exact.integers(parts[1:2], exact.exponent(np.abs(parts).max(), 3)).low
+    words = exact_sum.integers(parts[1:2], exact_sum.exponent(np.abs(parts).max(), 3)).low
     wanted = [word for word in (word.astype("<u8").tobytes() for word in words) if len(set(word) - {0, 255}) > 4]
     assert len(wanted) > 3
 

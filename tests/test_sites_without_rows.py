@@ -14,13 +14,13 @@ from test_inference import FORMULAS, patients
 from test_table_commands import ask
 
 import dsba
-from dsba.fitting import tables
-from dsba.fitting.design import as_sites
-from dsba.fitting.evaluation import evaluate
-from dsba.fitting.formula import parse
-from dsba.fitting.guards import Guards
-from dsba.fitting.schema import Wishes
-from dsba.fitting.settings import Settings
+from dsba.fitting.spec import Settings
+from dsba.tables import fit as tables
+from dsba.tables.design import as_sites
+from dsba.tables.disclosure import Guards
+from dsba.tables.evaluation import evaluate
+from dsba.tables.formula import parse
+from dsba.tables.schema import Wishes
 
 OUTCOMES = {"logistic": "readmitted", "poisson": "visits", "linear": "cost"}
 

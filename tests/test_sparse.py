@@ -13,12 +13,22 @@ import pytest
 from conftest import make_problem
 
 import dsba
-from dsba import sampling, sealed
-from dsba.algorithms.forms import NodesForm
+from dsba.algorithms import sampling
+from dsba.algorithms.dsba.forms import NodesForm
 from dsba.network import MessageSimulator, Simulator
-from dsba.network.routing import Routing
-from dsba.network.traffic import Traffic
-from dsba.network.wire import HEADER_BYTES, Block, Header, WireError, encode_again, encode_dense, encode_vector, pack
+from dsba.network.messages.routing import Routing
+from dsba.network.messages.traffic import Traffic
+from dsba.network.messages.wire import (
+    HEADER_BYTES,
+    Block,
+    Header,
+    WireError,
+    encode_again,
+    encode_dense,
+    encode_vector,
+    pack,
+)
+from dsba.storage import sealed
 
 GRAPHS = {
     "one": dsba.Topology.complete(1),

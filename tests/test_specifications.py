@@ -10,10 +10,10 @@ from conftest import make_data
 from small_experiments import SMALL, spec
 
 from dsba.errors import InputError
-from dsba.experiments import jobs, paper, plan, run, runner
-from dsba.experiments.example import EXAMPLE
-from dsba.experiments.reading import read
-from dsba.experiments.sources import Sources
+from dsba.lab import jobs, paper, plan, run, runner
+from dsba.lab.example import EXAMPLE
+from dsba.lab.reading import read
+from dsba.lab.sources import Sources
 
 # Specifications ----------------------------------------------------------------------------------
 

@@ -11,9 +11,8 @@ import queues
 from conftest import make_problem
 
 import dsba
-from dsba import sampling
-from dsba.algorithms import Algorithm, WithCoins
-from dsba.algorithms.dgd import DGD, DGDState
+from dsba.algorithms import Algorithm, WithCoins, sampling
+from dsba.algorithms.rivals.dgd import DGD, DGDState
 
 TOPOLOGY = dsba.Topology.random(4, 0.5, seed=1)
 

@@ -24,20 +24,20 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.fitting import Settings
-from dsba.fitting.design import held_out
-from dsba.fitting.guards import Guards
-from dsba.fitting.settings import OF_TABLES
-from dsba.fitting.tables import Plan, train
-from dsba.network.sites import Place, SiteNetwork
+from dsba.fitting.spec import OF_TABLES
+from dsba.network.tls.site_network import Place, SiteNetwork
 from dsba.network.transport import PARCEL
-from dsba.report.model_page import model_page
 from dsba.study import keys
+from dsba.study.audit import Ledger, read_log
 from dsba.study.check import check
 from dsba.study.example import example
 from dsba.study.file import Study, load, parse, written
 from dsba.study.join import AUDIT, Seat, join, leaving, require_columns
-from dsba.study.log import Ledger, read_log
 from dsba.study.trial import FILE, Trial, arrange
+from dsba.tables.design import held_out
+from dsba.tables.disclosure import Guards
+from dsba.tables.fit import Plan, train
+from dsba.tables.page import model_page
 
 NAMES = ("aarhus", "bergen", "cork")
 FORMULA = "readmitted ~ age + C(sex)"
@@ -466,7 +466,7 @@ def test_nothing_that_a_site_sends_is_a_fact_of_its_own(share, odd_tables, tmp_p
 
     monkeypatch.setattr(SiteNetwork, "send", send)
     for least, wanted in ((4, counts), (3, set())):
-        monkeypatch.setattr("dsba.network.sites.MASKED_FROM", least)
+        monkeypatch.setattr("dsba.network.tls.site_network.MASKED_FROM", least)
         sent.clear()
         said.clear()
         found, _ = together(

@@ -10,9 +10,9 @@ import pytest
 from hospital_tables import SECRET, hospitals
 
 import dsba
-from dsba.data.tables import column_names, is_table, read_table, read_texts
+from dsba.data.table_files import column_names, is_table, read_table, read_texts
 from dsba.data.text_tables import Dialect, sniffed
-from dsba.fitting.formula import parse
+from dsba.tables.formula import parse
 
 # Reading -------------------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ import pytest
 from hospital_tables import SECRET, hospitals, on_sites, pooled, sites_of
 
 import dsba
-from dsba.fitting.design import design_tables
-from dsba.fitting.formula import parse
-from dsba.fitting.guards import Guards
-from dsba.fitting.schema import Wishes, kind_of
+from dsba.tables.design import design_tables
+from dsba.tables.disclosure import Guards
+from dsba.tables.formula import parse
+from dsba.tables.schema import Wishes, kind_of
 
 
 def _renamed(frames):

@@ -16,13 +16,13 @@ from hospital_tables import SECRET, hospitals, on_sites, pooled, sites_of
 from hypothesis import strategies as st
 
 import dsba
-from dsba.data.tables import read_table
-from dsba.fitting import agreement
-from dsba.fitting.design import as_sites, design_tables, designed, held_out
-from dsba.fitting.formula import from_columns, parse
-from dsba.fitting.scaling import pooled_moments, scaling_by
-from dsba.fitting.schema import Schema, Site, Wishes
+from dsba.data.table_files import read_table
 from dsba.network import Alone
+from dsba.tables import schema_report
+from dsba.tables.design import as_sites, design_tables, designed, held_out
+from dsba.tables.formula import from_columns, parse
+from dsba.tables.scaling import pooled_moments, scaling_by
+from dsba.tables.schema import Schema, Site, Wishes
 
 # Formulas are data -----------------------------------------------------------------------------------
 
@@ -189,7 +189,7 @@ def test_columns_that_are_missing_together_share_an_indicator():
     assert found.schema.together == {"lab": "crp"}
     assert Schema.from_facts(found.schema.facts()) == found.schema
     assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, wishes, net)))
-    assert any("lab is missing where crp is: one column" in line for line in agreement.told(found))
+    assert any("lab is missing where crp is: one column" in line for line in schema_report.told(found))
     fit = dsba.fit(frames, "cost ~ age + crp + lab", operator="linear", missing="indicator")
     table = pooled(frames)
     filled = table[["age", "crp", "lab"]].fillna(table[["age", "crp", "lab"]].mean())

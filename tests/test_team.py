@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import dsba
-from dsba.algorithms import forms
+from dsba._system.threads import run_team
+from dsba.algorithms.dsba import forms
 from dsba.kernels.dense import Recursion
 from dsba.kernels.modes import Spectrum, advance_modes, column_positions, in_halves, plan_modes
-from dsba.kernels.team import CROWDED, ENDED, LINE, shares
-from dsba.parallel import run_team
+from dsba.kernels.thread_pair import CROWDED, ENDED, LINE, shares
 
 
 def classes(n_rows=60, n_classes=9):

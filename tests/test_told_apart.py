@@ -7,10 +7,9 @@ import pytest
 from small_experiments import SMALL, TINY, spec
 
 import dsba
-from dsba.experiments import Results, plan, run
-from dsba.report import sweeps
-from dsba.report.folder import Folder
-from dsba.report.index import Facts
+from dsba.lab import Results, plan, run, sweeps
+from dsba.lab.folder import Folder
+from dsba.lab.index import Facts
 
 EXTRA = [{"algorithm": "extra", "step_size": "auto"}]
 RING = {"graph": "ring", "n_nodes": 8}

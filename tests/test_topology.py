@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dsba
 from dsba.errors import InputError
-from dsba.topology import FAMILIES, Topology
+from dsba.graph.topology import FAMILIES, Topology
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -473,7 +473,7 @@ def test_repr_tells_what_matters():
 
 
 def test_importing_does_not_pull_networkx_in():
-    script = "import sys, dsba.topology as t; t.Topology.random(10); print('networkx' in sys.modules)"
+    script = "import sys, dsba.graph.topology as t; t.Topology.random(10); print('networkx' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typer.testing import CliRunner
 
 from dsba.cli import app
-from dsba.fitting.settings import OF_TABLES, Settings
+from dsba.fitting.spec import OF_TABLES, Settings
 
 
 def test_the_defaults_of_both_kinds_of_files():

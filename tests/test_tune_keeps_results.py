@@ -8,8 +8,8 @@ from small_experiments import TINY
 from typer.testing import CliRunner
 
 from dsba.cli import app
-from dsba.experiments import Results
-from dsba.experiments.reading import read
+from dsba.lab import Results
+from dsba.lab.reading import read
 
 METHODS = [{"algorithm": "extra"}, {"algorithm": "dsba", "step_size": "auto"}]
 

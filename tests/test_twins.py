@@ -14,9 +14,9 @@ import pytest
 from conftest import make_problem
 
 import dsba
-from dsba import sampling
+from dsba.algorithms import sampling
 from dsba.network import Simulator
-from dsba.penalties import L1
+from dsba.operators.penalties import L1
 
 TOPOLOGIES = [dsba.Topology.star(4), dsba.Topology.path(4, mixing="metropolis")]
 

@@ -11,7 +11,7 @@ from test_inference import patients
 from test_table_commands import ask, tables
 
 import dsba
-from dsba.report.model_page import model_page
+from dsba.tables.page import model_page
 
 FORMULA = "readmitted ~ age + C(sex) + C(ward)"
 SENTENCE = "The fit did not converge: the budget of 100 passes is spent, the relative residual is "

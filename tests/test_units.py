@@ -11,13 +11,13 @@ from conftest import also_in_full
 from queues import together
 
 import dsba
-from dsba.fitting import tables
-from dsba.fitting.design import as_sites
-from dsba.fitting.formula import parse
-from dsba.fitting.guards import Guards
-from dsba.fitting.inference import COVARIANCES
-from dsba.fitting.schema import Wishes
-from dsba.fitting.settings import Settings
+from dsba.fitting.spec import Settings
+from dsba.tables import fit
+from dsba.tables.design import as_sites
+from dsba.tables.disclosure import Guards
+from dsba.tables.formula import parse
+from dsba.tables.inference import COVARIANCES
+from dsba.tables.schema import Wishes
 
 
 def table(unit=1.0):
@@ -56,8 +56,8 @@ def test_processes_ask_the_same_questions():
 
     def work(net):
         wishes = Wishes(parse("y ~ x"), "number")
-        settings = Settings("linear", **tables.OF_TABLES)
-        return tables.fit_sites([sites[net.rank]], wishes, settings, net, cov="HC1", guards=Guards.off())
+        settings = Settings("linear", **fit.OF_TABLES)
+        return fit.fit_sites([sites[net.rank]], wishes, settings, net, cov="HC1", guards=Guards.off())
 
     sites = as_sites(frame, "site")
     for found in together(dsba.Topology.path(3), 3, work):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsba.errors import InputError
-from dsba.network import wire
-from dsba.network.wire import Block, Bounds, Header, SampleCache, WireError
+from dsba.network.messages import wire
+from dsba.network.messages.wire import Block, Bounds, Header, SampleCache, WireError
 
 HERE = Header(session=0xFEEDBEEF, sender=2, receiver=1, round=70_000)
 BOUNDS = Bounds(n_nodes=6, dim=1000, k=3, sizes=(300, 300, 300, 300, 300, 300))

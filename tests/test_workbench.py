@@ -17,14 +17,14 @@ from conftest import ROOT, make_data
 from sklearn.metrics import accuracy_score, log_loss
 
 import dsba
+from dsba.engine.history import History
 from dsba.errors import InputError
-from dsba.experiments import Results, jobs, plan, run
-from dsba.experiments.reading import read
-from dsba.fingerprint import digest_of
+from dsba.lab import Results, jobs, plan, run
+from dsba.lab.curves import Entrant, fastest, median_curve, timed
+from dsba.lab.index import Link
+from dsba.lab.reading import read
 from dsba.operators.compiled import operator_type
-from dsba.recorder import History
-from dsba.report.curves import Entrant, fastest, median_curve, timed
-from dsba.report.index import Link
+from dsba.storage.fingerprint import digest_of
 
 X, Y = make_data("logistic", rows=80)
 SMALL = {

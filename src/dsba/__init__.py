@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from dsba._version import __version__
 
 if TYPE_CHECKING:
-    from dsba import algorithms, data, experiments, network, operators, penalties
+    from dsba import algorithms, data, lab, network, operators
     from dsba.algorithms import DSA, DSBA
     from dsba.data import load_libsvm
-    from dsba.engine import solve
+    from dsba.engine.history import History
+    from dsba.engine.run import Result, Status
+    from dsba.engine.solve import solve
     from dsba.errors import CheckpointError, InputError, NetworkError
     from dsba.estimators import (
         DecentralizedAUCClassifier,
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
         DecentralizedRidge,
         DecentralizedSVM,
     )
-    from dsba.fitting.tables import fit, load
+    from dsba.graph.topology import Topology
     from dsba.network import MPINetwork, Simulator
-    from dsba.operators import Operator, ScalarOperator
-    from dsba.problem import Problem
-    from dsba.recorder import History
-    from dsba.run import Result, Status
+    from dsba.operators import Operator, ScalarOperator, penalties
+    from dsba.problem.problem import Problem
     from dsba.solvers.reference import optimum
-    from dsba.topology import Topology
+    from dsba.tables.fit import fit, load
 
 __all__ = [
     "DSA",
@@ -59,8 +58,8 @@ __all__ = [
     "__version__",
     "algorithms",
     "data",
-    "experiments",
     "fit",
+    "lab",
     "load",
     "load_libsvm",
     "network",
@@ -73,29 +72,28 @@ __all__ = [
 _HOMES = {
     "algorithms": ("DSA", "DSBA"),
     "data": ("load_libsvm",),
-    "engine": ("solve",),
+    "engine.history": ("History",),
+    "engine.run": ("Result", "Status"),
+    "engine.solve": ("solve",),
     "errors": ("CheckpointError", "InputError", "NetworkError"),
     "estimators": tuple(name for name in __all__ if name.startswith("Decentralized")),
-    "fitting.tables": ("fit", "load"),
+    "graph.topology": ("Topology",),
     "network": ("MPINetwork", "Simulator"),
-    "operators": ("Operator", "ScalarOperator"),
-    "problem": ("Problem",),
-    "recorder": ("History",),
-    "run": ("Result", "Status"),
+    "operators": ("Operator", "ScalarOperator", "penalties"),
+    "problem.problem": ("Problem",),
     "solvers.reference": ("optimum",),
-    "topology": ("Topology",),
+    "tables.fit": ("fit", "load"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when they are first asked for, because importing the libraries beneath takes long."""
-    if name in _HOME:
-        value = globals()[name] = getattr(importlib.import_module(f"dsba.{_HOME[name]}"), name)
-        return value
-    if not name.startswith("_") and importlib.util.find_spec(f"dsba.{name}"):
-        return importlib.import_module(f"dsba.{name}")
-    raise AttributeError(f"module 'dsba' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'dsba' has no attribute {name!r}")
+    home = importlib.import_module(f"dsba.{_HOME.get(name, name)}")
+    value = globals()[name] = getattr(home, name) if name in _HOME else home
+    return value
 
 
 def __dir__() -> list[str]:

@@ -21,7 +21,7 @@ from conftest import ROOT
 from tests.soak.readers import READERS, Reader
 from tests.soak.worker import ACCEPTED, CHANGED, CRASH, HANG, OUT_OF_MEMORY, REFUSED, SECONDS, keep_failure, load_corpus
 
-from dsba.files import replacing
+from dsba.storage.atomic import replacing
 
 BATCH = 5000
 START_SECONDS = 300.0  # until the first answer: kernels may have to be compiled

@@ -31,19 +31,20 @@ from conftest import make_data, make_problem
 from tests.soak import table_readers as tables
 
 import dsba
-from dsba import checkpoint, sealed
-from dsba.algorithms.sparse_node import hold_round
+from dsba.algorithms.dsba.node import hold_round
 from dsba.data import cache, libsvm
+from dsba.engine import checkpoint
 from dsba.errors import InputError
-from dsba.experiments import Results
-from dsba.experiments import run as run_experiment
-from dsba.experiments.example import EXAMPLE
-from dsba.experiments.reading import read as read_experiment
 from dsba.fitting.model import Model
+from dsba.lab import Results
+from dsba.lab import run as run_experiment
+from dsba.lab.example import EXAMPLE
+from dsba.lab.reading import read as read_experiment
 from dsba.network import MessageSimulator
-from dsba.network.frames import Frame, FrameError, encode
-from dsba.network.links import Link
-from dsba.network.wire import Header, unpack
+from dsba.network.messages.wire import Header, unpack
+from dsba.network.tls.frames import Frame, FrameError, encode
+from dsba.network.tls.link import Link
+from dsba.storage import sealed
 from dsba.study.example import example as study_example
 from dsba.study.file import parse as parse_study
 
@@ -344,7 +345,7 @@ def read_site_frame(folder: Path) -> str:
 
 
 def plain_site_frame(folder: Path) -> str:
-    """By the docstring of dsba.network.frames alone. A splice of two frames may be the other one, and then counts."""
+    """By the docstring of the frames alone. A splice of two frames may be the other one, and then counts."""
     data = (folder / "file").read_bytes()
     magic, version, kind, tag, number, seen, crc = struct.unpack_from("<2sBBQQQI", data)
     payload, goes_on, kind = data[32:], kind >= 128, kind % 128

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from dsba.fitting.model import Model
-from dsba.fitting.settings import Settings
-from dsba.fitting.tables import Plan, train
+from dsba.fitting.spec import Settings
 from dsba.study.trial import Trial, arrange
+from dsba.tables.fit import Plan, train
 
 KILLS = 30  # in a full soak
 PAUSE = 6.0  # seconds, at most, between two kills: starting takes about half of it

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # local_sites sits there
 from local_sites import Running
 from tests.soak.mutate import mutated
 
-from dsba.network import lines
-from dsba.network.frames import KINDS, Frame, encode
+from dsba.network.tls import connections
+from dsba.network.tls.frames import KINDS, Frame, encode
 
 LONGEST = 60.0  # seconds until a frame is read
 PAUSE = 0.002  # seconds until the neighbour that was refused dials again
@@ -31,8 +31,8 @@ def mutated_frames(run: Running, count: int, rng: random.Random) -> None:
     The neighbour that sends them is refused and dials again.
     """
     read: list[bytes] = []
-    reader, pause = run.nets[0].links[1], lines.FIRST_PAUSE
-    take, lines.FIRST_PAUSE = reader.take, PAUSE
+    reader, pause = run.nets[0].links[1], connections.FIRST_PAUSE
+    take, connections.FIRST_PAUSE = reader.take, PAUSE
     reader.take = lambda message: (read.append(message), take(message))[1]
     try:
         for _ in range(count):
@@ -44,7 +44,7 @@ def mutated_frames(run: Running, count: int, rng: random.Random) -> None:
                 damaged += b"x"
             _until_read(run, damaged, read)
     finally:
-        reader.take, lines.FIRST_PAUSE = take, pause
+        reader.take, connections.FIRST_PAUSE = take, pause
 
 
 def _until_read(run: Running, damaged: bytes, read: list[bytes]) -> None:

@@ -18,16 +18,16 @@ import numpy as np
 import pandas as pd
 
 import dsba
-from dsba.data import tables, text_tables
-from dsba.data.tables import column_names, read_table
+from dsba.data import table_files, text_tables
+from dsba.data.table_files import column_names, read_table
 from dsba.data.text_tables import Dialect
 from dsba.errors import InputError
-from dsba.fitting.design import design_tables
-from dsba.fitting.formula import ALLOWED, parse
-from dsba.fitting.guards import Guards
-from dsba.fitting.schema import Site, Wishes
-from dsba.fitting.tables import evaluate_files
 from dsba.network import Alone
+from dsba.tables.design import design_tables
+from dsba.tables.disclosure import Guards
+from dsba.tables.fit import evaluate_files
+from dsba.tables.formula import ALLOWED, parse
+from dsba.tables.schema import Site, Wishes
 
 Input = dict[str, bytes]
 
@@ -97,7 +97,7 @@ class Commas:
 
 
 def read_columns(folder: Path) -> dict[str, list[Any]]:
-    with patch.object(tables, "FORMATS", (Commas(),)):
+    with patch.object(table_files, "FORMATS", (Commas(),)):
         frame = read_table(folder / "file")
     return {name: [_comparable(value) for value in frame[name]] for name in frame}
 
@@ -209,7 +209,7 @@ def _harmless(side: str) -> bool:
 
 
 @cache
-def _model() -> dsba.fitting.results.Results:
+def _model() -> dsba.tables.results.Results:
     rng = np.random.default_rng(0)
     x = rng.normal(size=300)
     table = pd.DataFrame({"x": x, "y": np.where(rng.random(300) < 1 / (1 + np.exp(-x)), "yes", "no")})

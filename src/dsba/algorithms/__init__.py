@@ -5,39 +5,39 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from dsba.algorithms.acc_vr_extra import AccVRExtra
-from dsba.algorithms.apapc import APAPC
 from dsba.algorithms.base import Algorithm, State, WithCoins
-from dsba.algorithms.choice import Choice
-from dsba.algorithms.d_admm import DADMM
-from dsba.algorithms.d_bfgs import DBFGS
-from dsba.algorithms.dgd import DGD
-from dsba.algorithms.diging import DIGing
-from dsba.algorithms.dlm import DLM
-from dsba.algorithms.dsa import DSA
-from dsba.algorithms.dsba import DSBA
-from dsba.algorithms.dual_averaging import DualAveraging
-from dsba.algorithms.dual_rbcd import DualRBCD
-from dsba.algorithms.dvr import DVR
-from dsba.algorithms.extra import EXTRA
-from dsba.algorithms.gossip_pairwise import GossipPairwise
-from dsba.algorithms.gt_saga import GTSAGA
-from dsba.algorithms.lead import LEAD
-from dsba.algorithms.msda import MSDA
-from dsba.algorithms.network_newton import NetworkNewton
+from dsba.algorithms.dsba.dsa import DSA
+from dsba.algorithms.dsba.method import DSBA
 from dsba.algorithms.newton import Newton
-from dsba.algorithms.nids import NIDS
-from dsba.algorithms.opapc import OPAPC
-from dsba.algorithms.p_extra import PExtra
-from dsba.algorithms.pg_extra import PGExtra
-from dsba.algorithms.point_saga import PointSAGA
-from dsba.algorithms.saga import SAGA
-from dsba.algorithms.solam import SOLAM
-from dsba.algorithms.ssda import SSDA
-from dsba.algorithms.vi_papc import VIPAPC
-from dsba.algorithms.vi_papc_vr import VIPAPCVR
+from dsba.algorithms.planner import Choice
+from dsba.algorithms.rivals.acc_vr_extra import AccVRExtra
+from dsba.algorithms.rivals.apapc import APAPC
+from dsba.algorithms.rivals.d_admm import DADMM
+from dsba.algorithms.rivals.d_bfgs import DBFGS
+from dsba.algorithms.rivals.dgd import DGD
+from dsba.algorithms.rivals.diging import DIGing
+from dsba.algorithms.rivals.dlm import DLM
+from dsba.algorithms.rivals.dual_averaging import DualAveraging
+from dsba.algorithms.rivals.dual_rbcd import DualRBCD
+from dsba.algorithms.rivals.dvr import DVR
+from dsba.algorithms.rivals.extra import EXTRA
+from dsba.algorithms.rivals.gossip_pairwise import GossipPairwise
+from dsba.algorithms.rivals.gt_saga import GTSAGA
+from dsba.algorithms.rivals.lead import LEAD
+from dsba.algorithms.rivals.msda import MSDA
+from dsba.algorithms.rivals.network_newton import NetworkNewton
+from dsba.algorithms.rivals.nids import NIDS
+from dsba.algorithms.rivals.opapc import OPAPC
+from dsba.algorithms.rivals.p_extra import PExtra
+from dsba.algorithms.rivals.pg_extra import PGExtra
+from dsba.algorithms.rivals.point_saga import PointSAGA
+from dsba.algorithms.rivals.saga import SAGA
+from dsba.algorithms.rivals.solam import SOLAM
+from dsba.algorithms.rivals.ssda import SSDA
+from dsba.algorithms.rivals.vi_papc import VIPAPC
+from dsba.algorithms.rivals.vi_papc_vr import VIPAPCVR
 from dsba.errors import InputError, unknown_name
-from dsba.plugins import load_class
+from dsba.storage.plugins import load_class
 
 REGISTRY: dict[str, type[Algorithm]] = {
     "dsba": DSBA,

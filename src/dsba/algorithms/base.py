@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from dsba.algorithms.iterates import Iterates, StackedRows
 from dsba.errors import InputError, as_number, unknown_name
+from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.network.contract import ITERATES
-from dsba.problem import Problem
-from dsba.recorder import Iterates, StackedRows
-from dsba.topology import Topology
+from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
 

@@ -11,17 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded when they are asked for
 
-from dsba import exact
+from dsba._system.threads import one_blas_thread
 from dsba.algorithms.base import Algorithm
 from dsba.errors import FitError
-from dsba.network import Network
+from dsba.graph.topology import Topology
+from dsba.network import Network, exact_sum
 from dsba.network.contract import TOTALS
 from dsba.operators import Operator
-from dsba.parallel import one_blas_thread
-from dsba.problem import Problem
+from dsba.problem.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
 from dsba.solvers.newton import unsolvable
-from dsba.topology import Topology
 from dsba.types import Array, Indices
 
 MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
@@ -365,7 +364,7 @@ def _roots(diagonal: Array) -> Array:
 
 def _dot(x: Array, y: Array) -> float:
     """x'y as an exact sum: the same bits on every processor."""
-    return float(exact.total((x * y)[:, None])[0])
+    return float(exact_sum.total((x * y)[:, None])[0])
 
 
 def _largest(values: Array) -> float:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dsba.algorithms.blocks import counts
-from dsba.algorithms.choice import BANDWIDTH, BOOKKEEPING, LATENCY, SPEED
+from dsba.algorithms.dsba.batches import counts
+from dsba.algorithms.planner import BANDWIDTH, BOOKKEEPING, LATENCY, SPEED
 from dsba.algorithms.step_rules import planned_convexity, practical_step
 from dsba.errors import as_number
-from dsba.problem import Problem
-from dsba.topology import Topology
+from dsba.graph.topology import Topology
+from dsba.problem.problem import Problem
 
 LARGEST = 512  # samples in a block: its equation is solved by elimination
 NEWTON = 5  # steps for one block

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from dsba.algorithms.blocks import Blocks, counts
+from dsba.algorithms.dsba.batches import Blocks, counts
 from dsba.errors import InputError
-from dsba.problem import Problem
-from dsba.topology import Topology
+from dsba.graph.topology import Topology
+from dsba.problem.problem import Problem
 
 
 def practical_step(problem: Problem, topology: Topology, batch_size: int = 1) -> float:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dsba._version import __version__
-from dsba.cli import data, experiments, study, train
+from dsba.cli import data, lab, study, train
 from dsba.errors import InputError, NetworkError
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ def _options(
     pass
 
 
-experiments.register(app)
+lab.register(app)
 train.register(app)
 study.register(app)
 data.register(app)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.train import write_page
 from dsba.errors import InputError
-from dsba.fitting.settings import OF_TABLES
-from dsba.folders import owned
-from dsba.stopping import ending_like_ctrl_c
+from dsba.fitting.spec import OF_TABLES
+from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
     from dsba.study.join import Seat

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba.errors import InputError, NetworkError
-from dsba.files import replacing
-from dsba.fitting import first_models, unfinished
+from dsba.fitting import first_models, not_converged
 from dsba.fitting.model import FILE
-from dsba.fitting.settings import OF_TABLES, Settings
-from dsba.folders import owned
+from dsba.fitting.spec import OF_TABLES, Settings
+from dsba.storage.atomic import replacing
+from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
-    from dsba.fitting.guards import Guards
     from dsba.fitting.model import Model
     from dsba.network import MPINetwork
+    from dsba.tables.disclosure import Guards
 
 DEFAULTS = Settings()
 MARKER, PAGE = ".dsba-train", "report.html"
@@ -163,7 +163,7 @@ def _require_matching(given: set[str]) -> None:
 
 
 def _plan(formula: str | None, target: str | None, features: str | None, all_features: bool) -> Any:
-    from dsba.fitting.tables import Plan
+    from dsba.tables.fit import Plan
 
     if formula is not None:
         if target is not None or features is not None or all_features:
@@ -185,16 +185,16 @@ def _libsvm(files: list[Path], settings: Settings, layout: dict[str, Any]) -> Ca
 
 def _tables(files: list[Path], plan: Any, settings: Settings, given: set[str], **wanted: Any) -> Callable[..., Model]:
     def work(**options: Any) -> Model:
-        from dsba.fitting import tables
+        from dsba.tables import fit
 
         ours = {name: value for name, value in OF_TABLES.items() if name not in given}
-        return tables.train(files, plan, replace(settings, **ours), **wanted, **options).model
+        return fit.train(files, plan, replace(settings, **ours), **wanted, **options).model
 
     return work
 
 
 def _guards(two_sites: bool, off: bool) -> Guards:
-    from dsba.fitting.guards import Guards
+    from dsba.tables.disclosure import Guards
 
     return Guards.off() if off else Guards(sites=2) if two_sites else Guards()
 
@@ -224,7 +224,7 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
         raise InputError(f"no model was saved: {message}.")
     if first:
         model.save(out)
-        typer.echo(f"{status}: {message}." if status != "budget" else unfinished.of_model(model.facts))
+        typer.echo(f"{status}: {message}." if status != "budget" else not_converged.of_model(model.facts))
         typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
         if "table" in model.facts:
             typer.echo(f"Page: {write_page(model, out).resolve()}")
@@ -234,9 +234,9 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
 
 def write_page(model: Model, out: Path) -> Path:
     """Write the page of a table's model."""
-    from dsba.cli.experiments import command_line
-    from dsba.fitting.results import Results
-    from dsba.report.model_page import model_page
+    from dsba.cli.lab import command_line
+    from dsba.tables.page import model_page
+    from dsba.tables.results import Results
 
     with replacing(out / PAGE) as stream:
         stream.write(model_page(Results(model), command_line()).encode())
@@ -300,7 +300,7 @@ def summary(
 
     from rich.console import Console
 
-    from dsba.fitting.results import Results
+    from dsba.tables.results import Results
 
     results = Results.load(model)
     if plain:
@@ -365,10 +365,10 @@ def _evaluate(
 ) -> None:
     import json
 
-    from dsba.fitting.evaluation import sentences
-    from dsba.fitting.results import Results
-    from dsba.fitting.tables import evaluate_files
     from dsba.network import Simulator
+    from dsba.tables.evaluation import sentences
+    from dsba.tables.fit import evaluate_files
+    from dsba.tables.results import Results
 
     network = _network(settings, len(files), timeout) or Simulator(settings.topology(len(files)))
     found = evaluate_files(Results.load(folder), files, network, guards)
@@ -390,7 +390,7 @@ def _evaluate(
 
 
 def _plot(pooled: dict[str, Any], file: Path) -> None:
-    from dsba.report.model_page import standalone
+    from dsba.tables.page import standalone
 
     if "calibration" not in pooled:
         raise InputError("only a model of probabilities has a calibration to plot.")
@@ -399,8 +399,8 @@ def _plot(pooled: dict[str, Any], file: Path) -> None:
 
 
 def _table_predictions(model: Model, file: Path, label: bool, keep: list[str]) -> str:
-    from dsba.data.tables import column_names, read_table, read_texts
-    from dsba.fitting.results import Results
+    from dsba.data.table_files import column_names, read_table, read_texts
+    from dsba.tables.results import Results
 
     results, held = Results(model), column_names(file)
     wishes = results.schema.wishes
@@ -412,7 +412,7 @@ def _table_predictions(model: Model, file: Path, label: bool, keep: list[str]) -
 
 def _libsvm_predictions(model: Model, file: Path) -> str:
     from dsba import data
-    from dsba.data.tables import is_table
+    from dsba.data.table_files import is_table
 
     if file.is_file() and is_table(file):
         raise InputError(f"{file} is a table with column names, and the model was trained on LIBSVM files.")

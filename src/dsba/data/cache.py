@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from dsba import sealed
 from dsba.data.dataset import Dataset, csr
-from dsba.files import private_folder, replacing
+from dsba.storage import sealed
+from dsba.storage.atomic import private_folder, replacing
 
 FORMAT = "dsba-parsed-2"
 

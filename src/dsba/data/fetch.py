@@ -21,7 +21,7 @@ from dsba.data import cache, registry
 from dsba.data.libsvm import find_file, load_libsvm
 from dsba.data.registry import LIBSVM, PublicSet
 from dsba.errors import InputError, shortened
-from dsba.files import PART, USUAL, private_folder
+from dsba.storage.atomic import PART, USUAL, private_folder
 
 TIMEOUT = 30.0  # seconds without a byte
 ATTEMPTS = 3  # at each address

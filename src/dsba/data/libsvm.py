@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dsba import memory
+from dsba._system import memory
 from dsba.data import cache as parsed
 from dsba.data.dataset import Dataset, csr
 from dsba.errors import InputError

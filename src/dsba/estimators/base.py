@@ -25,13 +25,13 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dsba.algorithms import Algorithm
+from dsba.engine.run import Result, Status
 from dsba.errors import InputError, as_number
-from dsba.fitting import Fit, Rows, Settings, as_rows, fit, numbered, total_weight, unfinished
+from dsba.fitting import Fit, Rows, Settings, as_rows, fit, not_converged, numbered, total_weight
 from dsba.fitting.fit import Coefficients
 from dsba.network import Alone, Group
 from dsba.operators import Operator
-from dsba.penalties import L1
-from dsba.run import Result, Status
+from dsba.operators.penalties import L1
 from dsba.types import Array
 
 DEFAULTS = Settings()
@@ -51,7 +51,7 @@ class Decentralized(BaseEstimator):
         in sorted order, as the names in ``nodes`` are.
     algorithm
         A registered name or an ``Algorithm`` object, also one of your own; "auto" chooses newton or dsba by
-        the cost model of ``dsba.algorithms.choice`` (``choice_`` says why), or dsba where ``step_size`` or
+        the cost model of ``dsba.algorithms.planner`` (``choice_`` says why), or dsba where ``step_size`` or
         ``communication`` is given.
     fit_intercept
         Whether to fit an intercept, exact and not regularised.
@@ -174,5 +174,5 @@ def _seed(random_state: Any) -> int:
 def _warn_unless_converged(result: Result, estimator: Decentralized) -> None:
     if result.status in (Status.CONVERGED, Status.INTERRUPTED):
         return
-    name, advice = type(estimator).__name__, unfinished.ADVICE[result.status]
-    unfinished.warn(unfinished.unconverged(name, result.message, estimator.tol, advice), stacklevel=4)
+    name, advice = type(estimator).__name__, not_converged.ADVICE[result.status]
+    not_converged.warn(not_converged.unconverged(name, result.message, estimator.tol, advice), stacklevel=4)

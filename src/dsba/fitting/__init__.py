@@ -7,6 +7,6 @@ from dsba.fitting.files import train
 from dsba.fitting.fit import Fit, fit
 from dsba.fitting.model import Model
 from dsba.fitting.rows import Rows, as_rows, numbered, total_weight
-from dsba.fitting.settings import Settings
+from dsba.fitting.spec import Settings
 
 __all__ = ["Fit", "Model", "Rows", "Settings", "as_rows", "fit", "numbered", "total_weight", "train"]

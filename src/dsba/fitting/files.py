@@ -11,14 +11,14 @@ import scipy.sparse as sp
 
 from dsba import data
 from dsba.data.libsvm import IndexRange
-from dsba.data.tables import is_table
+from dsba.data.table_files import is_table
+from dsba.engine.run import Result
 from dsba.errors import InputError
 from dsba.fitting.fit import Callback, Fit, fit, run_facts
 from dsba.fitting.model import Model
 from dsba.fitting.rows import Rows, as_rows
-from dsba.fitting.settings import Settings
+from dsba.fitting.spec import Settings
 from dsba.network import Alone, Group, require_agreement
-from dsba.run import Result
 
 
 def train(

@@ -13,16 +13,16 @@ import numpy as np
 from dsba import algorithms, operators
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
-from dsba.algorithms.choice import Choice
-from dsba.engine import choice_of, solve
+from dsba.algorithms.planner import Choice
+from dsba.engine.run import Result, Status
+from dsba.engine.solve import choice_of, solve
 from dsba.errors import as_integer, as_number
 from dsba.fitting.rows import Rows, Size, evened, measured, normalized, sums
-from dsba.fitting.settings import Settings
+from dsba.fitting.spec import Settings
+from dsba.graph.topology import Topology
 from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import ITERATES
-from dsba.problem import Problem
-from dsba.run import Result, Status
-from dsba.topology import Topology
+from dsba.problem.problem import Problem
 from dsba.types import Array
 
 Callback = Callable[[dict[str, float]], object]

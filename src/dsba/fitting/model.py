@@ -14,11 +14,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from dsba import operators, sealed
+from dsba import operators
 from dsba.errors import InputError
-from dsba.files import clear_torn, replacing
 from dsba.fitting import first_models
 from dsba.kernels.samples import normalize_rows
+from dsba.storage import sealed
+from dsba.storage.atomic import clear_torn, replacing
 from dsba.types import Array
 
 FILE, COPY = "model.dsba", "model.json"

@@ -14,8 +14,8 @@ import numpy as np
 
 from dsba.kernels.cache import njit, part
 from dsba.kernels.dense import sample_delta
-from dsba.kernels.lanes import add_modes, read_modes, width_of
 from dsba.kernels.modes import move_column
+from dsba.kernels.simd import add_modes, read_modes, width_of
 from dsba.types import Array, Indices
 
 PIECES = 64  # of an iteration's columns, about equal; sums over a piece are added piece by piece

@@ -25,9 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dsba._system.memory import own_pages
 from dsba.kernels.cache import njit, part
 from dsba.kernels.dense import sample_delta
-from dsba.kernels.lanes import (
+from dsba.kernels.samples import dot_run
+from dsba.kernels.simd import (
     add_modes,
     lanes_of,
     move_and_add,
@@ -41,9 +43,7 @@ from dsba.kernels.lanes import (
     scatter_modes,
     width_of,
 )
-from dsba.kernels.samples import dot_run
-from dsba.kernels.team import collect, ends, meet
-from dsba.memory import own_pages
+from dsba.kernels.thread_pair import collect, ends, meet
 
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
 AHEAD = 12  # columns asked for before they are needed
@@ -55,7 +55,7 @@ PIECE = 1 << 22  # nonzeros counted together
 class ModePlan(NamedTuple):
     """What stays the same during a run. Index 0: coordinates with lambda, 1: without."""
 
-    lanes: tuple[int, ...]  # for code that knows the number of modes (kernels/lanes.py)
+    lanes: tuple[int, ...]  # for code that knows the number of modes (kernels/simd.py)
     position: npt.NDArray[np.int64]  # where a column is kept: popular ones together, free ones last
     indices: npt.NDArray[Any]  # the data's columns as positions
     middle: int  # where the second half of the columns begins if a block is one row in copies of its columns, else 0
@@ -119,7 +119,7 @@ def column_positions(indices: Any, n_columns: int, n_regular: int) -> npt.NDArra
 def in_halves(position: Any, k: int, n_regular: int) -> tuple[npt.NDArray[np.int64], int]:
     """The positions of columns in k copies, every other column moved to a second half; and where that begins.
 
-    Threads that share the columns (``kernels/team.py``) should be far from each other: a core asks for what follows in
+    Threads that share the columns (``thread_pair.py``) should be far from each other: a core asks for what follows in
     memory, too, and would take it from the core that writes there.
     """
     place, copy = np.divmod(position, k)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.kernels.cache import njit, part
-from dsba.kernels.lanes import LINE, dot_and_add_lines, prefetch
+from dsba.kernels.simd import LINE, dot_and_add_lines, prefetch
 
 AHEAD = 32  # nonzeros
 NEXT = 512  # entries of the next row to ask for

@@ -1,4 +1,4 @@
-"""Counting what the sparse protocol would send; see ``network/traffic.py``."""
+"""Counting what the sparse protocol would send; see ``network/messages/traffic.py``."""
 
 from __future__ import annotations
 

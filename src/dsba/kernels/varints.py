@@ -1,4 +1,4 @@
-"""Whole numbers as varints, and indices as gaps: the coding of ``network/wire.py``."""
+"""Whole numbers as varints, and indices as gaps: the coding of ``network/messages/wire.py``."""
 
 from __future__ import annotations
 

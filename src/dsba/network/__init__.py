@@ -1,8 +1,8 @@
 """How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one contract."""
 
-from dsba.network.compressed import Compressed
 from dsba.network.contract import COUNTERS, Counts, Group, Network, require_agreement
-from dsba.network.faults import FLAWS, Changing, Delayed, Lossy
+from dsba.network.imperfect import FLAWS, Changing, Delayed, Lossy
+from dsba.network.messages.compression import Compressed
 from dsba.network.mpi import MPINetwork
 from dsba.network.simulator import Alone, MessageSimulator, Simulator
 from dsba.network.transport import Transport

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
-from dsba.exact import SparseRows
+from dsba.network.exact_sum import SparseRows
 from dsba.types import Array
 
 if TYPE_CHECKING:
-    from dsba.mixing import Mixing
-    from dsba.topology import Topology
+    from dsba.graph.mixing import Mixing
+    from dsba.graph.topology import Topology
 
 TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
 """What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
@@ -63,7 +63,7 @@ class Group(Protocol):
         ...
 
     def sum(self, rows: Array | SparseRows) -> Array:
-        """The exact sum over all nodes of one row each, given the rows of the nodes here; see ``dsba.exact``.
+        """The exact sum over all nodes of one row each, given the rows of the nodes here; see ``exact_sum.py``.
 
         NaN everywhere if anything in the rows is not finite.
         """
@@ -116,7 +116,7 @@ class Network(Group, Protocol):
         """
         ...
 
-    # Flaws: what links do to the rows they carry (``dsba.network.faults``) ------------------------
+    # Flaws: what links do to the rows they carry (``dsba.network.imperfect``) ------------------------
 
     flaws: frozenset[str]  # names of what is wrong with the links; empty for a transport that delivers everything
     streams: int  # how often rows meet in an iteration; the engine says so

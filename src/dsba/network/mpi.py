@@ -16,13 +16,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dsba._system.threads import own_cores
 from dsba._version import __version__
 from dsba.errors import InputError, NetworkError, as_number
+from dsba.graph.topology import Topology
 from dsba.network.contract import require_agreement
 from dsba.network.transport import ROWS, Transport
 from dsba.network.waiting import poll, silence
-from dsba.parallel import own_cores
-from dsba.topology import Topology
 from dsba.types import Array, Indices
 
 TIMEOUT = 300.0  # seconds a rank may be silent

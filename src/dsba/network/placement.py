@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
-from dsba.graph import Graph, Tree
-from dsba.topology import Topology
+from dsba.graph.graph import Graph, Tree
+from dsba.graph.topology import Topology
 from dsba.types import Indices
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsba import exact
-from dsba.exact import SparseRows
-from dsba.mixing import Mixing
+from dsba.graph.mixing import Mixing
+from dsba.graph.topology import Topology
+from dsba.network import exact_sum
 from dsba.network.contract import TOTALS
+from dsba.network.exact_sum import SparseRows
 from dsba.network.transport import Transport
-from dsba.topology import Topology
 from dsba.types import Array
 
 
@@ -47,7 +47,7 @@ class Alone:
         return values
 
     def sum(self, rows: Array | SparseRows) -> Array:
-        return exact.total(rows)
+        return exact_sum.total(rows)
 
     def aside(self) -> Alone:
         return self

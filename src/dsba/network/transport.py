@@ -17,14 +17,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba import exact
 from dsba.errors import InputError
-from dsba.exact import SparseRows, WideIntegers
+from dsba.graph.mixing import Mixing
+from dsba.graph.topology import Topology
 from dsba.kernels.mixing import difference_rows, mix_rows
-from dsba.mixing import Mixing
+from dsba.network import exact_sum
 from dsba.network.contract import TOTALS, Counts
+from dsba.network.exact_sum import SparseRows, WideIntegers
 from dsba.network.placement import Placement
-from dsba.topology import Topology
 from dsba.types import Array
 
 ROWS, FRAMES, QUESTIONS = 1, 2, 3  # what a message is for
@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 class Meeting(NamedTuple):
-    """One round at the owned nodes, as wrappers of a transport see it (``dsba.network.faults``).
+    """One round at the owned nodes, as wrappers of a transport see it (``dsba.network.imperfect``).
 
     Links are the entries of ``placement.mixing``; the rows of ``places`` are heard over them.
     """
@@ -214,12 +214,12 @@ class Transport:
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
     def sum(self, rows: Array | SparseRows) -> Array:
-        top = self.top(exact.largest(rows))
+        top = self.top(exact_sum.largest(rows))
         if top == 0.0 or not math.isfinite(top):
             return np.full(rows.shape[1], top and math.nan)
-        scale = exact.exponent(top, self.topology.n_nodes)
-        total = self.add(exact.integers(rows, scale))
-        return exact.numbers(total, scale)
+        scale = exact_sum.exponent(top, self.topology.n_nodes)
+        total = self.add(exact_sum.integers(rows, scale))
+        return exact_sum.numbers(total, scale)
 
     def top(self, own: float) -> float:
         """The largest of all processes' magnitudes, or any number with its exponent."""

@@ -14,7 +14,7 @@ from dsba.operators.ridge import Ridge
 from dsba.operators.scaled_huber import ScaledHuber
 from dsba.operators.softmax import Softmax
 from dsba.operators.squared_hinge import SquaredHinge
-from dsba.plugins import load_class
+from dsba.storage.plugins import load_class
 
 REGISTRY: dict[str, type[Operator]] = {
     "ridge": Ridge,

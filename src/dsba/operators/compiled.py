@@ -32,9 +32,9 @@ from numba.extending import (
     unbox,
 )
 
-from dsba.fingerprint import code_facts
 from dsba.kernels.cache import sources_digest
 from dsba.operators.base import Operator
+from dsba.storage.fingerprint import code_facts
 
 _classes: dict[str, type[Operator]] = {}
 

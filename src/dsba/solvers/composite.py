@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dsba.problem import Problem
+from dsba.problem.problem import Problem
 from dsba.types import Array
 
 MAX_STEPS = 20_000

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.parallel import CORES, WORTH, one_blas_thread
-from dsba.problem import Problem
+from dsba._system.threads import CORES, WORTH, one_blas_thread
+from dsba.problem.problem import Problem
 from dsba.solvers import linear
 from dsba.solvers.linear import CountedRows, Tally, dot
 from dsba.solvers.newton import ROUNDING, Equation, Point, line_search, step

@@ -16,7 +16,7 @@ import numpy as np
 
 from dsba.errors import InputError
 from dsba.operators import Operator
-from dsba.problem import Problem
+from dsba.problem.problem import Problem
 from dsba.solvers import composite
 from dsba.solvers.linear import CountedRows, Tally
 from dsba.solvers.newton import Equation, step, unsolvable

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from dsba._version import __version__
 from dsba.errors import InputError
-from dsba.network.frames import MOST_PAYLOAD, VERSION
-from dsba.network.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
+from dsba.network.tls.frames import MOST_PAYLOAD, VERSION
+from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
 from dsba.study import keys
 from dsba.study.file import Study
 from dsba.study.join import require_columns, require_valid

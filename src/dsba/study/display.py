@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dsba.network.sites import SiteNetwork
+from dsba.network.tls.site_network import SiteNetwork
 
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 

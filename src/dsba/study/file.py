@@ -21,14 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from dsba import algorithms, operators
 from dsba.errors import InputError, shortened, unknown_name
-from dsba.fitting.formula import parse as parse_formula
-from dsba.fitting.guards import Guards
-from dsba.fitting.inference import COVARIANCES
-from dsba.fitting.schema import SITE, Wishes
-from dsba.fitting.settings import OF_TABLES, Settings
-from dsba.network.pinned import Member
+from dsba.fitting.spec import OF_TABLES, Settings
+from dsba.graph.topology import FAMILIES, Topology
+from dsba.network.tls.pinned import Member
 from dsba.study import keys
-from dsba.topology import FAMILIES, Topology
+from dsba.tables.disclosure import Guards
+from dsba.tables.formula import parse as parse_formula
+from dsba.tables.inference import COVARIANCES
+from dsba.tables.schema import SITE, Wishes
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")

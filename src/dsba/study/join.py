@@ -12,20 +12,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dsba import algorithms, stopping
-from dsba.data.tables import column_names, read_table
+from dsba import algorithms
+from dsba._system import signals
+from dsba.data.table_files import column_names, read_table
 from dsba.errors import InputError, NetworkError
-from dsba.files import PRIVATE, replacing
 from dsba.fitting.model import FILE
-from dsba.fitting.results import Results
-from dsba.fitting.schema import kind_of, own_site_column, plain, plain_value
-from dsba.fitting.tables import Plan, train_own
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
-from dsba.network.lines import LONGEST_PAUSE
-from dsba.network.sites import MASKED_FROM, PATIENCE, SMALLEST_PATIENCE, FinishedError, Place, SiteNetwork
+from dsba.network.tls.connections import LONGEST_PAUSE
+from dsba.network.tls.site_network import MASKED_FROM, PATIENCE, SMALLEST_PATIENCE, FinishedError, Place, SiteNetwork
+from dsba.storage.atomic import PRIVATE, replacing
 from dsba.study import keys
+from dsba.study.audit import AuditLog, Ledger
 from dsba.study.file import Study
-from dsba.study.log import AuditLog, Ledger
+from dsba.tables.fit import Plan, train_own
+from dsba.tables.results import Results
+from dsba.tables.schema import kind_of, own_site_column, plain, plain_value
 
 if TYPE_CHECKING:
     from dsba.fitting.model import Model
@@ -191,7 +192,7 @@ def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
     asked = threading.Event()
 
     def notice(record: dict[str, float]) -> None:
-        if stopping.requested():
+        if signals.requested():
             asked.set()
 
     def work() -> Results:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsba.errors import InputError
-from dsba.files import PRIVATE, replacing
+from dsba.storage.atomic import PRIVATE, replacing
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

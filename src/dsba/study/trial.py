@@ -14,14 +14,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
-from dsba.data.tables import column_names, read_table
+from dsba.data.table_files import column_names, read_table
 from dsba.errors import InputError
-from dsba.files import replacing
-from dsba.fitting.results import Results
-from dsba.fitting.schema import MOST_LEVELS, SITE, absent_column, kind_of, own_site_column, plain
+from dsba.storage.atomic import replacing
 from dsba.study import keys
 from dsba.study.file import Limits, Model, Study, checked, load, written
 from dsba.study.join import result_hash
+from dsba.tables.results import Results
+from dsba.tables.schema import MOST_LEVELS, SITE, absent_column, kind_of, own_site_column, plain
 
 FOLDER, FILE = "study", "study.toml"
 DEADLINE = 3600.0  # seconds for all processes together

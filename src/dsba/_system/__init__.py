@@ -1,0 +1,1 @@
+"""The machine: threads, memory, signals, values that are computed once."""

@@ -1,0 +1,1 @@
+"""DSBA and DSA: one method, held and advanced in several forms."""

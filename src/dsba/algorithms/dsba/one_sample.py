@@ -1,0 +1,210 @@
+"""What DSBA and DSA share: the table of components, how they communicate, and the choice of a form.
+
+Communication is "dense" (iterates go to the neighbours), "sparse" (DSBA-s: deltas go to everybody, along
+the graph) or "cached" (the same, a sample's block sent only once). The iterates are the same. Where all rows are in
+one process only the counting differs; elsewhere every node is an object of its own (``node.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.dsba.batch_forms import BlockDense, BlockLazy
+from dsba.algorithms.dsba.batches import Blocks, counts
+from dsba.algorithms.dsba.forms import DenseForm, Form, LazyForm, NodesForm, Start, StepForm
+from dsba.algorithms.iterates import Iterates
+from dsba.algorithms.rounds import automatic_batch_size
+from dsba.errors import InputError, as_integer, unknown_name
+from dsba.graph.topology import Topology
+from dsba.kernels.dense import Recursion
+from dsba.kernels.simd import padded
+from dsba.network import Network
+from dsba.network.contract import ITERATES, ROWS_OF_DATA
+from dsba.problem.problem import Problem
+from dsba.types import Array, Indices
+
+FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
+BLOCK_FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": BlockDense, "lazy": BlockLazy}
+TABLES = ("zero", "full")
+COMMUNICATIONS = ("dense", "sparse", "cached")
+
+
+@dataclass(frozen=True)
+class OneSample(Algorithm):
+    """Base of DSBA (``backward`` True) and DSA."""
+
+    table: str = "zero"
+    """Starting table: "zero" needs no first pass over the data, "full" is the paper's B(z0)."""
+    form: str = "auto"
+    """How the iterates are held and advanced (``forms.py``); "auto" takes the cheaper of "dense" and "lazy"."""
+    communication: str = "dense"
+    """"dense": iterates to the neighbours; "sparse": deltas to everybody (DSBA-s); "cached": a sample only once."""
+    cache_bytes: int | None = None
+    """With "cached", what a node remembers of each other node's samples; None is all, 0 is "sparse"."""
+    batch_size: int | str = 1
+    """Samples of a node that an iteration takes as one component (``batches.py``); "auto": the cost model's choice."""
+
+    backward: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for kind, name, known in (
+            ("form", self.form, ("auto", *FORMS)),
+            ("table", self.table, TABLES),
+            ("communication", self.communication, COMMUNICATIONS),
+        ):
+            if name not in known:
+                raise unknown_name(kind, name, known)
+        if self.cache_bytes is not None:
+            as_integer("cache_bytes", self.cache_bytes, at_least=0)
+        if self.batch_size != "auto":
+            as_integer("batch_size", self.batch_size, at_least=1)
+
+    @property
+    def discloses(self) -> str:
+        return ITERATES if self.communication == "dense" else ROWS_OF_DATA
+
+    # A run ----------------------------------------------------------------------------------------
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> Form:
+        """z = z_prev = z0, carry = -(phibar + lam z0): the general step then holds from the start."""
+        form = (FORMS if self.block_size == 1 else BLOCK_FORMS)[self.chosen_form(problem, net)]
+        if self.communication != "dense" and net.local_mixing() is None:
+            form = NodesForm
+        rows = np.broadcast_to(z0, (len(problem.nodes), problem.dim))
+        if self.table == "full":
+            phi = problem.table(np.ascontiguousarray(rows))
+            carry = -(problem.average(phi) + problem.lam_diag * rows)
+        else:
+            phi = np.zeros((problem.y.size, problem.k))
+            carry = np.broadcast_to(-problem.lam_diag * z0, rows.shape)
+        blocks = Blocks(problem, self.block_size) if self.block_size > 1 else None
+        return form.start(self, problem, net, Start(z0, phi, carry, blocks))
+
+    def advance(self, s: Form, problem: Problem, net: Network, samples: Indices) -> Form:
+        return s.advance(self, problem, net, samples)
+
+    def rows(self, s: Form) -> Array:
+        return s.rows()
+
+    def iterates(self, s: Form, problem: Problem) -> Iterates:
+        return s.iterates(problem)
+
+    def warm_up(self, s: Form, problem: Problem, net: Network, *draws: Any) -> None:
+        s.warm_up(self, problem, net)
+
+    def resolved(self, problem: Problem, topology: Topology) -> Self:
+        """With the batch size and the step size as numbers."""
+        if self.batch_size == "auto":
+            b = 1 if _no_blocks(problem) else automatic_batch_size(problem, topology)
+            return replace(self, batch_size=b).resolved(problem, topology)
+        return super().resolved(problem, topology)
+
+    def refused(self, problem: Problem) -> str | None:
+        """As of every method, and whether its options suit the problem."""
+        if self.batch_size not in (1, "auto") and (reason := _no_blocks(problem)):
+            return f"batch_size={self.batch_size} {reason}"
+        if problem.penalty is not None and (self.form not in ("auto", "step") or self.communication != "dense"):
+            return (
+                "with a penalty the iterates are advanced by form 'step' with dense communication, got "
+                f"form={self.form!r} and communication={self.communication!r}."
+            )
+        return super().refused(problem)
+
+    def warm_started(self) -> Self:
+        """With the full table: a table of zeros would forget where the start is."""
+        return replace(self, table="full")
+
+    def exactness(self) -> str | None:
+        if self.communication == "dense":
+            return None
+        return f"with communication={self.communication!r} every node rebuilds the others' states from all messages."
+
+    @property
+    def block_size(self) -> int:
+        """The batch size as a number; ``resolved`` replaces "auto"."""
+        assert not isinstance(self.batch_size, str)
+        return self.batch_size
+
+    def choices(self, problem: Problem) -> Indices:
+        return counts(problem.sizes, self.block_size)
+
+    def samples_per_step(self, problem: Problem) -> float:
+        """One sample of each node, or the mean size of its blocks."""
+        return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.block_size)))
+
+    def passes(self, s: Any, problem: Problem) -> float:
+        """The full table costs one pass, and so do the blocks' Gram matrices."""
+        gram = self.backward and self.block_size > 1
+        return super().passes(s, problem) + (self.table == "full") + gram
+
+    def recursion(self, problem: Problem) -> Recursion:
+        """The numbers that kernels need."""
+        coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
+        shrink = np.full(problem.dim, coefficients[0][0])
+        shrink[problem.n_regular :] = coefficients[1][0]
+        norms = problem.squared_norms(1.0 - shrink)
+        return Recursion(self.backward, self.alpha, shrink, *coefficients, problem.n_regular, norms)
+
+    def _coefficients(self, lam: float) -> tuple[float, float]:
+        """(s, damp) for coordinates with this lambda."""
+        x = self.alpha * lam
+        return (x / (1.0 + x), 0.0) if self.backward else (0.0, x)
+
+    @property
+    def cache_limit(self) -> int | None:
+        """Bytes that a node remembers of another one's samples; None is no limit."""
+        return self.cache_bytes if self.communication == "cached" else 0
+
+    # The choice of a form -------------------------------------------------------------------------
+
+    def chosen_form(self, problem: Problem, net: Network) -> str:
+        """The form that was asked for, or an error if this network does not allow it; "auto" is the cheaper form."""
+        mixing = net.local_mixing()
+        if problem.penalty is not None:
+            return "step"
+        if self.communication != "dense" and net.topology.mixing.rounds > 1:
+            raise InputError(
+                f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "
+                f"{net.topology.mixing.rounds}: use communication='dense'."
+            )
+        if mixing is None and self.communication == "dense":
+            if self.form == "lazy":
+                raise InputError(
+                    "form 'lazy' with dense communication needs all nodes in one process, and rows that are mixed by "
+                    "the mixing matrix alone; use 'auto'."
+                )
+            return "dense" if self.form == "auto" else self.form
+        if mixing is None and self.form == "step":
+            raise InputError(
+                f"form 'step' sends whole rows, not the messages of communication={self.communication!r}; "
+                "use 'dense', 'lazy' or 'auto'."
+            )
+        if self.form != "auto":
+            return self.form
+        nonzeros = self.samples_per_step(problem) * problem.mean_nnz
+        return "lazy" if lazy_cost(problem, nonzeros) < dense_cost(problem, net, nonzeros) else "dense"
+
+
+def _no_blocks(problem: Problem) -> str | None:
+    """Why blocks of samples cannot be components of this problem, or None."""
+    if problem.penalty is not None:
+        return "is for problems without a penalty: use batch_size=1."
+    if not problem.component.has_jacobian:
+        return f"needs an operator with a jacobian, and {type(problem.component).__name__} has none."
+    return None
+
+
+def lazy_cost(problem: Problem, nonzeros: float) -> float:
+    """Nanoseconds per iteration of the lazy form: every nonzero that is touched moves padded(N) modes."""
+    return nonzeros * (38.0 + 1.4 * padded(problem.n_nodes))
+
+
+def dense_cost(problem: Problem, net: Network, nonzeros: float) -> float:
+    """Nanoseconds per iteration of the dense form: every coordinate meets every neighbour."""
+    mixing = net.topology.mixing
+    meetings = mixing.rounds * mixing.rows[1].size + 4 * problem.n_nodes
+    return 1.05 * problem.dim * meetings + 12.0 * nonzeros

@@ -1,0 +1,126 @@
+"""The choice behind ``algorithm="auto"``: Newton by exact sums for tables, DSBA for wide sparse data.
+
+The cost model. p coefficients, N nodes, q rows at the largest node, nnz nonzeros a row, a tree of the graph of depth D
+whose nodes have at most C children, at most G neighbours a node, latency l in seconds, bandwidth w in bits a second.
+
+    newton   I iterations (2 where the operator is affine, 8 elsewhere), and a sum at the start.
+             An iteration: one sum of 1 + p + p (p + 1)/2 numbers, and p + 3 numbers from the root to all.
+             A sum of m numbers: 4 D rounds of l, and 2 D transfers of 16 m bytes, from C children one after the other.
+             What the root says: 2 D rounds of l, and 2 D transfers of 8 m bytes.
+             Arithmetic: q nnz^2 + p^3/3 multiplications an iteration.
+    dsba     30 passes, so 30 q rounds of l, each with 8 p bytes from G neighbours.
+             Arithmetic: 4 nnz multiplications and a microsecond of bookkeeping for each of 30 q samples.
+
+Arithmetic runs at a billion multiplications a second. 30 passes are what DSBA needs where rows have norm 1 and lambda
+is 1/(10 Q); unscaled tables need many more, which makes the choice of newton for them safer still. Beyond
+``newton.MOST_COLUMNS`` coefficients newton is no candidate: it would solve by conjugate gradients there, and nobody
+knows beforehand how many sums these need. Without a penalty (lambda = 0) newton is chosen wherever it applies, and for
+a solution to the last digits, as tables want it, wherever it is a candidate: other methods may need very many rounds
+there. Newton is no candidate on links with flaws. Where neither applies (an l1 penalty on many classes), nids is taken.
+All of these send totals or iterates: no choice shows rows to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from dsba.algorithms.newton import MOST_COLUMNS, Newton
+from dsba.errors import as_number
+from dsba.graph.topology import Topology
+from dsba.problem.problem import Problem
+
+CANDIDATES = ("newton", "dsba", "nids")
+LATENCY = 0.02  # seconds
+BANDWIDTH = 1e8  # bits a second
+PASSES = 30  # of DSBA
+SPEED = 1e9  # multiplications a second
+BOOKKEEPING = 1e-6  # seconds for one sample of DSBA
+FINE = 1e-10  # a relative residual for which 30 passes are not enough
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An algorithm's name, and why it was chosen: one sentence."""
+
+    name: str
+    reason: str
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What the cost model estimates for each candidate, where it was asked."""
+    warm: bool = False
+    """Whether the start is near the solution."""
+
+    def warm_started(self) -> Choice:
+        """As of an ``Algorithm``: the choice for a start near the solution."""
+        return replace(self, warm=True)
+
+
+def choose(
+    problem: Problem,
+    topology: Topology,
+    *,
+    tol: float = 1.0,
+    latency: float = LATENCY,
+    bandwidth: float = BANDWIDTH,
+    flaws: Collection[str] = (),
+) -> Choice:
+    """The algorithm that the cost model of this module estimates to be the fastest to a relative residual of ``tol``.
+
+    ``latency`` is in seconds and ``bandwidth`` in bits a second; ``flaws`` are those of the network's links. All
+    processes of a problem come to the same choice.
+    """
+    from dsba.algorithms.dsba.method import DSBA  # which plans with the constants above
+
+    latency = as_number("latency", latency, at_least=0.0)
+    bytes_a_second = as_number("bandwidth", bandwidth, above=0.0) / 8
+    refusal = Newton().refused(problem) or (Newton().exactness() if flaws else None)
+    if problem.lam == 0.0 and refusal is None:
+        return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
+    if tol < FINE and problem.dim <= MOST_COLUMNS and refusal is None:
+        return Choice("newton", "newton was chosen: to the last digits other methods may need very many rounds.")
+    unfit = DSBA().refused(problem)
+    if unfit and (refusal or problem.dim > MOST_COLUMNS):
+        return Choice("nids", f"nids was chosen: dsba does not apply: {unfit.rstrip('.')}.")
+    seconds = {} if unfit else {"dsba": _dsba(problem, topology, latency, bytes_a_second)}
+    if problem.dim > MOST_COLUMNS:
+        why = f"newton is for at most {MOST_COLUMNS:,} coefficients"
+    elif refusal:
+        why = f"newton does not apply: {refusal.rstrip('.')}"
+    else:
+        why = ""
+        seconds = {"newton": _newton(problem, topology, latency, bytes_a_second)} | seconds
+    name = min(seconds, key=lambda candidate: seconds[candidate])
+    estimates = " and ".join(f"{_about(value)} for {candidate}" for candidate, value in seconds.items())
+    facts = (
+        f"{problem.dim:,} coefficients, {int(problem.all_sizes.max()):,} rows at the largest of {problem.n_nodes} nodes"
+    )
+    network = f"{1000 * latency:g} ms and {bandwidth / 1e6:g} Mbit/s"
+    return Choice(name, f"{name} was chosen for {facts}: about {estimates} at {network}{why and '; ' + why}.", seconds)
+
+
+def _newton(problem: Problem, topology: Topology, latency: float, bytes_a_second: float) -> float:
+    p, q = problem.dim, int(problem.all_sizes.max())
+    tree = topology.graph.tree
+    iterations = 2 if problem.component.affine else 8
+    children = int(tree.children.max(initial=0))
+
+    def question(rounds: int, numbers: float, size: int) -> float:
+        return tree.depth * (rounds * latency + 2 * size * numbers * children / bytes_a_second)
+
+    derivatives = question(4, 1 + p + p * (p + 1) / 2, size=16)
+    arithmetic = (q * problem.mean_nnz**2 + p**3 / 3) / SPEED
+    return derivatives + iterations * (derivatives + question(2, p + 3, size=8) + arithmetic)
+
+
+def _dsba(problem: Problem, topology: Topology, latency: float, bytes_a_second: float) -> float:
+    neighbours = int(topology.degrees.max(initial=0))
+    transfer = latency * (neighbours > 0) + 8 * problem.dim * neighbours / bytes_a_second
+    return PASSES * int(problem.all_sizes.max()) * (transfer + 4 * problem.mean_nnz / SPEED + BOOKKEEPING)
+
+
+def _about(seconds: float) -> str:
+    """A duration that a person reads at a glance."""
+    for size, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.2g} seconds"

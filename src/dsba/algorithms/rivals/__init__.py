@@ -1,0 +1,1 @@
+"""The methods that DSBA is compared with, one a file."""

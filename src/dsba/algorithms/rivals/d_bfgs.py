@@ -1,0 +1,159 @@
+"""D-BFGS: BFGS matrices over the neighbourhoods of a graph (Eisen, Mokhtari and Ribeiro, 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba._system.threads import one_blas_thread
+from dsba.algorithms.base import Algorithm, no_objective, require_one_round
+from dsba.algorithms.rivals.network_newton import NetworkNewton, solved
+from dsba.errors import InputError, as_number
+from dsba.graph.topology import Topology
+from dsba.network import Network
+from dsba.problem.problem import Problem
+from dsba.types import Array, Indices
+
+MOST_COLUMNS = 100
+LARGEST = 3000  # the side of a BFGS matrix: coefficients times nodes of a neighbourhood
+REGULAR = 1e-3  # the paper's Gamma, and its gamma
+LEAST_CURVATURE = 1e-10  # a pair of changes with less says nothing of the curvature
+
+
+@dataclass
+class DBFGSState:
+    """Z (N x p), what the nodes know of the points X and gradients G around them (N x M x p), matrices H (N x Mp x Mp).
+
+    M is the largest number of nodes in a neighbourhood; a node is the first of its own. ``share`` (N x M) has 1/m_j
+    for its members j, m_j the nodes in the neighbourhood of j, and zeros where a neighbourhood is smaller.
+    """
+
+    Z: Array
+    X: Array
+    G: Array
+    H: Array
+    share: Array = field(metadata={"static": True})
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class DBFGS(Algorithm):
+    """Quasi-Newton steps on the penalised problem of Network Newton,  Z'(I - W)Z/2 + alpha (sum of f_n).
+
+        e_n = -(H_n^-1 + Gamma D_n) g_n,      g_n the gradients in the neighbourhood of n, stacked
+        z_n <- z_n + eps (the sum over the neighbourhood of what its members' e have for n)
+        v   = D_n (the change of the points),   r = (the change of the gradients) - gamma v
+        H_n <- H_n + r r'/(r'v) - H_n v v'H_n/(v'H_n v) + gamma I
+
+    Start: H = I. D_n is diagonal with 1/m_j at the coordinates of member j, m_j the number of neighbourhoods with j. So
+    H_n v is the change of the gradients, and the sum of all H_n^-1 takes the change of all gradients to that of all
+    points: the secant condition of the whole network. ``step_size`` is alpha: the method ends near the solution, as
+    Network Newton does. Three rounds an iteration: e, points, gradients. Where r'v is not positive a matrix stays as
+    it is.
+    """
+
+    epsilon: float = 0.2
+    """eps, the length of a step."""
+
+    name: ClassVar[str] = "d-bfgs"
+    linear: ClassVar[bool] = False
+    factors: ClassVar[tuple[float, ...]] = NetworkNewton.factors
+
+    def __post_init__(self) -> None:
+        as_number("epsilon", self.epsilon, above=0.0)
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> DBFGSState:
+        require_one_round(self.name, net)
+        N, p, M = len(problem.nodes), problem.dim, 1 + int(net.topology.degrees.max(initial=0))
+        if M * p > LARGEST:
+            raise InputError(f"d-bfgs would need matrices of {M * p:,} rows at a node; {LARGEST:,} are the limit.")
+        share = np.zeros((N, M))
+        for row, n in enumerate(net.nodes):
+            members = [n, *net.topology.neighbors[n]]
+            share[row, : len(members)] = 1 / (1 + net.topology.degrees[members])
+        Z = np.tile(z0, (N, 1))
+        X = told(net, Z, share, Z)
+        G = told(net, self.gradient(X, problem, net), share)
+        return DBFGSState(Z, X, G, np.tile(np.eye(M * p), (N, 1, 1)), share)
+
+    def step(self, s: DBFGSState, problem: Problem, net: Network, samples: Indices) -> DBFGSState:
+        flat, D = (*s.share.shape, problem.dim), np.repeat(s.share, problem.dim, axis=1)
+        g = s.G.reshape(len(s.Z), -1)
+        e = -(solved(s.H, g) + REGULAR * D * g)
+        Z = s.Z + self.epsilon * pieces(net, e.reshape(flat))
+        X = told(net, Z, s.share, Z)
+        G = told(net, self.gradient(X, problem, net), s.share)
+        v = D * (X - s.X).reshape(len(Z), -1)
+        r = (G - s.G).reshape(len(Z), -1) - REGULAR * v
+        return DBFGSState(Z, X, G, updated(s.H, v, r), s.share, s.t + 1)
+
+    def gradient(self, X: Array, problem: Problem, net: Network) -> Array:
+        """The gradients of the penalised problem at each node, from the points around it."""
+        Z = X[:, 0]
+        pull = np.zeros_like(Z)
+        for row, n in enumerate(net.nodes):
+            weights = net.topology.W[n, net.topology.neighbors[n]]
+            pull[row] = weights @ (Z[row] - X[row, 1 : 1 + len(weights)])
+        return pull + self.alpha * problem.operator(Z)
+
+    def passes(self, s: DBFGSState, problem: Problem) -> float:
+        return super().passes(s, problem) + 1  # the first gradient
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": Network Newton's."""
+        return NetworkNewton().step_sizes(problem, topology)
+
+    def exactness(self) -> str | None:
+        return "its nodes add up the directions of all their neighbours."
+
+    def refusal(self, problem: Problem) -> str | None:
+        if problem.dim > MOST_COLUMNS:
+            return (
+                f"it keeps dense matrices, and {problem.dim:,} coefficients are more than the {MOST_COLUMNS} it takes."
+            )
+        if not math.isfinite(problem.constants.L):  # pairs of changes then say too little of the next step
+            name = type(problem.component).__name__
+            return f"its steps are for gradients with a Lipschitz constant, and {name} has none."
+        return no_objective(problem)
+
+
+def updated(H: Array, v: Array, r: Array) -> Array:
+    """The BFGS update of every matrix whose pair of changes shows curvature."""
+    out, eye = H.copy(), np.eye(H.shape[1])
+    with one_blas_thread():  # the bits of a product may depend on the number of threads
+        for n in range(len(H)):
+            rv = float(r[n] @ v[n])
+            if rv > LEAST_CURVATURE * float(np.linalg.norm(r[n]) * np.linalg.norm(v[n])):
+                Hv = H[n] @ v[n]
+                out[n] += np.outer(r[n], r[n]) / rv - np.outer(Hv, Hv) / float(v[n] @ Hv) + REGULAR * eye
+    return out
+
+
+def told(net: Network, rows: Array, share: Array, missing: Array | None = None) -> Array:
+    """Every node's row, then its neighbours' (N x M x p); ``missing`` rows stand for those that did not come."""
+    out = np.zeros((*share.shape, rows.shape[1]))
+    out[:, 0] = rows
+    heard = sent(net, [dict.fromkeys(net.topology.neighbors[n].tolist(), rows[r]) for r, n in enumerate(net.nodes)])
+    for row, n in enumerate(net.nodes):
+        for slot, m in enumerate(net.topology.neighbors[n].tolist(), 1):
+            out[row, slot] = heard[row].get(m, 0.0 if missing is None else missing[row])
+    return out
+
+
+def pieces(net: Network, e: Array) -> Array:
+    """For every node the sum of the parts for it in its own e and in its neighbours' e."""
+    boxes = [dict(zip(net.topology.neighbors[n].tolist(), e[row, 1:], strict=False)) for row, n in enumerate(net.nodes)]
+    heard = sent(net, boxes)
+    return np.array([e[row, 0] + sum(box[m] for m in sorted(box)) for row, box in enumerate(heard)])
+
+
+def sent(net: Network, boxes: list[dict[int, npt.NDArray[np.float64]]]) -> list[dict[int, Array]]:
+    """One round of rows of numbers, each to its neighbour, with the numbers counted."""
+    heard = net.exchange([{m: row.tobytes() for m, row in box.items()} for box in boxes])
+    net.count(0, [sum(map(len, box.values())) // 8 for box in heard], 0, 0)
+    return [{m: np.frombuffer(frame) for m, frame in box.items()} for box in heard]

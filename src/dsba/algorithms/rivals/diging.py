@@ -1,0 +1,63 @@
+"""DIGing: gradient tracking, also on graphs that change over time (Nedic, Olshevsky and Shi, 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.rivals.extra import smoothness
+from dsba.graph.topology import Topology
+from dsba.network import Network
+from dsba.problem.problem import Problem
+from dsba.types import Array, Indices
+
+
+@dataclass
+class TrackingState:
+    """Z, the tracked mean operator Y, and B(Z) (N x p each)."""
+
+    Z: Array
+    Y: Array
+    B: Array
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class DIGing(Algorithm):
+    """Every node follows an estimate Y of the mean operator, which the nodes average as they average Z.
+
+        Z+ = W~ Z - alpha Y
+        Y+ = W~ Y + B(Z+) - B(Z)
+
+    Start: Y = B(Z), which is one pass over the data. The mean of Y is the mean of B(Z) at all times, whatever doubly
+    stochastic matrix mixes: so the graph may change from round to round. Z and Y travel in one message, and meet on one
+    graph. Equation (2) of the paper, with W~ as its matrix.
+    """
+
+    name: ClassVar[str] = "diging"
+    proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "compressed changes")
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> TrackingState:
+        Z = np.tile(z0, (len(problem.nodes), 1))
+        B = problem.operator(Z)
+        return TrackingState(Z, B, B)
+
+    def step(self, s: TrackingState, problem: Problem, net: Network, samples: Indices) -> TrackingState:
+        WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
+        Z = WZ - self.alpha * s.Y
+        B = problem.operator(Z)
+        return TrackingState(Z, WY + (B - s.B), B, s.t + 1)
+
+    def passes(self, s: TrackingState, problem: Problem) -> float:
+        return super().passes(s, problem) + 1  # the first operator
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": 1/(4 L), L the largest local Lipschitz constant; nodes of one quadratic are stable up to 1/(2 L)."""
+        return {"auto": lambda: 1 / (4 * smoothness(problem))}
+
+    def refusal(self, problem: Problem) -> str | None:
+        return no_objective(problem)

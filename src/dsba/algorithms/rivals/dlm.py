@@ -1,0 +1,88 @@
+"""DLM: decentralised linearised alternating direction method of multipliers (Ling, Shi, Wu and Ribeiro, 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.rivals.extra import smoothness
+from dsba.errors import as_number
+from dsba.graph.topology import Topology
+from dsba.network import Network
+from dsba.problem.problem import Problem
+from dsba.types import Array, Indices
+
+
+@dataclass
+class DLMState:
+    """Z, LZ = L_G Z from the last exchange, the multipliers phi (N x p each)."""
+
+    Z: Array
+    LZ: Array
+    phi: Array
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class DLM(Algorithm):
+    """D-ADMM with each local objective replaced by its tangent and a proximal term of weight rho.
+
+        Z+   = Z - (B(Z) + c L_G Z + phi) / (2 c deg + rho),      rho = 1 / step_size
+        phi+ = phi + c L_G Z+
+
+    Start: equal rows, so L_G Z = 0, and phi = 0. L_G is the graph's Laplacian, one exchange serves both lines.
+    """
+
+    c: float | None = None
+    """The penalty, and the step of the multipliers; None is rho / (4 max deg)."""
+    force: bool = False
+    """Run on operators that are no gradients, too."""
+
+    name: ClassVar[str] = "dlm"
+    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 1.4)
+    penalty_factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
+    """Multiples of the automatic c worth trying in a comparison."""
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> DLMState:
+        Z = np.tile(z0, (len(problem.nodes), 1))
+        return DLMState(Z, np.zeros_like(Z), np.zeros_like(Z))
+
+    def step(self, s: DLMState, problem: Problem, net: Network, samples: Indices) -> DLMState:
+        c, rho = self.penalty, 1 / self.alpha
+        slope = problem.operator(s.Z) + c * s.LZ + s.phi
+        Z = s.Z - slope / (2 * c * net.degrees[:, None] + rho)
+        LZ = net.laplacian(Z)
+        return DLMState(Z, LZ, s.phi + c * LZ, s.t + 1)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": rho = 3/4 L, L the largest local Lipschitz constant; rho > L/2 suffices to converge."""
+        return {"auto": lambda: 4 / (3 * smoothness(problem))}
+
+    @property
+    def penalty(self) -> float:
+        """c as a number; ``resolved`` fills in the automatic one."""
+        assert self.c is not None
+        return self.c
+
+    def resolved(self, problem: Problem, topology: Topology) -> Self:
+        known = super().resolved(problem, topology)
+        if known.c is None:
+            return replace(known, c=1 / (4 * known.alpha * max(1, int(topology.degrees.max()))))
+        return replace(known, c=as_number("c", known.c, above=0.0))
+
+    def grid(self, problem: Problem, topology: Topology) -> list[Self]:
+        """The automatic step size and the automatic c, each times its factors."""
+        auto = replace(self, step_size="auto", c=None).resolved(problem, topology)
+        steps = [f * auto.alpha for f in self.factors]
+        penalties = [f * auto.penalty for f in self.penalty_factors]
+        return [replace(self, step_size=step, c=c) for step in steps for c in penalties]
+
+    def refusal(self, problem: Problem) -> str | None:
+        if problem.has_objective or self.force:
+            return None
+        name = type(problem.component).__name__
+        return f"{name} is not the gradient of an objective, and DLM is proved for those only; force=True runs it."

@@ -1,0 +1,70 @@
+"""Distributed dual averaging (Duchi, Agarwal and Wainwright, 2012)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.rivals.extra import smoothness
+from dsba.graph.topology import Topology
+from dsba.network import Network
+from dsba.problem.problem import Problem
+from dsba.types import Array, Indices
+
+
+@dataclass
+class DualState:
+    """The running averages Z, the primal points X and the dual ones Y (N x p each), the centre z0."""
+
+    Z: Array
+    X: Array
+    Y: Array
+    z0: Array = field(metadata={"static": True})
+    t: int = 0
+
+
+@dataclass(frozen=True)
+class DualAveraging(Algorithm):
+    """The nodes average sums of gradients; each point is such a sum, scaled by a vanishing step.
+
+        Y+ = P Y + B(X)
+        X+ = z0 - alpha / sqrt(t + 1) Y+
+        Z+ = mean of X over all iterations so far, X+ included
+
+    Start: X = z0, Y = 0. The paper wants a doubly stochastic matrix P: W, or W~ = (I + W)/2 where that forgets
+    differences faster, as where W has eigenvalues near -1. Both are doubly stochastic if W has no negative entry off
+    the diagonal, as the named mixings have none.
+    """
+
+    name: ClassVar[str] = "dual-averaging"
+    linear: ClassVar[bool] = False
+    proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "delay")
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
+        X = np.tile(z0, (len(problem.nodes), 1))
+        return DualState(X, X, np.zeros_like(X), z0)
+
+    def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
+        lazy = net.mix(s.Y)
+        Y = (2 * lazy - s.Y if plain_is_faster(net.topology) else lazy) + problem.operator(s.X)
+        X = s.z0 - self.alpha / math.sqrt(s.t + 1) * Y
+        Z = s.Z + (X - s.Z) / (s.t + 1)
+        return DualState(Z, X, Y, s.z0, s.t + 1)
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": 2/L, so that no step is longer than a gradient method's longest."""
+        return {"auto": lambda: 2 / smoothness(problem)}
+
+    def refusal(self, problem: Problem) -> str | None:
+        return no_objective(problem)
+
+
+def plain_is_faster(topology: Topology) -> bool:
+    """Whether W's second largest eigenvalue, in absolute value, is below that of W~, which has none below 0."""
+    others = topology.eigenvalues[1:]
+    return bool(np.abs(2 * others - 1).max(initial=0.0) < others.max(initial=0.0))

@@ -1,0 +1,81 @@
+"""Random block coordinate descent on the dual, along one edge at a time (Necoara, Nesterov and Glineur, 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dsba.algorithms.base import WithCoins, no_objective
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, not_strongly_convex
+from dsba.algorithms.rivals.one_edge import edge_of, no_edges, swapped
+from dsba.graph.topology import Topology
+from dsba.network import Network
+from dsba.problem.problem import Problem
+from dsba.solvers.local import LocalSolver
+from dsba.types import Array, Indices
+
+
+@dataclass
+class BlockState(InnerState):
+    """Z (the theta of the formula), the dual variables x (N x p), whose sum is 0, and the samples touched so far."""
+
+    x: Array
+    t: int = 0
+    touched: float = 0.0
+
+
+@dataclass(frozen=True)
+class DualRBCD(WithCoins, InnerSolver):
+    """The two ends of a random edge (m, n) exchange their local solutions and trade dual variables.
+
+        theta_n = grad f_n*(x_n),   the minimiser of f_n(theta) - x_n'theta
+        x_n    <- x_n - eta (theta_n - theta_m),      x_m <- x_m + eta (theta_n - theta_m)
+
+    Start: x = 0, so the theta_n are the local minimisers; z0 is the inner solver's first guess. The paper's method
+    with blocks of two nodes. ``step_size`` is eta, in the paper 1/(1/mu_n + 1/mu_m), mu_n the strong convexity of f_n.
+    """
+
+    name: ClassVar[str] = "dual-rbcd"
+    factors: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0)
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> BlockState:
+        Z = np.tile(z0, (len(problem.nodes), 1))
+        solver, x = LocalSolver(problem, 0.0), np.zeros_like(Z)
+        first, begun = solver.begin(Z)
+        minimisers, touched = solver.solve(x, first)
+        return BlockState(*minimisers, solver, x, touched=solver.touched + begun + touched)
+
+    def step(
+        self, s: BlockState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
+    ) -> BlockState:
+        assert coins is not None
+        edge, first = edge_of(net.topology, coins[0]), net.nodes.start
+        heard = swapped(net, edge, {n: s.Z[n - first].tobytes() for n in edge if n in net.nodes})
+        x, received = s.x.copy(), np.zeros(len(net.nodes))
+        for n, frame in heard.items():
+            x[n - first] -= self.alpha * (s.Z[n - first] - np.frombuffer(frame))
+            received[n - first] = problem.dim
+        net.count(0, received, 0, 0)
+        ends = [n - first for n in edge if n in net.nodes]  # they solve whether or not the link carried anything
+        solution, touched = s.solver.solve(x, s.solution, ends)
+        return BlockState(*solution, s.solver, x, s.t + 1, s.touched + touched)
+
+    def samples_per_step(self, problem: Problem) -> int:
+        return max(1, 2 * problem.n_samples // problem.n_nodes)
+
+    def nominal_passes(self, s: BlockState, problem: Problem) -> float:
+        return 2 * s.t / problem.n_nodes
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """ "auto": lam/2, the paper's with lambda for the strong convexity of every node."""
+        return {"auto": lambda: 0.5 * problem.lam}
+
+    def exactness(self) -> str | None:
+        return "it hands vectors along one edge, whose two ends must change by the same amount."
+
+    def refusal(self, problem: Problem) -> str | None:
+        reason = no_edges(problem) or no_objective(problem)
+        return reason or InnerSolver.refusal(self, problem) or not_strongly_convex(problem)

@@ -1,0 +1,1 @@
+"""The one loop: what people give, the run, its records, budgets, checkpoints and progress."""

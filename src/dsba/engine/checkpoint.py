@@ -1,0 +1,145 @@
+"""Checkpoints: sealed files, written whole, readable by their owner alone, read with suspicion.
+
+The seal finds every change that happened by accident. Against a file that somebody forged, a state may give
+``require_sound()``: ``restored`` calls it, and it raises ``CheckpointError`` where a number in the state
+would send a kernel out of its arrays or keep it busy for ever.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dsba.errors import CheckpointError, InputError, shortened
+from dsba.storage import sealed
+from dsba.storage.atomic import PRIVATE, replacing
+
+Arrays = sealed.Arrays
+FORMAT = "dsba-checkpoint-3"
+
+
+def save(path: Path, run: Mapping[str, Any], arrays: Arrays, choice: Mapping[str, str] | None = None) -> None:
+    """Write under a temporary name, then rename: the file at ``path`` is always a whole one.
+
+    ``choice`` is the algorithm that "auto" chose, and why.
+    """
+    try:
+        with replacing(path, PRIVATE) as file:
+            sealed.write(file, {"format": FORMAT, "run": run, "choice": choice}, arrays)
+    except OSError as error:
+        raise InputError(f"cannot write the checkpoint {path}: {error.strerror or error}.") from error
+
+
+def require_file(path: Path) -> None:
+    """An error if ``path`` cannot be written; it comes now and not after the first pass."""
+    if path.is_dir():
+        raise InputError(f"the checkpoint must be a file, {path} is a folder.")
+    if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write the checkpoint {path}: its folder is missing or not writable.")
+
+
+def require_same_kind(path: Path, processes: int) -> None:
+    """An error if the checkpoint is that of one process and this run has several, or the other way round."""
+    of_ranks = sorted(path.parent.glob(f"{glob.escape(path.name)}.rank*.[01]"))
+    other = of_ranks[0] if processes == 1 and of_ranks else path if processes > 1 and path.exists() else None
+    if other is not None:
+        wrote, here = ("several processes", "one") if processes == 1 else ("one process", f"{processes}")
+        raise CheckpointError(
+            f"{other} was written by {wrote}, and this run has {here}: start it as before, or move the file away."
+        )
+
+
+def slots(path: Path, rank: int) -> list[Path]:
+    """The two files of one of several processes."""
+    return [path.with_name(f"{path.name}.rank{rank}.{slot}") for slot in range(2)]
+
+
+def load(path: Path, run: Mapping[str, Any]) -> Arrays:
+    """The arrays of a checkpoint that belongs to ``run``; refused with the reason otherwise."""
+    facts, arrays = _whole(path)
+    found = facts["run"]
+    for name, wanted in run.items():
+        if found.get(name) != wanted:
+            here, there = shortened(wanted), shortened(found.get(name))
+            raise CheckpointError(
+                f"{path} belongs to another run: its {name} is {there}, this run's {here}. Give another place, or move "
+                "the file away."
+            )
+    return arrays
+
+
+def kept_choice(path: Path) -> tuple[str, str] | None:
+    """The algorithm that "auto" chose for the run, and why; None if there is no checkpoint, or nothing was chosen."""
+    if not path.exists():
+        return None
+    choice = _whole(path)[0].get("choice")
+    return None if choice is None else (str(choice["name"]), str(choice["reason"]))
+
+
+def _whole(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Facts and arrays, or an error that says what is wrong with the file."""
+    try:
+        return _read(path)
+    except (sealed.DamagedError, OSError, MemoryError) as error:
+        reason = shortened(error) or type(error).__name__
+        raise CheckpointError(
+            f"{path} is not a whole dsba checkpoint ({reason}); move it away to start anew."
+        ) from error
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+    facts, arrays = sealed.read(path)
+    if facts.get("format") != FORMAT or not isinstance(facts.get("run"), dict):
+        raise sealed.DamagedError(f"it is another file than a {FORMAT}")
+    choice = facts.get("choice")
+    if choice is not None and not (isinstance(choice, dict) and {"name", "reason"} <= choice.keys()):
+        raise sealed.DamagedError("its record of the chosen algorithm is incomplete")
+    _require_order(arrays)
+    return facts, arrays
+
+
+def _require_order(arrays: Arrays) -> None:
+    """Recorded iterations increase from 0, and none lies beyond the state's own iteration ``t``."""
+    t, recorded = arrays.get("state.t"), arrays.get("history.iteration")
+    if t is not None and (t.shape != () or t.dtype.kind != "i" or t < 0):
+        raise sealed.DamagedError("its iteration is no whole number")
+    if recorded is None or recorded.ndim != 1 or not recorded.size:
+        return  # the run says what is missing
+    if recorded[0] != 0 or not (np.diff(recorded) > 0).all() or (t is not None and recorded[-1] > t):
+        raise sealed.DamagedError("its history does not lead to its iteration")
+
+
+def state_arrays(state: Any) -> Arrays:
+    """The arrays that a checkpoint keeps: those of the state's ``to_arrays``, or every field not marked static."""
+    if hasattr(state, "to_arrays"):
+        return {f"state.{name}": array for name, array in state.to_arrays().items()}
+    return {f"state.{f.name}": np.asarray(getattr(state, f.name)) for f in _kept(state)}
+
+
+def restored(state: Any, arrays: Arrays) -> Any:
+    """The freshly initialised ``state`` with the kept fields put in, after its own check where it has one."""
+    parts = {name.removeprefix("state."): a for name, a in arrays.items() if name.startswith("state.")}
+    state = state.from_arrays(parts) if hasattr(state, "from_arrays") else replace(state, **_values(state, parts))
+    if hasattr(state, "require_sound"):
+        state.require_sound()
+    return state
+
+
+def _values(state: Any, parts: Arrays) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for f in _kept(state):
+        now, kept = getattr(state, f.name), parts.get(f.name)
+        if kept is None or kept.shape != np.shape(now) or kept.dtype != np.asarray(now).dtype:
+            raise CheckpointError(f"the checkpoint's state does not fit this run: field {f.name!r} differs.")
+        values[f.name] = kept if isinstance(now, np.ndarray) else type(now)(kept)
+    return values
+
+
+def _kept(state: Any) -> list[Any]:
+    return [f for f in fields(state) if not f.metadata.get("static")]

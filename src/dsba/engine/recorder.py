@@ -1,0 +1,88 @@
+"""What is measured at a record point, and the one format it is kept in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dsba._system.threads import one_blas_thread
+from dsba.algorithms.iterates import Iterates
+from dsba.network.contract import ROWS_OF_DATA
+from dsba.problem.problem import Problem
+from dsba.types import Array
+
+Metric = Callable[[Array], float]  # of the mean of the iterates
+WORSE = 1e-9  # of an objective: more than rounding
+LARGEST = 1e6  # a relative residual beyond this is called divergence
+
+
+class Recorder:
+    """Measures iterates: residual and consensus always, gap and distance where z* is known.
+
+    objective  f(mean z), where the operator is the gradient of one
+    gap        (f(mean z) - f*) / (f(0) - f*); not a number if f* is larger than f(0)
+    distance   root mean square over nodes of ||z_n - z*||, over ||z*||
+    residual   ||operator(mean z)|| / ||operator(z0)||; with a penalty, of ``problem.residual``
+    consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
+    auc        area under the ROC curve of the mean model on all data, for an operator that ranks
+
+    and whatever ``metrics`` (name -> function of mean z) adds.
+    """
+
+    def __init__(
+        self, problem: Problem, z0: Array, reference: Array | None, metrics: Mapping[str, Metric] | None = None
+    ) -> None:
+        self.problem = problem
+        self.metrics = metrics or {}
+        self.z_star = reference
+        zero = np.zeros(problem.dim)
+        self.initial_residual, at_zero = (float(np.linalg.norm(problem.residual(z))) for z in (z0, zero))
+        # A start near the solution has next to no residual; growing from there is no divergence.
+        self.largest_residual = LARGEST * max(1.0, _ratio(at_zero, self.initial_residual))
+        if reference is not None and problem.has_objective:
+            self.f_star = problem.objective(reference)
+            self.f_range = problem.objective(zero) - self.f_star
+            if self.f_range < -WORSE * max(1.0, abs(self.f_star)):
+                self.f_range = math.nan  # a point worse than 0 is no solution, and there is no gap to it
+
+    def measure(self, iterates: Iterates) -> dict[str, float]:
+        """All metrics. In one thread: BLAS waits for its threads longer than it adds, and its bits depend on them."""
+        with one_blas_thread():
+            return self._measured(iterates)
+
+    def _measured(self, iterates: Iterates) -> dict[str, float]:
+        problem, mean = self.problem, iterates.mean
+        images = np.empty((problem.y.size, problem.k))
+        residual = float(np.linalg.norm(problem.residual(mean, images)))
+        record = {
+            "residual": _ratio(residual, self.initial_residual),
+            "consensus": self._distance(iterates, mean),
+        }
+        if problem.has_objective:
+            record["objective"] = problem.objective(mean, images)
+        if self.z_star is not None:
+            record["distance"] = self._distance(iterates, self.z_star)
+            if problem.has_objective:
+                record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
+        if problem.component.ranks:
+            labels, scores = (problem.group.gather(part, discloses=ROWS_OF_DATA) for part in (problem.y, images[:, 0]))
+            record["auc"] = area_under_curve(labels, scores)
+        return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}
+
+    def _distance(self, iterates: Iterates, center: Array) -> float:
+        """Root mean square over all nodes of ||z_n - center||, over ||center||."""
+        spread = math.sqrt(iterates.squares(center) / self.problem.n_nodes)
+        return _ratio(spread, float(np.linalg.norm(center)))
+
+
+def _ratio(value: float, scale: float) -> float:
+    return value if scale <= 0 else value / scale
+
+
+def area_under_curve(y: Array, scores: Array) -> float:
+    """The share of pairs that are ordered rightly; not a number while the scores are not finite."""
+    from sklearn.metrics import roc_auc_score  # not for every import of dsba
+
+    return float(roc_auc_score(y, scores)) if np.isfinite(scores).all() else float("nan")

@@ -1,0 +1,430 @@
+"""An algorithm under way: the one loop that draws samples, advances, records, stops and writes checkpoints."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba._system.signals import interruptible
+from dsba._version import __version__
+from dsba.algorithms import Algorithm, sampling
+from dsba.algorithms.iterates import Iterates
+from dsba.engine import checkpoint
+from dsba.engine.history import History
+from dsba.engine.recorder import Recorder
+from dsba.errors import CheckpointError, InputError, as_number
+from dsba.network import COUNTERS, Counts, Network
+from dsba.network.imperfect import REMEMBERING
+from dsba.problem.problem import Problem
+from dsba.storage.atomic import clear_torn
+from dsba.storage.fingerprint import steady_digest_of
+from dsba.types import Array
+
+Callback = Callable[[dict[str, float]], object]
+
+CHUNK_SECONDS = 0.5  # how long Ctrl-C and the clock may wait for a kernel
+CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
+
+
+class Status(enum.StrEnum):
+    """How a run ended."""
+
+    CONVERGED = "converged"
+    BUDGET = "budget"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives: one iterate per node, their mean, the history, and how it ended."""
+
+    status: Status
+    message: str
+    Z: Array
+    """One row per node; on several processes, of the nodes of this one."""
+    z: Array
+    """The mean of all nodes' iterates."""
+    passes: float
+    seconds: float
+    history: History
+    algorithm: Algorithm
+    choice: str | None = None
+    """Why "auto" chose the algorithm; also at the end of the message."""
+
+    @property
+    def step_size(self) -> float:
+        return self.algorithm.alpha
+
+    def __repr__(self) -> str:
+        return f"Result({self.status}, {self.algorithm.name}, {self.passes:.4g} passes: {self.message})"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: tolerances first, budgets second; None is no limit."""
+
+    tol: float | None = None
+    gap_tol: float | None = None
+    max_passes: float | None = None
+    max_seconds: float | None = None
+    max_doubles: float | None = None
+    max_rounds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                as_number(name, value, at_least=0.0)
+        if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles, self.max_rounds)):
+            raise InputError("a run needs a budget: give max_passes, max_seconds, max_doubles or max_rounds.")
+
+    def tolerance_met(self, record: dict[str, float]) -> str | None:
+        for name, limit in (("residual", self.tol), ("gap", self.gap_tol)):
+            if limit is not None and record[name] <= limit:
+                return f"the relative {name} is {record[name]:.3g}, {limit:.3g} was wanted"
+        return None
+
+    def budget_spent(self, record: dict[str, float]) -> str | None:
+        budgets = (
+            ("passes", self.max_passes),
+            ("seconds", self.max_seconds),
+            ("doubles_max", self.max_doubles),
+            ("rounds", self.max_rounds),
+        )
+        for name, limit in budgets:
+            if limit is not None and record[name] >= limit:
+                return f"the budget of {limit:g} {'DOUBLEs' if name == 'doubles_max' else name} is spent"
+        return None
+
+
+class Run:
+    """An algorithm under way: its state, clock, history and checkpoint file."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        net: Network,
+        algorithm: Algorithm,
+        z0: Array,
+        seed: int,
+        recorder: Recorder,
+        record_every: float,
+        early: int = 0,
+    ) -> None:
+        self.early = early  # record points before the first regular one
+        self.problem, self.net, self.algorithm, self.seed = problem, net, algorithm, seed
+        self.recorder, self.record_every = recorder, record_every
+        self.group = problem.group
+        self.z0 = z0
+        self.history = History()
+        self.seconds = 0.0
+        self.chunk = 1
+        self.streams = 0  # how often rows meet in an iteration, if a checkpoint says so
+        self.choice: str | None = None  # why "auto" chose the algorithm
+        self.path: Path | None = None
+        self.next_write = 0.0
+        self.state = algorithm.init(problem, net, z0)
+        self.first_passes = algorithm.passes(self.state, problem)
+        self.first_doubles, self.first_rounds = self._hottest("doubles")[0], net.rounds
+
+    def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
+        """Go on until a limit is met; the last iterate is always measured."""
+        self._warm_up()
+        good: tuple[int, Iterates] | None = None
+        with interruptible() as interrupted, np.errstate(all="ignore"):
+            while True:
+                iterates = self.algorithm.iterates(self.state, self.problem)
+                record = self._measure(iterates)
+                verdict = self._verdict(record, limits)
+                asked = [callback(dict(record)) for callback in callbacks]
+                if self._anybody(any(asked) or interrupted.is_set()):
+                    verdict = verdict or (Status.INTERRUPTED, "stopped on request")
+                if verdict is None or verdict[0] != Status.DIVERGED:
+                    good = (self.state.t, iterates)
+                if self.state.t == self._record_point(len(self.history)):
+                    self.history.append(record)
+                if verdict:
+                    break
+                self._write_checkpoint()
+                self._advance(limits, interrupted)
+            if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
+                self._write_checkpoint(now=True)
+        return self._result(record, verdict, good)
+
+    def _rows(self, t: int, iterates: Iterates) -> Array:
+        """The rows of iteration t. If they were not kept, they are made, if necessary by running to t once more."""
+        if iterates.kept is not None:
+            return iterates.kept
+        state, before = self.state, self.net.counts
+        if state.t != t:
+            with np.errstate(all="ignore"):
+                self.state = self.algorithm.init(self.problem, self.net, self.z0)
+                while self.state.t < t:
+                    draws = self._draw(min(self.chunk, t - self.state.t))
+                    self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
+        rows = self.algorithm.rows(self.state)
+        self.state, self.net.counts = state, before
+        return rows
+
+    def _measure(self, iterates: Iterates) -> dict[str, float]:
+        doubles, index_bytes, total_bytes = self._hottest("doubles", "index_bytes", "bytes")
+        return {
+            "iteration": self.state.t,
+            "passes": self.algorithm.passes(self.state, self.problem),
+            "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
+            "seconds": self.seconds,
+            "rounds": self.net.rounds,
+            "doubles_max": doubles,
+            "index_bytes_max": index_bytes,
+            "bytes_max": total_bytes,
+            **self.recorder.measure(iterates),
+        }
+
+    def _verdict(self, record: dict[str, float], limits: Limits) -> tuple[Status, str] | None:
+        finite = math.isfinite(record["residual"]) and math.isfinite(record["consensus"])
+        if not finite or record["residual"] > self.recorder.largest_residual:
+            grown = f"the residual grew {record['residual']:.3g} times" if finite else "values are no longer finite"
+            return Status.DIVERGED, (
+                f"{grown} after {record['passes']:.3g} passes with step_size={self.algorithm.step_size:.6g}; "
+                "try a smaller one (Z is the last good iterate)"
+            )
+        if (sentence := limits.tolerance_met(record)) and self.algorithm.settled(self.state, self.problem):
+            return Status.CONVERGED, sentence
+        if sentence := self.algorithm.finished(self.state):
+            return Status.CONVERGED, f"{sentence}, the relative residual is {record['residual']:.3g}"
+        if sentence := limits.budget_spent(record):
+            return Status.BUDGET, f"{sentence}, the relative residual is {record['residual']:.3g}"
+        return None
+
+    def _advance(self, limits: Limits, interrupted: threading.Event) -> None:
+        """Advance to the next record point, or to the end of a budget."""
+        target = self._record_point(len(self.history))
+        if limits.max_passes is not None and math.isfinite(limits.max_passes) and not self.algorithm.coins:
+            spent = self.algorithm.passes(self.state, self.problem)
+            grown = (spent - self.first_passes) / max(1, self.state.t)  # an inner solver needs more than nominal
+            per_step = max(1 / self._steps_per_pass, grown)
+            target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
+        for limit, spent, first in (
+            (limits.max_doubles, self._hottest("doubles")[0], self.first_doubles),
+            (limits.max_rounds, float(self.net.rounds), self.first_rounds),
+        ):
+            if limit is None or not math.isfinite(limit):
+                continue
+            per_step = (spent - first) / max(1, self.state.t)
+            left = (limit - spent) / per_step if per_step else 1
+            # One step first, then at most twice as many as so far: deltas take a while to reach everybody.
+            target = min(target, self.state.t + max(1, min(self.state.t, math.ceil(left - 1e-9))))
+        stop = False
+        while self.state.t < target and not stop and (room := self._room(limits)):
+            if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
+                break
+            draws = self._draw(min(self.chunk, room, target - self.state.t))
+            begun = time.perf_counter()
+            self._iterate(draws)
+            # All processes take the slowest one's clock, so that all decide the same.
+            news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
+            took, stop = self.group.largest(news).tolist()
+            self.seconds += took
+            if took < CHUNK_SECONDS / 2:
+                self.chunk *= 2
+            elif took > CHUNK_SECONDS:
+                self.chunk = max(1, self.chunk // 2)
+
+    def _room(self, limits: Limits) -> int:
+        """Iterations that may be made before the budget of passes is looked at again; 0 where it is spent.
+
+        Where a coin decides whether an iteration takes a pass more, the run ends with the first iteration that reaches
+        the budget. An estimate of when that is would depend on where the run was stopped before.
+        """
+        if limits.max_passes is None or not self.algorithm.coins:
+            return sys.maxsize
+        left = limits.max_passes - self.algorithm.passes(self.state, self.problem)
+        return 0 if left <= 0.0 else max(1, int(min(left / (1.0 + 1.0 / self._steps_per_pass), sys.maxsize)))
+
+    def _iterate(self, draws: tuple[npt.NDArray[Any], ...]) -> None:
+        """As many iterations as were drawn. Links that remember rows see one at a time: every iteration must mix rows
+        as often as the rehearsed one, or not at all, or rows of two kinds would be taken for one."""
+        if not self.net.flaws & REMEMBERING:
+            self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
+            return
+        for k in range(len(draws[0])):
+            before = self.net.rounds
+            self.state = self.algorithm.advance(
+                self.state, self.problem, self.net, *(part[k : k + 1] for part in draws)
+            )
+            made = self.net.rounds - before
+            if made not in (0, self.net.streams):
+                raise InputError(
+                    f"{self.algorithm.name} mixed rows {made} times in an iteration, and {self.net.streams} was "
+                    "expected on links that delay or compress: give it a warm_up that mixes as often as it does."
+                )
+
+    def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
+        """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
+        t, nodes = self.state.t, self.problem.nodes
+        samples = sampling.draw(self.seed, self.algorithm.choices(self.problem), t, count, nodes.start)
+        if not self.algorithm.coins:
+            return (samples,)
+        return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)
+
+    def _anybody(self, answer: bool) -> bool:
+        """Whether one of the processes says yes."""
+        return bool(self.group.largest(np.array([float(answer)]))[0])
+
+    def _hottest(self, *counters: str) -> list[float]:
+        """What the hottest node received, by counter."""
+        return self.group.largest(np.array([getattr(self.net, name).max() for name in counters])).tolist()
+
+    @property
+    def _steps_per_pass(self) -> float:
+        return self.problem.n_samples / self.algorithm.samples_per_step(self.problem)
+
+    def _record_point(self, k: int) -> int:
+        """The iteration of the k-th record."""
+        place = k - self.early if k > self.early else 2.0 ** (k - 1 - self.early) if k else 0
+        return max(k, math.ceil(place * self.record_every * self._steps_per_pass - 1e-9))
+
+    def _warm_up(self) -> None:
+        """Compile or load kernels before the clock runs, and find out how often an iteration mixes rows."""
+        before, remembered = self.net.counts, self.net.memory
+        self.net.streams = self.streams or self.net.streams  # of a resumed run: what is remembered is so many streams'
+        with np.errstate(all="ignore"):
+            self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
+        self.net.streams = self.streams or max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)
+        self.net.counts, self.net.memory = before, remembered
+
+    def _result(
+        self, record: dict[str, float], verdict: tuple[Status, str], good: tuple[int, Iterates] | None
+    ) -> Result:
+        """The result has the last good iterates; if there are none, the start."""
+        history = History(self.history.to_dict())
+        if len(history) == 0 or history["iteration"][-1] != record["iteration"]:
+            history.append(record)  # the run ended between two record points; this record is not part of the checkpoint
+        status, message = verdict
+        message += self.algorithm.doubts(self.net)
+        if self.choice:
+            message = f"{message}; {self.choice.removesuffix('.')}"
+        Z = np.tile(self.z0, (len(self.problem.nodes), 1)) if good is None else self._rows(*good)
+        z = self.z0 if good is None else good[1].mean
+        return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
+
+    # Checkpoints -------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The facts that must agree if a checkpoint is to belong to this run."""
+        facts = facts_of(
+            self.net, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
+        )
+        nodes = self.problem.nodes
+        return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **self._own_code(), **facts}
+
+    def _own_code(self) -> dict[str, str]:
+        """Digests of the parts of the run that are not dsba's own: their ``repr`` does not show what they do."""
+        parts: dict[str, Any] = {"operator": self.problem.component, "penalty": self.problem.penalty}
+        parts["algorithm"] = self.algorithm
+        parts |= {f"metric {name!r}": metric for name, metric in self.recorder.metrics.items()}
+        digests = {f"code of the {name}": steady_digest_of(part) for name, part in parts.items()}
+        return {name: digest for name, digest in digests.items() if digest is not None}
+
+    def attach(self, path: Path) -> None:
+        """Write checkpoints to ``path``, and go on from the one that is there, if any.
+
+        With several processes, each keeps its two latest checkpoints. No process begins to write one before all
+        have written the one before. So the latest iteration that all processes have is always among them.
+        """
+        self.path, self._identity = path, self.identity
+        checkpoint.require_same_kind(path, self.group.size)
+        if self.group.size == 1:
+            clear_torn(path)
+            if path.exists():
+                self._resume(path, checkpoint.load(path, self._identity))
+            return
+        self.slots = checkpoint.slots(path, self.group.rank)
+        for slot in self.slots:
+            clear_torn(slot)
+        kept = {
+            int(arrays["state.t"]): (slot, arrays)
+            for slot in self.slots
+            if slot.exists() and "state.t" in (arrays := checkpoint.load(slot, self._identity))
+        }
+        common = set.intersection(*map(set, self.group.share(sorted(kept))))
+        if common:
+            slot, arrays = kept[max(common)]
+            self._resume(slot, arrays)
+            self.slots.sort(key=slot.__eq__)  # the other one is overwritten first
+
+    def _resume(self, path: Path, arrays: checkpoint.Arrays) -> None:
+        """Go on from what a checkpoint kept."""
+        self.state = checkpoint.restored(self.state, arrays)
+        columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}
+        self._require_reached(path, columns.get("iteration", np.zeros(0)))
+        counts = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
+        expected = set(self._measure(self.algorithm.iterates(self.state, self.problem)))
+        whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
+        if not whole or len(counts) < len(COUNTERS) or "seconds" not in arrays:
+            raise CheckpointError(f"{path} lacks a part of the history or the counters.")
+        if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
+            raise CheckpointError(f"{path} has counters of another number of nodes.")
+        self.history = History(columns)
+        self.net.counts = Counts(**counts)  # type: ignore[arg-type]
+        self.net.memory = {n.removeprefix("links."): a for n, a in arrays.items() if n.startswith("links.")}
+        self.seconds = float(arrays["seconds"])
+        self.streams = int(arrays.get("streams", 0))
+
+    def _require_reached(self, path: Path, recorded: Array) -> None:
+        """An error unless the iteration of the state follows from the recorded ones. Called before its first use."""
+        *points, following = [self._record_point(k) for k in range(len(recorded) + 1)]
+        if not points or not (recorded == points).all() or not points[-1] <= self.state.t < following:
+            raise CheckpointError(f"{path} has another iteration than its history leads to; move it away.")
+
+    def _write_checkpoint(self, now: bool = False) -> None:
+        """Write at record points, but not so often that writing takes a large share of the time; always at the end."""
+        if self.path is None or not self._anybody(now or time.monotonic() >= self.next_write):
+            return
+        begun = time.monotonic()
+        arrays = checkpoint.state_arrays(self.state)
+        arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
+        arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
+        arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
+        arrays |= {"seconds": np.asarray(self.seconds), "streams": np.asarray(self.net.streams)}
+        path = self.path
+        if self.group.size > 1:
+            path = self.slots[0]
+            self.slots.reverse()
+        choice = None if self.choice is None else {"name": self.algorithm.name, "reason": self.choice}
+        checkpoint.save(path, self._identity, arrays, choice)
+        ended = time.monotonic()
+        self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
+
+
+def facts_of(
+    net: Network, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
+) -> dict[str, Any]:
+    """The facts that identify a run. They are the same at all processes, and before and after a stop."""
+    return {
+        "program": f"dsba {__version__}",
+        "topology": f"{net.topology!r}, {net.topology.digest()}",
+        **({"links": net.describe()} if net.flaws else {}),
+        "seed": seed,
+        "record_every": records[0],
+        **({"early": records[1]} if records[1] else {}),
+        "z0": _fingerprint(z0),
+        "reference": _fingerprint(z_star),
+        "algorithm": repr(algorithm),  # last: its step size follows from what is above
+    }
+
+
+def _fingerprint(point: Array | None) -> str | None:
+    return None if point is None else hashlib.sha256(point.tobytes()).hexdigest()

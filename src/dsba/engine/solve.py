@@ -1,0 +1,240 @@
+"""``solve``: a run from what people give, each part checked before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba import algorithms
+from dsba.algorithms import Algorithm
+from dsba.algorithms.planner import CANDIDATES, Choice, choose
+from dsba.engine import checkpoint
+from dsba.engine.progress import Progress
+from dsba.engine.recorder import Metric, Recorder
+from dsba.engine.run import Callback, Limits, Result, Run, facts_of
+from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
+from dsba.graph.topology import Topology
+from dsba.network import Group, Network, require_agreement
+from dsba.problem.problem import Problem
+from dsba.solvers.reference import Optimum, optimum
+from dsba.types import Array
+
+
+def solve(
+    problem: Problem,
+    topology: Topology,
+    algorithm: str | Algorithm | Choice = "dsba",
+    step_size: float | str = "auto",
+    max_passes: float | None = 50,
+    tol: float | None = None,
+    seed: int = 0,
+    reference: bool | npt.ArrayLike | None = None,
+    *,
+    z0: npt.ArrayLike | None = None,
+    gap_tol: float | None = None,
+    max_seconds: float | None = None,
+    max_doubles: float | None = None,
+    max_rounds: float | None = None,
+    record_every: float = 1.0,
+    record_first: float | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    progress: bool = False,
+    callbacks: Sequence[Callback] = (),
+    metrics: Mapping[str, Metric] | None = None,
+    network: Network | None = None,
+    communication: str | None = None,
+    **options: Any,
+) -> Result:
+    """Run an algorithm on a problem over a network until a tolerance or a budget is met.
+
+    Parameters
+    ----------
+    algorithm
+        A registered name (options such as ``table="full"`` as further keywords), an object, or "auto", which
+        chooses between newton and dsba by the cost model of ``dsba.algorithms.planner``.
+    step_size
+        A number or a rule's name; "auto" leaves an algorithm object's own.
+    max_passes
+        A budget of passes over the data.
+    tol
+        Stop at this relative residual ||operator(mean z)|| / ||operator(z0)||. "newton" goes on to its own end, which
+        costs a few steps more.
+    seed
+        For drawing samples.
+    reference
+        z*, or True to compute it; without it gap and distance are absent.
+    z0
+        The common start, zero by default.
+    gap_tol
+        Stop at this gap, (f(mean z) - f*) / (f(0) - f*).
+    max_seconds
+        A budget of seconds of the algorithm alone, evaluation excluded.
+    max_doubles
+        A budget of DOUBLEs received at the hottest node.
+    max_rounds
+        A budget of communication rounds.
+    record_every
+        Passes between two record points.
+    record_first
+        Passes before the first record point; the distance then doubles up to ``record_every``.
+    checkpoint
+        A file; written at record points, and resumed from if it is there.
+    progress
+        Show a progress bar.
+    callbacks
+        Called with each record; a true return value stops the run.
+    metrics
+        More columns for the history, each a function of the mean iterate.
+    network
+        How rows or messages move; by default the group of processes that holds the problem, or a
+        ``Simulator`` where this process holds all of it.
+    communication
+        For DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
+        deltas to everybody, "cached" the same with every sample's indices and values only once. The
+        iterates are the same. None leaves it to the algorithm, whose default is "dense".
+    """
+    limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
+    net = _network(problem, topology, network)
+    path = _checkpoint_path(checkpoint)
+    if isinstance(algorithm, str) and algorithm == "auto":
+        algorithm = choice_of(problem, topology, step_size, communication, path, tol or 1.0, net.flaws)
+    reason = algorithm.reason if isinstance(algorithm, Choice) else None
+    algorithm = _chosen(algorithm, options, step_size, communication)
+    record_every, early = _record_points(record_every, record_first)
+    seed = as_integer("seed", seed, at_least=0)
+    if not isinstance(callbacks, (list, tuple)):
+        raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
+    algorithm = algorithm.resolved(problem, topology)
+    algorithm.require_links(net)
+    group = problem.group
+    start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
+    z_star = _reference(reference, problem)
+    facts = facts_of(net, algorithm, seed, (record_every, early), start, z_star)
+    require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
+    if gap_tol is not None and (z_star is None or not problem.has_objective):
+        raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
+    with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
+        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every, early)
+    run.choice = reason
+    if path is not None:
+        run.attach(path)
+    with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
+        return run.until(limits, [*callbacks, bar.update])
+
+
+def _network(problem: Problem, topology: Topology, network: Network | None) -> Network:
+    """The network of a run, checked against problem and topology, its counters at zero."""
+    if not isinstance(problem, Problem) or not isinstance(topology, Topology):
+        got = f"{type(problem).__name__} and {type(topology).__name__}"
+        raise InputError(f"solve takes a Problem and a Topology, got {got}.")
+    if problem.n_nodes != topology.n_nodes:
+        raise InputError(f"the problem has {problem.n_nodes} nodes, the topology {topology.n_nodes}.")
+    network = (network or problem.group).network(topology)
+    if network.nodes != problem.nodes:
+        owned, held = ([nodes.start, nodes.stop - 1] for nodes in (network.nodes, problem.nodes))
+        raise InputError(f"the network owns the nodes {owned} here and the problem holds {held}: give it the shards.")
+    network.reset()  # from here on the method's traffic is counted, and not the questions of the problem
+    return network
+
+
+def _record_points(every: float, first: float | None) -> tuple[float, int]:
+    """The distance between two record points, and the number of those before the first regular one."""
+    every = as_number("record_every", every, above=0.0)
+    if not math.isfinite(every):
+        raise InputError(f"record_every must be finite, got {every}.")
+    return every, 0 if first is None else _early_records(first, every)
+
+
+def _early_records(first: float, every: float) -> int:
+    """From ``first`` on, the distance doubles up to ``every``."""
+    least = as_number("record_first", first, above=0.0)
+    return math.ceil(math.log2(every) - math.log2(least) - 1e-9) if least < every else 0
+
+
+def choice_of(
+    problem: Problem,
+    topology: Topology,
+    step_size: float | str = "auto",
+    communication: str | None = None,
+    path: Path | None = None,
+    tol: float = 1.0,
+    flaws: Collection[str] = (),
+) -> Choice:
+    """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
+    if path is not None and (kept := _kept_choice(path, problem.group)):
+        return kept
+    if step_size != "auto" or communication is not None:
+        return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
+    return choose(problem, topology, tol=tol, flaws=flaws)
+
+
+def _kept_choice(path: Path, group: Group) -> Choice | None:
+    """A resumed run goes on with the method that was chosen when it began."""
+    files = [path] if group.size == 1 else checkpoint.slots(path, group.rank)
+    own = next(filter(None, map(checkpoint.kept_choice, files)), None)
+    kept = next(filter(None, group.aside().share(own)), None)
+    if kept is None:
+        return None
+    name, reason = kept
+    if name not in CANDIDATES:
+        raise CheckpointError(f"{path} has {name!r} as the choice of an algorithm; wanted {' or '.join(CANDIDATES)}.")
+    return Choice(name, reason)
+
+
+def _chosen(
+    algorithm: str | Algorithm | Choice, options: dict[str, Any], step_size: float | str, communication: str | None
+) -> Algorithm:
+    """The algorithm asked for, with its options."""
+    chosen = algorithms.get(algorithm, **options)
+    if not (isinstance(step_size, str) and step_size == "auto"):
+        chosen = replace(chosen, step_size=step_size)
+    return chosen if communication is None else _communicating(chosen, communication)
+
+
+def _communicating(algorithm: Algorithm, communication: str) -> Algorithm:
+    """The algorithm with another way to communicate, where it has one."""
+    if "communication" in {f.name for f in fields(algorithm)}:
+        return replace(algorithm, communication=communication)  # type: ignore[call-arg]
+    if communication != "dense":
+        raise InputError(
+            f"{algorithm.name} sends dense rows only; communication={communication!r} is for dsba and dsa."
+        )
+    return algorithm
+
+
+def _checkpoint_path(file: str | PathLike[str] | None) -> Path | None:
+    if file is None:
+        return None
+    if not isinstance(file, (str, PathLike)):
+        raise InputError(f"checkpoint must be the path of a file, got {file!r}.")
+    checkpoint.require_file(Path(file))
+    return Path(file)
+
+
+def _as_point(z: npt.ArrayLike, problem: Problem, name: str) -> Array:
+    point = as_array(name, z)
+    if point.shape != (problem.dim,) or point.dtype.kind not in "biuf":
+        got = f"shape {point.shape}, dtype {point.dtype}: {shortened(point)}"
+        raise InputError(f"{name} must be {problem.dim} numbers, got {got}.")
+    if not np.isfinite(point).all():
+        raise InputError(f"{name} must be finite, got {point[~np.isfinite(point)][0]}.")
+    return np.array(point, dtype=np.float64)
+
+
+def _reference(reference: bool | npt.ArrayLike | None, problem: Problem) -> Array | None:
+    if reference is None or reference is False:
+        return None
+    if reference is True and problem.group.size > 1:
+        raise InputError("reference=True needs all data in one process: compute the optimum there, and give z*.")
+    if reference is True:
+        return optimum(problem).z
+    if isinstance(reference, Optimum):
+        return reference.z
+    return _as_point(reference, problem, "reference")

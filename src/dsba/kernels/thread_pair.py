@@ -1,0 +1,121 @@
+"""Two threads that work on one sample together.
+
+Where a sample has many columns in copies, as softmax's have, each thread takes the columns of one half of the memory.
+They meet twice a sample: before its equation is solved, which needs both halves' sums, and before its change is added.
+Sums of the halves are kept apart by one thread, too, so the number of threads does not show in any bit.
+
+On a machine that has other things to do a meeting can take longer than all the rest. A thread that had to wait for
+long says so, and the team ends with the iteration.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dsba.kernels.cache import part
+from dsba.kernels.simd import LINE
+from dsba.types import Array, Indices
+
+LONG = 2_000_000  # looks at another thread's place, about a millisecond: it sleeps
+GONE = np.iinfo(np.int64).max  # nobody waits for a thread that came so often
+CROWDED, ENDED = 2 * LINE, 3 * LINE  # places in ``Share.board``
+
+
+class Share(NamedTuple):
+    """What one thread does, and what the threads of a team have in common."""
+
+    lo: int  # the columns of this thread: positions lo..hi-1
+    hi: int
+    me: int
+    size: int  # of the team
+    board: Indices  # how often each thread came to a meeting, whether one had to wait, whether they end; a line each
+    sums: Array  # (half, row): of the sample's rows with the iterate
+    delta: Array
+
+    def leave(self) -> None:
+        """For good: nobody waits for this thread any more."""
+        self.board[self.me * LINE] = GONE
+
+
+def shares(k: int, cuts: tuple[int, ...]) -> list[Share]:
+    """Of one thread (two cuts) or of two, for samples of k rows."""
+    size = len(cuts) - 1
+    common = (size, np.zeros(4 * LINE, np.int64), np.zeros((2, k + LINE)), np.empty(k))
+    return [Share(cuts[me], cuts[me + 1], me, *common) for me in range(size)]
+
+
+@part()
+def meet(share: Any) -> bool:
+    """Wait until the whole team has come as often as this thread; whether this one solves the equation."""
+    if share is None:
+        return True
+    board, me = share.board, share.me * LINE
+    mine = board[me] + 1
+    _publish(board, me, mine)
+    for at in range(0, share.size * LINE, LINE):
+        looks = 0
+        while _look(board, at) < mine:
+            looks += 1
+            if looks > LONG:
+                if mine > 1:  # at the first one the other has to wake up
+                    _publish(board, CROWDED, 1)
+                _give_way()
+    return share.me == 0
+
+
+@part()
+def ends(share: Any) -> bool:
+    """Whether the team ends with this iteration, as decided by the first thread between two meetings."""
+    return share is not None and share.board[ENDED] != 0
+
+
+@part()
+def collect(share: Any, b: Any) -> None:
+    """b <- the sums of both halves. The first thread does it, and then looks around whether the machine is crowded."""
+    if share is not None:
+        for c in range(b.size):
+            b[c] = share.sums[0, c] + share.sums[1, c]
+        share.board[ENDED] = _look(share.board, CROWDED)
+
+
+@intrinsic
+def _publish(typing: Any, array: Any, at: Any, value: Any) -> Any:
+    """array[at] <- value; who sees it sees all that was written before."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        builder.store_atomic(args[2], builder.gep(data, [args[1]]), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), code
+
+
+@intrinsic
+def _look(typing: Any, array: Any, at: Any) -> Any:
+    """array[at], as another thread may have just written it."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.load_atomic(builder.gep(data, [args[1]]), "acquire", 8)
+
+    return types.int64(array, types.int64), code
+
+
+@intrinsic
+def _give_way(typing: Any) -> Any:
+    """Let another thread have this core: it may be the one that is waited for."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if sys.platform != "win32":
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), code

@@ -1,0 +1,171 @@
+"""From the histories of several seeds to one curve, what a tolerance costs, and who paid least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.engine.history import History
+from dsba.lab.index import Link
+from dsba.types import Array
+
+TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-6, 1e-10)
+COSTS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
+SHORT = {
+    "passes": "passes", "rounds": "rounds", "doubles_max": "DOUBLEs", "bytes_max": "bytes", "seconds": "seconds",
+    "time": "time (s)",
+}  # fmt: skip
+BANDS = {"range": (0.0, 100.0), "quartiles": (25.0, 75.0)}  # percentiles of the seeds that a band goes between
+ROUNDING = 1e-12  # below this a relative error goes up and down by itself
+SAME = 1e-6  # relative to the values: forms of one method round differently
+FALLEN_BACK = 10.0  # a run that ends this many times above its best has become unstable
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A method's history; the median of several seeds, with a band around it."""
+
+    mid: History
+    low: History | None = None
+    high: History | None = None
+
+
+def agree(one: Curve, other: Curve, columns: Sequence[str]) -> bool:
+    """Whether two curves are the same but for rounding."""
+    pairs = [(one.mid[name], other.mid[name]) for name in columns]
+    return all(a.size == b.size and np.allclose(a, b, SAME, ROUNDING, equal_nan=True) for a, b in pairs)
+
+
+def timed(history: History, nodes: int, link: Link) -> History:
+    """The history with a column "time": nodes compute side by side, every round waits, every byte takes its time."""
+    columns = history.to_dict()
+    return History(columns | {"time": seconds(columns, nodes, link.latency, link.bandwidth)})
+
+
+def seconds(costs: Mapping[str, Any], nodes: int, latency: Any, bandwidth: Any) -> Any:
+    """Seconds on a network: a node's share of the computing, a latency for each round, and the hottest node's bytes."""
+    return costs["seconds"] / nodes + costs["rounds"] * latency + costs["bytes_max"] / bandwidth
+
+
+def median_curve(histories: Sequence[History], band: str = "range") -> Curve:
+    """The median of the seeds, record by record. It ends where the first seed stops, because fewer remain there."""
+    if len(histories) == 1:
+        return Curve(histories[0])
+    length = min(len(history) for history in histories)
+    bands = {}
+    for name in histories[0]:
+        rows = np.stack([history[name][:length] for history in histories])
+        low, high = np.percentile(rows, BANDS[band], axis=0)
+        bands[name] = (np.median(rows, axis=0), low, high)
+    mid, low, high = (History({name: band[i] for name, band in bands.items()}) for i in range(3))
+    return Curve(mid, low, high)
+
+
+def costs(history: History, metric: str, tol: float) -> dict[str, float | None]:
+    """Every cost of the history at the first record with ``metric`` at most ``tol``; None where there is none."""
+    reached = np.flatnonzero(history[metric] <= tol)
+    measured = [cost for cost in COSTS if cost in history]
+    return {cost: float(history[cost][reached[0]]) if reached.size else None for cost in measured}
+
+
+def final(history: History, metric: str) -> float:
+    value = float(history[metric][-1])
+    return value if math.isfinite(value) else math.inf
+
+
+def has_fallen_back(history: History, metric: str) -> bool:
+    """Whether the run ended far above the best it had reached."""
+    return final(history, metric) > FALLEN_BACK * max(float(np.nanmin(history[metric])), ROUNDING)
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method on a case: the histories of its seeds, and how each ended."""
+
+    histories: Sequence[History]
+    statuses: Sequence[str]
+
+    def cost(self, metric: str, tol: float, cost: str) -> float | None:
+        """The median over the seeds of what the tolerance cost; None where half of them did not reach it."""
+        middle = float(np.median(self.each(metric, tol, cost)))
+        return middle if math.isfinite(middle) else None
+
+    def each(self, metric: str, tol: float, cost: str) -> list[float]:
+        """What the tolerance cost with every seed; infinite where it was not reached."""
+        found = [costs(history, metric, tol)[cost] for history in self.histories]
+        return [math.inf if value is None else value for value in found]
+
+    def final(self, metric: str) -> float:
+        return float(np.median([final(history, metric) for history in self.histories]))
+
+    def spent(self, cost: str) -> float:
+        """The least that a seed had spent when it was stopped; infinite if all diverged."""
+        return min((float(history[cost][-1]) for history in self.alive), default=math.inf)
+
+    @property
+    def alive(self) -> list[History]:
+        """The histories of the seeds that did not diverge."""
+        return [h for h, status in zip(self.histories, self.statuses, strict=True) if status != "diverged"]
+
+    @property
+    def status(self) -> str:
+        """How the runs ended, in a word; with counts where the seeds differ."""
+        counts = {status: self.statuses.count(status) for status in dict.fromkeys(self.statuses)}
+        return ", ".join(f"{n} {status}" for status, n in counts.items()) if len(counts) > 1 else self.statuses[0]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Who reached the tolerance at the least cost, and which methods were stopped before they had spent as much."""
+
+    first: list[str]
+    stopped: list[str]
+
+    @property
+    def winner(self) -> str:
+        return "undecided" if self.stopped else " = ".join(self.first)
+
+
+def verdict(entrants: Mapping[str, Entrant], metric: str, tol: float, cost: str) -> Verdict:
+    """A method is beaten only if it has spent as much as the best one and has not reached the tolerance."""
+    found = {title: entrant.cost(metric, tol, cost) for title, entrant in entrants.items()}
+    reached = {title: value for title, value in found.items() if value is not None}
+    if not reached:
+        return Verdict([], [])
+    least = min(reached.values())
+    first = [title for title, value in reached.items() if value == least]
+    stopped = [title for title in entrants if title not in reached and entrants[title].spent(cost) < least]
+    return Verdict(first, stopped)
+
+
+def fastest(
+    entrants: Mapping[str, Entrant], metric: str, tol: float, nodes: int, latency: Array, bandwidth: Array
+) -> npt.NDArray[np.int64]:
+    """Who reaches the tolerance first, by number, for every latency (row) and bandwidth (column).
+
+    -1: nobody does, or one that was stopped by its budget might have been faster.
+    """
+    least = np.full((latency.size, bandwidth.size), math.inf)
+    winner, spent = np.full(least.shape, -1), np.full(least.shape, math.inf)
+    for number, entrant in enumerate(entrants.values()):
+        each = [_reached(history, metric, tol) for history in entrant.histories]
+        times = np.median([_grid(c, nodes, latency, bandwidth) for c in each], axis=0)
+        winner, least = np.where(times < least, number, winner), np.minimum(least, times)
+        if not np.isfinite(times).all() and entrant.alive:
+            ends = [_grid(history.last(), nodes, latency, bandwidth) for history in entrant.alive]
+            spent = np.minimum(spent, np.min(ends, axis=0))
+    return np.where(np.isfinite(least) & (spent >= least), winner, -1)
+
+
+def _reached(history: History, metric: str, tol: float) -> dict[str, float]:
+    found = costs(history, metric, tol)
+    return {name: math.inf if value is None else value for name, value in found.items()}
+
+
+def _grid(costs: Mapping[str, float], nodes: int, latency: Array, bandwidth: Array) -> Array:
+    return seconds(costs, nodes, latency[:, None], bandwidth[None, :])

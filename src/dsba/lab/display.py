@@ -1,0 +1,47 @@
+"""How far the whole plan is: one bar for all jobs, one line for each that is under way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsba.engine.progress import Bar
+from dsba.lab.plan import Job
+from dsba.lab.spec import Experiment
+
+
+class Display(Bar):
+    """A progress display on a terminal; plain lines elsewhere; nothing where it is not wanted."""
+
+    def __init__(self, wanted: bool, experiment: Experiment, jobs: int) -> None:
+        self.tasks: dict[str, Any] = {}
+        if wanted:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            # titles are people's own words: no markup in them
+            columns = (
+                TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            )  # fmt: skip
+            self.bar = Progress(*columns, TextColumn("{task.fields[figures]}", style="dim", markup=False))
+            self.all = self.bar.add_task(experiment.title, total=jobs, figures="")
+
+    def begin(self, done: int) -> None:
+        """So many jobs were finished earlier."""
+        if self.bar is not None and done:
+            self.bar.update(self.all, advance=done, figures=f"{done} finished earlier")
+
+    def started(self, job: Job) -> None:
+        if self.bar is not None:
+            self.tasks[job.id] = self.bar.add_task(f"  {job.title}", total=None, figures="")
+
+    def record(self, id: str, record: dict[str, float]) -> None:
+        if id in self.tasks:
+            metric = "gap" if "gap" in record else "distance"
+            figures = f"{record['passes']:.0f} passes, {metric} {record[metric]:.0e}"
+            self.bar.update(self.tasks[id], figures=figures)
+
+    def finished(self, job: Job) -> None:
+        if self.bar is not None:
+            self.bar.remove_task(self.tasks.pop(job.id))
+            self.bar.update(self.all, advance=1)
+            if not self.bar.console.is_terminal:
+                self.bar.console.print(f"{job.title}: done", markup=False, highlight=False)

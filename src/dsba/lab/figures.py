@@ -1,0 +1,287 @@
+"""Figures of histories: progress against passes, against what was communicated, against time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from textwrap import wrap
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from dsba.engine.history import History
+from dsba.lab.curves import Curve
+
+AXES = {
+    "passes": "effective passes over the data",
+    "nominal_passes": "passes, one per iteration of a full-gradient method",
+    "rounds": "communication rounds",
+    "doubles_max": "DOUBLEs received at the hottest node",
+    "index_bytes_max": "bytes of indices received at the hottest node",
+    "bytes_max": "bytes received at the hottest node",
+    "seconds": "seconds (evaluation excluded)",
+    "time": "seconds on the network",
+    "gap": "relative gap  (f − f*) / (f(0) − f*)",
+    "distance": "relative distance to the solution",
+    "consensus": "consensus error",
+    "residual": "relative residual",
+    "auc": "AUC on the data",
+    "test_auc": "AUC on the test set",
+    "accuracy": "accuracy on the data",
+    "test_accuracy": "accuracy on the test set",
+    "log_loss": "log loss on the data",
+    "test_log_loss": "log loss on the test set",
+    "loss": "loss on the data",
+    "test_loss": "loss on the test set",
+}
+LOGARITHMIC = ("gap", "distance", "consensus", "residual")  # errors; all other metrics have a linear axis
+# Okabe and Ito's colours can be told apart with any colour vision; markers and dashes also in print.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "P", "v", "X", "*")
+DASHES: Sequence[Any] = ("-", (0, (5, 2)), (0, (5, 1, 1, 1)), (0, (1, 1)))
+LOOKS = 56  # combinations of the three: the least common multiple of their numbers
+# Methods that have looks of their own, the paper's first; others take what is free.
+KNOWN = (
+    "DSBA", "DSBA-s", "DSA", "DSA-s", "EXTRA", "SSDA", "DLM", "DSBA-c", "DSA-c", "MSDA", "P-EXTRA", "D-ADMM", "DGD",
+    "DUAL-AVERAGING", "POINT-SAGA", "SAGA", "SOLAM", "NIDS", "PG-EXTRA", "DIGING", "GT-SAGA", "DVR", "ACC-VR-EXTRA",
+    "APAPC", "OPAPC", "VI-PAPC", "VI-PAPC-VR", "LEAD", "DUAL-RBCD", "NEWTON", "NETWORK-NEWTON", "D-BFGS",
+    "GOSSIP-PAIRWISE",
+)  # fmt: skip
+FLOOR = 1e-15  # below this a relative error is rounding
+CEILING = 10.0  # above this a curve has left the picture
+WIDE = 30.0  # curves which end this many times apart need a logarithmic axis
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: curves by label, ``metric`` against ``x``, vertical marks and levels by label."""
+
+    title: str
+    x: str
+    metric: str
+    curves: Mapping[str, Curve]
+    marks: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Size:
+    """The width of a figure in inches and the size of its font in points; None is a size for screens."""
+
+    width: float | None = None
+    font: float = 10.0
+
+    @property
+    def small(self) -> float:
+        return self.font if self.width else 0.833 * self.font
+
+    def wrapped(self, text: str, columns: int = 1) -> str:
+        """A title in lines that fit over one of so many columns."""
+        if self.width is None:
+            return text
+        letters = max(12, int(72 * (self.width / columns - 0.6) / (LETTER * self.font)))
+        return "\n".join(part for line in text.splitlines() for part in wrap(line, letters))
+
+    def legend_columns(self, names: Sequence[str], most: int) -> int:
+        """How many entries of a legend stand side by side."""
+        if self.width is None:
+            return min(len(names), most)
+        entry = (
+            (LETTER * max(map(len, names), default=1) + 4.5) * self.font / 72
+        )  # the line and its margins: 4.5 letters
+        return max(1, min(len(names), int(self.width / entry)))
+
+    def inches(self, rows: int, columns: int) -> tuple[float, float]:
+        if self.width is None:
+            return max(3.9 * columns, 5.6), 3.1 * rows + 0.9
+        return self.width, rows * (0.72 * self.width / columns + 0.35) + 0.035 * self.font
+
+
+LETTER = 0.56  # the width of a letter, of the size of its font
+SCREEN = Size()
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a method's curves look, in every figure."""
+
+    number: int
+
+    @property
+    def color(self) -> str:
+        return COLORS[self.number % len(COLORS)]
+
+    @property
+    def marker(self) -> str:
+        return MARKERS[self.number % len(MARKERS)]
+
+    @property
+    def dash(self) -> int:
+        return self.number % len(DASHES)
+
+
+def looks(labels: Sequence[str]) -> dict[str, Look]:
+    """By label. A look belongs to the method's name: the order of the list and other methods do not change it.
+
+    A name that is not known starts from a checksum of itself and takes the next look whose colour is free.
+    """
+    found = {label: Look(KNOWN.index(label)) for label in labels if label in KNOWN}
+    for label in sorted(set(labels) - set(found)):
+        start = crc32(label.encode())
+        free = [Look((start + k) % LOOKS) for k in range(LOOKS)]
+        free = [look for look in free if look not in found.values()] or free
+        colors = {look.color for look in found.values()}
+        found[label] = next((look for look in free if look.color not in colors), free[0])
+    return {label: found[label] for label in labels}
+
+
+def new_figure(size: Size, rows: int = 1, columns: int = 1) -> Any:
+    """An empty figure for a grid of panels, which shows itself in a notebook without pyplot's global state."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            return rendered(self, "png")
+
+        def savefig(self, *args: Any, **options: Any) -> None:
+            """Publishers want Type 42 fonts: those of Type 3, the default, are refused by many."""
+            with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+                super().savefig(*args, **options)
+
+    figure = Picture(figsize=size.inches(rows, columns), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "", size: Size = SCREEN) -> Any:
+    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend."""
+    columns = max(len(row) for row in rows)
+    figure = new_figure(size, len(rows), columns)
+    grid = figure.subplots(len(rows), columns, squeeze=False)
+    chosen, handles = looks(labels), dict[str, Any]()
+    for axes_row, row in zip(grid, rows, strict=True):
+        for axes, panel in zip(axes_row, row, strict=False):
+            handles |= _draw(axes, panel, chosen, size)
+            axes.set_title(plain(size.wrapped(panel.title, columns)), fontsize=size.small)
+        for axes in axes_row[len(row) :]:
+            axes.set_visible(False)
+        axes_row[0].set_ylabel(axis_title(row[0].metric), fontsize=size.small)
+    order = [label for label in labels if label in handles] + [name for name in handles if name not in labels]
+    add_legend(figure, {name: handles[name] for name in order}, 2 * columns + 2, size)
+    if title:
+        figure.suptitle(plain(title), fontsize=1.2 * size.small)
+    return figure
+
+
+def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: Size) -> None:
+    figure.legend(
+        list(handles.values()), [plain(name) for name in handles], loc="outside lower center",
+        ncols=size.legend_columns(list(handles), columns), frameon=False, fontsize=size.small,
+    )  # fmt: skip
+
+
+def axis_title(name: str) -> str:
+    """What an axis is called; a metric of one's own goes by its own name."""
+    return AXES.get(name, name.replace("_", " "))
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib shows as it is: a dollar sign begins no formula."""
+    return text.replace("$", r"\$")
+
+
+def rendered(figure: Any, kind: str) -> bytes:
+    """The figure as a "png" or "pdf" file; the same figure gives the same bytes."""
+    stream = BytesIO()
+    metadata = {"CreationDate": None} if kind == "pdf" else None
+    figure.savefig(stream, format=kind, dpi=160, metadata=metadata)
+    return stream.getvalue()
+
+
+def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look], size: Size) -> dict[str, Any]:
+    """The panel's lines by label, for the legend."""
+    wide = _is_wide(panel)
+    handles = {label: _draw_curve(axes, panel, curve, chosen[label], wide) for label, curve in panel.curves.items()}
+    _scale(axes, panel, wide)
+    for label, position in panel.marks.items():
+        handles[label] = axes.axvline(position, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)))
+    for label, level in panel.levels.items():
+        handles[label] = axes.axhline(level, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
+    axes.set_xlabel(axis_title(panel.x), fontsize=size.small)
+    finish(axes, size)
+    return handles
+
+
+def finish(axes: Any, size: Size) -> None:
+    """What all axes have in common."""
+    axes.tick_params(labelsize=size.small)
+    axes.grid(True, which="major", color="0.9", linewidth=0.7)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _scale(axes: Any, panel: Panel, wide: bool) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if panel.metric not in LOGARITHMIC:
+        axes.set_ylim(*_range_after_start(panel))
+    else:
+        axes.set_yscale("log")
+        axes.set_ylim(top=min(axes.get_ylim()[1], CEILING))
+        axes.yaxis.set_major_locator(LogLocator(numticks=7))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    if wide:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(numticks=6))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+    if panel.x in ("seconds", "time") and not wide:
+        return  # plain numbers: 0.8 beside 1.6, not 800 ms beside 1.6 s; the axis is called seconds
+    if panel.x not in ("passes", "nominal_passes"):
+        axes.xaxis.set_major_formatter(
+            EngFormatter("s" if panel.x in ("seconds", "time") else "", sep="\N{THIN SPACE}")
+        )
+
+
+def _draw_curve(axes: Any, panel: Panel, curve: Curve, look: Look, wide: bool) -> Any:
+    x, y = curve.mid[panel.x], _shown(curve.mid, panel.metric)
+    if wide:  # zero has no place on a logarithmic axis
+        x = np.where(x > 0, x, np.nan)
+    every = (0, max(1, len(y) // 8))
+    style: dict[str, Any] = {"color": look.color, "marker": look.marker, "linestyle": DASHES[look.dash]}
+    (line,) = axes.plot(x, y, markevery=every, markersize=4, linewidth=1.5, **style)
+    if curve.low is not None and curve.high is not None:
+        low, high = _shown(curve.low, panel.metric), _shown(curve.high, panel.metric)
+        axes.fill_between(x, low, high, color=look.color, alpha=0.18, linewidth=0)
+    return line
+
+
+def _shown(history: History, metric: str) -> Any:
+    """Values for the axis: errors no smaller than rounding; what diverged ends where it left."""
+    values = history[metric]
+    if metric not in LOGARITHMIC:
+        return values
+    if metric == "consensus":  # all nodes start at one point, and zero has no place on a logarithmic axis
+        values = np.where(values == 0.0, np.nan, values)
+    return np.where(np.isfinite(values), np.maximum(values, FLOOR), np.nan)
+
+
+def _range_after_start(panel: Panel) -> tuple[float, float]:
+    """The range of the axis without the first record, which would hide the rest: AUC starts at one half."""
+    values = np.concatenate([curve.mid[panel.metric][1:] for curve in panel.curves.values()])
+    values = np.append(values[np.isfinite(values)], list(panel.levels.values()))
+    margin = max(0.06 * float(np.ptp(values)), 1e-4)
+    return float(values.min()) - margin, float(values.max()) + margin
+
+
+def _is_wide(panel: Panel) -> bool:
+    if panel.x in ("passes", "nominal_passes"):
+        return False
+    ends = [float(np.nanmax(curve.mid[panel.x])) for curve in panel.curves.values()]
+    ends = [end for end in ends if end > 0]
+    return bool(ends) and max(ends) > WIDE * min(ends)

@@ -1,0 +1,239 @@
+"""What a results folder says of itself: one schema a file. The report needs nothing else.
+
+results.json     Index: titles, order, networks, and the identifiers of the present experiment's files
+environment.json Environment: command, versions, machine
+optima/ID.json   Facts of a data set and of the reference solution
+tuning/ID.json   Search: a step-size search
+runs/ID.json     Outcome: how a run ended
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from dsba.graph.topology import Topology
+
+AXES = ("passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
+LONGEST, LARGEST = 1e6, 1e18  # latency in seconds, bandwidth in bytes a second: beyond any link
+ON_DATA = ("accuracy", "log_loss", "loss")  # of the mean model on all data; with "test_" before it, on the test set
+METRICS = (
+    "gap", "distance", "consensus", "residual", "auc", "test_auc", *ON_DATA, *(f"test_{name}" for name in ON_DATA),
+)  # fmt: skip
+COLUMNS = ("iteration", "objective", "index_bytes_max")  # of histories, besides axes and metrics
+Axis = Annotated[str, Field(pattern=f"^({'|'.join(AXES)})$")]
+Metric = Annotated[str, Field(pattern=r"^[^\W\d]\w*$", max_length=100)]  # one's own functions among them
+
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=200)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Setting = bool | int | Number | str  # of a method, as a search varies it
+Judge = Annotated[str, Field(pattern="^(gap|distance)$")]  # what methods are judged by
+
+
+class Shown(BaseModel):
+    """A part of the folder's files: unknown keys are damage, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ShownNetwork(Shown):
+    """A graph and the spectrum of its mixing matrix (I + W)/2."""
+
+    nodes: Annotated[int, Field(ge=1)]
+    edges: list[tuple[Count, Count]]
+    eigenvalues: list[Number]
+    gamma: Number
+    diameter: Count
+    on_circle: bool = False  # how the graph is drawn best
+
+    @classmethod
+    def of(cls, topology: Topology) -> ShownNetwork:
+        return cls(
+            nodes=topology.n_nodes,
+            edges=[(int(n), int(m)) for n, m in topology.edges],
+            eigenvalues=[float(value) for value in topology.eigenvalues],
+            gamma=float(topology.gamma),
+            diameter=int(topology.diameter),
+            on_circle=topology.name in ("ring", "complete"),
+        )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if any(node >= self.nodes for edge in self.edges for node in edge):
+            raise ValueError(f"an edge names a node beyond {self.nodes}")
+        return self
+
+
+class Case(Shown):
+    """A problem on data over a network, split in one way: one set of axes, one table, a curve per method."""
+
+    id: Identifier
+    data: str
+    problem: str
+    operator: str
+    network: str
+    nodes: Annotated[int, Field(ge=1)]
+    split: str
+    reference: Identifier  # the identifier of its Facts
+    besides: dict[str, str] = {}  # by what a sweep goes over: what else the case is
+
+    @property
+    def titles(self) -> dict[str, str]:
+        return {"data": self.data, "problem": self.problem, "network": self.network, "split": self.split}
+
+
+class Method(Shown):
+    title: str
+    iterates: str  # equal for methods that only communicate differently
+    algorithm: str = ""
+    settings: dict[str, Setting] = {}  # the options that a sweep may go over
+
+
+class Link(Shown):
+    """What a message costs in time: seconds a round, and bytes a second into a node."""
+
+    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
+    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
+
+
+class ShownRun(Shown):
+    id: Identifier
+    case: Identifier
+    method: str
+    seed: Count
+
+
+class Planned(Shown):
+    """A step-size search of the plan."""
+
+    id: Identifier
+    case: Identifier
+    method: str
+
+
+class Index(Shown):
+    """Everything that the files of the single jobs do not say."""
+
+    format: Literal[2] = 2
+    title: str
+    config: str  # the experiment as TOML, for people
+    seeds: list[Count]
+    axes: Annotated[list[Axis], Field(min_length=1)]
+    metrics: list[Metric]
+    band: Literal["range", "quartiles"] = "range"
+    link: Link = Link()
+    max_passes: Number
+    left_out: list[str]  # why a method does not appear on a problem, a sentence each
+    data: dict[str, Digest]  # of the data files' bytes, by name
+    plugins: dict[str, Digest]  # of the sources of one's own code, by name
+    networks: dict[str, ShownNetwork | None]
+    cases: list[Case]
+    methods: list[Method]
+    runs: list[ShownRun]
+    searches: list[Planned]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        known = {case.id for case in self.cases}
+        if not known.issuperset([*(run.case for run in self.runs), *(search.case for search in self.searches)]):
+            raise ValueError("a run belongs to no case")
+        if not set(self.networks).issuperset(case.network for case in self.cases):
+            raise ValueError("a case has no network")
+        if not {method.title for method in self.methods}.issuperset(run.method for run in self.runs):
+            raise ValueError("a run has an unknown method")
+        return self
+
+
+class Environment(Shown):
+    command: str
+    versions: dict[str, str]
+    machine: dict[str, str | int] = {}
+    commit: str | None = None
+
+
+class Facts(Shown):
+    """Of the data and the reference solution; ``array`` is the digest of the file that holds it."""
+
+    id: Identifier
+    rows: Count
+    columns: Count
+    nonzeros: Count
+    lam: Number
+    residual: Number
+    certified: bool
+    metric: Judge
+    binarisation: str | None = None
+    test_set: str | None = None
+    auc: Number | None = None
+    test_auc: Number | None = None
+    metrics: dict[str, Number | None] = {}
+    array: Digest | None = None
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """What the reference solution reaches."""
+        found = {"auc": self.auc, "test_auc": self.test_auc, **self.metrics}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class Candidate(Shown):
+    """A variant that a search tried; ``value`` is None where it diverged."""
+
+    parameters: dict[str, Setting]
+    factor: Number
+    passes: Number
+    value: Number | None
+    status: str
+    chosen: bool
+
+
+class Search(Shown):
+    """A step-size search: every candidate, the chosen one, and what there is to warn of."""
+
+    id: Identifier
+    method: str
+    metric: Judge
+    parameters: dict[str, Setting]
+    factor: Number
+    at_edge: list[str]  # the tuned numbers that are the least or the largest tried
+    warnings: list[str]
+    candidates: list[Candidate]
+
+
+class Attempt(Shown):
+    """How far a candidate came with one seed and one budget; ``least`` is its best value on the way."""
+
+    status: str
+    passes: Number
+    value: Number | None
+    least: Number | None
+
+
+class Attempts(Shown):
+    """The notes of a search under way."""
+
+    attempts: dict[str, Attempt]
+
+
+class Outcome(Shown):
+    """How a run ended; ``history`` is the digest of the history's file."""
+
+    id: Identifier
+    status: str
+    message: str
+    step_size: Number | None = None
+    algorithm: str = ""
+    problem: str = ""
+    node_rows: list[Count] = []
+    node_positives: list[Count] = []
+    history: Digest | None = None
+    versions: dict[str, str] = {}
+
+
+def written(setting: bool | float | str, digits: int) -> str:
+    """A setting for a table."""
+    return f"{setting:.{digits}g}" if isinstance(setting, float) else str(setting)

@@ -1,0 +1,93 @@
+"""The page on localhost while runs go on: its curves grow."""
+
+from __future__ import annotations
+
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dsba.engine.history import History
+from dsba.errors import InputError
+from dsba.lab.folder import Folder
+from dsba.lab.index import Index
+from dsba.lab.page import as_json, contents, page
+from dsba.lab.results import Results
+
+
+class Live:
+    """A server for one experiment under way; ``record`` feeds it."""
+
+    def __init__(self, out: Path, index: Index, port: int = 0) -> None:
+        self.folder, self.index = Folder(out), index
+        self.partial: dict[str, History] = {}
+        self.lock = threading.Lock()
+        live = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 10
+
+            def do_GET(self) -> None:
+                status, kind, body = live.respond(self.headers.get("Host"), self.path.partition("?")[0])
+                self.send_response(status)
+                self.send_header("Content-Type", f"{kind}; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass  # the terminal belongs to the progress display
+
+        try:
+            self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        except OSError as error:
+            raise InputError(f"cannot serve the page on port {port}: {error.strerror or error}.") from error
+        self.server.daemon_threads = True
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names under which the page may be asked for: a foreign site that points its name here is refused."""
+        port = self.server.server_address[1]
+        return tuple(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    def record(self, id: str, record: dict[str, float]) -> None:
+        """A record of a job under way; those of step-size searches are not shown."""
+        with self.lock:
+            self.partial.setdefault(id, History()).append(record)
+
+    def respond(self, host: str | None, path: str) -> tuple[HTTPStatus, str, bytes]:
+        """Status, content type and body for a request."""
+        if host not in self.hosts:
+            return HTTPStatus.FORBIDDEN, "text/plain", b"not for you"
+        try:
+            answer = self.answer(path)
+        except InputError as error:  # files that the command has not yet written
+            return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error} Reload in a moment.".encode()
+        return (HTTPStatus.OK, *answer) if answer else (HTTPStatus.NOT_FOUND, "text/plain", b"not here")
+
+    def answer(self, path: str) -> tuple[str, bytes] | None:
+        """Content type and body for a path, or None."""
+        if path not in ("/", "/report.html", "/report.json"):
+            return None
+        with self.lock:
+            partial = {id: History(history.to_dict()) for id, history in self.partial.items()}
+        results = Results(self.folder, self.index, partial)
+        if path == "/report.json":
+            return "application/json", as_json(contents(results, live=True)).encode()
+        return "text/html", page(results, live=True).encode()

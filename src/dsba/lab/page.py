@@ -1,0 +1,216 @@
+"""The page: one HTML file with everything in it, which asks nobody for anything."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dsba.engine.history import History
+from dsba.lab.curves import COSTS, TOLERANCES, Entrant, costs, median_curve, verdict
+from dsba.lab.figures import AXES, LOGARITHMIC, Look, axis_title, looks
+from dsba.lab.index import Candidate, Case, ShownNetwork, written
+from dsba.pages.templates import asset, filled
+
+if TYPE_CHECKING:
+    from dsba.lab.results import Results
+
+SYMBOLS = {
+    "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond",
+    "P": "cross", "v": "triangle-down", "X": "x", "*": "star",
+}  # fmt: skip
+DASHES = ("solid", "dash", "dashdot", "dot")
+
+
+def page(results: Results, live: bool = False) -> str:
+    """The HTML text; ``live`` makes it ask its own server for news."""
+    from plotly.offline import get_plotlyjs
+
+    content = contents(results, live)
+    return filled(asset("dsba.lab", "page.html"), {
+        "title": html.escape(content["title"]),
+        "css": asset("dsba.pages", "page.css"),
+        "js": asset("dsba.lab", "page.js"),
+        "library": get_plotlyjs(),
+        "data": as_json(content).replace("<", "\\u003c"),  # nothing in a name can end the script
+    })  # fmt: skip
+
+
+def as_json(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def contents(results: Results, live: bool = False) -> dict[str, Any]:
+    """All that the page shows."""
+    index, environment = results.index, results.environment
+    return {
+        "title": index.title,
+        "lead": _lead(results),
+        "warnings": results.warnings(),
+        "command": environment.command,
+        "made": _made(results),
+        "config": index.config,
+        "left_out": index.left_out,
+        "live": live,
+        "finished": len(index.runs) - results.unfinished,
+        "planned": len(index.runs),
+        "seeds": len(index.seeds),
+        "band": index.band,
+        "link": index.link.model_dump(),
+        "axes": AXES | {name: axis_title(name) for name in index.metrics},
+        "logarithmic": LOGARITHMIC,
+        "tolerances": TOLERANCES,
+        "styles": {label: _style(look) for label, look in looks(results.labels).items()},
+        "networks": {title: network and _network(network) for title, network in index.networks.items()},
+        "cases": [_case(results, case) for case in results.cases],
+    }
+
+
+def _lead(results: Results) -> str:
+    index = results.index
+    problems, data = {case.problem for case in index.cases}, {case.data for case in index.cases}
+    counts = ((index.methods, "method"), (problems, "problem"), (data, "data set"), (index.seeds, "seed"))
+    parts = [f"{len(things)} {word}{'s' if len(things) != 1 else ''}" for things, word in counts]
+    return f"{', '.join(parts)}; up to {index.max_passes:g} passes over the data."
+
+
+def _made(results: Results) -> list[str]:
+    """Versions, machine, commit, and the digests of data and plugins."""
+    environment, index = results.environment, results.index
+    used = {outcome.versions.get("dsba") for outcome in results.outcomes.values()} - {None}
+    others = sorted(str(version) for version in used - {environment.versions.get("dsba")})
+    lines = [" · ".join(f"{name} {value}" for name, value in environment.versions.items())]
+    lines += [f"Some runs were made by dsba {', '.join(others)}."] if others else []
+    lines += [" · ".join(f"{name}: {value}" for name, value in environment.machine.items())]
+    lines += [f"Commit {environment.commit}"] if environment.commit else []
+    lines += [f"{name}: SHA-256 {digest}" for name, digest in (index.data | index.plugins).items()]
+    return [line for line in lines if line]
+
+
+def _style(look: Look) -> dict[str, str]:
+    return {"color": look.color, "symbol": SYMBOLS[look.marker], "dash": DASHES[look.dash]}
+
+
+def _network(network: ShownNetwork) -> dict[str, Any]:
+    import networkx as nx
+
+    graph = nx.Graph(network.edges)
+    graph.add_nodes_from(range(network.nodes))
+    layout = nx.circular_layout(sorted(graph)) if network.on_circle else nx.kamada_kawai_layout(graph)
+    points = np.array([layout[n] for n in range(network.nodes)])
+    span = np.maximum(np.ptp(points, axis=0), 1e-9)
+    points = (points - points.min(axis=0)) / span
+    return {
+        "nodes": network.nodes,
+        "edges": network.edges,
+        "positions": [[_rounded(x), _rounded(y)] for x, y in points],
+        "eigenvalues": [_rounded(v) for v in network.eigenvalues],
+        "gamma": _rounded(network.gamma),
+        "diameter": network.diameter,
+    }
+
+
+def _case(results: Results, case: Case) -> dict[str, Any]:
+    from dsba.lab.results import ship_all
+
+    facts, entrants = results.facts(case), results.entrants(case)
+    outcomes = [results.outcomes[run.id] for runs in results.runs_of(case).values() for run in runs]
+    first = next((outcome for outcome in outcomes if outcome.node_rows), None)
+    shown = {
+        "data set": case.data,
+        "rows × columns": f"{facts.rows:,} × {facts.columns:,}",
+        "nonzeros per row": facts.nonzeros / max(1, facts.rows),
+        "labels": facts.binarisation,
+        "test set": facts.test_set,
+        "λ": facts.lam,
+        "split": case.split,
+        "reference": f"relative residual {facts.residual:.1e}",
+    }
+    return {
+        **case.titles,
+        "nodes": case.nodes,
+        "metric": facts.metric,
+        "certified": facts.certified,
+        "residual": facts.residual,
+        "ship_all": ship_all(facts, case),
+        "levels": facts.levels,
+        "facts": {key: value for key, value in shown.items() if value is not None},
+        "node_rows": first and first.node_rows,
+        "node_positives": first and first.node_positives,
+        "curves": [_curve(results, case, title, entrant) for title, entrant in entrants.items()],
+        "verdicts": [_verdicts(entrants, facts.metric, tol) for tol in TOLERANCES],
+        "tuning": _tuning(results, case),
+    }
+
+
+def _curve(results: Results, case: Case, title: str, entrant: Entrant) -> dict[str, Any]:
+    curve, metric = median_curve(entrant.histories, results.index.band), results.metric(case)
+    messages = [results.outcomes[run.id].message for run in results.runs_of(case)[title]]
+    return {
+        "method": title,
+        "status": entrant.status,
+        "message": " / ".join(dict.fromkeys(messages)),
+        "costs": [{cost: _exact(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
+        "reached": [[_parts(_at(history, metric, tol)) for history in entrant.histories] for tol in TOLERANCES],
+        "spent": [
+            _parts(h.last()) for h, s in zip(entrant.histories, entrant.statuses, strict=True) if s != "diverged"
+        ],
+        "mid": _columns(curve.mid),
+        "low": curve.low and _columns(curve.low),
+        "high": curve.high and _columns(curve.high),
+    }
+
+
+def _at(history: History, metric: str, tol: float) -> dict[str, float] | None:
+    """The costs of one seed's first record that reached the tolerance."""
+    found = costs(history, metric, tol)
+    return None if found["passes"] is None else {name: value or 0.0 for name, value in found.items()}
+
+
+def _parts(record: Mapping[str, float] | None) -> list[float | None] | None:
+    """What the time on a network is made of: seconds, rounds, bytes."""
+    return None if record is None else [_rounded(record[name]) for name in ("seconds", "rounds", "bytes_max")]
+
+
+def _verdicts(entrants: dict[str, Entrant], metric: str, tol: float) -> dict[str, dict[str, list[str]]]:
+    found = {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
+    return {cost: {"first": v.first, "stopped": v.stopped} for cost, v in found.items()}
+
+
+def _tuning(results: Results, case: Case) -> list[dict[str, Any]]:
+    rows = []
+    for search in results.searches(case):
+        tried = [f"{_variant(c)} → {_short(c.value)}" for c in search.candidates]
+        parameters = ", ".join(f"{key} = {written(value, 4)}" for key, value in search.parameters.items())
+        rows.append({
+            "method": search.method, "factor": search.factor, "warnings": search.warnings,
+            "parameters": parameters.replace("step_size", "step"), "candidates": ";  ".join(tried),
+        })  # fmt: skip
+    return rows
+
+
+def _variant(candidate: Candidate) -> str:
+    others = [f"{key} = {written(value, 2)}" for key, value in candidate.parameters.items() if key != "step_size"]
+    return " ".join([_short(candidate.factor), *(f"({other})" for other in others)])
+
+
+def _short(value: float | None) -> str:
+    return "diverged" if value is None else f"{value:.2g}"
+
+
+def _columns(history: History) -> dict[str, list[float | None]]:
+    hidden = ("iteration", "objective", "time")  # the page makes the time itself, for any link
+    return {name: [_rounded(v) for v in history[name]] for name in history if name not in hidden}
+
+
+def _exact(value: float | None) -> float | None:
+    return None if value is None else _rounded(value)
+
+
+def _rounded(value: float) -> float | None:
+    """Six digits are more than a picture shows."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,92 @@
+"""An experiment from a TOML file or a dictionary. An error names the file, the line and the key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dsba.errors import InputError, shortened
+from dsba.lab.named_code import beside, plugins_in, renamed
+from dsba.lab.sections import Data, Link, NetworkSpec, Part, Problems, Stop, Tune
+from dsba.lab.spec import Experiment
+from dsba.lab.toml import line_numbers, line_of
+
+Allow = Callable[[list[str]], None]  # sees the plugins that an experiment names, and raises if one must not be loaded
+
+
+def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | None = None) -> Experiment:
+    """An experiment from a TOML file, a dictionary of the same form, or as it is."""
+    if isinstance(source, Experiment):
+        return source
+    if isinstance(source, Mapping):
+        return _validated(dict(source), "the experiment", lambda place: "")
+    path = Path(source)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot read the experiment {path}: {reason}.") from error
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
+        raise InputError(f"{path} is not TOML: {shortened(error)}.") from error
+    content = renamed(content, {name: beside(name, path.parent) for name in plugins_in(content)})
+    if allow is not None:
+        allow(plugins_in(content))
+    lines = line_numbers(text)
+    return _validated(content, str(path), lambda place: line_of(place, lines))
+
+
+def _validated(content: dict[str, Any], where: str, line_of: Any) -> Experiment:
+    try:
+        return Experiment.model_validate(content)
+    except ValidationError as error:
+        first = _most_telling(error.errors())
+        place = tuple(part for part in first["loc"] if not _is_type_name(part))
+        if first["type"] == "value_error":  # raised for a whole table: the message quotes the key
+            place += tuple(key for key in first["input"] if repr(key) in first["msg"])[:1] if _is_table(first) else ()
+        key = ".".join(map(str, place))
+        message = first["msg"].removeprefix("Value error, ").rstrip(".")
+        got = "" if first["type"] in ("value_error", "missing") else f", got {_shown(first['input'])}"
+        if first["type"] == "extra_forbidden":
+            message, got = f"unknown key; known here: {', '.join(_keys_at(place))}", ""
+        raise InputError(f"{where}{line_of(place)}: {key + ': ' if key else ''}{message}{got}.") from None
+
+
+def _shown(given: Any) -> str:
+    """What was given, for a message. Only plain values are shown: anything larger may be data."""
+    if type(given) in (str, bool, int, float, type(None)):
+        return shortened(repr(given), 60)
+    if isinstance(given, Mapping):
+        return shortened(f"a table with the keys {', '.join(map(str, given))}", 60)
+    if isinstance(given, list | tuple):
+        return f"a list of {len(given)} entries"
+    kind = f"an object of type {type(given).__name__}"
+    return f"an array of shape {given.shape}" if getattr(given, "shape", ()) else kind
+
+
+def _most_telling(errors: Sequence[Any]) -> Any:
+    """A misspelt key often causes a missing one: name the misspelling."""
+    return next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+
+
+def _is_table(error: Any) -> bool:
+    return isinstance(error["input"], dict)
+
+
+def _is_type_name(part: Any) -> bool:
+    """Pydantic names the member of a union that failed; a file has no such key."""
+    return isinstance(part, str) and (
+        part in ("float", "str") or part.startswith(("literal[", "tuple[", "constrained"))
+    )
+
+
+def _keys_at(place: tuple[Any, ...]) -> list[str]:
+    parts: dict[str, type[Part]] = {
+        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": NetworkSpec, "link": Link,
+    }  # fmt: skip
+    return list(parts.get(str(place[0]), Experiment).model_fields if len(place) > 1 else Experiment.model_fields)

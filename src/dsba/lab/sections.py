@@ -1,0 +1,482 @@
+"""The tables of an experiment's file: data, problems, networks, methods, and when to stop.
+
+Every value is checked when it is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+from dsba import algorithms, operators
+from dsba.algorithms import Algorithm
+from dsba.data import registry
+from dsba.errors import InputError, shortened, unknown_name
+from dsba.graph.mixing import MIXINGS
+from dsba.graph.topology import FAMILIES, Topology
+from dsba.lab import titles
+from dsba.lab.index import LARGEST, LONGEST
+from dsba.lab.objects import Arrays, read_array, read_numpy
+from dsba.network import Changing, Compressed, Delayed, Lossy, Simulator, Transport
+from dsba.operators import Operator, penalties
+from dsba.operators.penalties import Penalty
+from dsba.problem.problem import Problem
+from dsba.storage import plugins
+
+BUDGETS = ("max_passes", "max_seconds", "max_doubles", "max_rounds")
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Seed = Annotated[int, Field(ge=0, strict=True)]
+Known = str  # a name that a validator looks up
+UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
+WORD = re.compile(r"\w+")
+
+
+def _known(look_up: Callable[[Any], object]) -> BeforeValidator:
+    """A name or an object is looked up before pydantic makes an object of a table."""
+
+    def check(given: Any) -> Any:
+        look_up(given)
+        return given
+
+    return BeforeValidator(check)
+
+
+AS_TEXT = PlainSerializer(lambda given: given if isinstance(given, str) else repr(given), return_type=str)
+
+
+class Part(BaseModel):
+    """A table of the file: unknown keys are errors, values do not change."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_inf_nan="constants"
+    )  # infinite numbers stay numbers
+
+    def content(self) -> dict[str, Any]:
+        """What was set, defaults included, for identifiers and for TOML."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class Data(Part):
+    """A data set: an embedded name, a name in $DSBA_DATA or the cache, the path of a LIBSVM file or of a .npz file with
+    X and y (and perhaps X_test and y_test). In Python also arrays: ``X``, ``y``, ``X_test``, ``y_test``.
+    """
+
+    name: str
+    label: str = ""  # shown in figures; by default the registry's title, or the file's name
+    test: str | None = None  # the test set; by default the file beside it that ends in .t (or .tst for .trn)
+    positive: Literal["half"] | tuple[float, ...] | None = None  # which classes are +1; "half": the first half
+    normalize: bool | None = None  # rows of norm 1; true by default
+    rows: Arrays | None = Field(default=None, exclude=True)
+    test_rows: Arrays | None = Field(default=None, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _arrays(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        given = {**_in_file(given.get("name")), **given}
+        rest = {key: value for key, value in given.items() if key not in ("X", "y", "X_test", "y_test")}
+        for key, end in (("rows", ""), ("test_rows", "_test")):
+            X, y = given.get(f"X{end}"), given.get(f"y{end}")
+            if X is not None or y is not None:
+                rest[key] = Arrays.of(X, y, f"the data set {rest.get('name', '')!r}")
+        return rest
+
+    @property
+    def title(self) -> str:
+        return titles.data_title(self.name, self.label)
+
+    @property
+    def binarisation(self) -> Literal["half"] | tuple[float, ...] | None:
+        """``positive``, or "half" for a set that is known to have more than two classes."""
+        known = registry.REGISTRY.get(self.name) if self.rows is None else None
+        return self.positive or ("half" if known and known.classes > 2 else None)
+
+
+class Problems(Part):
+    """An operator with its regularisation; ``lam`` missing is 1/(10 Q). Further keys are the operator's own numbers.
+
+    ``penalty`` is a table with a name and the penalty's numbers: ``{name = "l1", strength = 0.01}``. In Python operator
+    and penalty may be objects. ``label`` is shown instead of all that.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+
+    operator: Annotated[str | Operator, _known(operators.get), AS_TEXT] = "logistic"
+    lam: Positive | None = None
+    regularize: Literal["weights", "all"] = "weights"
+    intercept: bool | Positive | None = None
+    penalty: InstanceOf[Penalty] | None = None
+    label: str | None = None
+
+    @field_validator("penalty", mode="before")
+    @classmethod
+    def _named_penalty(cls, given: Any) -> Any:
+        if isinstance(given, Mapping):
+            return penalties.get(given.get("name", ""), **{key: given[key] for key in given if key != "name"})
+        if given is not None and type(given) not in penalties.REGISTRY.values():
+            wanted = f"a table with the name {', '.join(penalties.REGISTRY)}, or such an object"
+            raise InputError(f"an experiment's penalty must be {wanted}, got {shortened(repr(given), 60)}.")
+        return given
+
+    @field_serializer("penalty")
+    def _as_table(self, penalty: Penalty | None) -> dict[str, Any] | None:
+        """The name and the numbers that are not the defaults."""
+        if penalty is None:
+            return None
+        name = next(name for name, cls in penalties.REGISTRY.items() if cls is type(penalty))
+        numbers = {f.name: getattr(penalty, f.name) for f in dataclasses.fields(penalty)}
+        defaults = {f.name: f.default for f in dataclasses.fields(penalty)}
+        return {"name": name} | {key: value for key, value in numbers.items() if value != defaults[key]}
+
+    @model_validator(mode="after")
+    def _options_known(self) -> Self:
+        if not self.build().has_loss and self.penalty is not None:
+            raise InputError(f"a 'penalty' needs an objective, and {self.name} has none.")
+        return self
+
+    def build(self) -> Operator:
+        """The operator object."""
+        found, options = operators.get(self.operator), dict(self.model_extra or {})
+        known = {f.name for f in dataclasses.fields(found)}
+        for option, value in options.items():
+            if option not in known:
+                raise unknown_name(f"key of the problem {self.name}", option, {*known, *type(self).model_fields})
+            if not isinstance(value, bool | int | float):
+                raise InputError(f"{option!r} must be a number, got {shortened(repr(value), 60)}.")
+        return dataclasses.replace(found, **options) if options else found
+
+    @property
+    def name(self) -> str:
+        return titles.class_name(self.operator) if isinstance(self.operator, str) else type(self.operator).__name__
+
+    @property
+    def title(self) -> str:
+        return self.label or self._named(self.lam)
+
+    @property
+    def family(self) -> str:
+        """The title without lambda; the label, where the operator is one's own."""
+        registered = isinstance(self.operator, str) and not plugins.is_plugin(self.operator)
+        return self._named(None) if registered or not self.label else self.label
+
+    def _named(self, lam: float | None) -> str:
+        options = self.model_extra or {}
+        if not isinstance(self.operator, str):
+            options = {f.name: getattr(self.operator, f.name) for f in dataclasses.fields(self.operator)}
+        if self.penalty is not None:
+            name, *numbers = (self.content()["penalty"]).values()
+            options = {**options, "penalty": " ".join([name, *(f"{number:g}" for number in numbers)])}
+        return titles.problem_title(self.name, lam, self.regularize, options, self.intercept or False)
+
+
+class NetworkSpec(Part):
+    """A graph with its mixing matrix; ``edges`` is a file of node pairs and replaces ``graph``.
+
+    ``mixing`` may be the path of a .npy file. In Python ``graph`` may be a topology, a networkx graph or a list of
+    edges, and ``mixing`` an array. ``seed = "each"`` draws a random graph for each seed of the experiment.
+
+    The other keys are flaws of the links (docs/howto/network.md): ``drop`` and ``one_way``, ``delay``, ``change`` (the
+    probability of an edge in a round), ``graphs`` (that come one after the other: topologies, or files of node pairs),
+    ``compress``, ``memory`` and ``pull``. ``link_seed`` is the seed of all of them.
+    """
+
+    graph: Known = "random"
+    n_nodes: Count = 10
+    p: Annotated[float, Field(ge=0, le=1)] = 0.4
+    seed: Seed | Literal["each"] = 0
+    mixing: Known = "laplacian"
+    tau: Positive | None = None
+    edges: str | None = None
+    drop: Annotated[float, Field(ge=0, lt=1)] | None = None
+    one_way: bool | None = None
+    delay: Count | tuple[Seed, Seed] | None = None
+    change: Annotated[float, Field(gt=0, le=1)] | None = None
+    compress: str | None = None
+    memory: bool | None = None
+    pull: Annotated[float, Field(gt=0, le=1)] | None = None
+    link_seed: Seed | None = None
+    label: str | None = None
+    given: Topology | None = Field(default=None, exclude=True)
+    graphs: tuple[Topology, ...] = Field(default=(), exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _objects(cls, given: Any) -> Any:
+        """Graphs and matrices become topologies."""
+        if not isinstance(given, Mapping):
+            return given
+        content = dict(given)
+        weights = {"mixing": _matrix(content.get("mixing", "laplacian")), "tau": content.get("tau")}
+        if graphs := content.get("graphs"):
+            if not isinstance(graphs, list | tuple):
+                raise InputError(f"'graphs' must be a list, got {shortened(repr(graphs), 60)}.")
+            content["graphs"] = tuple(Topology.of(graph, **weights) for graph in graphs)
+            union = sorted({edge for graph in content["graphs"] for edge in graph.edges})
+            content.setdefault("graph", Topology.from_edges(union, n_nodes=content["graphs"][0].n_nodes, **weights))
+        graph = content.get("edges") or content.get("graph", "random")
+        own_weights = not isinstance(weights["mixing"], str)
+        if isinstance(graph, str) and not own_weights:
+            return content
+        named = {key: content[key] for key in ("n_nodes", "p", "seed") if key in content}
+        if isinstance(content.get("edges"), str):
+            named = {}
+        size = {"n_nodes": 10} if isinstance(graph, str) and graph in FAMILIES else {}
+        topology = Topology.of(graph, **{**size, **named, **weights})
+        mixing = content.get("mixing", "laplacian")
+        mixing = mixing if isinstance(mixing, str) else topology.mixing.name
+        return content | {"given": topology, "graph": topology.name, "mixing": mixing, "n_nodes": topology.n_nodes}
+
+    @field_validator("graph")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in (*FAMILIES, *UNNAMED):
+            raise unknown_name("graph", name, FAMILIES)
+        return name
+
+    @model_validator(mode="after")
+    def _buildable(self) -> Self:
+        if self.given is None and self.mixing not in MIXINGS:
+            raise InputError(
+                f"'mixing' must be {' or '.join(MIXINGS)}, or the path of a .npy file, got {self.mixing!r}."
+            )
+        if self.seed == "each" and (self.graph != "random" or self.given is not None or self.edges):
+            raise InputError('\'seed\' = "each" draws random graphs: it needs graph = "random".')
+        self.links(self.topology)
+        return self
+
+    @cached_property
+    def topology(self) -> Topology:
+        """The graph; of those that are drawn for each seed, the one of seed 0."""
+        return self.drawn(0)
+
+    def drawn(self, seed: int) -> Topology:
+        """The graph of a run with this seed."""
+        if self.given is not None:
+            return self.given
+        weights: dict[str, Any] = {"mixing": self.mixing, "tau": self.tau}
+        if self.edges is not None:
+            return Topology.from_edges(self.edges, **weights)
+        chosen = seed if self.seed == "each" else self.seed
+        return Topology.family(self.graph, self.n_nodes, p=self.p, seed=chosen, **weights)
+
+    def graph_of_all(self, seeds: Sequence[int]) -> Topology | None:
+        """The graph that the runs of all seeds have; None where each has another one."""
+        return None if self.seed == "each" and len(seeds) > 1 else self.drawn(seeds[0])
+
+    def links(self, topology: Topology) -> Transport | None:
+        """The network with the flaws of its links; None where they have none."""
+        net: Transport = Simulator(topology)
+        seed = self.link_seed or 0
+        if self.change is not None or self.graphs:
+            net = Changing(net, self.graphs, p=self.change, seed=seed)
+        if self.delay is not None:
+            net = Delayed(net, self.delay, seed=seed)
+        if self.drop is not None:
+            net = Lossy(net, self.drop, symmetric=not self.one_way, seed=seed)
+        if self.compress is not None:
+            memory = True if self.memory is None else self.memory
+            net = Compressed(net, self.compress, memory=memory, step=self.pull or 1.0, seed=seed)
+        return net if net.flaws else None
+
+    @property
+    def title(self) -> str:
+        return self.label or self._named(self.topology.n_nodes)
+
+    @property
+    def family(self) -> str:
+        """The title without the number of nodes; the label, where the graph or its matrix is one's own."""
+        return self._named(None) if self.given is None or not self.label else self.label
+
+    def _named(self, n_nodes: int | None) -> str:
+        graph = Path(self.edges).stem if self.edges else self.graph
+        known = self.given is None or "p" in self.model_fields_set  # an object does not say how it was drawn
+        p = self.p if known else None
+        title = titles.network_title(graph, p, n_nodes, self.mixing, seed=self.seed, tau=self.tau)
+        return ", ".join([title, *self.flaws])
+
+    @property
+    def flaws(self) -> list[str]:
+        """What is wrong with the links, in words."""
+        found = [f"{self.change:g} of the edges a round"] if self.change is not None else []
+        found += [f"{len(self.graphs)} graphs in turn"] if self.graphs else []
+        found += (
+            [f"{self.delay} rounds late".replace("(", "").replace(")", "").replace(", ", " to ")] if self.delay else []
+        )
+        found += [f"{100 * self.drop:g}% {'one-way ' if self.one_way else ''}loss"] if self.drop else []
+        if self.compress is None:
+            return found
+        pull = f", pull {self.pull:g}" if self.pull else ""
+        return [*found, self.compress + (" rows" if self.memory is False else "") + pull]
+
+
+def _in_file(name: Any) -> dict[str, Any]:
+    """The arrays of a .npz file: X and y, and X_test and y_test if they are there."""
+    if not isinstance(name, str) or not name.endswith(".npz"):
+        return {}
+    return read_numpy(name, ("X", "y"), ("X_test", "y_test"))
+
+
+def _matrix(mixing: Any) -> Any:
+    """A mixing's name, or the matrix in a .npy file, or the matrix itself."""
+    return read_array(mixing) if isinstance(mixing, str) and mixing.endswith(".npy") else mixing
+
+
+class Method(Part):
+    """An algorithm, how it communicates, its step size; further keys are the algorithm's options.
+
+    ``step_size`` is "tune", a rule's name such as "auto", or a number. A budget replaces the one of [stop]. ``grid``
+    has the values that a search tries, by option: ``grid = {step_size = [0.1, 1.0]}``; all combinations are tried. In
+    Python the algorithm may be an object; it has its own options, and its step size if that is a number.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+
+    algorithm: Annotated[str | Algorithm, _known(algorithms.get), AS_TEXT]
+    label: str = ""
+    step_size: Positive | str = "tune"
+    communication: Literal["dense", "sparse", "cached"] = "dense"
+    max_passes: Positive | None = None
+    max_seconds: Positive | None = None
+    max_doubles: Positive | None = None
+    max_rounds: Positive | None = None
+    grid: dict[str, Annotated[tuple[Count | Positive, ...], Field(min_length=1)]] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_step(cls, given: Any) -> Any:
+        """An object's number is its step size, unless another one is asked for."""
+        algorithm = given.get("algorithm") if isinstance(given, Mapping) else None
+        if not isinstance(algorithm, Algorithm) or isinstance(algorithm.step_size, str):
+            return given
+        return {"step_size": algorithm.step_size, **given}
+
+    @model_validator(mode="after")
+    def _options_known(self) -> Self:
+        built = self.build(1.0)
+        known = {f.name: set(WORD.findall(str(f.type))) for f in dataclasses.fields(built)}
+        grid = self.grid or {}
+        for option, values in grid.items():
+            if option not in known:
+                raise unknown_name(f"option in the grid of {self.title}", option, known)
+            if "int" not in known[option] or "float" in known[option]:
+                grid[option] = tuple(map(float, values))  # 1 and 1.0 are one candidate with one identifier
+        self.variants()
+        return self
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.content(), sort_keys=True))
+
+    @property
+    def name(self) -> str:
+        return self.algorithm if isinstance(self.algorithm, str) else type(self.algorithm).__name__
+
+    @property
+    def title(self) -> str:
+        own = None if isinstance(self.algorithm, str) else self.algorithm.name
+        return titles.method_title(own or self.name, self.communication, self.label)
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """The method's own budgets."""
+        return {name: value for name in BUDGETS if (value := getattr(self, name)) is not None}
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that are numbers, words or switches, an object's own among them: a sweep may go over them."""
+        built = self.build("auto")
+        found = {f.name: getattr(built, f.name) for f in dataclasses.fields(built) if f.name != "step_size"}
+        return {name: value for name, value in found.items() if isinstance(value, bool | int | float | str)}
+
+    @property
+    def tuned(self) -> bool:
+        return self.step_size == "tune"
+
+    def build(self, step_size: float | str = "auto", **parameters: Any) -> Algorithm:
+        """The algorithm object with this step size."""
+        how = {} if self.communication == "dense" else {"communication": self.communication}
+        options = {"step_size": step_size, **how, **self.options, **parameters}
+        if isinstance(self.algorithm, str):
+            return algorithms.get(self.algorithm, **options)
+        known = {f.name for f in dataclasses.fields(self.algorithm)}
+        for option in options:
+            if option not in known:
+                raise unknown_name(f"option of {self.title}", option, known)
+        return dataclasses.replace(self.algorithm, **options)
+
+    def candidates(self, problem: Problem, topology: Topology) -> list[Algorithm]:
+        """What a search of the step size begins with: the combinations of the grid, or the algorithm's own."""
+        return self.variants() if self.grid else self.build().grid(problem, topology)
+
+    def variants(self) -> list[Algorithm]:
+        """What is known to be run before there is a problem: the combinations of the grid, or the algorithm itself."""
+        if not (self.grid and self.tuned):
+            return [self.build("auto" if self.tuned else self.step_size)]
+        combinations = product(*self.grid.values())
+        return [self.build(**dict(zip(self.grid, chosen, strict=True))) for chosen in combinations]
+
+    def refused(self, problem: Problem) -> str | None:
+        """Why the method, or a candidate of its grid, does not apply to the problem; None if it does."""
+        reasons = (algorithm.refused(problem) for algorithm in self.variants())
+        return next(filter(None, reasons), None)
+
+    def same_iterates(self) -> Method:
+        """The method whose iterates are the same: communication changes what is sent, never the result."""
+        return self.model_copy(update={"communication": "dense", "label": ""})
+
+
+class Link(Part):
+    """What a message costs in time, for the axis "time": seconds a round, and bytes a second into a node."""
+
+    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
+    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
+
+
+class Stop(Part):
+    """When runs end. ``tol`` is the relative residual; ``gap_tol`` counts where there is an objective."""
+
+    max_passes: Positive = 60.0
+    gap_tol: Positive | None = None
+    tol: Positive | None = None
+    max_seconds: Positive | None = None
+    max_doubles: Positive | None = None
+    max_rounds: Positive | None = None
+    record_every: Positive = 1.0
+    record_first: Positive | None = 0.0625  # stochastic methods have moved far before their first pass
+
+    @field_validator("record_first", mode="before")
+    @classmethod
+    def _none_in_a_file(cls, given: Any) -> Any:
+        """A file has no None: it says false."""
+        return None if given is False else given
+
+
+class Tune(Part):
+    """Successive halving: all of a method's grid for a few passes, the better half for twice as many, ..."""
+
+    passes: Positive | None = None  # of the last round, between the last two candidates; max_passes by default
+    seeds: tuple[Seed, ...] = ()  # the seeds to judge by; the experiment's first one by default

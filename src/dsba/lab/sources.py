@@ -1,0 +1,99 @@
+"""The content that results depend on besides settings: the bytes of the data, the sources of one's own code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dsba import data as datasets
+from dsba.data import registry
+from dsba.data.libsvm import find_file
+from dsba.errors import InputError
+from dsba.lab.objects import digest_of_rows
+from dsba.lab.sections import Data
+from dsba.lab.spec import Experiment
+from dsba.storage import fingerprint, plugins
+
+TEST_ENDINGS = {".trn": ".tst", ".tr": ".t", "": ".t"}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """SHA-256 of every data set and every plugin that an experiment names, by name."""
+
+    data: Mapping[str, str] = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Sources:
+        tested = needs_test_set(experiment)
+        found = {data.name: data.rows.digest if data.rows else data_digest(data.name) for data in experiment.data}
+        for data in experiment.data if tested else ():
+            if data.test_rows:
+                found[test_name(data)] = data.test_rows.digest
+            elif name := test_set(data):
+                found[name] = data_digest(name)
+        return cls(found, {name: plugins.digest(name) for name in experiment.plugins})
+
+    def code_of(self, thing: Any) -> str:
+        """The digest of a plugin or of an object of one's own; empty for what is dsba's."""
+        return self.code.get(thing, "") if isinstance(thing, str) else fingerprint.digest_of(thing)
+
+
+def needs_test_set(experiment: Experiment) -> bool:
+    """Whether anything is measured on a test set."""
+    wanted = experiment.metrics
+    on_test = any(not isinstance(m, str) or plugins.is_plugin(m) or m.startswith("test_") for m in wanted)
+    return on_test or any(problem.build().ranks for problem in experiment.problem)
+
+
+def test_name(data: Data) -> str:
+    """What the test rows that came with a data set are called."""
+    return f"{data.name} (test)"
+
+
+def data_digest(name: str) -> str:
+    """The digest of the file's bytes. An embedded set has no file; its digest is that of its arrays."""
+    if name in datasets.EMBEDDED:
+        return digest_of_rows(*datasets.load(name))
+    path = find_file(name, embedded=datasets.EMBEDDED)
+    try:
+        with Path(path).open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+
+
+def locate(data: Data) -> None:
+    """An error if a data set is not here; it says where it was looked for, and how to get it."""
+    for name in filter(None, (None if data.rows else data.name, data.test)):
+        if name in datasets.EMBEDDED:
+            continue
+        try:
+            find_file(name, embedded=datasets.EMBEDDED)
+        except InputError as error:
+            if name not in registry.REGISTRY:
+                raise
+            raise InputError(f"{name} is not here: `dsba data fetch {name}` gets it ({error}).") from error
+
+
+def test_set(data: Data) -> str | None:
+    """The name of the test set: the one given, the registry's, or the file beside it; if it is there."""
+    if data.test_rows is not None:
+        return test_name(data)
+    if data.test is not None or data.rows is not None or data.name in datasets.EMBEDDED:
+        return data.test
+    known = registry.REGISTRY.get(data.name)
+    stem, _, end = data.name.rpartition(".")
+    ending = TEST_ENDINGS.get("." + end)
+    guesses = [known.test if known else None, stem + ending if stem and ending else data.name + TEST_ENDINGS[""]]
+    for guess in filter(None, guesses):
+        try:
+            find_file(guess)
+        except InputError:
+            continue
+        return guess
+    return None

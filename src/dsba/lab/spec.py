@@ -1,0 +1,164 @@
+"""What an experiment is: data x problems x networks x splits x methods x seeds.
+
+Everything is checked before anything runs. ``reading.py`` makes an experiment of a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import (
+    Field,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
+
+from dsba.data import splits
+from dsba.errors import InputError, unknown_name
+from dsba.graph.topology import Topology
+from dsba.lab import titles, toml
+from dsba.lab.index import AXES, COLUMNS, METRICS
+from dsba.lab.named_code import CODE, plugins_in, renamed
+from dsba.lab.objects import Assigned, read_array
+from dsba.lab.sections import Data, Known, Link, Method, NetworkSpec, Part, Problems, Seed, Stop, Tune
+from dsba.problem.problem import Problem
+from dsba.storage import plugins
+
+TAKEN = {*METRICS, *AXES, *COLUMNS}  # names that a metric of one's own must not have
+
+
+class Experiment(Part):
+    """The whole: every combination of data, problem, network, split, method and seed is a run."""
+
+    title: str = "Comparison"
+    seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)
+    splits: Annotated[tuple[str | Assigned, ...], Field(min_length=1)] = ("random",)
+    metrics: tuple[str | Callable[..., float], ...] = ()  # drawn in the figures; by default gap, or AUC and distance
+    band: Literal["quartiles"] | None = None  # of several seeds; by default from the least to the largest
+    axes: Annotated[tuple[Known, ...], Field(min_length=1)] = ("passes", "doubles_max")
+    stop: Stop = Stop()
+    tune: Tune = Tune()
+    link: Link | None = None
+    data: Annotated[tuple[Data, ...], Field(min_length=1)]
+    problem: Annotated[tuple[Problems, ...], Field(min_length=1)]
+    network: Annotated[tuple[NetworkSpec, ...], Field(min_length=1)] = (NetworkSpec(),)
+    method: Annotated[tuple[Method, ...], Field(min_length=1)]
+
+    @field_validator("axes")
+    @classmethod
+    def _known_axes(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in AXES:
+                raise unknown_name("axis", name, AXES)
+        return names
+
+    @field_validator("metrics")
+    @classmethod
+    def _known_metrics(cls, wanted: tuple[Any, ...]) -> tuple[Any, ...]:
+        for one in wanted:
+            name = metric_name(one)
+            if isinstance(one, str) and not plugins.is_plugin(one) and one not in METRICS:
+                raise unknown_name("metric", one, METRICS)
+            if (callable(one) or plugins.is_plugin(one)) and (not name.isidentifier() or name in TAKEN):
+                raise InputError(f"the metric {name!r} needs another name: it becomes a column of the histories.")
+        return wanted
+
+    @field_serializer("metrics")
+    def _metric_names(self, wanted: tuple[Any, ...]) -> list[str]:
+        return [one if isinstance(one, str) else metric_name(one) for one in wanted]
+
+    @field_validator("splits", mode="before")
+    @classmethod
+    def _arrays_of_nodes(cls, given: Any) -> Any:
+        if isinstance(given, str) or not isinstance(given, list | tuple):
+            return [given] if isinstance(given, str) else given
+        return [_split(one, number, len(given)) for number, one in enumerate(given)]
+
+    @field_serializer("splits")
+    def _split_names(self, splits: tuple[Any, ...]) -> list[str]:
+        return [str(one) for one in splits]
+
+    @model_validator(mode="after")
+    def _no_repeats(self) -> Self:
+        named: dict[str, list[Any]] = {
+            "methods": [m.title for m in self.method],
+            "data sets": [d.title for d in self.data],
+            "problems": [p.title for p in self.problem],
+            "networks": [n.title for n in self.network],
+            "splits": [str(split) for split in self.splits],
+            "metrics": [metric_name(one) for one in self.metrics],
+            "seeds": list(self.seeds),
+            "seeds of [tune]": list(self.tune.seeds),
+        }
+        for kind, labels in named.items():
+            repeated = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
+            if repeated is not None:
+                raise ValueError(f"two {kind} are called {repeated!r}: give each its own label")
+        return self
+
+    @property
+    def plugins(self) -> list[str]:
+        """The names that stand for code outside of dsba."""
+        named = {"problem": self.problem, "method": self.method}
+        texts = {table: [{CODE[table]: getattr(e, CODE[table])} for e in entries] for table, entries in named.items()}
+        return plugins_in({**texts, "metrics": self.metrics})
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether something was given in Python that a file cannot name."""
+        arrays = [d for d in self.data if (d.rows or d.test_rows) and not d.name.endswith(".npz")]
+        graphs = [n for n in self.network if n.graphs or (n.given and not n.mixing.endswith(".npy"))]
+        nodes = [s for s in self.splits if not str(s).endswith(".npy") and not isinstance(s, str)]
+        return self.has_code or bool(arrays or graphs or nodes)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether a loss, an algorithm or a metric was given as an object, which only this process knows."""
+        named = [p.operator for p in self.problem] + [m.algorithm for m in self.method] + list(self.metrics)
+        return any(not isinstance(one, str) for one in named)
+
+    def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
+        """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
+        note = ["# Made of Python objects: `dsba compare` needs the script that made them."] if self.has_objects else []
+        content = renamed(self.content(), plugins or {})
+        if self.stop.record_first is None:
+            content["stop"]["record_first"] = False
+        return "\n".join([*note, *toml.written(content)]) + "\n"
+
+
+def metric_name(metric: Any) -> str:
+    """The column of a metric: its own name, or that of the function."""
+    return titles.class_name(metric) if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+
+
+def _split(given: Any, number: int, count: int) -> str | Assigned:
+    """A split by name, or the node of every row from an array or a .npy file."""
+    if isinstance(given, str) and given.endswith(".npy"):
+        return Assigned.of(read_array(given), given)
+    if isinstance(given, str):
+        splits.parsed(given)
+        return given
+    return given if isinstance(given, Assigned) else Assigned.of(given, "own" if count == 1 else f"own {number}")
+
+
+def _is_classification(problem: Problems) -> bool:
+    return problem.build().labels in ("binary", "multiclass")
+
+
+def refusal(method: Method, problem: Problems, network: NetworkSpec) -> str | None:
+    """Why the method does not apply to the problem (a toy of its kind is asked) or to the network; None if it does."""
+    n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
+    labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
+    toy = Problem.from_arrays(
+        np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize,
+        intercept=problem.intercept or False, penalty=problem.penalty,
+    )  # fmt: skip
+    algorithm = method.variants()[0]
+    if (reason := method.refused(toy)) is None and isinstance(algorithm.step_size, str):
+        rules = algorithm.step_sizes(toy, Topology.complete(n_nodes))
+        if algorithm.step_size not in rules:
+            raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
+    return reason or (algorithm.exactness() if network.links(network.topology) else None)

@@ -1,0 +1,305 @@
+"""Imperfect networks: links that lose, delay or change what they carry, and graphs that change over time.
+
+Each is a wrapper of a network and may wrap another wrapper. What happens in a round depends on the wrapper's own
+seed, the number of the round and the link, so a run can be stopped and resumed, and every process knows the same.
+
+A wrapper changes how rows meet (``mix``, ``differences``, ``laplacian``), and with it every method that sends rows.
+Record points are measured as before: they ask the group that holds the problem. ``flaws`` says what is wrong
+with the links, and a method says on which flaws it is known to converge (``Algorithm.proven_on``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import InputError, as_integer, as_number
+from dsba.graph.topology import Topology
+from dsba.kernels.mixing import difference_rows
+from dsba.network.contract import Boxes
+from dsba.network.exact_sum import SparseRows
+from dsba.network.transport import Meeting, Transport
+from dsba.types import Array, Integers
+
+Flags = npt.NDArray[np.bool_]
+
+LOSS, ONE_WAY_LOSS = "loss", "one-way loss"
+DELAY, VARYING_DELAY = "delay", "varying delay"
+CHANGE = "changing graph"
+COMPRESSION, ROUNDED_ROWS = "compressed changes", "compressed rows"
+FLAWS = (LOSS, ONE_WAY_LOSS, CHANGE, DELAY, VARYING_DELAY, COMPRESSION, ROUNDED_ROWS)
+REMEMBERING = frozenset({DELAY, VARYING_DELAY, COMPRESSION})  # such links keep rows of earlier iterations
+
+
+class Links(NamedTuple):
+    """The links to the owned nodes, in the order of the mixing's CSR rows. The diagonal is no link and has edge -1."""
+
+    indptr: Integers
+    receiver: Integers  # among the owned nodes
+    sender: Integers  # among all nodes
+    edge: Integers  # its place in ``topology.edges``
+    upwards: Flags  # whether the sender has the smaller number
+
+    @classmethod
+    def of(cls, net: Transport) -> Links:
+        topology, indptr = net.topology, net.placement.mixing[0]
+        N, first = topology.n_nodes, net.nodes.start
+        starts, columns, _ = topology.mixing.rows
+        sender = columns[starts[first] : starts[net.nodes.stop]]
+        receiver = np.repeat(np.arange(len(net.nodes)), np.diff(indptr))
+        pairs = np.array(topology.edges, np.int64).reshape(-1, 2)
+        key = np.minimum(sender, receiver + first) * N + np.maximum(sender, receiver + first)
+        edge = np.searchsorted(pairs[:, 0] * N + pairs[:, 1], key)
+        return cls(indptr, receiver, sender, np.where(sender == receiver + first, -1, edge), sender < receiver + first)
+
+    def per_node(self, values: npt.NDArray[np.generic]) -> Array:
+        """For each owned node, the sum over the links to it."""
+        return np.bincount(self.receiver, values, len(self.indptr) - 1).astype(np.float64)
+
+
+class Wrapper(Transport):
+    """A network whose rows are mixed in another way. A subclass defines ``meeting`` and names its ``flaw``."""
+
+    flaw = ""
+    _kept: dict[str, Array]  # by stream: what is remembered for later rounds
+
+    def __init__(self, net: Transport, seed: int = 0) -> None:
+        if not (net.meets_as_told or net.flaws):
+            raise InputError(f"{type(self).__name__} wraps only networks whose rows are mixed by the mixing matrix.")
+        if self.flaw in net.flaws:
+            raise InputError(f"the links have {self.flaw} already: one wrapper of a kind is enough.")
+        self.net, self.seed = net, as_integer("seed", seed, at_least=0)
+        self.session = net.session
+        super().__init__(net.topology, net.rank, net.size)
+        self._directions = 2, max(1, len(self.topology.edges))  # of every edge; a single node has none, and draws one
+        self.links = Links.of(net)
+        self.flaws = net.flaws | {self.flaw}
+        if COMPRESSION in self.flaws and (bad := sorted(self.flaws - {COMPRESSION, DELAY})):
+            raise InputError(
+                f"compressed changes need links that deliver every message, and these have {bad[0]}: use memory=False."
+            )
+        self._streams = net.streams
+
+    # What is the wrapped network's own ------------------------------------------------------------
+
+    def send(self, peer: int, message: bytes, purpose: int) -> None:
+        self.net.send(peer, message, purpose)
+
+    def receive(self, peer: int, purpose: int) -> bytes:
+        return self.net.receive(peer, purpose)
+
+    @property
+    def streams(self) -> int:
+        return self._streams
+
+    @streams.setter
+    def streams(self, count: int) -> None:
+        self._streams = self.net.streams = count
+
+    @property
+    def memory(self) -> dict[str, Array]:
+        return self.net.memory | {f"{self.flaw}.{name}": rows.copy() for name, rows in self._kept.items()}
+
+    @memory.setter
+    def memory(self, arrays: Mapping[str, Array]) -> None:
+        prefix = f"{self.flaw}."
+        self._kept = {n.removeprefix(prefix): np.array(a) for n, a in arrays.items() if n.startswith(prefix)}
+        self.net.memory = arrays
+
+    def reset(self) -> None:
+        """Counters to zero, and nothing remembered."""
+        super().reset()
+        self._kept = {}
+        self.net.reset()
+
+    def exchange(self, outboxes: Boxes) -> Boxes:
+        """Frames would avoid the flaws of the links, so a method that sends frames needs links without flaws."""
+        raise InputError(f"frames need links that deliver everything, and these have {', '.join(sorted(self.flaws))}.")
+
+    def sum(self, rows: Array | SparseRows) -> Array:
+        """The same holds for a method that asks for exact sums."""
+        raise InputError(
+            f"exact sums need links that deliver everything, and these have {', '.join(sorted(self.flaws))}."
+        )
+
+    def describe(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        inner = self.net.describe()
+        return f"{type(self).__name__}({settings})" + (f" over {inner}" if inner else "")
+
+    def __repr__(self) -> str:
+        return self.describe()
+
+    def settings(self) -> dict[str, object]:
+        """The settings by which two wrappers of this class are the same."""
+        return {"seed": self.seed}
+
+    # Rows -----------------------------------------------------------------------------------------
+
+    def mix(self, Z: Array) -> Array:
+        return Z - self.differences(Z)
+
+    def differences(self, Z: Array) -> Array:
+        return self.topology.mixing.differences(self._round, Z)
+
+    def laplacian(self, Z: Array) -> Array:
+        return self._round(Z, unit=True)
+
+    def _round(self, Z: Array, unit: bool = False) -> Array:
+        """One round: the sum over links of weight times (own row - row heard)."""
+        met = self.meeting(Z, self.rounds, unit)
+        out = np.empty_like(Z)
+        difference_rows((self.links.indptr, met.places, np.where(met.up, met.weights, 0.0)), met.rows, out)
+        arrived = self.links.per_node(met.arrived)
+        self.count(1, *(arrived * cost for cost in met.message))
+        return out
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        raise NotImplementedError
+
+    def _draw(self, round: int) -> np.random.Generator:
+        """Random numbers that depend on the seed, the kind of flaw and the round alone."""
+        return np.random.default_rng([self.seed, FLAWS.index(self.flaw), round])
+
+    def _stream(self, round: int) -> str:
+        """The rows of a method that meet several times in an iteration are told apart by their turn."""
+        return str(round % self.streams)
+
+
+class Lossy(Wrapper):
+    """Every message is lost with probability ``drop``, independently.
+
+    ``symmetric``: a link works in both directions or in none, so the rows' mean is kept. Otherwise each direction is
+    lost by itself. A node that hears nothing of a neighbour leaves that neighbour out of its average for the round.
+    """
+
+    def __init__(self, net: Transport, drop: float, *, symmetric: bool = True, seed: int = 0) -> None:
+        self.drop, self.symmetric = as_number("drop", drop, at_least=0.0), bool(symmetric)
+        if not self.drop < 1:
+            raise InputError(f"drop must be a probability below 1, got {drop!r}.")
+        self.flaw = LOSS if symmetric else ONE_WAY_LOSS
+        super().__init__(net, seed)
+
+    def settings(self) -> dict[str, object]:
+        return {"drop": self.drop, "symmetric": self.symmetric, "seed": self.seed}
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        met = self.net.meeting(Z, round, unit)
+        lost = self._draw(round).random(self._directions) < self.drop
+        direction = 0 if self.symmetric else self.links.upwards.astype(int)
+        kept = ~lost[direction, self.links.edge] & (self.links.edge >= 0)
+        return met._replace(up=met.up & kept, arrived=met.arrived * kept)
+
+
+class Delayed(Wrapper):
+    """A row arrives ``rounds`` rounds after it was sent; a node hears the newest row that has arrived.
+
+    ``rounds`` is one number for all messages, or a pair (least, most): each message then draws its own delay. Of a
+    method with several rounds in an iteration a row is used by the next iteration that it reaches in time.
+    """
+
+    def __init__(self, net: Transport, rounds: int | tuple[int, int], *, seed: int = 0) -> None:
+        pair = rounds if isinstance(rounds, (tuple, list)) else (rounds, rounds)
+        if len(pair) != 2:
+            raise InputError(f"rounds must be a number or a pair (least, most), got {rounds!r}.")
+        self.least = as_integer("rounds", pair[0], at_least=0)
+        self.most = as_integer("rounds", pair[1], at_least=self.least)
+        self.flaw = DELAY if self.least == self.most else VARYING_DELAY
+        super().__init__(net, seed)
+
+    def settings(self) -> dict[str, object]:
+        return {"rounds": (self.least, self.most), "seed": self.seed}
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        met = self.net.meeting(Z, round, unit)
+        age, arrived = self._ages(round)
+        rows = self._remember(met.rows, round)
+        known = (age >= 0) & met.up
+        places = met.places + np.maximum(age, 0) * len(met.rows)
+        return met._replace(rows=rows, places=places, up=known, arrived=met.arrived * arrived)
+
+    def _ages(self, round: int) -> tuple[Integers, Integers]:
+        """For each link: how many iterations ago the newest arrived row was sent (-1: none), and arrivals now."""
+        age = np.full(self.links.edge.size, -1)
+        arrived = np.zeros(self.links.edge.size, np.int64)
+        for past in range(min(self._oldest, round // self.streams), -1, -1):
+            delay = self._delays(round - past * self.streams)
+            age[delay <= past] = past
+            arrived += delay == past
+        return age, arrived
+
+    @property
+    def _oldest(self) -> int:
+        return -(-self.most // self.streams)
+
+    def _delays(self, round: int) -> Integers:
+        """The delays, in iterations, of the messages that were sent in the round."""
+        draws = self._draw(round).integers(self.least, self.most + 1, size=self._directions)
+        return -(-draws[self.links.upwards.astype(int), self.links.edge] // self.streams)
+
+    def _remember(self, rows: Array, round: int) -> Array:
+        """The present rows and those of earlier iterations, newest first; the present ones are kept for later."""
+        stream = self._stream(round)
+        past = self._kept.setdefault(stream, np.zeros((self._oldest, *rows.shape)))
+        every = np.concatenate([rows[None], past])
+        self._kept[stream] = every[:-1].copy()
+        return every.reshape(-1, rows.shape[1])
+
+
+class Changing(Wrapper):
+    """Another graph in every round, its edges among those of the wrapped network's graph.
+
+    ``graphs`` is a sequence of topologies that comes round again; each has its own mixing matrix. ``p`` instead draws a
+    graph in every round: each edge is there with probability p, and the weights are Metropolis-Hastings weights of the
+    edges that are there. A drawn graph need not be connected.
+    """
+
+    flaw = CHANGE
+
+    def __init__(
+        self, net: Transport, graphs: Sequence[Topology] = (), *, p: float | None = None, seed: int = 0
+    ) -> None:
+        if (p is None) == (not graphs):
+            raise InputError("a changing graph needs a sequence of graphs, or the probability p of an edge: give one.")
+        if net.topology.mixing.rounds > 1:
+            raise InputError(
+                f"a changing graph mixes in one round, and this mixing takes {net.topology.mixing.rounds}."
+            )
+        self.graphs, self.p = tuple(graphs), None if p is None else as_number("p", p, above=0.0)
+        if self.p is not None and self.p > 1:
+            raise InputError(f"p must be a probability, got {p!r}.")
+        super().__init__(net, seed)
+        first = net.nodes.start
+        self._weights = [_weights_on(g, net.topology, self.links, first, i) for i, g in enumerate(self.graphs)]
+
+    def settings(self) -> dict[str, object]:
+        return {"graphs": [graph.digest()[:16] for graph in self.graphs], "p": self.p, "seed": self.seed}
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        met = self.net.meeting(Z, round, unit)
+        up, weights = self._weights[round % len(self.graphs)] if self.graphs else self._drawn(round)
+        return met._replace(up=met.up & up, weights=met.weights if unit else weights, arrived=met.arrived * up)
+
+    def _drawn(self, round: int) -> tuple[Flags, Array]:
+        """Which links are up, and the weights (I + W)/2 of Metropolis and Hastings on them."""
+        assert self.p is not None
+        pairs = np.array(self.topology.edges, np.int64).reshape(-1, 2)
+        there = self._draw(round).random(len(pairs)) < self.p
+        degrees = np.bincount(pairs[there].ravel(), minlength=self.topology.n_nodes)
+        own = degrees[self.nodes.start + self.links.receiver]
+        up = np.append(there, False)[self.links.edge]
+        return up, np.where(up, 0.5 / (1 + np.maximum(own, degrees[self.links.sender])), 0.0)
+
+
+def _weights_on(graph: Topology, base: Topology, links: Links, first: int, number: int) -> tuple[Flags, Array]:
+    """Which links a graph of the sequence has, and its weights (I + W)/2 on them."""
+    if graph.n_nodes != base.n_nodes:
+        raise InputError(f"graph {number} of the sequence has {graph.n_nodes} nodes, the network {base.n_nodes}.")
+    if extra := set(graph.edges) - set(base.edges):
+        raise InputError(f"graph {number} of the sequence has the edge {min(extra)}, which the network does not have.")
+    receiver = links.receiver + first
+    up = graph.graph.adjacency[receiver, links.sender]
+    return up, np.where(up, graph.W_tilde[receiver, links.sender], 0.0)

@@ -1,0 +1,1 @@
+"""What methods put on the wire: sparse deltas, their routes and sizes, compressed rows."""

@@ -1,0 +1,1 @@
+"""Nodes at institutions that talk over pinned TLS."""

@@ -1,0 +1,360 @@
+"""The threads of a site: one that answers, one for each neighbour to dial, one for each connection under way.
+
+All of them end when the network is closed. Whoever is not a neighbour with the right certificate, the same study and
+the same version is refused with a sentence, and costs a running study nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dsba._version import __version__
+from dsba.errors import InputError
+from dsba.network.tls.frames import VERSION, FrameError
+from dsba.network.tls.link import Link
+from dsba.network.tls.pinned import HANDSHAKE, Door, Hearing, RefusedError, answer, context, dialled
+
+if TYPE_CHECKING:
+    from dsba.network.tls.site_network import SiteNetwork
+
+MOST_STRANGERS = 32  # connections that have not shown a certificate
+MOST_PER_ADDRESS = 4
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
+LOOK = 0.2  # seconds between looks whether all is over
+LONGEST_SENTENCE = 500  # of what another site sends to be shown
+
+
+class Lines:
+    """All connections of one site."""
+
+    def __init__(self, net: SiteNetwork) -> None:
+        self.net, self.place = net, net.place
+        self.closing, self.door = threading.Event(), Door()
+        self.threads: list[threading.Thread] = []
+        self.starting = threading.Lock()
+        self.strangers: Counter[str] = Counter()
+        self.connections: set[Any] = set()
+        self.listener: socket.socket | None = None
+        self.last_said: dict[str, str] = {}
+        self.declined: set[int] = set()  # neighbours that were told that this site takes no part
+
+    def open(self) -> None:
+        members, own = self.place.members, self.place.members[self.place.rank]
+        self.client = context(self.place.key, members, server=False)
+        if own.address is not None and any(not self._dials(peer) for peer in self.net.links):
+            self.server = context(self.place.key, members, server=True)
+            self.listener = _listening(self.place.listen or own.address)
+            self._start(self._accept)
+        for peer, link in self.net.links.items():
+            if self._dials(peer):
+                self._start(self._dial, link)
+
+    def close(self) -> None:
+        with self.starting:
+            self.closing.set()
+        self.door.socket_closed.set()
+        if self.listener is not None:
+            self.listener.close()
+        deadline = time.monotonic() + 2 * HANDSHAKE
+        while self.threads:
+            for connection in list(self.connections):
+                connection.close()
+            self.threads[-1].join(max(0.0, deadline - time.monotonic()))
+            self.threads.pop()
+
+    def _dials(self, peer: int) -> bool:
+        """Whether this site dials: the other one listens, and this one does not listen or comes later in the list."""
+        mine, theirs = self.place.members[self.place.rank], self.place.members[peer]
+        if theirs.address is None and mine.address is None:
+            raise InputError(
+                f"{mine.name} and {theirs.name} are neighbours and both only dial out: give one of them an address."
+            )
+        return theirs.address is not None and (mine.address is None or self.place.rank > peer)
+
+    def _start(self, work: Callable[..., None], *arguments: Any) -> bool:
+        """Begin a thread, unless this site is closing."""
+        with self.starting:
+            if self.closing.is_set():
+                return False
+            self.threads = [thread for thread in self.threads if thread.is_alive()]
+            thread = threading.Thread(target=work, args=arguments, daemon=True, name=f"dsba {self.place.name}")
+            self.threads.append(thread)
+            thread.start()
+            return True
+
+    def say(self, about: str, sentence: str) -> None:
+        """Tell the people at this site, once for each change."""
+        if self.last_said.get(about) != sentence and not self.closing.is_set():
+            self.last_said[about] = sentence
+            self.place.tell(sentence)
+            self.place.log("line", about=about, said=sentence)
+
+    # Dialling -----------------------------------------------------------------------------------------
+
+    def _dial(self, link: Link) -> None:
+        pause = FIRST_PAUSE
+        while not self.closing.is_set():
+            try:
+                with dialled(self.place.members[link.rank], self.client) as connection:
+                    self._serve(connection, link, answers=False)
+                pause = FIRST_PAUSE
+            except RefusedError as error:
+                self.say(link.name, str(error))
+            self.closing.wait(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    # Answering ----------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        assert self.listener is not None
+        while not self.closing.is_set():
+            try:
+                sock, address = self.listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:  # closed, or no more files
+                self.closing.wait(LOOK)
+                continue
+            host = str(address[0])
+            if self.strangers.total() >= MOST_STRANGERS or self.strangers[host] >= MOST_PER_ADDRESS:
+                sock.close()
+                self.place.log("crowded", address=host)
+                continue
+            self.strangers[host] += 1
+            if not self._start(self._welcome, sock, host):
+                sock.close()
+
+    def _welcome(self, sock: socket.socket, host: str) -> None:
+        try:
+            connection, rank = answer(sock, self.server, self.place.members, self.door)
+        except RefusedError as error:
+            sentence = f"Refused a connection from {host}: {error}"
+            self.place.log("refused", address=host, said=sentence)
+            self.say(host, sentence)
+            return
+        finally:
+            self.strangers[host] -= 1
+        link = self.net.links.get(rank)
+        name = self.place.members[rank].name
+        try:
+            if link is None:
+                with suppress(Exception):
+                    connection.recv(HANDSHAKE)  # whoever dials speaks first, and would not hear us before
+                raise _refuse(connection, f"{name} and {self.place.name} are not neighbours in the study.")
+            self._serve(connection, link, answers=True)
+        except RefusedError as error:
+            self.place.log("refused", address=host, said=str(error))
+            self.say(name, f"Refused {name}: {error}")
+        finally:
+            connection.close_socket()
+
+    # A connection -------------------------------------------------------------------------------------
+
+    def _serve(self, connection: Hearing, link: Link, *, answers: bool) -> None:
+        """Greet, and read until the connection ends."""
+        self.connections.add(connection)
+        try:
+            said = self._greeted(connection, link, answers)
+            if said.get("probe"):
+                _echo(connection)
+                return
+            self._adopt(connection, link, said)
+            self._read(connection, link)
+        finally:
+            self.connections.discard(connection)
+            connection.close_socket()
+            with self.net.changed:
+                lost = link.connection is connection
+                if lost:
+                    link.connection = None
+                self.net.changed.notify_all()
+            if lost and not link.done:
+                self.say(link.name, f"The line to {link.name} is broken.")
+
+    def hello(self, link: Link) -> dict[str, Any]:
+        net = self.net
+        return {
+            "program": f"dsba {__version__}",
+            "format": VERSION,
+            "study": self.place.study.hex(),
+            "site": self.place.name,
+            "data": self.place.data,
+            "epoch": net.epoch,
+            "nonce": net.nonce.hex(),
+            "heard": (link.theirs or b"").hex(),
+            "arrived": link.received,
+        }
+
+    def _greeted(self, connection: Hearing, link: Link, answers: bool) -> dict[str, Any]:
+        """What the neighbour says of itself, if it fits; whoever dialled speaks first."""
+        if self.place.refusal is not None:
+            raise self._declining(connection, link, self.place.refusal, answers)
+        with self.net.changed:
+            own = json.dumps(self.hello(link))
+        try:
+            if not answers:
+                connection.send(own)
+            said = json.loads(connection.recv(HANDSHAKE))
+            if answers and "refused" not in said:
+                reason = self._unfit(said, link)
+                if reason:
+                    raise _refuse(connection, reason, ends="data" in said and reason.startswith("the data"))
+                connection.send(own)
+        except RefusedError:
+            raise
+        except Exception as error:
+            raise RefusedError(f"{link.name} did not say who it is.") from error
+        if "refused" in said:
+            if said.get("ends") is True:
+                self._end(link, said)
+            raise RefusedError(f"{link.name} refused this site: {_shown(said['refused'])}")
+        if reason := self._unfit(said, link):
+            raise _refuse(connection, reason)
+        return said
+
+    def _declining(self, connection: Hearing, link: Link, refusal: str, answers: bool) -> RefusedError:
+        """Tell a neighbour that this site takes no part. Nothing that it says is looked at."""
+        if answers:
+            with suppress(Exception):
+                connection.recv(HANDSHAKE)
+        error = _refuse(connection, refusal)
+        self.declined.add(link.rank)
+        return error
+
+    def _unfit(self, said: Any, link: Link) -> str | None:
+        """Why a neighbour's hello does not fit, or None."""
+        if not isinstance(said, dict):
+            return "its first message is not one of dsba."
+        own = self.hello(link)
+        if said.get("program") != own["program"] or said.get("format") != own["format"]:
+            theirs = _shown(said.get("program"))
+            return f"{link.name} has {theirs} and {self.place.name} has {own['program']}: use the same."
+        if said.get("study") != own["study"]:
+            return (
+                f"{link.name} has another study file than {self.place.name}: compare the hashes that "
+                "`dsba study check` prints, and use the same file."
+            )
+        if said.get("site") != link.name:
+            return f"{link.name} calls itself {_shown(said.get('site'))}."
+        if said.get("probe"):
+            return None
+        if link.known_data not in (None, said.get("data")):
+            return f"the data of {link.name} changed since the run began: a run with other data is another run."
+        numbers, texts = ([said.get(key) for key in both] for both in (("epoch", "arrived"), ("data", "heard")))
+        sound = all(type(n) is int and 0 <= n < 2**62 for n in numbers) and all(type(text) is str for text in texts)
+        if not sound or not _hex(said.get("nonce"), 32):
+            return "its first message is damaged."
+        return None
+
+    def _adopt(self, connection: Hearing, link: Link, said: dict[str, Any]) -> None:
+        with self.net.changed:
+            link.known_data = said["data"]
+            self.net.heard(link, said["epoch"], bytes.fromhex(said["nonce"]))
+            link.attach(connection, said["arrived"] if said["heard"] == self.net.nonce.hex() else 0)
+        self._announce()
+        if self.net.finished is not None:
+            link.tell(finished=self.net.finished)
+        fingerprint = self.place.members[link.rank].fingerprint
+        self.say(link.name, f"{link.name} is connected.")
+        self.place.log("connected", site=link.name, fingerprint=fingerprint, study=self.place.study.hex())
+
+    def _announce(self) -> None:
+        for link in self.net.links.values():
+            link.announce()
+
+    def _read(self, connection: Hearing, link: Link) -> None:
+        try:
+            connection.hear(partial(self._heard, connection, link))
+        except (FrameError, ValueError, TypeError, KeyError) as error:
+            raise _refuse(connection, f"refused a frame from {link.name}: {error}.") from None
+        except Exception:  # the connection ended, in one of many ways
+            return
+
+    def _heard(self, connection: Hearing, link: Link, message: str | bytes) -> None:
+        owed = False
+        with self.net.changed:
+            if link.connection is not connection:
+                raise ConnectionError("a newer connection has taken its place")
+            if isinstance(message, str):
+                self._told(link, json.loads(message))
+                self.net.wake()
+            else:
+                owed = link.take(message)
+                if self.net.waiting:
+                    self.net.changed.notify_all()
+        if isinstance(message, str):
+            self._announce()
+        if owed:
+            link.acknowledge(connection)
+
+    def _told(self, link: Link, said: dict[str, Any]) -> None:
+        """A message beside the frames."""
+        if "begin" in said:
+            epoch, nonce = said["begin"]
+            if type(epoch) is not int or not 0 <= epoch < 2**62 or not _hex(nonce, 32):
+                raise ValueError("its epoch is damaged")
+            self.net.heard(link, epoch, bytes.fromhex(nonce))
+        if "farewell" in said:
+            self.net.ended = self.net.ended or _shown(said["farewell"])
+        if "finished" in said:
+            self.net.elsewhere = str(said["finished"])
+        if "done" in said:
+            link.done = True
+        if "refused" in said:
+            self.say(link.name, f"{link.name} refused this site: {_shown(said['refused'])}")
+
+    def _end(self, link: Link, said: dict[str, Any]) -> None:
+        with self.net.changed:
+            self.net.ended = self.net.ended or f"{link.name} refused this site: {_shown(said['refused'])}"
+            self.net.wake()
+
+
+def _listening(address: tuple[str, int]) -> socket.socket:
+    host, port = address
+    try:
+        made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen at {host}:{port} ({error.strerror or error}): is the address this computer's, and free?"
+        ) from None
+    made.settimeout(LOOK)
+    return made
+
+
+def _refuse(connection: Hearing, sentence: str, ends: bool = False) -> RefusedError:
+    """Tell the other side why, and give the error for this one."""
+    try:
+        connection.send(json.dumps({"refused": sentence, "ends": ends}))
+        connection.close(reason="refused")
+    except Exception:  # it has gone already
+        connection.close_socket()
+    return RefusedError(sentence)
+
+
+def _echo(connection: Hearing) -> None:
+    """Send back what comes, for somebody who measures the line; it ends by itself."""
+    deadline = time.monotonic() + HANDSHAKE
+    try:
+        while time.monotonic() < deadline:
+            connection.send(connection.recv(max(0.1, deadline - time.monotonic())))
+    except Exception:  # the line was measured
+        return
+
+
+def _shown(text: object) -> str:
+    """What another site sent, made safe to show: one line of limited length without control characters."""
+    plain = "".join(c if c.isprintable() else " " for c in str(text))
+    return " ".join(plain.split())[:LONGEST_SENTENCE]
+
+
+def _hex(text: object, length: int) -> bool:
+    return isinstance(text, str) and len(text) == 2 * length and all(c in "0123456789abcdef" for c in text)

@@ -1,0 +1,446 @@
+"""Nodes at institutions: every site starts its own process, and neighbours of the graph talk over pinned TLS.
+
+There is no server. What must reach a site that is no neighbour is relayed along the graph, as the questions of every
+transport are.
+
+An **epoch** is a stretch in which no site was restarted. Every site draws a nonce for it; neighbours tell each other
+epoch and nonce whenever they connect. A neighbour with another nonce in the same epoch was restarted: the next epoch
+begins, everybody is told along the graph, and the run goes on from its latest common checkpoint. A run's identity is
+the hash of all sites' nonces. A line that breaks and comes back within an epoch changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from queue import Empty
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dsba._system import signals
+from dsba.errors import InputError, NetworkError
+from dsba.graph.topology import Topology
+from dsba.network import exact_sum
+from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
+from dsba.network.exact_sum import SparseRows, WideIntegers
+from dsba.network.messages.routing import Routing
+from dsba.network.tls.connections import Lines
+from dsba.network.tls.frames import cut
+from dsba.network.tls.link import MOST_UNREAD, Link
+from dsba.network.tls.masks import ALL, Agreement, Guesses, Masks, Window, around, require_signed
+from dsba.network.tls.pinned import Member
+from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Transport
+from dsba.types import Array, Words
+
+Answer = TypeVar("Answer")
+
+PATIENCE = 1800.0  # seconds to wait for a site
+SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for whom
+DISCLOSED = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA}  # a question says itself what it discloses
+LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
+MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
+SMALLEST_PATIENCE = 0.1
+MOST_GUESSES, GUESS_BYTES = 64, 1 << 13  # scales of one sum that are tried at once
+FIRST_GUESS = 20  # the binary exponent of sums over some thousand rows
+SPREAD_BYTES = 1 << 17  # of all parts of a question together, so that everybody gets every part
+
+
+class RestartedError(Exception):
+    """A site was restarted: everything since the last common checkpoint is done again."""
+
+
+class FinishedError(Exception):
+    """The run is over at other sites; ``result`` is the digest of what came out."""
+
+    def __init__(self, result: str) -> None:
+        super().__init__(result)
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who takes part, and who this site is."""
+
+    members: Sequence[Member]
+    rank: int
+    key: Path
+    """The file with the key and the certificate of this site."""
+    sign: Callable[[bytes], bytes]
+    study: bytes
+    """The hash of the study, 32 bytes."""
+    data: str = ""
+    """Stands for this site's data: it must not change within a run."""
+    listen: tuple[str, int] | None = None
+    """Where this site listens, if that is not its address: behind a forwarded port, for example."""
+    refusal: str | None = None
+    """Why this site takes no part now: neighbours are told so when they meet it, and nothing else."""
+    tell: Callable[[str], object] = field(default=lambda sentence: None)
+    """Called with sentences for people."""
+    log: Callable[..., object] = field(default=lambda event, **facts: None)
+    """Called with events and their facts."""
+
+    @property
+    def name(self) -> str:
+        return self.members[self.rank].name
+
+
+class SiteNetwork(Transport):
+    """The nodes of one site; a context that closes all its connections and ends all its threads.
+
+    Parameters
+    ----------
+    topology
+        The graph, the same at all sites.
+    place
+        Who takes part.
+    patience
+        Seconds to wait for a site that is not there.
+    masked
+        Whether sums are masked; None is from three sites on.
+    rows_allowed
+        Whether this site lets rows of its data leave it (``communication="sparse"``, "cached").
+    """
+
+    def __init__(
+        self, topology: Topology, place: Place, *, patience: float = PATIENCE, masked: bool | None = None,
+        rows_allowed: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(topology, place.rank, len(place.members))
+        self.place, self.patience, self.rows_allowed = place, max(patience, SMALLEST_PATIENCE), rows_allowed
+        self.masked = self.size >= MASKED_FROM if masked is None else masked
+        self.masks: Masks | None = None
+        self.tops: dict[int, int] = {}  # by width, the largest exponent in the last sum
+        self.last_top = 0.0
+        self.routes = Routing(self.placement.graph, self.placement.graph.diameter)
+        self.changed = threading.Condition()
+        self.waiting = False  # whether somebody waits for ``changed``
+        self.links = {peer: Link(peer, place.members[peer].name) for peer in self.placement.peers}
+        self.epoch, self.joined, self.nonce = 1, 0, b""
+        self.run_id = b""
+        self.ended: str | None = None  # a sentence from another site that ends the run here, too
+        self.finished: str | None = None  # the digest of the result, once all have it
+        self.elsewhere: str | None = None  # the same, as a neighbour told it
+        self._asked = TOTALS
+        self._enter(1)
+        self.lines = Lines(self)
+
+    def __enter__(self) -> SiteNetwork:
+        self.lines.open()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """Tell the neighbours why, and leave no thread behind."""
+        if error is None:
+            self._linger()
+        else:
+            told = self.ended or f"{self.place.name} has left the run: {_plainly(error)}"
+            for link in self.links.values():
+                link.tell(farewell=told)
+        self.lines.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SiteNetwork:
+        return self  # a place among sites has no copy; scikit-learn's clone asks for one
+
+    # Epochs -------------------------------------------------------------------------------------------
+
+    def run(self, work: Callable[[], Answer]) -> Answer:
+        """``work()`` among all sites; again from its start whenever a site was restarted."""
+        while True:
+            try:
+                self._begin()
+                return work()
+            except RestartedError:
+                self.place.tell("A site was restarted: all go on from the latest common checkpoint.")
+
+    def finish(self, result: str) -> None:
+        """All sites have what came out, whose digest this is; it must be the same everywhere."""
+        everyone = self.aside().share(result)
+        odd = [self.place.members[n].name for n, theirs in enumerate(everyone) if theirs != everyone[0]]
+        if odd:
+            raise NetworkError(f"{odd[0]} came to another result than {self.place.members[0].name}: report this.")
+        with self.changed:
+            self.finished = result
+
+    def heard(self, link: Link, epoch: int, nonce: bytes) -> None:
+        """What a neighbour says of its epoch; called by the threads that read, within ``changed``."""
+        if self.finished is not None:
+            if nonce != link.theirs:
+                link.tell(finished=self.finished)
+            return
+        restarted = epoch == self.epoch and link.theirs not in (None, nonce)
+        if epoch > self.epoch or restarted:
+            self._enter(max(epoch, self.epoch + restarted))
+        if epoch == self.epoch and link.theirs is None:
+            link.meet(nonce, self.place.study)
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks up; called within ``changed``."""
+        self.changed.notify_all()
+        for link in self.links.values():
+            link.wake()
+
+    def _enter(self, epoch: int) -> None:
+        self.epoch, self.nonce = epoch, secrets.token_bytes(32)
+        for link in self.links.values():
+            link.reset(epoch, self.nonce)
+
+    def _begin(self) -> None:
+        """Wait for the neighbours, and agree with all sites on a run and on secrets for its masks."""
+        with self.changed:
+            self.joined, self.masks, self.tops = self.epoch, None, {}
+        self._wait_for(lambda: all(link.theirs for link in self.links.values()), self._absent)
+        agreement = Agreement()
+        own = {"nonce": self.nonce.hex(), "key": agreement.public.hex(), "data": self.place.data}
+        own["signature"] = self.place.sign(self._signed(self.rank, own)).hex()
+        everyone = self.aside().share(own)
+        self.run_id = self._verified(everyone)
+        self.session = int.from_bytes(self.run_id[:4], "little")
+        if self.masked:
+            halves = {n: bytes.fromhex(said["key"]) for n, said in enumerate(everyone) if n != self.rank}
+            agreed = {n: agreement.secret(half) for n, half in halves.items()}
+            self.masks = Masks(self.rank, agreed, self.place.study, self.run_id)
+        self.place.log("run", run=self.run_id.hex(), epoch=self.joined, masked=self.masked)
+
+    def _signed(self, rank: int, said: dict[str, str]) -> bytes:
+        facts = f"{self.joined} {rank} {said['nonce']} {said['key']} {said['data']}"
+        return b"dsba agreement " + self.place.study + facts.encode()
+
+    def _verified(self, everyone: list[Any]) -> bytes:
+        """The identity of the run, if what all sites said is signed by them."""
+        digest = hashlib.sha256(b"dsba run" + self.place.study + self.joined.to_bytes(8, "little"))
+        for rank, said in enumerate(everyone):
+            member = self.place.members[rank]
+            try:
+                require_signed(
+                    member.certificate, self._signed(rank, said), bytes.fromhex(said["signature"]), member.name
+                )
+                digest.update(bytes.fromhex(said["nonce"]))
+            except (KeyError, TypeError, ValueError):
+                raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
+        return digest.digest()
+
+    def decline(self, seconds: float) -> list[str]:
+        """Wait until all neighbours were told the refusal of this place, or so long; the names of those who were."""
+        deadline = time.monotonic() + seconds
+        while len(self.lines.declined) < len(self.links) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [link.name for link in self.links.values() if link.rank in self.lines.declined]
+
+    # Waiting ------------------------------------------------------------------------------------------
+
+    def _absent(self) -> list[str]:
+        return [link.name for link in self.links.values() if link.theirs is None]
+
+    def _wait_for(self, ready: Callable[[], bool], missing: Callable[[], list[str]]) -> None:
+        """Until ``ready``, with patience; ``missing`` names those who are waited for."""
+
+        def look(seconds: float) -> bool | None:
+            with self.changed:
+                self.waiting = True
+                found = self.changed.wait_for(lambda: ready() or self._disturbed, seconds)
+                self.waiting = False
+            return (found and not self._disturbed) or None
+
+        self._require_current()
+        if not ready():
+            self._patiently(look, missing)
+
+    def _patiently(self, look: Callable[[float], Answer | None], missing: Callable[[], list[str]]) -> Answer:
+        """What ``look(seconds)`` finds at last. It is over when patience is, and when this epoch is."""
+        begun, say_at = time.monotonic(), SAY_AFTER
+        while True:
+            found = look(min(0.5, self.patience))
+            self._require_current()
+            if found is not None:
+                return found
+            waited = time.monotonic() - begun
+            if waited > self.patience:
+                raise NetworkError(
+                    f"{self.place.name} has waited {self.patience:g} seconds for {', '.join(missing())}. "
+                    "When all sites start again they go on from the last checkpoint."
+                )
+            if waited > say_at:
+                self.place.tell(f"Waiting for {', '.join(missing())} ({waited:.0f} s).")
+                say_at += SAY_EVERY
+            if waited > SAY_AFTER and signals.requested():
+                raise KeyboardInterrupt
+
+    @property
+    def _disturbed(self) -> bool:
+        """Whether waiting is in vain; ``_require_current`` says why."""
+        over = self.elsewhere is not None and self.finished is None
+        return over or self.ended is not None or self.joined != self.epoch
+
+    def _require_current(self) -> None:
+        if not self._disturbed:
+            return
+        if self.ended is not None:
+            raise NetworkError(self.ended)
+        if self.elsewhere is not None and self.finished is None:
+            raise FinishedError(self.elsewhere)
+        raise RestartedError
+
+    def _linger(self) -> None:
+        """Neighbours may still need what was sent last; whoever is done says so."""
+        deadline = time.monotonic() + min(LINGER, self.patience)
+        while time.monotonic() < deadline:
+            for link in self.links.values():
+                link.tell(done=True)
+            with self.changed:
+                if self.ended or all(link.done for link in self.links.values()):
+                    return
+                self.changed.wait(0.5)
+
+    # The two primitives -------------------------------------------------------------------------------
+
+    def send(self, peer: int, message: bytes, purpose: int) -> None:
+        if len(message) > MOST_UNREAD:
+            raise InputError(f"a message of {len(message)} bytes is too long for sites: {MOST_UNREAD} are allowed.")
+        link, left = self.links[peer], len(message)
+        self._count_sent(purpose, left)
+        for part in cut(message):
+            left -= len(part)
+            self._wait_for(partial(link.has_room, len(part)), lambda: [link.name])
+            if not link.put(self.joined, purpose, part, left > 0):
+                raise RestartedError
+
+    def receive(self, peer: int, purpose: int) -> bytes:
+        link = self.links[peer]
+        inbox = link.inbox[purpose]
+        self._require_current()  # after the inbox was taken, which therefore is of this epoch
+
+        def look(seconds: float) -> bytes | None:
+            try:
+                return inbox.get(timeout=seconds)
+            except Empty:
+                return None
+
+        message = self._patiently(look, lambda: [link.name])
+        link.read += len(message)
+        return message
+
+    def _count_sent(self, purpose: int, length: int) -> None:
+        if purpose == FRAMES and not self.rows_allowed:
+            raise InputError(
+                f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
+                "communication='dense' in the study, or allow it at every site (--allow-rows)."
+            )
+        self.place.log("sent", discloses=DISCLOSED.get(purpose, self._asked), bytes=length)
+
+    # Questions ----------------------------------------------------------------------------------------
+
+    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+        if discloses == ROWS_OF_DATA and not self.rows_allowed:
+            raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
+        self._asked = discloses
+        try:
+            return super().gather(values)
+        finally:
+            self._asked = TOTALS
+
+    def top(self, own: float) -> float:
+        """Masked, the largest exponent of all sites is learned and not whose it is."""
+        if self.masks is None:
+            return super().top(own)
+        hidden = self.masks.hide_words(ALL.levels(own, secrets.token_bytes))
+        total = self._ask(_bytes(hidden), lambda a, b: _bytes(_words(a) + _words(b)))
+        self._count_question(8, 8)
+        top = ALL.largest(_words(total))
+        self.last_top = math.inf if top is None else top
+        return self.last_top
+
+    def add(self, own: WideIntegers) -> WideIntegers:
+        return super().add(own if self.masks is None else self.masks.hide(own))
+
+    def sum(self, rows: Array | SparseRows) -> Array:
+        """Masked sums guess their scale, and take one question where the guess is right."""
+        width = rows.shape[1]
+        count = min(MOST_GUESSES, GUESS_BYTES // (16 * width)) if self.masks is not None and width else 0
+        found = self._guessed(rows, around(self.tops.get(width, FIRST_GUESS), count)) if count else None
+        if found is None:
+            found = super().sum(rows)
+        if self.last_top:
+            self.tops[width] = math.frexp(self.last_top)[1]
+        return found
+
+    def _guessed(self, rows: Array | SparseRows, window: Window) -> Array | None:
+        """The sum, if its scale is in the window; None if it must be asked for."""
+        assert self.masks is not None
+        guesses, top_bytes = Guesses(window, self.topology.n_nodes), 8 * (window.size + 2)
+        levels = self.masks.hide_words(window.levels(exact_sum.largest(rows), secrets.token_bytes))
+        parts = self.masks.hide(guesses.parts(rows))
+
+        def plus(a: bytes, b: bytes) -> bytes:
+            words = _words(a[:top_bytes]) + _words(b[:top_bytes])
+            mine, theirs = (WideIntegers.from_bytes(part[top_bytes:]) for part in (a, b))
+            return _bytes(words) + mine.plus(theirs).to_bytes()
+
+        answer = self._ask(_bytes(levels) + parts.to_bytes(), plus)
+        top = window.largest(_words(answer[:top_bytes]))
+        if top is None:
+            return None
+        self.last_top = top
+        self._count_question(8, 8)
+        if top == 0.0:
+            return np.zeros(rows.shape[1])
+        self._count_question(16 * rows.shape[1], 16 * rows.shape[1])
+        return guesses.total(top, WideIntegers.from_bytes(answer[top_bytes:]))
+
+    def _collect(self, own: bytes) -> list[bytes]:
+        """Everybody's part goes to everybody on the shortest way: a question takes as many hops as the graph is wide.
+
+        Up a tree and down again it would take up to twice as many.
+        """
+        parts, routes, here = {self.rank: own}, self.routes, self.rank
+        for hop in range(routes.setup):
+            for peer in self.placement.peers:
+                if due := routes.due(here, peer, hop):
+                    self.send(peer, b"".join(PARCEL.pack(n, len(parts[n])) + parts[n] for n in due), QUESTIONS)
+            for peer in self.placement.peers:
+                if due := routes.due(peer, here, hop):
+                    parts |= _unpacked(self.receive(peer, QUESTIONS), due, self.place.members[peer].name)
+        return [parts[rank] for rank in range(self.size)]
+
+    def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
+        """Short parts go to everybody and are merged there; long ones are merged on a tree, which moves less."""
+        if self.size * len(own) > SPREAD_BYTES:
+            return super()._ask(own, merge)
+        return reduce(merge, self._collect(own))
+
+
+def _words(data: bytes) -> Words:
+    return np.frombuffer(data, "<u8").astype(np.uint64)
+
+
+def _bytes(words: Words) -> bytes:
+    return words.astype("<u8").tobytes()
+
+
+def _unpacked(message: bytes, due: list[int], sender: str) -> dict[int, bytes]:
+    """The parts of the sites that are due in a message, and nothing else."""
+    parts, at = {}, 0
+    for wanted in due:
+        rank, length = PARCEL.unpack_from(message, at) if len(message) >= at + PARCEL.size else (-1, 0)
+        at += PARCEL.size + length
+        if rank != wanted or at > len(message):
+            raise NetworkError(f"{sender} passed on something else than was due: report this.")
+        parts[rank] = message[at - length : at]
+    if at != len(message):
+        raise NetworkError(f"{sender} passed on more than was due: report this.")
+    return parts
+
+
+def _plainly(error: BaseException) -> str:
+    """Why this site leaves, for the others: a sentence without its notes, and nothing of an unforeseen error."""
+    if isinstance(error, InputError | NetworkError):
+        return str(error)
+    return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."

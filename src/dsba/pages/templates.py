@@ -1,0 +1,19 @@
+"""Templates that come with the package, and what is put into them."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+
+def asset(package: str, name: str) -> str:
+    """The text of a file in the folder ``assets`` of a package."""
+    return (files(package) / "assets" / name).read_text(encoding="utf-8")
+
+
+def filled(template: str, parts: dict[str, str]) -> str:
+    """The text of a template with its parts put in. Text inside a part is never replaced."""
+    head, *rest = template.split("{{")
+    for piece in rest:
+        name, _, tail = piece.partition("}}")
+        head += parts[name] + tail
+    return head

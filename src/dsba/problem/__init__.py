@@ -1,0 +1,1 @@
+"""Problems: what people give, checked; samples, losses and penalties of all nodes; their constants."""

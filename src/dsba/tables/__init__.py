@@ -1,0 +1,1 @@
+"""One model with standard errors from tables at several sites."""

@@ -1,0 +1,237 @@
+"""How well a model predicts rows that it may not have seen: at every site, and over all sites together.
+
+A site adds up over its own rows, and only these sums leave it: counts of events and of other rows in bins of the
+score, counts and sums of predictions in ten groups of the probability, sums of losses. No label and no score of a row
+leaves it.
+
+The area under the ROC curve is that of the bins, in which rows of one bin are ties. ``auc_within`` is how far the area
+of the rows themselves can be from it at most: half of the share of pairs that are ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import log_expit, xlogy
+
+from dsba.errors import InputError, noted
+from dsba.network import Group
+from dsba.tables.design import outcome_of
+from dsba.tables.schema import Site, kind_of
+from dsba.types import Array
+
+if TYPE_CHECKING:
+    from dsba.tables.results import Results
+
+Measures = dict[str, Any]
+
+BINS_PER_UNIT, REACH = 64, 16  # of scores: bins of 1/64 from -16 to 16, and one beyond each end
+BINS = 2 * REACH * BINS_PER_UNIT + 2
+GROUPS = 10  # of probabilities, equally wide
+
+
+class Scored(NamedTuple):
+    """Rows with their outcomes, scores and predicted means; ``left_out`` are rows that cannot be predicted."""
+
+    y: Array
+    score: Array
+    mean: Array
+    exposure: Array
+    """exp(offset) of counts, else 1: what the mean outcome is divided by in a model without columns."""
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """``pooled`` over all sites; ``sites`` are those of this process. A site without rows has only their number."""
+
+    pooled: Measures
+    sites: dict[str, Measures]
+
+    def plain(self) -> dict[str, Any]:
+        """In JSON's types."""
+        return {"pooled": self.pooled, "sites": self.sites}
+
+
+def evaluate(results: Results, sites: Sequence[Site], group: Group) -> Evaluation:
+    """Evaluate a model on the rows of the sites here, together with those of the other processes."""
+    kind = _kind(results)
+    scored = [scored_rows(results, site) for site in sites]
+    pooled = _measured(kind, scored, group.sum)
+    if not pooled["rows"]:
+        raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
+    there = {site.name: _measured(kind, [one], lambda rows: rows[0]) for site, one in zip(sites, scored, strict=True)}
+    return Evaluation(pooled, there)
+
+
+def _kind(results: Results) -> Kind:
+    facts = results.model.facts
+    if results.schema.classes is not None:
+        return CLASSES if facts["link"] == "logit" else SCORES
+    return COUNTS if facts["labels"] == "count" else NUMBERS
+
+
+def scored_rows(results: Results, site: Site) -> Scored:
+    """The rows of a site that have an outcome and all that the model needs; others are left out and counted."""
+    _require_outcome(results, site)
+    response = list(results.schema.wishes.formula.response)
+    frame = site.frame.loc[site.frame[response].notna().all(axis=1)].reset_index(drop=True)
+    frame = frame.loc[results.known_rows(frame)].reset_index(drop=True)
+    score, offset = results.scores(frame, name=site.name)
+    with np.errstate(over="ignore"):
+        exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(frame))
+    y = np.asarray(outcome_of(Site(site.name, frame), results.schema), np.float64)
+    scored = Scored(y, score, results.mean(score), exposure, len(site.frame) - len(frame))
+    _require_finite(scored, site.name)
+    return scored
+
+
+def _require_finite(scored: Scored, site: str) -> None:
+    """An infinite number would spoil the sums of all sites."""
+    parts = {"outcome": scored.y, "score": scored.score, "prediction": scored.mean, "exposure": scored.exposure}
+    for name, values in parts.items():
+        if bad := int((~np.isfinite(values)).sum()):
+            raise noted(
+                InputError(f"the {name} is not a finite number in some rows of {site}."), [f"{bad} rows of {site}"]
+            )
+
+
+def _require_outcome(results: Results, site: Site) -> None:
+    for column in results.schema.wishes.formula.response:
+        if column not in site.frame.columns:
+            raise InputError(f"{site.name} has no column {column!r}, which is the outcome.")
+        numbers = kind_of(site.frame[column]) in ("number", "truth", "empty")
+        if results.schema.classes is None and not numbers:
+            raise InputError(f"the column {column!r} of {site.name} is not a number, and the outcome must be one.")
+
+
+def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Array]) -> Measures:
+    """The measures of rows; ``total`` adds what each site says of its own. Without a row there are only counts.
+
+    A site without rows adds zeros. It may not leave: the others would wait for its part of the sums. Counts are summed
+    by themselves, as outcomes of a large unit would cost them their digits.
+    """
+    rows, left_out, exposure = total(np.array([[len(one.y), one.left_out, one.exposure.sum()] for one in scored]))
+    outcomes, predictions = total(np.array([[one.y.sum(), one.mean.sum()] for one in scored]))
+    sums = total(np.array([kind.sums(one, outcomes / (exposure or 1.0)) for one in scored]))
+    counts = {"rows": int(rows), "left_out": int(left_out)}
+    if not rows:
+        return counts
+    means = {"mean_outcome": outcomes / rows, "mean_prediction": predictions / rows}
+    return {**counts, **_plain(means), **_plain(kind.measures(int(rows), outcomes, sums))}
+
+
+def _plain(measures: Measures) -> Measures:
+    return {name: float(value) if isinstance(value, np.floating) else value for name, value in measures.items()}
+
+
+class Kind(NamedTuple):
+    """What is measured of one kind of outcome: sums of a site, given the mean of all, and what the totals mean."""
+
+    sums: Callable[[Scored, float], Array]
+    measures: Callable[[int, float, Array], Measures]
+
+
+# Classes -----------------------------------------------------------------------------------------
+
+
+def _score_sums(scored: Scored, mean: float) -> Array:
+    """Events and other rows in every bin."""
+    at = np.clip(np.floor(BINS_PER_UNIT * scored.score) + BINS // 2, 0, BINS - 1).astype(np.int64)
+    return np.concatenate([np.bincount(at, scored.y == label, BINS) for label in (1, 0)])
+
+
+def _score_measures(rows: int, events: float, sums: Array) -> Measures:
+    positive, negative = np.split(sums, 2)
+    pairs = positive.sum() * negative.sum()
+    if not pairs:
+        return {"events": int(events), "auc": None, "auc_within": None}
+    below = np.cumsum(negative) - negative
+    ties = 0.5 * (positive @ negative) / pairs
+    return {"events": int(events), "auc": (positive @ below) / pairs + ties, "auc_within": ties}
+
+
+def _class_sums(scored: Scored, mean: float) -> Array:
+    signs = np.where(scored.y > 0, 1.0, -1.0)
+    losses = [-log_expit(signs * scored.score).sum(), ((scored.y - scored.mean) ** 2).sum()]
+    return np.concatenate([losses, grouped(scored.y, scored.mean), _score_sums(scored, mean)])
+
+
+def _class_measures(rows: int, events: float, sums: Array) -> Measures:
+    table, bins = np.split(sums[2:], [3 * GROUPS])
+    return {
+        **_score_measures(rows, events, bins),
+        "log_loss": sums[0] / rows,
+        "brier": sums[1] / rows,
+        "calibration": calibration(table),
+    }
+
+
+def grouped(y: Array, mean: Array) -> Array:
+    """Rows, events and the sum of the predictions in every group of the predicted probability."""
+    at = np.minimum((GROUPS * mean).astype(np.int64), GROUPS - 1)
+    return np.concatenate([np.bincount(at, weights, GROUPS) for weights in (np.ones(len(y)), y, mean)])
+
+
+def calibration(sums: Array) -> list[dict[str, float]]:
+    """The groups with rows: their bounds, rows, mean prediction and share of events, from the sums of ``grouped``."""
+    return [
+        {
+            "low": group / GROUPS,
+            "high": (group + 1) / GROUPS,
+            "rows": int(rows),
+            "predicted": float(predicted / rows),
+            "observed": float(events / rows),
+        }
+        for group, (rows, events, predicted) in enumerate(zip(*np.split(sums, 3), strict=True))
+        if rows
+    ]
+
+
+# Counts and numbers ------------------------------------------------------------------------------
+
+
+def _count_sums(scored: Scored, mean: float) -> Array:
+    y, u = scored.y, scored.score
+    saturated, null = xlogy(y, y) - y, mean * scored.exposure
+    return np.array([2.0 * (saturated - y * u + scored.mean).sum(), 2.0 * (saturated - xlogy(y, null) + null).sum()])
+
+
+def _count_measures(rows: int, total: float, sums: Array) -> Measures:
+    return {"deviance": sums[0] / rows, "d2": 1.0 - sums[0] / sums[1] if sums[1] else None}
+
+
+def _number_sums(scored: Scored, mean: float) -> Array:
+    return np.array([((scored.y - scored.mean) ** 2).sum(), ((scored.y - mean) ** 2).sum()])
+
+
+def _number_measures(rows: int, total: float, sums: Array) -> Measures:
+    return {"r2": 1.0 - sums[0] / sums[1] if sums[1] else None, "rmse": np.sqrt(sums[0] / rows)}
+
+
+CLASSES = Kind(_class_sums, _class_measures)
+SCORES = Kind(_score_sums, _score_measures)
+COUNTS = Kind(_count_sums, _count_measures)
+NUMBERS = Kind(_number_sums, _number_measures)
+
+TITLES = {
+    "rows": "rows", "left_out": "rows left out", "events": "events", "mean_outcome": "mean outcome",
+    "mean_prediction": "mean prediction", "auc": "AUC", "auc_within": "AUC is exact within", "log_loss": "log loss",
+    "brier": "Brier score", "deviance": "mean deviance", "d2": "share of deviance explained", "r2": "R²",
+    "rmse": "root mean squared error",
+}  # fmt: skip
+
+
+def sentences(name: str, measures: Measures) -> str:
+    """The measures of a site, or of all, in one line for people."""
+    if not measures["rows"]:
+        return f"{name}: no rows, {TITLES['left_out']} {_shown(measures['left_out'])}."
+    shown = [f"{TITLES[key]} {_shown(value)}" for key, value in measures.items() if key in TITLES and value is not None]
+    return f"{name}: {', '.join(shown)}."
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

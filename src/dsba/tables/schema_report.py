@@ -1,0 +1,69 @@
+"""What the sites agreed on, as a table for people: columns, types, levels, labels, rows and missing values.
+
+Counts are those of all sites together, and those of the sites of this process, which nobody else is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dsba.tables.design import Designs
+from dsba.tables.schema import SITE, Schema
+
+SHOWN_LEVELS = 8
+GAPS = {
+    "error": "A missing value would end the fit.",
+    "drop": "Rows with a missing value are left out.",
+    "mean": "Missing numbers become the pooled mean of their column.",
+    "indicator": "Missing numbers become the pooled mean, and a column of the model says where.",
+}
+
+
+def told(designs: Designs) -> list[str]:
+    """The lines of the table, and a sentence for every guard that only speaks."""
+    schema = designs.schema
+    columns = [("column", "type", "missing", "levels; the first is the reference")]
+    columns += [_column(name, schema) for name in schema.wishes.columns if name != SITE or name in schema.levels]
+    missing = sum(schema.missing.values())
+    rows = [("site", "rows", "missing")]
+    rows += [(site.site, f"{site.rows}", f"{sum(site.missing.values())}") for site in designs.held]
+    rows.append(("sum", f"{schema.rows}", f"{missing}"))
+    guards = [f"Between owners this would be refused: {sentence}" for sentence in designs.told]
+    loosened = [f"{part.site} {part.guards.loosened}." for part in schema.parts if part.guards.loosened]
+    together = schema.together.items()
+    return [
+        f"{len(schema.parts)} sites agree on the columns of the model:",
+        *_aligned(columns),
+        "",
+        *_aligned(rows),
+        "",
+        *([GAPS[schema.wishes.missing]] if missing else []),
+        *(f"{column} is missing where {other} is: one column of the model for both." for column, other in together),
+        f"No column is constant, and no two are equal. {designs.rows} rows enter the model.",
+        *guards,
+        *loosened,
+    ]
+
+
+def _column(name: str, schema: Schema) -> tuple[str, str, str, str]:
+    return name, schema.kinds.get(name, "factor"), f"{schema.missing[name]}", _levels(name, schema)
+
+
+def _levels(name: str, schema: Schema) -> str:
+    if schema.classes is not None and name in schema.wishes.formula.response:
+        event = f" ({schema.classes[1]} is the event)" if len(schema.classes) == 2 else ""
+        return ", ".join(map(str, schema.classes)) + event
+    levels = schema.levels.get(name, ())
+    more = f", ... ({len(levels)} levels)" if len(levels) > SHOWN_LEVELS else ""
+    merged = f" ({len(schema.merged[name])} rare ones merged)" if schema.merged.get(name) else ""
+    return ", ".join(map(str, levels[:SHOWN_LEVELS])) + more + merged
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns of equal width: the counts to the right, the rest to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+    def cell(text: str, heading: str, width: int) -> str:
+        return text.rjust(width) if heading in ("rows", "missing") else text.ljust(width)
+
+    return ["  ".join(["", *map(cell, row, rows[0], widths)]).rstrip() for row in rows]
