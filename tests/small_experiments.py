@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,6 @@ def spec(**changes):
     return read(SMALL | changes)
 
 
-OLD = Path(__file__).parent / "results-0.1.0"
 AUTO = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "dgd", "step_size": "auto"}]
 TINY = SMALL | {"stop": {"max_passes": 3}, "method": AUTO}
 

@@ -20,8 +20,6 @@ from dsba.fitting.rows import as_rows
 from dsba.storage import sealed
 from dsba.storage.folders import owned
 
-FIRST = ROOT / "tests" / "models-0.1.0"
-
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
@@ -132,35 +130,6 @@ def test_no_model(tmp_path):
         Model.load(tmp_path)
 
 
-# Models of dsba 0.1.0 --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("operator", sorted(os.listdir(FIRST)))
-def test_models_of_the_first_version_predict_as_they_did(operator):
-    expected = json.loads((FIRST / operator / "expected.json").read_text())
-    model = Model.load(FIRST / operator)
-    assert model.predict(np.array(expected["X"])).tolist() == expected["predictions"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("model.json", b"{"),
-        ("model.json", b'{"format": "something"}'),
-        ("model.json", b'{"format": "dsba-model-1"}'),
-        ("model.json", b"\xff"),
-        ("model.npz", b"PK\x03\x04"),
-        ("model.npz", b""),
-    ],
-)
-def test_a_damaged_model_of_the_first_version_is_refused(name, content, tmp_path):
-    for file in ("model.json", "model.npz"):
-        (tmp_path / file).write_bytes((FIRST / "ridge" / file).read_bytes())
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(dsba.InputError, match=r"damaged|is no dsba-model-1 file"):
-        Model.load(tmp_path)
-
-
 # What the operator declares --------------------------------------------------------------------------
 
 
@@ -215,15 +184,3 @@ def test_a_marker_that_leads_elsewhere_is_not_followed(tmp_path):
     result = CliRunner().invoke(app, ["train", *words])
     assert isinstance(result.exception, dsba.InputError)
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_folder_of_the_first_version_is_taken_over(tmp_path):
-    files = make_files(tmp_path)
-    folder = tmp_path / "run"
-    folder.mkdir()
-    for file in ("model.json", "model.npz"):
-        (folder / file).write_bytes((FIRST / "ridge" / file).read_bytes())
-    words = [*map(str, files), "--graph", "path", "--max-passes", "1", "--out", str(folder)]
-    assert CliRunner().invoke(app, ["train", *words]).exit_code == 0
-    assert Model.load(folder).facts["operator"] == "logistic"
-    assert (folder / "model.npz").exists()

@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 from conftest import make_data, make_problem
-from small_experiments import AUTO, OLD, SMALL, TINY, command, forge_history, shown
+from small_experiments import AUTO, SMALL, TINY, command, forge_history, shown
 from test_specifications import write_libsvm
 from typer.testing import CliRunner
 
@@ -22,36 +22,6 @@ from dsba.lab.figures import KNOWN, LOOKS, Panel, draw_panels, looks, rendered
 from dsba.lab.page import as_json, contents
 from dsba.lab.reading import read
 from dsba.lab.results import require_sound
-
-# Folders of 0.1.0 --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["registered", "plugin"])
-def test_a_folder_of_the_first_version_still_opens(name, tmp_path):
-    """The same rows as its own summary; the plugin and the file of edges that its TOML names are not here."""
-    shutil.copytree(OLD / name, tmp_path / "old")
-    before = list(csv.DictReader((OLD / name / "summary.csv").open(encoding="utf-8")))
-    done = command("report", tmp_path / "old", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    after = list(csv.DictReader((tmp_path / "old" / "summary.csv").open(encoding="utf-8")))
-    assert len(before) == len(after)
-    for old, new in zip(before, after, strict=True):
-        changed = {key for key in old if old[key] != new[key]}
-        assert changed <= ({"problem"} if name == "plugin" else set())  # shown by its class, without its file
-    results = Results.load(tmp_path / "old")
-    searched = (OLD / name / "tuning.csv").read_text(encoding="utf-8").splitlines()[1:]
-    assert len(results.tuning()) == len([row for row in searched if row])
-    assert len(results.to_frame()) == sum(len(h) for h in results.histories.values())
-    assert (results.index.networks[results.cases[0].network] is None) == (name == "plugin")
-
-
-def test_a_folder_of_the_first_version_takes_no_new_results(tmp_path):
-    shutil.copytree(OLD / "registered", tmp_path / "old")
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(InputError, match=r"was written by dsba 0\.1\.0"):
-        run(TINY, tmp_path / "old", workers=1)
-    assert sorted(tmp_path.rglob("*")) == before
-
 
 # Content -----------------------------------------------------------------------------------------
 

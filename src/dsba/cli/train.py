@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba.errors import InputError, NetworkError
-from dsba.fitting import first_models, not_converged
+from dsba.fitting import not_converged
 from dsba.fitting.model import FILE
 from dsba.fitting.spec import OF_TABLES, Settings
 from dsba.storage.atomic import replacing
@@ -206,11 +206,11 @@ def _train(
     first = network is None or network.rank == 0
     with ExitStack() as stack:
         if first:
-            stack.enter_context(owned(out, MARKER, known=first_models.is_one))
+            stack.enter_context(owned(out, MARKER))
         if network:
             network.share(None)  # the others come to the folder when it is marked
         if not first:
-            stack.enter_context(owned(out, MARKER, known=first_models.is_one, lock=False))
+            stack.enter_context(owned(out, MARKER, lock=False))
         _save(partial(work, network=network, checkpoint=checkpoint or out / "checkpoint"), out, first)
 
 

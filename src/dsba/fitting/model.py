@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dsba import operators
 from dsba.errors import InputError
-from dsba.fitting import first_models
 from dsba.kernels.samples import normalize_rows
 from dsba.storage import sealed
 from dsba.storage.atomic import clear_torn, replacing
@@ -80,11 +79,8 @@ class Model:
 
     @classmethod
     def load(cls, folder: Path) -> Model:
-        """Read what ``save`` wrote, or dsba 0.1.0; anything else is refused."""
-        if not (folder / FILE).exists() and first_models.is_one(folder):
-            facts, arrays = first_models.read(folder)
-        else:
-            facts, arrays = _read(folder)
+        """Read what ``save`` wrote; anything else is refused."""
+        facts, arrays = _read(folder)
         if damage := _misfit(facts, arrays):
             raise InputError(f"the model in {folder} is damaged: {damage}.")
         classes = arrays.get("classes")

@@ -38,7 +38,6 @@ from dsba.storage.atomic import PART, replacing
 
 PARTS = ("optima", "tuning", "runs", "checkpoints", "figures")
 MARKER = ".dsba-results"
-OLD_FILES = ("experiment.toml", "environment.json")  # every folder of dsba 0.1.0 has them
 COLUMNS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "distance")  # of every history
 TORN = re.compile(re.escape(PART) + r"(.+)-[^-]+")  # the name of a file that a killed process left
 
@@ -87,12 +86,6 @@ class Folder:
     def checkpoint(self, id: str) -> Path:
         return self.inside(self.root / "checkpoints" / f"{id}.npz")
 
-    @property
-    def is_old(self) -> bool:
-        """Whether dsba 0.1.0 wrote it: it kept neither a marker nor an index."""
-        has = [(self.root / name).is_file() for name in OLD_FILES]
-        return all(has) and not (self.index.exists() or (self.root / MARKER).exists())
-
     def inside(self, path: Path) -> Path:
         """The path, if it is in this folder and not a symbolic link that leads out of it."""
         with _sentences(path, "read"):
@@ -109,10 +102,6 @@ class Folder:
 
         A folder with files of somebody else is refused. The lock ends with the process that holds it.
         """
-        if self.is_old:
-            raise InputError(
-                f"{self.root} was written by dsba 0.1.0: `dsba report` shows it, new results need another --out."
-            )
         with folders.owned(self.root, MARKER):
             yield
 
@@ -207,7 +196,7 @@ class Folder:
         """The history of a run, if it is the one that the run wrote."""
         path = self.history(outcome.id)
         raw = self.read(path)
-        if outcome.history is not None and digests.sha256(raw) != outcome.history:
+        if digests.sha256(raw) != outcome.history:
             raise digests.damaged(str(path), "its content does not match its SHA-256")
         try:
             rows = [digests.parsed(line) for line in raw.splitlines()]

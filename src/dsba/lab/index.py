@@ -171,7 +171,7 @@ class Facts(Shown):
     auc: Number | None = None
     test_auc: Number | None = None
     metrics: dict[str, Number | None] = {}
-    array: Digest | None = None
+    array: Digest
 
     @property
     def levels(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dsba.engine.history import History
 from dsba.errors import InputError, as_number
-from dsba.lab import latex, old, sweeps
+from dsba.lab import latex, sweeps
 from dsba.lab.curves import (  # fmt: skip
     COSTS,
     TOLERANCES,
@@ -58,9 +58,7 @@ class Results:
     def load(cls, path: str | PathLike[str]) -> Results:
         """The results in a folder that ``run`` has written. Nothing is imported or run."""
         folder = Folder(path)
-        if folder.is_old:
-            folder = old.OldFolder(path)
-        elif not folder.index.is_file():
+        if not folder.index.is_file():
             raise InputError(f"{folder.root} is no results folder: it has no {folder.index.name}.")
         return cls(folder, folder.read_index())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,17 +13,14 @@ MARK = "This folder belongs to dsba, which writes its results here.\n"
 
 
 @contextmanager
-def owned(
-    folder: Path, marker: str, *, lock: bool = True, known: Callable[[Path], bool] = lambda folder: False
-) -> Iterator[None]:
+def owned(folder: Path, marker: str, *, lock: bool = True) -> Iterator[None]:
     """Mark the folder as one of this command's and lock it, before anything in it is touched.
 
-    A folder with files of somebody else is refused, unless ``known`` recognises what an earlier version wrote. The
-    lock ends with the process that holds it.
+    A folder with files of somebody else is refused. The lock ends with the process that holds it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / marker).is_file() and any(folder.iterdir()) and not known(folder):
+        if not (folder / marker).is_file() and any(folder.iterdir()):
             raise InputError(f"{folder} has files that are not this command's: give another folder.")
         handle = os.open(folder / marker, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:
