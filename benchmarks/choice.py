@@ -34,7 +34,7 @@ def choices() -> list[Row]:
 def _compared(title: str, operator: str, X: Any, y: Any) -> list[Row]:
     labels = 1.0 * y if operator == "ridge" else y
     problem = dsba.Problem.from_arrays(X, labels, operator, NODES)
-    choice = choose(problem, dsba.Topology.random(NODES))
+    choice = choose(problem, dsba.Simulator(dsba.Topology.random(NODES)))
     estimated = choice.seconds[choice.name] / choice.seconds["dsba"]
     found = [Row(f"auto, {title}: estimated time over that of dsba", estimated, 1.0, note=choice.reason)]
     if choice.name != "dsba":  # where it is dsba, both are one

@@ -194,7 +194,7 @@ def against_latency() -> list[Row]:
     for method in METHODS:
         _seconds(method, X, y, ring, 0.0)  # compiles
     for delay in LATENCIES:
-        seconds = choose(whole, ring, latency=delay).seconds
+        seconds = choose(whole, dsba.Simulator(ring), latency=delay).seconds
         for method in METHODS:
             measured[method].append(_seconds(method, X, y, ring, delay))
             if method in predicted:

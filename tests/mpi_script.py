@@ -48,7 +48,7 @@ def cases(operators):
 
 def solve(problem, name, options, network):
     """The result's arrays, or None where the algorithm does not apply."""
-    if dsba.algorithms.get(name).refusal(problem):
+    if dsba.algorithms.get(name).why_not(problem, network or dsba.Simulator(TOPOLOGY)):
         return None
     result = dsba.solve(problem, TOPOLOGY, name, max_passes=3, network=network, **options)
     history = {f"history.{column}": result.history[column] for column in result.history if column != "seconds"}

@@ -9,6 +9,7 @@ from small_experiments import SMALL, TINY, spec
 
 import dsba
 from dsba.lab import plan, run
+from dsba.lab.runner import check
 
 # Grids -------------------------------------------------------------------------------------------
 
@@ -58,10 +59,10 @@ AUTO = [{"algorithm": name, "step_size": "auto"} for name in ("extra", "ssda", "
 
 
 def test_the_intercept_counts_when_methods_are_left_out():
-    made = plan.make(spec(problem=[{"operator": "logistic", "intercept": True}], method=AUTO))
+    made = check(spec(problem=[{"operator": "logistic", "intercept": True}], method=AUTO))
     assert [run.method.title for run in made.runs] == ["EXTRA"]
     assert len(made.left_out) == 3
-    assert "APAPC is left out for logistic: " in made.left_out[1]
+    assert "APAPC is left out for logistic on " in made.left_out[1]
 
 
 def wide_and_narrow(name, columns):

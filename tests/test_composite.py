@@ -133,7 +133,7 @@ def test_methods_reach_the_certified_solution(method, penalty, operator, unequal
 @pytest.mark.parametrize("method", sorted(set(dsba.algorithms.names()) - set(COMPOSITE)))
 def test_the_others_refuse_by_name(method):
     problem = make_problem("ridge", penalty=L1(0.1))
-    with pytest.raises(dsba.InputError, match=rf"^{method} does not apply .* no proximal step, .* L1\(strength=0.1"):
+    with pytest.raises(dsba.InputError, match=rf"^{method} does not apply: .* no proximal step, .* L1\(strength=0.1"):
         dsba.solve(problem, TOPOLOGY, method)
 
 
@@ -171,8 +171,8 @@ def test_a_penalty_of_zero_changes_nothing():
 def test_auto_does_not_choose_a_method_without_a_proximal_step():
     from dsba.algorithms.planner import choose
 
-    assert choose(make_problem("ridge"), TOPOLOGY).name == "newton"
-    assert choose(make_problem("ridge", penalty=L1(0.1)), TOPOLOGY).name == "dsba"
+    assert choose(make_problem("ridge"), dsba.Simulator(TOPOLOGY)).name == "newton"
+    assert choose(make_problem("ridge", penalty=L1(0.1)), dsba.Simulator(TOPOLOGY)).name == "dsba"
 
 
 # Estimators -------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ METHODS = dsba.algorithms.names()
 
 def applies(method, operator, n_nodes):
     problem = make_problem(operator, n_nodes, lam=0.1)
-    return dsba.algorithms.get(method).refusal(problem) is None
+    return dsba.algorithms.get(method).why_not(problem, dsba.Simulator(dsba.Topology.path(n_nodes))) is None
 
 
 def settings(method, operator):
@@ -117,7 +117,7 @@ def test_refusals_name_method_problem_and_reason(method):
     for operator in OPERATORS:
         for n_nodes in (1, 4):
             problem = make_problem(operator, n_nodes, lam=0.1)
-            if dsba.algorithms.get(method).refusal(problem) is None:
+            if dsba.algorithms.get(method).why_not(problem, dsba.Simulator(dsba.Topology.path(n_nodes))) is None:
                 continue
             with pytest.raises(dsba.InputError) as caught:
                 dsba.solve(problem, dsba.Topology.complete(n_nodes), method)

@@ -178,7 +178,7 @@ def run(method, problem, topology, z_star, iterations=4000, tol=1e-9):
 def test_reaches_the_certified_optimum(method, operator, graph, unequal):
     for split, n_nodes in (("random", 10), (unequal, 4), ("label", 2), ("random", 1)):
         problem = make_problem(operator, n_nodes, lam=0.1, split=split)
-        if method().refusal(problem):
+        if method().why_not(problem, dsba.Simulator(dsba.Topology.path(n_nodes))):
             pytest.skip(f"{method.name} does not apply to {operator}")
         z_star = dsba.optimum(problem).z
         algorithm, s = run(method(), problem, dsba.Topology.family(graph, n_nodes), z_star)
@@ -350,21 +350,21 @@ def test_d_admm_minimises_what_its_docstring_says(exact):
 
 @pytest.mark.parametrize("method", [SSDA, MSDA, DADMM])
 def test_no_objective_is_refused(method):
-    with pytest.raises(dsba.InputError, match=rf"{method.name} does not apply .* AUC has none"):
-        method().resolved(make_problem("auc"), dsba.Topology.ring(4))
+    with pytest.raises(dsba.InputError, match=rf"{method.name} does not apply: .* AUC has none"):
+        dsba.solve(make_problem("auc"), dsba.Topology.ring(4), method())
 
 
 @pytest.mark.parametrize("method", [SSDA, MSDA, DADMM])
 def test_no_strong_convexity_is_refused(method):
     alone = make_problem("ridge", 1, lam=0.0)
-    with pytest.raises(dsba.InputError, match=rf"{method.name} does not apply .* Ridge's .* lam is 0"):
-        method().resolved(alone, dsba.Topology.path(1))
+    with pytest.raises(dsba.InputError, match=rf"{method.name} does not apply: .*Ridge's .* lam is 0"):
+        dsba.solve(alone, dsba.Topology.path(1), method())
 
 
 def test_without_lambda_ssda_is_refused_and_the_proximal_methods_are_not():
     problem = make_problem("ridge", 4, lam=0.0)
     with pytest.raises(dsba.InputError, match="lam is 0"):
-        SSDA().resolved(problem, dsba.Topology.ring(4))
+        dsba.solve(problem, dsba.Topology.ring(4), SSDA())
     z_star = dsba.optimum(problem).z
     for method in (PExtra, DADMM):
         s = run(method(), problem, dsba.Topology.complete(4), z_star, iterations=20_000)[1]
@@ -385,7 +385,7 @@ def test_an_operator_without_curvature_is_refused():
     problem = dsba.Problem.from_arrays(X, y, Pair(), n_nodes=4, lam=0.1)
     for method in METHODS:
         with pytest.raises(dsba.InputError, match="Pair gives no curvature"):
-            method().resolved(problem, dsba.Topology.ring(4))
+            dsba.solve(problem, dsba.Topology.ring(4), method())
 
 
 def test_a_node_whose_rows_are_zero():

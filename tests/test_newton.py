@@ -199,7 +199,7 @@ def test_conjugate_gradients_find_separation(monkeypatch):
 
 def test_a_wide_saddle_is_refused(monkeypatch):
     monkeypatch.setattr("dsba.algorithms.newton.MOST_COLUMNS", 5)
-    with pytest.raises(dsba.InputError, match="newton does not apply to this problem: AUC with more than 5 coeff"):
+    with pytest.raises(dsba.InputError, match="newton does not apply: AUC with more than 5 coeff"):
         newton(make_problem("auc", 4), dsba.Topology.ring(4))
 
 
@@ -302,7 +302,7 @@ def test_an_operator_without_a_loss_is_refused():
 @pytest.mark.parametrize("operator", dsba.operators.names())
 def test_a_table_is_for_newton(operator, n_nodes):
     problem = make_problem(operator, n_nodes)
-    choice = choose(problem, graph("ring", n_nodes))
+    choice = choose(problem, dsba.Simulator(graph("ring", n_nodes)))
     assert choice.name == "newton"
     assert "newton was chosen" in choice.reason
     assert "seconds for newton and" in choice.reason
@@ -313,7 +313,7 @@ def test_wide_sparse_data_is_for_dsba():
     rng = np.random.default_rng(0)
     X = sp.random_array((200, 50_000), density=1e-3, rng=rng, format="csr")
     problem = dsba.Problem.from_arrays(X, rng.choice([-1, 1], 200), n_nodes=5)
-    choice = choose(problem, dsba.Topology.ring(5))
+    choice = choose(problem, dsba.Simulator(dsba.Topology.ring(5)))
     assert choice.name == "dsba"
     assert "newton is for at most 1,000 coefficients" in choice.reason
 
@@ -323,10 +323,12 @@ def test_the_choice_follows_latency_and_bandwidth():
     rng = np.random.default_rng(0)
     problem = dsba.Problem.from_arrays(rng.normal(size=(400, 400)), rng.choice([-1, 1], 400), n_nodes=4)
     ring = dsba.Topology.ring(4)
-    assert choose(problem, ring).name == "newton"
-    far = choose(problem, ring, latency=0.0, bandwidth=1e6)
+    assert choose(problem, dsba.Simulator(ring)).name == "newton"
+    far = choose(problem, dsba.Simulator(ring), latency=0.0, bandwidth=1e6)
     assert far.name == "dsba"
-    assert far.seconds["newton"] > far.seconds["dsba"] > choose(problem, ring, latency=0.0).seconds["dsba"]
+    assert (
+        far.seconds["newton"] > far.seconds["dsba"] > choose(problem, dsba.Simulator(ring), latency=0.0).seconds["dsba"]
+    )
 
 
 def test_an_operator_that_newton_refuses_is_for_dsba():
@@ -337,7 +339,7 @@ def test_an_operator_that_newton_refuses_is_for_dsba():
             return u - y
 
     X, y = table("ridge")
-    choice = choose(dsba.Problem(shards(X, y, [240]), Bare()), graph("path", 1))
+    choice = choose(dsba.Problem(shards(X, y, [240]), Bare()), dsba.Simulator(graph("path", 1)))
     assert choice.name == "dsba"
     assert "newton does not apply: Bare gives no curvature" in choice.reason
 
@@ -345,7 +347,7 @@ def test_an_operator_that_newton_refuses_is_for_dsba():
 def test_without_a_penalty_newton_is_chosen():
     rng = np.random.default_rng(0)
     problem = dsba.Problem.from_arrays(rng.normal(size=(400, 400)), rng.normal(size=400), "ridge", 4, lam=0.0)
-    choice = choose(problem, dsba.Topology.ring(4), latency=0.0, bandwidth=1e6)
+    choice = choose(problem, dsba.Simulator(dsba.Topology.ring(4)), latency=0.0, bandwidth=1e6)
     assert choice.name == "newton"
     assert "without a penalty" in choice.reason
 
@@ -354,7 +356,7 @@ def test_the_engine_chooses_and_says_why():
     problem, ring = make_problem("logistic", 4), dsba.Topology.ring(4)
     result = dsba.solve(problem, ring, "auto", tol=1e-6)
     assert result.algorithm.name == "newton"
-    assert result.choice == choose(problem, ring).reason
+    assert result.choice == choose(problem, dsba.Simulator(ring)).reason
     assert result.message.endswith(result.choice.removesuffix("."))
     assert (result.Z == dsba.solve(problem, ring, "newton", tol=1e-6).Z).all()
     for given in ({"step_size": 0.1}, {"communication": "sparse"}):
@@ -392,7 +394,7 @@ def test_a_forged_choice_runs_nothing(tmp_path):
 @pytest.mark.parametrize("bad", [{"latency": -1.0}, {"bandwidth": 0.0}, {"bandwidth": "fast"}])
 def test_a_network_that_cannot_be(bad):
     with pytest.raises(dsba.InputError, match=f"{next(iter(bad))} must be a number"):
-        choose(make_problem(), dsba.Topology.ring(4), **bad)
+        choose(make_problem(), dsba.Simulator(dsba.Topology.ring(4)), **bad)
 
 
 def test_the_last_digits_are_newtons():
@@ -401,8 +403,8 @@ def test_the_last_digits_are_newtons():
     X, y = rng.normal(size=(300, 120)), np.sign(rng.normal(size=300))
     problem = dsba.Problem.from_arrays(X, y, n_nodes=1, lam=1e-4)
     alone = dsba.Topology.complete(1)
-    assert choose(problem, alone).name == "dsba"
-    assert choose(problem, alone, tol=1e-4).name == "dsba"
-    fine = choose(problem, alone, tol=1e-12)
+    assert choose(problem, dsba.Simulator(alone)).name == "dsba"
+    assert choose(problem, dsba.Simulator(alone), tol=1e-4).name == "dsba"
+    fine = choose(problem, dsba.Simulator(alone), tol=1e-12)
     assert fine.name == "newton"
     assert "to the last digits" in fine.reason

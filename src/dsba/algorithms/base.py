@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from dsba.algorithms.iterates import Iterates, StackedRows
+from dsba.algorithms.needs import Need, listed
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -33,19 +34,6 @@ class State(Protocol):
         ...
 
 
-def no_objective(problem: Problem) -> str | None:
-    """Why a method that minimises does not apply, or None."""
-    if problem.has_objective:
-        return None
-    return f"it minimises an objective, and {type(problem.component).__name__} has none."
-
-
-def require_one_round(name: str, net: Network) -> None:
-    """An error where a mixing takes several rounds and the method sends messages of its own to neighbours."""
-    if (rounds := net.topology.mixing.rounds) > 1:
-        raise InputError(f"{name} sends its messages to neighbours only, and this mixing takes {rounds} rounds.")
-
-
 @dataclass(frozen=True)
 class Algorithm:
     """Base of the algorithms. A subclass gives ``name``, ``init``, ``step`` and step-size rules.
@@ -60,6 +48,8 @@ class Algorithm:
     name: ClassVar[str] = ""
     linear: ClassVar[bool] = True
     """Whether it converges linearly; sublinear methods are tested for their rate instead."""
+    needs: ClassVar[tuple[Need, ...]] = ()
+    """What it needs of a problem and a network (``dsba.algorithms.needs``)."""
     composite: ClassVar[bool] = False
     """Whether it has a proximal step, so that it takes problems with a penalty (``dsba.penalties``)."""
     coins: ClassVar[int] = 0
@@ -152,35 +142,23 @@ class Algorithm:
         """The algorithm for a start near the solution; a method whose usual start forgets z0 changes that here."""
         return self
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Why the method does not apply to the problem, or None."""
-        return None
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        """Why the method does not apply to the problem on this network; None if it does.
 
-    def exactness(self) -> str | None:
-        """Why the method needs links that deliver every message as it was sent, or None."""
-        return None
-
-    def require_links(self, net: Network) -> None:
-        """An error where the links of the network are not good enough for the method to run at all."""
-        if net.flaws and (reason := self.exactness()):
-            raise InputError(f"{self.name} does not run on links with {_listed(net.flaws)}: {reason}")
+        A method lists what it needs in ``needs``. One that needs more overrides this and asks its base at the end.
+        """
+        if problem.penalty is not None and not self.composite:
+            return f"it has no proximal step, and the problem has the penalty {problem.penalty!r}."
+        return next(filter(None, (need(problem, net) for need in self.needs)), None)
 
     def doubts(self, net: Network) -> str:
         """What a result must say where the method is not known to converge on the network; empty elsewhere."""
         if len(net.flaws) <= 1 and net.flaws <= set(self.proven_on):
             return ""
-        return f" ({self.name or type(self).__name__} is not known to converge on links with {_listed(net.flaws)})"
-
-    def refused(self, problem: Problem) -> str | None:
-        """``refusal``, and whether there is a penalty that the method has no proximal step for."""
-        if problem.penalty is not None and not self.composite:
-            return f"it has no proximal step, and the problem has the penalty {problem.penalty!r}."
-        return self.refusal(problem)
+        return f" ({self.name or type(self).__name__} is not known to converge on links with {listed(net.flaws)})"
 
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """The same algorithm with its step size as a number, checked."""
-        if reason := self.refused(problem):
-            raise InputError(f"{self.name} does not apply to this problem: {reason}")
         alpha = self.step_size
         if isinstance(alpha, str):
             rules = self.step_sizes(problem, topology)
@@ -214,10 +192,6 @@ class WithCoins(Algorithm):
         for row, common in zip(samples, coins, strict=True):
             s = self.step(s, problem, net, row, common)
         return s
-
-
-def _listed(flaws: frozenset[str]) -> str:
-    return " and ".join(sorted(flaws))
 
 
 def _kept(state: Any) -> list[str]:

@@ -13,6 +13,7 @@ import scipy  # its parts are loaded when they are asked for
 
 from dsba._system.threads import one_blas_thread
 from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, exact_links
 from dsba.errors import FitError
 from dsba.graph.topology import Topology
 from dsba.network import Network, exact_sum
@@ -98,6 +99,7 @@ class Newton(Algorithm):
     """
 
     name: ClassVar[str] = "newton"
+    needs: ClassVar[tuple[Need, ...]] = (exact_links("it sums over all nodes exactly, along a tree of links"),)
     factors: ClassVar[tuple[float, ...]] = (1.0,)
 
     @property
@@ -148,10 +150,9 @@ class Newton(Algorithm):
         """ "auto": 1, Newton's own length, which is halved where it is too long."""
         return {"auto": lambda: 1.0}
 
-    def exactness(self) -> str | None:
-        return "it sums over all nodes exactly, along a tree of links."
-
-    def refusal(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if reason := super().why_not(problem, net):
+            return reason
         component = problem.component
         if reason := unsolvable(component):
             return f"{reason}, and Newton's system is made of it."

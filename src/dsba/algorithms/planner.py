@@ -22,12 +22,13 @@ All of these send totals or iterates: no choice shows rows to others.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dsba.algorithms.newton import MOST_COLUMNS, Newton
 from dsba.errors import as_number
 from dsba.graph.topology import Topology
+from dsba.network import Network
 from dsba.problem.problem import Problem
 
 CANDIDATES = ("newton", "dsba", "nids")
@@ -57,28 +58,26 @@ class Choice:
 
 def choose(
     problem: Problem,
-    topology: Topology,
+    net: Network,
     *,
     tol: float = 1.0,
     latency: float = LATENCY,
     bandwidth: float = BANDWIDTH,
-    flaws: Collection[str] = (),
 ) -> Choice:
     """The algorithm that the cost model of this module estimates to be the fastest to a relative residual of ``tol``.
 
-    ``latency`` is in seconds and ``bandwidth`` in bits a second; ``flaws`` are those of the network's links. All
-    processes of a problem come to the same choice.
+    ``latency`` is in seconds and ``bandwidth`` in bits a second. All processes of a problem come to the same choice.
     """
     from dsba.algorithms.dsba.method import DSBA  # which plans with the constants above
 
     latency = as_number("latency", latency, at_least=0.0)
     bytes_a_second = as_number("bandwidth", bandwidth, above=0.0) / 8
-    refusal = Newton().refused(problem) or (Newton().exactness() if flaws else None)
+    topology, refusal = net.topology, Newton().why_not(problem, net)
     if problem.lam == 0.0 and refusal is None:
         return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
     if tol < FINE and problem.dim <= MOST_COLUMNS and refusal is None:
         return Choice("newton", "newton was chosen: to the last digits other methods may need very many rounds.")
-    unfit = DSBA().refused(problem)
+    unfit = DSBA().why_not(problem, net)
     if unfit and (refusal or problem.dim > MOST_COLUMNS):
         return Choice("nids", f"nids was chosen: dsba does not apply: {unfit.rstrip('.')}.")
     seconds = {} if unfit else {"dsba": _dsba(problem, topology, latency, bytes_a_second)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
@@ -104,15 +104,16 @@ def solve(
     net = _network(problem, topology, network)
     path = _checkpoint_path(checkpoint)
     if isinstance(algorithm, str) and algorithm == "auto":
-        algorithm = choice_of(problem, topology, step_size, communication, path, tol or 1.0, net.flaws)
+        algorithm = choice_of(problem, net, step_size, communication, path, tol or 1.0)
     reason = algorithm.reason if isinstance(algorithm, Choice) else None
     algorithm = _chosen(algorithm, options, step_size, communication)
     record_every, early = _record_points(record_every, record_first)
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
+    if why_not := algorithm.why_not(problem, net):
+        raise InputError(f"{algorithm.name or type(algorithm).__name__} does not apply: {why_not}")
     algorithm = algorithm.resolved(problem, topology)
-    algorithm.require_links(net)
     group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
     z_star = _reference(reference, problem)
@@ -160,19 +161,18 @@ def _early_records(first: float, every: float) -> int:
 
 def choice_of(
     problem: Problem,
-    topology: Topology,
+    net: Network,
     step_size: float | str = "auto",
     communication: str | None = None,
     path: Path | None = None,
     tol: float = 1.0,
-    flaws: Collection[str] = (),
 ) -> Choice:
     """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
     if path is not None and (kept := _kept_choice(path, problem.group)):
         return kept
     if step_size != "auto" or communication is not None:
         return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
-    return choose(problem, topology, tol=tol, flaws=flaws)
+    return choose(problem, net, tol=tol)
 
 
 def _kept_choice(path: Path, group: Group) -> Choice | None:

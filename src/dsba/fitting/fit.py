@@ -142,7 +142,8 @@ def _algorithm(
     """The algorithm asked for, or the choice of "auto", which is told."""
     if settings.algorithm != "auto":
         return algorithms.get(settings.algorithm)
-    choice = choice_of(problem, topology, settings.step_size, settings.communication, checkpoint, settings.tol)
+    net = problem.group.network(topology)
+    choice = choice_of(problem, net, settings.step_size, settings.communication, checkpoint, settings.tol)
     tell(choice.reason[0].upper() + choice.reason[1:])
     return choice
 

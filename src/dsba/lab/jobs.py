@@ -20,7 +20,8 @@ from dsba.data.dataset import csr
 from dsba.engine.recorder import Metric, area_under_curve
 from dsba.engine.run import Result, Status
 from dsba.engine.solve import solve
-from dsba.errors import CheckpointError, InputError
+from dsba.errors import CheckpointError, InputError, unknown_name
+from dsba.graph.topology import Topology
 from dsba.kernels.samples import normalize_rows
 from dsba.lab import environment, measures
 from dsba.lab.folder import Folder
@@ -28,9 +29,10 @@ from dsba.lab.index import Facts, Outcome
 from dsba.lab.objects import Arrays, Assigned
 from dsba.lab.plan import Case, Job, Plan, Pooled, RunJob, Tuning
 from dsba.lab.results import require_sound
-from dsba.lab.sections import Data, Stop
+from dsba.lab.sections import Data, Method, Stop
 from dsba.lab.sources import data_digest
 from dsba.lab.spec import metric_name
+from dsba.network import Simulator
 from dsba.problem.problem import Problem
 from dsba.solvers.reference import CERTIFIED, optimum
 from dsba.storage import plugins
@@ -149,7 +151,7 @@ def build(case: Case, seed: int) -> Problem:
 
 
 def refused(planned: Plan) -> dict[tuple[str, str], str]:
-    """Why methods do not apply to the data of a case, by the case's id and the method's title.
+    """Why methods do not apply to the problem of a case on its network, by the case's id and the method's title.
 
     A split or a metric that does not fit the data is an error. The first seed's split stands for all of them.
     """
@@ -159,11 +161,24 @@ def refused(planned: Plan) -> dict[tuple[str, str], str]:
             continue
         problem = build(run.case, first)
         _metrics(run.case.pooled, problem)
-        if reason := run.method.refused(problem):
+        topology = run.case.network.topology
+        net = run.case.network.links(topology) or Simulator(topology)
+        if reason := run.method.why_not(problem, net):
             found[run.case.id, run.method.title] = reason
+        else:
+            _require_step_rule(run.method, problem, topology)
     for kept in (_load, _measured_rows, _problem):  # jobs look for themselves whether the data is still the same
         kept.cache_clear()
     return found
+
+
+def _require_step_rule(method: Method, problem: Problem, topology: Topology) -> None:
+    """An error for a step size that is the name of no rule."""
+    algorithm = method.variants()[0]
+    if isinstance(algorithm.step_size, str):
+        rules = algorithm.step_sizes(problem, topology)
+        if algorithm.step_size not in rules:
+            raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
 
 
 def _metrics(pooled: Pooled, problem: Problem) -> dict[str, Metric]:

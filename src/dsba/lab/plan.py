@@ -21,7 +21,7 @@ from dsba.lab import index, titles
 from dsba.lab.objects import Assigned
 from dsba.lab.sections import BUDGETS, Data, Method, NetworkSpec, Problems, Stop, Tune
 from dsba.lab.sources import Sources, needs_test_set, test_set
-from dsba.lab.spec import Experiment, metric_name, refusal
+from dsba.lab.spec import Experiment, metric_name
 
 
 @dataclass(frozen=True)
@@ -179,15 +179,16 @@ class Plan:
         return [job for job in self.jobs if isinstance(job, Tuning)]
 
     def without(self, refused: Mapping[tuple[str, str], str]) -> Plan:
-        """The plan without methods on the cases whose data they do not apply to, by case and method."""
+        """The plan without methods on the cases that they do not apply to, by case and method."""
         left = [run for run in self.runs if (run.case.id, run.method.title) not in refused]
         sentences = [
-            f"{method} is left out for {case.pooled.problem.name} on {case.pooled.data_title}: {reason}"
+            f"{method} is left out for {case.pooled.problem.name} on {case.pooled.data_title}"
+            f"{f', {case.network.title}' if len(self.experiment.network) > 1 else ''}: {reason}"
             for case in self.cases
             for (id, method), reason in refused.items()
             if id == case.id
         ]
-        return replace(self, runs=left, left_out=list(dict.fromkeys([*self.left_out, *sentences])))
+        return replace(self, runs=left, left_out=list(dict.fromkeys(sentences)))
 
     def index(self) -> index.Index:
         """What the report must know of the plan."""
@@ -227,23 +228,19 @@ class Plan:
 
 
 def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
-    """Every combination; methods that do not apply to a problem are left out, with the reason."""
+    """Every combination."""
     e, known = experiment, Sources.of(experiment) if sources is None else sources
     pooled = [_pooled(d, p, e, known) for d, p in product(e.data, e.problem)]
     cases = [Case(p, n, s) for p, n, s in product(pooled, e.network, e.splits)]
-    runs, left_out = [], []
+    runs = []
     for case, method in product(cases, e.method):
-        if reason := refusal(method, case.pooled.problem, case.network):
-            links = f" on {case.network.title}" if len(e.network) > 1 else ""
-            left_out.append(f"{method.title} is left out for {case.pooled.problem.name}{links}: {reason}")
-            continue
         stop, code = e.stop.model_copy(update=method.budgets), known.code_of(method.algorithm)
         tuning = None
         if method.tuned:
             searched = method if stop.max_doubles else method.same_iterates()  # a budget of DOUBLEs is of what is sent
             tuning = Tuning(case, searched, e.tune, stop, e.tune.seeds or e.seeds[:1], code)
         runs += [RunJob(case, method, seed, stop, tuning, code) for seed in e.seeds]
-    return Plan(e, known, cases, runs, list(dict.fromkeys(left_out)))
+    return Plan(e, known, cases, runs, [])
 
 
 def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Sources) -> Pooled:

@@ -35,7 +35,7 @@ from dsba.graph.topology import FAMILIES, Topology
 from dsba.lab import titles
 from dsba.lab.index import LARGEST, LONGEST
 from dsba.lab.objects import Arrays, read_array, read_numpy
-from dsba.network import Changing, Compressed, Delayed, Lossy, Simulator, Transport
+from dsba.network import Changing, Compressed, Delayed, Lossy, Network, Simulator, Transport
 from dsba.operators import Operator, penalties
 from dsba.operators.penalties import Penalty
 from dsba.problem.problem import Problem
@@ -439,9 +439,9 @@ class Method(Part):
         combinations = product(*self.grid.values())
         return [self.build(**dict(zip(self.grid, chosen, strict=True))) for chosen in combinations]
 
-    def refused(self, problem: Problem) -> str | None:
-        """Why the method, or a candidate of its grid, does not apply to the problem; None if it does."""
-        reasons = (algorithm.refused(problem) for algorithm in self.variants())
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        """Why the method, or a candidate of its grid, does not apply; None if it does."""
+        reasons = (algorithm.why_not(problem, net) for algorithm in self.variants())
         return next(filter(None, reasons), None)
 
     def same_iterates(self) -> Method:

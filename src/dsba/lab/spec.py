@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
-import numpy as np
 from pydantic import (
     Field,
     field_serializer,
@@ -18,13 +17,11 @@ from pydantic import (
 
 from dsba.data import splits
 from dsba.errors import InputError, unknown_name
-from dsba.graph.topology import Topology
 from dsba.lab import titles, toml
 from dsba.lab.index import AXES, COLUMNS, METRICS
 from dsba.lab.named_code import CODE, plugins_in, renamed
 from dsba.lab.objects import Assigned, read_array
 from dsba.lab.sections import Data, Known, Link, Method, NetworkSpec, Part, Problems, Seed, Stop, Tune
-from dsba.problem.problem import Problem
 from dsba.storage import plugins
 
 TAKEN = {*METRICS, *AXES, *COLUMNS}  # names that a metric of one's own must not have
@@ -146,19 +143,3 @@ def _split(given: Any, number: int, count: int) -> str | Assigned:
 
 def _is_classification(problem: Problems) -> bool:
     return problem.build().labels in ("binary", "multiclass")
-
-
-def refusal(method: Method, problem: Problems, network: NetworkSpec) -> str | None:
-    """Why the method does not apply to the problem (a toy of its kind is asked) or to the network; None if it does."""
-    n_nodes = min(network.topology.n_nodes, 2)  # some methods are for a single node
-    labels = np.array([-1.0, 1.0] * 2) if _is_classification(problem) else np.ones(4)
-    toy = Problem.from_arrays(
-        np.eye(4), labels, problem.build(), n_nodes, problem.lam, regularize=problem.regularize,
-        intercept=problem.intercept or False, penalty=problem.penalty,
-    )  # fmt: skip
-    algorithm = method.variants()[0]
-    if (reason := method.refused(toy)) is None and isinstance(algorithm.step_size, str):
-        rules = algorithm.step_sizes(toy, Topology.complete(n_nodes))
-        if algorithm.step_size not in rules:
-            raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
-    return reason or (algorithm.exactness() if network.links(network.topology) else None)

@@ -48,7 +48,9 @@ class DSBA(OneSample):
             carry += (D - (1 + alpha * problem.lam_diag) * (Z - s.Z)) / alpha - s.parts.spread(samples, g)
         return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
 
-    def refusal(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if reason := super().why_not(problem, net):
+            return reason
         if problem.penalty is None or problem.k == 1:
             return None
         name = type(problem.component).__name__

@@ -17,8 +17,9 @@ from dsba.algorithms.dsba.batch_forms import BlockDense, BlockLazy
 from dsba.algorithms.dsba.batches import Blocks, counts
 from dsba.algorithms.dsba.forms import DenseForm, Form, LazyForm, NodesForm, Start, StepForm
 from dsba.algorithms.iterates import Iterates
+from dsba.algorithms.needs import exact_links
 from dsba.algorithms.rounds import automatic_batch_size
-from dsba.errors import InputError, as_integer, unknown_name
+from dsba.errors import as_integer, unknown_name
 from dsba.graph.topology import Topology
 from dsba.kernels.dense import Recursion
 from dsba.kernels.simd import padded
@@ -103,8 +104,12 @@ class OneSample(Algorithm):
             return replace(self, batch_size=b).resolved(problem, topology)
         return super().resolved(problem, topology)
 
-    def refused(self, problem: Problem) -> str | None:
-        """As of every method, and whether its options suit the problem."""
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        """As of every method, and whether its options suit the problem and the network."""
+        reasons = (self._unfit_problem(problem), self._unfit_network(problem, net), super().why_not(problem, net))
+        return next(filter(None, reasons), None)
+
+    def _unfit_problem(self, problem: Problem) -> str | None:
         if self.batch_size not in (1, "auto") and (reason := _no_blocks(problem)):
             return f"batch_size={self.batch_size} {reason}"
         if problem.penalty is not None and (self.form not in ("auto", "step") or self.communication != "dense"):
@@ -112,16 +117,35 @@ class OneSample(Algorithm):
                 "with a penalty the iterates are advanced by form 'step' with dense communication, got "
                 f"form={self.form!r} and communication={self.communication!r}."
             )
-        return super().refused(problem)
+        return None
+
+    def _unfit_network(self, problem: Problem, net: Network) -> str | None:
+        dense, rounds = self.communication == "dense", net.topology.mixing.rounds
+        if not dense and rounds > 1:
+            return (
+                f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "
+                f"{rounds}: use communication='dense'."
+            )
+        if not dense and net.flaws:
+            reason = f"with communication={self.communication!r} nodes rebuild the others' states from all messages"
+            return exact_links(reason)(problem, net)
+        if net.local_mixing() is not None:
+            return None
+        if dense and self.form == "lazy":
+            return (
+                "form 'lazy' with dense communication needs all nodes in one process, and rows that are mixed by "
+                "the mixing matrix alone; use 'auto'."
+            )
+        if not dense and self.form == "step":
+            return (
+                f"form 'step' sends whole rows, not the messages of communication={self.communication!r}; "
+                "use 'dense', 'lazy' or 'auto'."
+            )
+        return None
 
     def warm_started(self) -> Self:
         """With the full table: a table of zeros would forget where the start is."""
         return replace(self, table="full")
-
-    def exactness(self) -> str | None:
-        if self.communication == "dense":
-            return None
-        return f"with communication={self.communication!r} every node rebuilds the others' states from all messages."
 
     @property
     def block_size(self) -> int:
@@ -162,35 +186,19 @@ class OneSample(Algorithm):
     # The choice of a form -------------------------------------------------------------------------
 
     def chosen_form(self, problem: Problem, net: Network) -> str:
-        """The form that was asked for, or an error if this network does not allow it; "auto" is the cheaper form."""
-        mixing = net.local_mixing()
+        """The form that was asked for; "auto" is the cheaper one of those that are possible."""
         if problem.penalty is not None:
             return "step"
-        if self.communication != "dense" and net.topology.mixing.rounds > 1:
-            raise InputError(
-                f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "
-                f"{net.topology.mixing.rounds}: use communication='dense'."
-            )
-        if mixing is None and self.communication == "dense":
-            if self.form == "lazy":
-                raise InputError(
-                    "form 'lazy' with dense communication needs all nodes in one process, and rows that are mixed by "
-                    "the mixing matrix alone; use 'auto'."
-                )
-            return "dense" if self.form == "auto" else self.form
-        if mixing is None and self.form == "step":
-            raise InputError(
-                f"form 'step' sends whole rows, not the messages of communication={self.communication!r}; "
-                "use 'dense', 'lazy' or 'auto'."
-            )
         if self.form != "auto":
             return self.form
+        if net.local_mixing() is None and self.communication == "dense":
+            return "dense"
         nonzeros = self.samples_per_step(problem) * problem.mean_nnz
         return "lazy" if lazy_cost(problem, nonzeros) < dense_cost(problem, net, nonzeros) else "dense"
 
 
 def _no_blocks(problem: Problem) -> str | None:
-    """Why blocks of samples cannot be components of this problem, or None."""
+    """Why batches of samples cannot be components of this problem, or None."""
     if problem.penalty is not None:
         return "is for problems without a penalty: use batch_size=1."
     if not problem.component.has_jacobian:

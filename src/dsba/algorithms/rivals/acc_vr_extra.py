@@ -9,9 +9,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dsba.algorithms.base import WithCoins, anchor_probability, no_objective
+from dsba.algorithms.base import WithCoins, anchor_probability
+from dsba.algorithms.needs import Need, objective, strong_convexity
 from dsba.algorithms.rivals.extra import smoothness
-from dsba.algorithms.rivals.inner_solver import not_strongly_convex
 from dsba.algorithms.sampling import batches
 from dsba.errors import as_integer
 from dsba.graph.topology import Topology
@@ -58,6 +58,7 @@ class AccVRExtra(WithCoins):
     """b; None is the square root of q, rounded up."""
 
     name: ClassVar[str] = "acc-vr-extra"
+    needs: ClassVar[tuple[Need, ...]] = (objective, strong_convexity)
     coins: ClassVar[int] = 2
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
 
@@ -118,6 +119,3 @@ class AccVRExtra(WithCoins):
         """ "auto": 1/(3 max(L_local, L/b)), L_local the largest constant of a local operator, L of a component."""
         L = problem.constants.L_plan + problem.lam
         return {"auto": lambda: 1 / (3 * max(smoothness(problem), L / self.batch))}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem) or not_strongly_convex(problem)

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, objective, strong_convexity
 from dsba.algorithms.rivals.extra import smoothness
-from dsba.algorithms.rivals.inner_solver import not_strongly_convex
 from dsba.algorithms.rivals.ssda import laplacian_spectrum
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -47,6 +47,7 @@ class APAPC(Algorithm):
     """
 
     name: ClassVar[str] = "apapc"
+    needs: ClassVar[tuple[Need, ...]] = (objective, strong_convexity)
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> APAPCState:
@@ -81,6 +82,3 @@ class APAPC(Algorithm):
             return 1 / (4 * min(1.0, 0.5 * math.sqrt(l2 / l1 * problem.lam / L)) * L)
 
         return {"auto": auto}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem) or not_strongly_convex(problem)

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import no_objective
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, not_strongly_convex
+from dsba.algorithms.needs import Need, local_solutions, objective, strong_convexity
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
@@ -28,6 +28,11 @@ class ADMMState(InnerState):
     touched: float = 0.0
 
 
+def alone(problem: Problem, net: Network) -> str | None:
+    """A single node has no neighbours whose terms would make its objective strongly convex."""
+    return strong_convexity(problem, net) if problem.n_nodes == 1 else None
+
+
 @dataclass(frozen=True)
 class DADMM(InnerSolver):
     """Each node minimises its objective, held near the midpoints between itself and its neighbours.
@@ -40,6 +45,7 @@ class DADMM(InnerSolver):
     """
 
     name: ClassVar[str] = "d-admm"
+    needs: ClassVar[tuple[Need, ...]] = (objective, local_solutions, alone)
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ADMMState:
@@ -62,7 +68,3 @@ class DADMM(InnerSolver):
         mu, L = problem.constants.mu, float(problem.local_smoothness.max())
         degree = max(1, topology.degrees.max())
         return {"auto": lambda: math.sqrt(mu * L / (4 * degree * topology.connectivity))}
-
-    def refusal(self, problem: Problem) -> str | None:
-        alone = not_strongly_convex(problem) if problem.n_nodes == 1 else None
-        return no_objective(problem) or super().refusal(problem) or alone

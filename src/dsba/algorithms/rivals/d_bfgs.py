@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba._system.threads import one_blas_thread
-from dsba.algorithms.base import Algorithm, no_objective, require_one_round
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, exact_links, lipschitz_gradients, objective, single_rounds
 from dsba.algorithms.rivals.network_newton import NetworkNewton, solved
-from dsba.errors import InputError, as_number
+from dsba.errors import as_number
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
@@ -61,6 +61,12 @@ class DBFGS(Algorithm):
     """eps, the length of a step."""
 
     name: ClassVar[str] = "d-bfgs"
+    needs: ClassVar[tuple[Need, ...]] = (
+        lipschitz_gradients,  # without it pairs of changes say too little of the next step
+        objective,
+        single_rounds,
+        exact_links("its nodes add up the directions of all their neighbours"),
+    )
     linear: ClassVar[bool] = False
     factors: ClassVar[tuple[float, ...]] = NetworkNewton.factors
 
@@ -68,10 +74,7 @@ class DBFGS(Algorithm):
         as_number("epsilon", self.epsilon, above=0.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DBFGSState:
-        require_one_round(self.name, net)
         N, p, M = len(problem.nodes), problem.dim, 1 + int(net.topology.degrees.max(initial=0))
-        if M * p > LARGEST:
-            raise InputError(f"d-bfgs would need matrices of {M * p:,} rows at a node; {LARGEST:,} are the limit.")
         share = np.zeros((N, M))
         for row, n in enumerate(net.nodes):
             members = [n, *net.topology.neighbors[n]]
@@ -108,18 +111,17 @@ class DBFGS(Algorithm):
         """ "auto": Network Newton's."""
         return NetworkNewton().step_sizes(problem, topology)
 
-    def exactness(self) -> str | None:
-        return "its nodes add up the directions of all their neighbours."
-
-    def refusal(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if reason := super().why_not(problem, net):
+            return reason
+        rows = problem.dim * (1 + int(net.topology.degrees.max(initial=0)))
+        if rows > LARGEST:
+            return f"it would need matrices of {rows:,} rows at a node, and {LARGEST:,} are the limit."
         if problem.dim > MOST_COLUMNS:
             return (
                 f"it keeps dense matrices, and {problem.dim:,} coefficients are more than the {MOST_COLUMNS} it takes."
             )
-        if not math.isfinite(problem.constants.L):  # pairs of changes then say too little of the next step
-            name = type(problem.component).__name__
-            return f"its steps are for gradients with a Lipschitz constant, and {name} has none."
-        return no_objective(problem)
+        return None
 
 
 def updated(H: Array, v: Array, r: Array) -> Array:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, objective
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -39,6 +40,7 @@ class DIGing(Algorithm):
     """
 
     name: ClassVar[str] = "diging"
+    needs: ClassVar[tuple[Need, ...]] = (objective,)
     proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "compressed changes")
 
     def init(self, problem: Problem, net: Network, z0: Array) -> TrackingState:
@@ -58,6 +60,3 @@ class DIGing(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/(4 L), L the largest local Lipschitz constant; nodes of one quadratic are stable up to 1/(2 L)."""
         return {"auto": lambda: 1 / (4 * smoothness(problem))}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem)

@@ -81,7 +81,9 @@ class DLM(Algorithm):
         penalties = [f * auto.penalty for f in self.penalty_factors]
         return [replace(self, step_size=step, c=c) for step in steps for c in penalties]
 
-    def refusal(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if reason := super().why_not(problem, net):
+            return reason
         if problem.has_objective or self.force:
             return None
         name = type(problem.component).__name__

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, objective
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -42,6 +43,7 @@ class DualAveraging(Algorithm):
     """
 
     name: ClassVar[str] = "dual-averaging"
+    needs: ClassVar[tuple[Need, ...]] = (objective,)
     linear: ClassVar[bool] = False
     proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "delay")
 
@@ -59,9 +61,6 @@ class DualAveraging(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 2/L, so that no step is longer than a gradient method's longest."""
         return {"auto": lambda: 2 / smoothness(problem)}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem)
 
 
 def plain_is_faster(topology: Topology) -> bool:

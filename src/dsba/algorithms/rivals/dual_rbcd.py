@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import WithCoins, no_objective
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, not_strongly_convex
-from dsba.algorithms.rivals.one_edge import edge_of, no_edges, swapped
+from dsba.algorithms.base import WithCoins
+from dsba.algorithms.needs import Need, edges, exact_links, local_solutions, objective, strong_convexity
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
+from dsba.algorithms.rivals.one_edge import edge_of, swapped
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
@@ -39,6 +40,13 @@ class DualRBCD(WithCoins, InnerSolver):
     """
 
     name: ClassVar[str] = "dual-rbcd"
+    needs: ClassVar[tuple[Need, ...]] = (
+        edges,
+        objective,
+        local_solutions,
+        strong_convexity,
+        exact_links("it hands vectors along one edge, whose two ends must change by the same amount"),
+    )
     factors: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> BlockState:
@@ -72,10 +80,3 @@ class DualRBCD(WithCoins, InnerSolver):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": lam/2, the paper's with lambda for the strong convexity of every node."""
         return {"auto": lambda: 0.5 * problem.lam}
-
-    def exactness(self) -> str | None:
-        return "it hands vectors along one edge, whose two ends must change by the same amount."
-
-    def refusal(self, problem: Problem) -> str | None:
-        reason = no_edges(problem) or no_objective(problem)
-        return reason or InnerSolver.refusal(self, problem) or not_strongly_convex(problem)

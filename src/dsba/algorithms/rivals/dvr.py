@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dsba.algorithms.base import WithCoins, no_objective
-from dsba.algorithms.rivals.inner_solver import not_strongly_convex
+from dsba.algorithms.base import WithCoins
+from dsba.algorithms.needs import Need, lipschitz_gradients, objective, strong_convexity
 from dsba.algorithms.rivals.ssda import laplacian_spectrum
 from dsba.graph.topology import Topology
 from dsba.kernels.samples import forward_all
@@ -62,6 +62,7 @@ class DVR(WithCoins):
     catalyst: bool = False
 
     name: ClassVar[str] = "dvr"
+    needs: ClassVar[tuple[Need, ...]] = (lipschitz_gradients, objective, strong_convexity)
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 2.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DVRState:
@@ -129,9 +130,3 @@ class DVR(WithCoins):
         """ "auto": the paper's q/(q + L/sigma), L the largest constant of a component."""
         c = problem.constants
         return {"auto": lambda: c.q / (c.q + c.L_plan / (problem.lam + self.tau(problem)))}
-
-    def refusal(self, problem: Problem) -> str | None:
-        if not math.isfinite(problem.constants.L):  # it starts at z = -average of the table over sigma, however far
-            name = type(problem.component).__name__
-            return f"its steps are for gradients with a Lipschitz constant, and {name} has none."
-        return no_objective(problem) or not_strongly_convex(problem)

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import WithCoins
-from dsba.algorithms.rivals.one_edge import edge_of, no_edges, swapped
+from dsba.algorithms.needs import Need, edges, exact_links
+from dsba.algorithms.rivals.one_edge import edge_of, swapped
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.network.contract import ROWS_OF_DATA
@@ -59,6 +60,7 @@ class GossipPairwise(WithCoins):
     """
 
     name: ClassVar[str] = "gossip-pairwise"
+    needs: ClassVar[tuple[Need, ...]] = (edges, exact_links("its nodes swap samples, and none may be lost"))
     linear: ClassVar[bool] = False
     coins: ClassVar[int] = 4
 
@@ -99,10 +101,9 @@ class GossipPairwise(WithCoins):
         squares = problem.squared_norms()[:, 0]
         return {"auto": lambda: 3 / float(problem.group.largest(np.array([squares.max()]))[0])}
 
-    def exactness(self) -> str | None:
-        return "its nodes swap samples, and none may be lost."
-
-    def refusal(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if reason := super().why_not(problem, net):
+            return reason
         name = type(problem.component).__name__
         if not (problem.component.ranks and problem.component.extra == 3):  # a, b, theta
             return f"it maximises the AUC over pairs of samples, and the problem is {name}."
@@ -110,7 +111,7 @@ class GossipPairwise(WithCoins):
             return f"with lambda on all coordinates {name} is no problem of pairs: use regularize='weights'."
         if (numbers := problem.n_samples * problem.dim) > LARGEST:
             return f"its slots for {name} would hold {numbers:,} numbers, and {LARGEST:,} are the limit."
-        return no_edges(problem)
+        return None
 
 
 def swap(slots: Array, y: Array, problem: Problem, net: Network, coins: Array) -> None:

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, objective
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
@@ -40,6 +41,7 @@ class GTSAGA(Algorithm):
     """
 
     name: ClassVar[str] = "gt-saga"
+    needs: ClassVar[tuple[Need, ...]] = (objective,)
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> TrackingState:
@@ -70,6 +72,3 @@ class GTSAGA(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/(3 L), L the largest constant of a component with its share of the regulariser."""
         return {"auto": lambda: 1 / (3 * (problem.constants.L_plan + problem.lam))}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem)

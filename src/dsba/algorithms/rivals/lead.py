@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dsba.algorithms.base import WithCoins, no_objective, require_one_round
+from dsba.algorithms.base import WithCoins
+from dsba.algorithms.needs import Need, exact_links, objective, single_rounds
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.algorithms.sampling import generators
 from dsba.errors import InputError, as_integer
@@ -53,6 +54,11 @@ class LEAD(WithCoins):
     """2^bits + 1 levels: 2 is 5 levels, three of them in a byte."""
 
     name: ClassVar[str] = "lead"
+    needs: ClassVar[tuple[Need, ...]] = (
+        objective,
+        single_rounds,
+        exact_links("its nodes add up all messages of their neighbours"),
+    )
     factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0)
 
     def __post_init__(self) -> None:
@@ -60,7 +66,6 @@ class LEAD(WithCoins):
             raise InputError(f"bits must be between 1 and 7, got {self.bits}.")
 
     def init(self, problem: Problem, net: Network, z0: Array) -> LEADState:
-        require_one_round(self.name, net)
         Z = np.tile(z0, (len(problem.nodes), 1))
         return LEADState(Z, np.zeros_like(Z), Z, Z)  # W H = H where all rows are the same
 
@@ -93,12 +98,6 @@ class LEAD(WithCoins):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/L."""
         return {"auto": lambda: 1 / smoothness(problem)}
-
-    def exactness(self) -> str | None:
-        return "its nodes add up all messages of their neighbours."
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem)
 
 
 class Levels:

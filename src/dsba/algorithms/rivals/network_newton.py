@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from dsba._system.threads import one_blas_thread
-from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, objective
 from dsba.algorithms.newton import MOST_COLUMNS
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.errors import InputError, as_integer
@@ -46,6 +47,7 @@ class NetworkNewton(Algorithm):
     """Terms of the series beyond the first; each is a round."""
 
     name: ClassVar[str] = "network-newton"
+    needs: ClassVar[tuple[Need, ...]] = (objective,)
     linear: ClassVar[bool] = False
     factors: ClassVar[tuple[float, ...]] = (0.1, 1.0, 10.0)
 
@@ -69,8 +71,8 @@ class NetworkNewton(Algorithm):
         """ "auto": gamma/(10 L): a tenth of where the penalty outweighs the objective."""
         return {"auto": lambda: 0.1 * topology.gamma / smoothness(problem)}
 
-    def refusal(self, problem: Problem) -> str | None:
-        if reason := no_objective(problem):
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if reason := super().why_not(problem, net):
             return reason
         if reason := unsolvable(problem.component):
             return f"it needs Hessians, and {reason}."

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, no_objective
+from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, objective
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -38,6 +39,7 @@ class NIDS(Algorithm):
     """
 
     name: ClassVar[str] = "nids"
+    needs: ClassVar[tuple[Need, ...]] = (objective,)
     composite: ClassVar[bool] = True
     factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 1.8)
 
@@ -54,6 +56,3 @@ class NIDS(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/L; every step below 2/L converges, whatever the graph."""
         return {"auto": lambda: 1 / smoothness(problem)}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from dsba.graph.topology import Topology
 from dsba.network import Network
-from dsba.problem.problem import Problem
 
 Edge = tuple[int, int]
 
@@ -30,8 +29,3 @@ def swapped(net: Network, edge: Edge, frames: Mapping[int, bytes]) -> dict[int, 
     heard = net.exchange(outboxes)
     found = {n: heard[n - net.nodes.start].get(ends[n], b"") for n in frames}
     return {n: frame for n, frame in found.items() if frame}
-
-
-def no_edges(problem: Problem) -> str | None:
-    """Why a method that goes along edges does not apply, or None."""
-    return "it goes along the edges of a graph, and the problem has N = 1." if problem.n_nodes == 1 else None

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Algorithm
+from dsba.algorithms.needs import Need, one_node
 from dsba.algorithms.step_rules import practical_step
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -37,6 +38,7 @@ class PointSAGA(Algorithm):
     """
 
     name: ClassVar[str] = "point-saga"
+    needs: ClassVar[tuple[Need, ...]] = (one_node,)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> TableState:
         return empty_table(problem, z0)
@@ -55,9 +57,6 @@ class PointSAGA(Algorithm):
         """ "auto": DSBA's, which for one node is Defazio's."""
         return {"auto": lambda: practical_step(problem, topology)}
 
-    def refusal(self, problem: Problem) -> str | None:
-        return several_nodes(problem)
-
 
 def empty_table(problem: Problem, z0: Array) -> TableState:
     """The start z0 with the table phi = 0."""
@@ -70,10 +69,3 @@ def with_entry(s: TableState, problem: Problem, i: Indices, g: Array, Z: Array) 
     phi[i] = g
     mean = s.mean + problem.spread(i, g - s.phi[i]) / problem.n_samples
     return TableState(Z, phi, mean, s.t + 1)
-
-
-def several_nodes(problem: Problem) -> str | None:
-    """Why a method for one node does not apply, or None."""
-    if problem.n_nodes == 1:
-        return None
-    return f"it is for one node, and this {type(problem.component).__name__} problem has {problem.n_nodes}."

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dsba.algorithms.base import Algorithm
-from dsba.algorithms.rivals.point_saga import TableState, empty_table, several_nodes, with_entry
+from dsba.algorithms.needs import Need, one_node
+from dsba.algorithms.rivals.point_saga import TableState, empty_table, with_entry
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
@@ -25,6 +26,7 @@ class SAGA(Algorithm):
     """
 
     name: ClassVar[str] = "saga"
+    needs: ClassVar[tuple[Need, ...]] = (one_node,)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> TableState:
         return empty_table(problem, z0)
@@ -41,6 +43,3 @@ class SAGA(Algorithm):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/(3 L), L the largest constant of a component with its share of the regulariser."""
         return {"auto": lambda: 1 / (3 * (problem.constants.L_plan + problem.lam))}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return several_nodes(problem)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Algorithm
-from dsba.algorithms.rivals.point_saga import several_nodes
+from dsba.algorithms.needs import Need, one_node
 from dsba.errors import as_number
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -49,6 +49,7 @@ class SOLAM(Algorithm):
     """R, to run the method as published."""
 
     name: ClassVar[str] = "solam"
+    needs: ClassVar[tuple[Need, ...]] = (one_node,)
     linear: ClassVar[bool] = False
 
     def init(self, problem: Problem, net: Network, z0: Array) -> SolamState:
@@ -91,9 +92,11 @@ class SOLAM(Algorithm):
         """ "auto": 3/L, L the largest constant of a component; on the data tried 10/L was as good, 30/L too long."""
         return {"auto": lambda: 3 / (problem.constants.L_plan + problem.lam)}
 
-    def refusal(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if reason := super().why_not(problem, net):
+            return reason
         if not (problem.component.ranks and problem.component.extra == 3):  # a, b, theta
             return f"it maximises the AUC over (w, a, b, theta), and the problem is {type(problem.component).__name__}."
         if problem.intercept:
             return "an AUC does not change with an intercept, and it has no place for one."
-        return several_nodes(problem)
+        return None

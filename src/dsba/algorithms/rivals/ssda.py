@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import no_objective
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, not_strongly_convex
+from dsba.algorithms.needs import Need, local_solutions, objective, strong_convexity
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
@@ -43,6 +43,7 @@ class SSDA(InnerSolver):
     """
 
     name: ClassVar[str] = "ssda"
+    needs: ClassVar[tuple[Need, ...]] = (objective, local_solutions, strong_convexity)
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
@@ -71,9 +72,6 @@ class SSDA(InnerSolver):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": the paper's mu/l2, one over the smoothness of the dual."""
         return {"auto": lambda: problem.lam / self.spectrum(topology)[1]}
-
-    def refusal(self, problem: Problem) -> str | None:
-        return no_objective(problem) or super().refusal(problem) or not_strongly_convex(problem)
 
 
 def laplacian_spectrum(topology: Topology) -> tuple[float, float]:
