@@ -23,7 +23,7 @@ from dsba.fitting.guards import Guards
 from dsba.fitting.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts, require_events
 from dsba.fitting.model import Model
 from dsba.fitting.results import Results
-from dsba.fitting.rows import Size, as_rows
+from dsba.fitting.rows import Size, as_rows, weighted_squares
 from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
 from dsba.fitting.schema import Levels, Site, Wishes, absent_column, end_together, share_unless, speak
 from dsba.fitting.settings import OF_TABLES, Settings
@@ -307,6 +307,8 @@ class Columns(NamedTuple):
     size: Size
     exposure: float
     """How much the factors exp(offset) of a log link raise the mean weight of a row."""
+    alike: bool
+    """Whether columns are centred and rows weigh the same: their squares then add up to what ``size`` says."""
 
     @property
     def others(self) -> list[int]:
@@ -338,7 +340,8 @@ def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
     codes = None if classes is None else tuple(range(len(classes)))
     size = Size(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
     samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
-    return Columns(designs.names, scaling, samples, size, weight / own)
+    alike = intercept is not None and not designs.schema.wishes.extras
+    return Columns(designs.names, scaling, samples, size, weight / own, alike)
 
 
 def _fitted(
@@ -357,8 +360,11 @@ def _fitted(
     nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
     if settings.lam:
         settings = replace(settings, lam=settings.lam / columns.exposure)
+    rows, size = as_rows(X, y, weight, nodes), columns.size
+    if not columns.alike:
+        size = size._replace(squared_norms=weighted_squares(rows, network))
     try:
-        return fit_rows(as_rows(X, y, weight, nodes), settings, size=columns.size, network=network, **options)
+        return fit_rows(rows, settings, size=size, network=network, **options)
     except FitError as error:
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
 
