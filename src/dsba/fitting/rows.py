@@ -139,7 +139,7 @@ def evened(rows: Rows, size: Size) -> Rows:
 
 
 def copies(rows: Rows, size: Size) -> Integers:
-    """As how many rows each is held. At most 1/EVEN of all rows are added, as the squared norms of ``size`` are theirs."""
+    """As how many rows each is held: at most 1/EVEN of all are added, as the squared norms of ``size`` are theirs."""
     hardness = rows.weight * squared_norms(rows.X)
     allowed = max(EVEN * size.squared_norms / size.rows, 1e-300)
     return np.maximum(1, np.ceil(hardness / allowed)).astype(np.int64)
