@@ -25,7 +25,7 @@ from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows, weighted_squares
 from dsba.fitting.scaling import Scaling, pooled_moments, scaling_by
-from dsba.fitting.schema import Levels, Site, Wishes, absent_column, end_together, share_unless, speak
+from dsba.fitting.schema import Level, Levels, Site, Wishes, absent_column, end_together, share_unless, speak
 from dsba.fitting.settings import OF_TABLES, Settings
 from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
@@ -52,6 +52,8 @@ def fit(
     algorithm: str = "auto",
     max_passes: float = OF_TABLES["max_passes"],
     test_share: float = 0.0,
+    event: Level | None = None,
+    levels: Levels | None = None,
 ) -> Results:
     """Fit a model to a table whose rows are at several sites; only sums leave a site.
 
@@ -84,11 +86,16 @@ def fit(
     test_share
         The share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
         measures of these rows.
+    event
+        Which of the two labels of the outcome is modelled; None is the second one in sorted order.
+    levels
+        All levels of columns in order, such as {"sex": ["m", "f"]}; the first is the reference level.
+        Levels of other factors are sorted.
     """
     held = as_sites(table, sites)
     component = operators.get(operator)
     extras: dict[str, Any] = {"weights": weights, "offset": offset, "test_share": test_share}
-    wishes = Wishes(parse(formula), component.labels, missing, **extras)
+    wishes = Wishes(parse(formula), component.labels, missing, event=event, levels=levels or {}, **extras)
     chosen = {"lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm, "max_passes": max_passes}
     settings = Settings(operator, graph=graph, **OF_TABLES | chosen)
     network = Simulator(settings.topology(len(held)))
@@ -222,14 +229,12 @@ def fit_sites(
     *,
     cov: str = "classical",
     guards: Guards | None = None,
-    declared: Levels | None = None,
     tell: Callable[[str], object] = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    ``declared`` are the levels that columns may have at any site, if that was said before. Where a share of each site's
-    rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
+    Where a share of each site's rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
     the sites agreed on, before anything is learned. ``options`` are those of ``dsba.fitting.fit``.
     """
     if cov not in COVARIANCES:
@@ -237,7 +242,7 @@ def fit_sites(
     component, guards = operators.get(settings.operator), guards or Guards()
     _require_usable(component, wishes)
     kept, tests = _split(sites, wishes, settings.seed, network)
-    designs = design_tables(kept, wishes, network, guards, declared)
+    designs = design_tables(kept, wishes, network, guards)
     for line in agreement.told(designs):
         tell(line)
     columns = _scaled(designs, component, network)
