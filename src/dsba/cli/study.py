@@ -185,9 +185,9 @@ def try_(
     }  # fmt: skip
     with owned(out, MARKER), ending_like_ctrl_c():
         folder = out / FOLDER
-        order: dict[str, Any] = {"event": event, "levels": ordered_levels(levels)}
-        guards = {"guards": {"sites": 2}} if allow_two_sites else {}
-        agreed = arrange(files, model, folder, graph=graph, **order, **guards)
+        guards: dict[str, Any] = {"guards": {"sites": 2}} if allow_two_sites else {}
+        order = ordered_levels(levels)
+        agreed = arrange(files, model, folder, event=event, levels=order, graph=graph, **guards)
         typer.echo(f"Study: {folder / FILE}, hash {agreed.hash}")
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)
