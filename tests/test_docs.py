@@ -186,7 +186,8 @@ def test_the_methods_apply_where_the_guide_says():
         for name in code_in(row[0]):
             for (problem, n), what in made.items():
                 here = fits[problem] and not ("N = 1" in row[1] and n > 1) and not ("N > 1" in row[1] and n == 1)
-                assert (dsba.algorithms.get(name).refused(what) is None) == here, f"{name}, {problem}, N = {n}"
+                net = dsba.Simulator(dsba.Topology.path(n))
+                assert (dsba.algorithms.get(name).why_not(what, net) is None) == here, f"{name}, {problem}, N = {n}"
 
 
 def test_the_methods_with_a_penalty_are_named():

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from benchmarks.relay import Relay
 from conformance import TOPOLOGIES, answers, check, rows
+from conftest import make_data
 from local_sites import Running, Sites, free_port
 from soak import site_noise
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
@@ -578,3 +579,19 @@ def test_a_restarted_site_rejoins_and_the_bits_are_those_of_an_undisturbed_run(m
     for _, history in answers:
         for column, values in history.items():
             np.testing.assert_array_equal(values, wanted.history[column], err_msg=column)
+
+
+def test_scores_and_labels_of_rows_are_declared_as_rows(tmp_path):
+    """The threshold of an AUC classifier takes every row's score, label and weight: the last three questions."""
+    X, y = make_data("auc")
+    sites, topology = Sites(tmp_path, 3), dsba.Topology.path(3)
+
+    def work(net):
+        own = slice(20 * net.rank, 20 * (net.rank + 1))
+        return dsba.DecentralizedAUCClassifier(network=net, tol=0.1).fit(X[own], y[own]).intercept_[0]
+
+    thresholds = sites.together(topology, work, rows_allowed=True)
+    assert len(set(thresholds)) == 1
+    sent = [[facts["discloses"] for event, facts in events if event == "sent"] for events in sites.events]
+    asked = [kinds[-3 * len(topology.neighbors[n]) :] for n, kinds in enumerate(sent)]
+    assert asked == [["rows"] * 3, ["rows"] * 6, ["rows"] * 3]

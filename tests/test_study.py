@@ -336,6 +336,29 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     _a_changed_log_is_found(seats[1].out / AUDIT)
 
 
+def test_the_file_says_the_event_and_the_references(seats, tables, tmp_path):
+    """The second label is the event and the first level the reference, whatever their order in the alphabet is."""
+    file, text = tmp_path / "study" / FILE, (tmp_path / "study" / FILE).read_text()
+    for listed, turned in {'["no", "yes"]': '["yes", "no"]', '["F", "M"]': '["M", "F"]'}.items():
+        assert listed in text
+        text = text.replace(listed, turned)
+    file.write_text(text)
+    found, told = together([replace(seat, study=load(file)) for seat in seats])
+    settings = Settings("logistic", graph="ring", **OF_TABLES)
+    wishes = {"test_share": 0.2, "weights": None, "event": "no", "levels": {"sex": ["M", "F"]}}
+    alone = train(tables, Plan(FORMULA), settings, wishes=wishes, guards=Guards())
+    alone.save(tmp_path / "alone")
+    for seat, results, said in zip(seats, found, told, strict=True):
+        assert not isinstance(results, Exception), results
+        same_model(tmp_path / "alone", seat.out)
+        assert (results.event, results.references) == ("no", {"sex": "M"})
+        assert any(line.endswith("yes, no (no is the event)") for line in said)
+    chosen = arrange(tables, {"formula": FORMULA}, tmp_path / "chosen", event="no", levels={"sex": ["M", "F"]})
+    assert (chosen.columns["readmitted"], chosen.columns["sex"]) == (("yes", "no"), ("M", "F"))
+    with pytest.raises(dsba.InputError, match="is of another trial"):
+        arrange(tables, {"formula": FORMULA}, tmp_path / "chosen")
+
+
 def _changed_data_is_another_run(seat):
     pd.read_csv(seat.data).head(50).to_csv(seat.data, index=False)
     with pytest.raises(dsba.InputError, match=r"the data of aarhus changed since the run in .* began"):
@@ -512,6 +535,10 @@ def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
         "0",
         "--test-share",
         "0.2",
+        "--event",
+        "no",
+        "--levels",
+        "sex=M,F",
         "--out",
     )
     code, text = run(*DSBA, "try", *words, "run")
@@ -524,7 +551,8 @@ def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
         assert "AUC" in (tmp_path / "run" / folder / "report.html").read_text()
     code, text = run(sys.executable, "-m", "dsba", "summary", "run")
     assert code == 0, text
-    assert "C(sex)[T.M]" in text
+    assert "C(sex)[T.F]" in text
+    assert "The event is readmitted = no. Reference levels: sex = M." in " ".join(text.split())
 
 
 @pytest.mark.full

@@ -17,7 +17,7 @@ from dsba.cli import app
 from dsba.fitting.model import Model
 
 KEYS = {"names", "coef", "se", "z", "p", "low", "high", "deviance", "aic"}
-KEYS |= {"rounds", "rows", "cov", "status", "residual"}
+KEYS |= {"rounds", "rows", "cov", "status", "residual", "event", "references"}
 
 
 def tables(folder, rows=(150, 90, 120, 60)):

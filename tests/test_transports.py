@@ -100,7 +100,8 @@ def problem_of(operator, net=None):
 def operator_for(method, n_nodes=5):
     """One that the method takes."""
     operators = ("logistic", "ridge", "auc")
-    return next((o for o in operators if not dsba.algorithms.get(method).refusal(make_problem(o, n_nodes))), None)
+    net, algorithm = dsba.Simulator(dsba.Topology.path(n_nodes)), dsba.algorithms.get(method)
+    return next((o for o in operators if not algorithm.why_not(make_problem(o, n_nodes), net)), None)
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if operator_for(m)])

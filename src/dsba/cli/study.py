@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba._system.signals import ending_like_ctrl_c
-from dsba.cli.train import write_page
+from dsba.cli.train import EVENT, LEVELS, LEVELS_FORM, ordered_levels, write_page
 from dsba.errors import InputError
 from dsba.fitting.spec import OF_TABLES
 from dsba.storage.folders import owned
@@ -167,6 +167,8 @@ def try_(
     max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = OF_TABLES["max_passes"],
     seed: Annotated[int, typer.Option(help="The seed of the samples and of a random graph.")] = 0,
     test_share: Annotated[float, typer.Option(help="The share of each site's rows to hold out.")] = 0.0,
+    event: Annotated[str | None, typer.Option(help=EVENT)] = None,
+    levels: Annotated[list[str] | None, typer.Option(help=LEVELS, metavar=LEVELS_FORM)] = None,
     allow_two_sites: Annotated[
         bool, typer.Option("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")
     ] = False,
@@ -183,7 +185,9 @@ def try_(
     }  # fmt: skip
     with owned(out, MARKER), ending_like_ctrl_c():
         folder = out / FOLDER
-        agreed = arrange(files, model, folder, graph=graph, **({"guards": {"sites": 2}} if allow_two_sites else {}))
+        guards: dict[str, Any] = {"guards": {"sites": 2}} if allow_two_sites else {}
+        order = ordered_levels(levels)
+        agreed = arrange(files, model, folder, event=event, levels=order, graph=graph, **guards)
         typer.echo(f"Study: {folder / FILE}, hash {agreed.hash}")
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)

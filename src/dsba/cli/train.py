@@ -44,8 +44,14 @@ TABLE_ONLY = (
     "allow_two_sites",
     "no_guards",
     "test_share",
+    "event",
+    "levels",
 )
 LIBSVM_ONLY = ("n_features", "zero_based", "normalize", "intercept")
+
+EVENT = "Which of two labels is modelled; the second in sorted order if not given."
+LEVELS = "All levels of a column in order, the first is the reference; sorted if not given. May be repeated."
+LEVELS_FORM = "COLUMN=LEVEL,LEVEL,..."
 
 TRAIN_EXAMPLES = """Examples:
 
@@ -101,6 +107,8 @@ def train(
     offset: Annotated[str | None, of_tables(help="A column to add to the scores.")] = None,
     exposure: Annotated[str | None, of_tables(help="A column whose logarithm is an offset.")] = None,
     test_share: Annotated[float, of_tables(help="The share of each site's rows to hold out.")] = 0.0,
+    event: Annotated[str | None, of_tables(help=EVENT)] = None,
+    levels: Annotated[list[str] | None, of_tables(help=LEVELS, metavar=LEVELS_FORM)] = None,
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
     operator: Annotated[str, typer.Option(help="logistic, linear, poisson, ..., or my_loss.py:Class.")] = "logistic",
@@ -147,7 +155,7 @@ def train(
     else:
         plan = _plan(formula, target, features, all_features)
         wishes = {"missing": missing, "rare": rare_levels, "weights": weights, "offset": offset, "exposure": exposure,
-                  "test_share": test_share}  # fmt: skip
+                  "test_share": test_share, "event": event, "levels": ordered_levels(levels)}  # fmt: skip
         guards = _guards(allow_two_sites, no_guards)
         work = _tables(files, plan, settings, given, wishes=wishes, cov=cov, guards=guards)
     _together(lambda: _train(work, settings, len(files), out, checkpoint, timeout))
@@ -172,6 +180,17 @@ def _plan(formula: str | None, target: str | None, features: str | None, all_fea
     if (features is None) == (not all_features):
         raise InputError("with --target give either --features or --all-features.")
     return Plan(None, target, None if features is None else tuple(name.strip() for name in features.split(",")))
+
+
+def ordered_levels(given: list[str] | None) -> dict[str, list[str]]:
+    """The levels by column of texts such as sex=m,f."""
+    found = {}
+    for text in given or []:
+        column, equals, levels = text.partition("=")
+        if not equals:
+            raise InputError(f"--levels must be {LEVELS_FORM}, got {text!r}.")
+        found[column.strip()] = [level.strip() for level in levels.split(",")]
+    return found
 
 
 def _libsvm(files: list[Path], settings: Settings, layout: dict[str, Any]) -> Callable[..., Model]:

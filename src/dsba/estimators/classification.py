@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.estimators.base import Decentralized
 from dsba.fitting import Rows
+from dsba.network.contract import ROWS_OF_DATA
 from dsba.operators import Operator
 from dsba.operators import get as get_operator
 from dsba.types import Array
@@ -166,7 +167,8 @@ class DecentralizedAUCClassifier(_Classifier):
     def _threshold(self, rows: Rows) -> float:
         scores = rows.X @ self.coef_[0]
         positive, weight = rows.y == self.classes_[1], rows.weight
-        scores, positive, weight = (self._group.gather(1.0 * part) for part in (scores, positive, weight))
+        parts = (scores, positive, weight)
+        scores, positive, weight = (self._group.gather(1.0 * part, discloses=ROWS_OF_DATA) for part in parts)
         false, true, thresholds = roc_curve(positive, scores, sample_weight=weight)
         best = int(np.argmax(true - false))
         above = thresholds[best] if np.isfinite(thresholds[best]) else scores.max()

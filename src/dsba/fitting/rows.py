@@ -94,14 +94,18 @@ class Size(NamedTuple):
 
 def measured(rows: Rows, group: Group) -> Size:
     """The number of rows, the sum of their weights, and the sum of their weighted squared norms."""
-    ones = np.ones(len(rows.y))
-    with np.errstate(over="ignore"):
-        hardness = rows.weight * squared_norms(rows.X)
-    count, weight, squares = sums(rows, group, ones, rows.weight, hardness)
+    count, weight = sums(rows, group, np.ones(len(rows.y)), rows.weight)
     _require_weight(weight)
+    return Size(int(count), weight, weighted_squares(rows, group))
+
+
+def weighted_squares(rows: Rows, group: Group) -> float:
+    """The sum of the weighted squared norms of the rows of all processes."""
+    with np.errstate(over="ignore"):
+        (squares,) = sums(rows, group, rows.weight * squared_norms(rows.X))
     if not math.isfinite(squares):
         raise InputError("the rows are so long that their squared norms overflow: scale the columns.")
-    return Size(int(count), weight, squares)
+    return squares
 
 
 def total_weight(rows: Rows, group: Group) -> float:
@@ -124,13 +128,18 @@ def evened(rows: Rows, size: Size) -> Rows:
     """Rows much longer than the mean of all, each as several copies that share its weight.
 
     The problem stays the same. But a step size is planned for the hardest sample, and one is drawn as often
-    as another: a few long rows would hold all back. At most 1/EVEN of all rows are added.
+    as another: a few long rows would hold all back.
     """
+    times = copies(rows, size)
+    if times.max(initial=1) == 1:
+        return rows
+    at = np.repeat(np.arange(times.size), times)
+    nodes = None if rows.nodes is None else rows.nodes[at]
+    return Rows(rows.X[at], rows.y[at], (rows.weight / times)[at], nodes)
+
+
+def copies(rows: Rows, size: Size) -> Integers:
+    """As how many rows each is held: at most 1/EVEN of all are added, as the squared norms of ``size`` are theirs."""
     hardness = rows.weight * squared_norms(rows.X)
     allowed = max(EVEN * size.squared_norms / size.rows, 1e-300)
-    copies = np.maximum(1, np.ceil(hardness / allowed)).astype(int)
-    if copies.max(initial=1) == 1:
-        return rows
-    at = np.repeat(np.arange(copies.size), copies)
-    nodes = None if rows.nodes is None else rows.nodes[at]
-    return Rows(rows.X[at], rows.y[at], (rows.weight / copies)[at], nodes)
+    return np.maximum(1, np.ceil(hardness / allowed)).astype(np.int64)

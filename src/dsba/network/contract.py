@@ -54,7 +54,7 @@ class Group(Protocol):
         """Every process's value (of JSON's types), in order."""
         ...
 
-    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+    def gather(self, values: Array, *, discloses: str) -> Array:
         """The processes' arrays, flattened, one after the other; ``discloses`` says what they tell of the data."""
         ...
 

@@ -7,7 +7,6 @@ from typing import Any
 from dsba.graph.mixing import Mixing
 from dsba.graph.topology import Topology
 from dsba.network import exact_sum
-from dsba.network.contract import TOTALS
 from dsba.network.exact_sum import SparseRows
 from dsba.network.transport import Transport
 from dsba.types import Array
@@ -40,7 +39,7 @@ class Alone:
     def share(self, value: Any) -> list[Any]:
         return [value]
 
-    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+    def gather(self, values: Array, *, discloses: str) -> Array:
         return values
 
     def largest(self, values: Array) -> Array:

@@ -22,7 +22,7 @@ from dsba.graph.mixing import Mixing
 from dsba.graph.topology import Topology
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.network import exact_sum
-from dsba.network.contract import TOTALS, Counts
+from dsba.network.contract import Counts
 from dsba.network.exact_sum import SparseRows, WideIntegers
 from dsba.network.placement import Placement
 from dsba.types import Array
@@ -200,7 +200,7 @@ class Transport:
         except ValueError:
             raise InputError("another process sent an answer that is not JSON.") from None
 
-    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+    def gather(self, values: Array, *, discloses: str) -> Array:
         parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())
         self._count_question(0, sum(map(len, parts)))
         return np.concatenate([np.frombuffer(part, "<f8") for part in parts]).astype(np.float64)
@@ -307,7 +307,7 @@ class Aside:
     def share(self, value: Any) -> list[Any]:
         return self._ask(self._net.share, value)
 
-    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+    def gather(self, values: Array, *, discloses: str) -> Array:
         return self._ask(partial(self._net.gather, discloses=discloses), values)
 
     def largest(self, values: Array) -> Array:

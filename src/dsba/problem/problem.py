@@ -33,6 +33,7 @@ from dsba.errors import InputError
 from dsba.kernels import samples as kernel
 from dsba.kernels.hessians import add_diagonals, add_hessians
 from dsba.network import Alone, Group, require_agreement
+from dsba.network.contract import TOTALS
 from dsba.network.exact_sum import SparseRows
 from dsba.operators import Operator
 from dsba.operators.penalties import Penalty
@@ -201,7 +202,7 @@ class Problem:
     def _per_node(self, of_samples: Any, values: Array) -> Array:
         """``of_samples`` (np.sum, np.max, ...) of every node's samples, for all nodes of all processes."""
         own = [of_samples(values[first:last]) for first, last in zip(self.start[:-1], self.start[1:], strict=True)]
-        return self.group.gather(np.array(own, dtype=np.float64))
+        return self.group.gather(np.array(own, dtype=np.float64), discloses=TOTALS)
 
     def _mean_weight(self, weights: Array) -> float:
         total = float(self.total(self._sums(weights)))
@@ -490,7 +491,7 @@ class Problem:
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
             products = np.einsum("icd,id->ic", factors[t % len(factors)], self.images(Z / norms[:, None]))
             Z = self.average(products)
-        return self.group.gather(1.05 * np.linalg.norm(Z, axis=1))
+        return self.group.gather(1.05 * np.linalg.norm(Z, axis=1), discloses=TOTALS)
 
     @computed_once
     def mean_curvature(self) -> float:
@@ -571,7 +572,7 @@ class Problem:
     @computed_once
     def all_sizes(self) -> npt.NDArray[np.int64]:
         """How many samples each node has; methods that need it ask all processes for it."""
-        return self.group.gather(self.sizes.astype(np.float64)).astype(np.int64)
+        return self.group.gather(self.sizes.astype(np.float64), discloses=TOTALS).astype(np.int64)
 
     @computed_once
     def constants(self) -> Constants:

@@ -11,11 +11,11 @@ runs = 10                      # how many runs a site allows with one data set
 # Who talks to whom: "ring", "complete", "path", "star", or pairs of sites. Nobody else talks to each other.
 graph = [["aarhus", "bergen"], ["bergen", "cork"], ["cork", "aarhus"]]
 
-# The columns of the model: "number", or all levels that may occur. No other column is read.
+# The columns of the model: "number", or all levels that may occur, in order. No other column is read.
 [columns]
 readmitted = ["no", "yes"]     # the outcome; the second label is the event
 age = "number"
-sex = ["F", "M"]
+sex = ["F", "M"]               # the first level is the reference
 
 [model]
 formula = "readmitted ~ age + C(sex)"

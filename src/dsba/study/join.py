@@ -198,7 +198,7 @@ def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
     def work() -> Results:
         return train_own(
             {seat.site: seat.data}, Plan(model.formula), study.settings, network, wishes=_wished(study), cov=model.cov,
-            guards=study.guards.guards(), declared=study.levels, tell=tell, checkpoint=seat.out / CHECKPOINT,
+            guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT,
             callbacks=[notice, *show(network)],
         )  # fmt: skip
 
@@ -228,7 +228,9 @@ def _stopped(network: SiteNetwork, asked: bool) -> str:
 
 
 def _wished(study: Study) -> dict[str, Any]:
-    return {name: value for name, value in study.model.wished().items() if name != "labels"}
+    """The first of the levels in the file is the reference level, and of two labels the second is the event."""
+    wished = {name: value for name, value in study.model.wished().items() if name != "labels"}
+    return {**wished, "levels": study.levels}
 
 
 def _saved(seat: Seat, result: str) -> Results:

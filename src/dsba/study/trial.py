@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -21,15 +22,39 @@ from dsba.study import keys
 from dsba.study.file import Limits, Model, Study, checked, load, written
 from dsba.study.join import result_hash
 from dsba.tables.results import Results
-from dsba.tables.schema import MOST_LEVELS, SITE, absent_column, kind_of, own_site_column, plain
+from dsba.tables.schema import (
+    MOST_LEVELS,
+    SITE,
+    Level,
+    Levels,
+    Wishes,
+    absent_column,
+    in_order,
+    kind_of,
+    own_site_column,
+    plain,
+    require_levelled,
+    unlisted,
+)
 
 FOLDER, FILE = "study", "study.toml"
 DEADLINE = 3600.0  # seconds for all processes together
 GRACE = 10.0  # seconds for the others to hear that one has failed
 
 
-def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **study: Any) -> Study:
-    """Keys for all sites and a study file in ``folder``; sites are named after their files, levels are found there."""
+def arrange(
+    files: Sequence[Path],
+    model: Mapping[str, Any],
+    folder: Path,
+    *,
+    event: Level | None = None,
+    levels: Levels | None = None,
+    **study: Any,
+) -> Study:
+    """Keys for all sites and a study file in ``folder``; sites are named after their files, levels are found there.
+
+    ``event`` and ``levels`` are those of ``dsba.fit``: the file has labels and levels in that order.
+    """
     names = [file.name.partition(".")[0] for file in files]
     if len(set(names)) < len(names):
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
@@ -38,9 +63,10 @@ def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **stu
     if complaint := Limits(**study.get("guards", {})).guards().too_few_sites(len(names)):
         raise InputError(complaint)
     folder.mkdir(parents=True, exist_ok=True)
+    wishes = replace(checked(Model, model, "the model").wishes(), event=event, levels=levels or {})
+    columns = described(dict(zip(names, files, strict=True)), wishes)  # before keys: nothing is left of what is refused
     if (folder / FILE).exists():
-        return _found(folder / FILE, names, model, study)
-    columns = described(dict(zip(names, files, strict=True)), model)  # before keys: nothing is left of what is refused
+        return _found(folder / FILE, names, model, {**study, "columns": columns})
     sites = []
     for name, port in zip(names, _free_ports(len(names)), strict=True):
         key = keys.make(name, folder / f"{name}.pem")
@@ -68,23 +94,31 @@ def _found(file: Path, names: list[str], model: Mapping[str, Any], study: Mappin
     return before
 
 
-def described(files: Mapping[str, Path], model: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of the model: "number", or all levels that occur in the files."""
-    wishes = checked(Model, model, "the model").wishes()
+def described(files: Mapping[str, Path], wishes: Wishes) -> dict[str, str | tuple[Level, ...]]:
+    """The columns of the model: "number", or all levels that occur in the files, in order."""
     headers = {name: column_names(file) for name, file in files.items()}
     if complaint := absent_column(headers, wishes) or own_site_column(headers, wishes):
         raise InputError(complaint)
+    if SITE in wishes.levels:
+        raise InputError(f"levels are given for {SITE!r}, and the sites of a study are in sorted order.")
     wanted = [column for column in wishes.columns if column != SITE]
     frames = [read_table(file, wanted, codes=wishes.formula.factors) for file in files.values()]
-    labels = wishes.formula.response if wishes.labels in ("binary", "multiclass") else ()
-    found: dict[str, Any] = {}
-    for column in wanted:
-        factor = column in (*labels, *wishes.formula.factors) or any(kind_of(f[column]) == "text" for f in frames)
-        levels = {level for frame in frames for level in plain(frame[column])} if factor else set()
-        if len(levels) > MOST_LEVELS * len(frames):
-            raise InputError(f"the column {column!r} has {len(levels)} levels: it looks like an identifier.")
-        found[column] = sorted(levels, key=lambda level: (isinstance(level, str), level)) if factor else "number"
-    return found
+    kinds = {column: _kind([kind_of(frame[column]) for frame in frames]) for column in wanted}
+    labels = wishes.formula.response if wishes.of_classes else ()
+    levelled = [c for c in wanted if c in (*labels, *wishes.formula.factors) or kinds[c] == "text"]
+    require_levelled(wishes, levelled, kinds)
+    own = {column: [plain(frame[column]) for frame in frames] for column in levelled}
+    for column, found in own.items():
+        if (count := len(set().union(*found))) > MOST_LEVELS * len(frames):
+            raise InputError(f"the column {column!r} has {count} levels: it looks like an identifier.")
+    if complaint := unlisted(own, list(files), wishes, kinds):
+        raise InputError(complaint)
+    return {c: tuple(in_order(c, own[c], wishes, kinds[c])) if c in own else "number" for c in wanted}
+
+
+def _kind(kinds: Sequence[str]) -> str:
+    """What a column holds in any of the files; text before others, as one text makes it a factor."""
+    return "text" if "text" in kinds else next((kind for kind in kinds if kind != "empty"), "empty")
 
 
 def _free_ports(count: int) -> list[int]:

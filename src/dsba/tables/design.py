@@ -20,7 +20,6 @@ from dsba.tables.schema import (
     SITE,
     Held,
     Level,
-    Levels,
     Schema,
     Site,
     Wishes,
@@ -76,11 +75,10 @@ def design_tables(
     wishes: Wishes,
     group: Group | None = None,
     guards: Guards | None = None,
-    declared: Levels | None = None,
 ) -> Designs:
     """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
     group, guards = group or Alone(), guards or Guards()
-    schema = agree(sites, wishes, group, guards, declared)
+    schema = agree(sites, wishes, group, guards)
     designs = tuple(designed(site, schema) for site in sites)
     if set(designs[0].names) <= {INTERCEPT}:
         right = wishes.formula.right

@@ -17,7 +17,7 @@ from dsba.fitting import not_converged
 from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.model import Model
-from dsba.fitting.rows import Size, as_rows
+from dsba.fitting.rows import Size, as_rows, weighted_squares
 from dsba.fitting.spec import OF_TABLES, Settings
 from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
@@ -29,7 +29,7 @@ from dsba.tables.formula import Formula, from_columns, parse
 from dsba.tables.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts, require_events
 from dsba.tables.results import Results
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
-from dsba.tables.schema import Levels, Site, Wishes, absent_column, end_together, share_unless, speak
+from dsba.tables.schema import Level, Levels, Site, Wishes, absent_column, end_together, share_unless, speak
 from dsba.types import Array
 
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
@@ -53,6 +53,8 @@ def fit(
     algorithm: str = "auto",
     max_passes: float = OF_TABLES["max_passes"],
     test_share: float = 0.0,
+    event: Level | None = None,
+    levels: Levels | None = None,
 ) -> Results:
     """Fit a model to a table whose rows are at several sites; only sums leave a site.
 
@@ -85,11 +87,16 @@ def fit(
     test_share
         The share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
         measures of these rows.
+    event
+        Which of the two labels of the outcome is modelled; None is the second one in sorted order.
+    levels
+        All levels of columns in order, such as {"sex": ["m", "f"]}; the first is the reference level.
+        Levels of other factors are sorted.
     """
     held = as_sites(table, sites)
     component = operators.get(operator)
     extras: dict[str, Any] = {"weights": weights, "offset": offset, "test_share": test_share}
-    wishes = Wishes(parse(formula), component.labels, missing, **extras)
+    wishes = Wishes(parse(formula), component.labels, missing, event=event, levels=levels or {}, **extras)
     chosen = {"lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm, "max_passes": max_passes}
     settings = Settings(operator, graph=graph, **OF_TABLES | chosen)
     network = Simulator(settings.topology(len(held)))
@@ -223,14 +230,12 @@ def fit_sites(
     *,
     cov: str = "classical",
     guards: Guards | None = None,
-    declared: Levels | None = None,
     tell: Callable[[str], object] = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    ``declared`` are the levels that columns may have at any site, if that was said before. Where a share of each site's
-    rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
+    Where a share of each site's rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
     the sites agreed on, before anything is learned. ``options`` are those of ``dsba.fitting.fit``.
     """
     if cov not in COVARIANCES:
@@ -238,7 +243,7 @@ def fit_sites(
     component, guards = operators.get(settings.operator), guards or Guards()
     _require_usable(component, wishes)
     kept, tests = _split(sites, wishes, settings.seed, network)
-    designs = design_tables(kept, wishes, network, guards, declared)
+    designs = design_tables(kept, wishes, network, guards)
     for line in schema_report.told(designs):
         tell(line)
     columns = _scaled(designs, component, network)
@@ -308,6 +313,8 @@ class Columns(NamedTuple):
     size: Size
     exposure: float
     """How much the factors exp(offset) of a log link raise the mean weight of a row."""
+    alike: bool
+    """Whether columns are centred and rows weigh the same: their squares then add up to what ``size`` says."""
 
     @property
     def others(self) -> list[int]:
@@ -339,7 +346,8 @@ def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
     codes = None if classes is None else tuple(range(len(classes)))
     size = Size(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
     samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
-    return Columns(designs.names, scaling, samples, size, weight / own)
+    alike = intercept is not None and not designs.schema.wishes.extras
+    return Columns(designs.names, scaling, samples, size, weight / own, alike)
 
 
 def _fitted(
@@ -358,8 +366,11 @@ def _fitted(
     nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
     if settings.lam:
         settings = replace(settings, lam=settings.lam / columns.exposure)
+    rows, size = as_rows(X, y, weight, nodes), columns.size
+    if not columns.alike:
+        size = size._replace(squared_norms=weighted_squares(rows, network))
     try:
-        return fit_rows(as_rows(X, y, weight, nodes), settings, size=columns.size, network=network, **options)
+        return fit_rows(rows, settings, size=size, network=network, **options)
     except FitError as error:
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
 

@@ -85,7 +85,8 @@ def _lead(results: Results) -> str:
     kind = OPERATORS.get(str(results.model.facts["link"]), str(results.model.facts["operator"]))
     sites, penalty = len(results.schema.parts), results.model.facts["lam"]
     shrunk = f", penalty {penalty:g}" if penalty else ""
-    return f"{kind} model of {results.nobs:,} rows at {sites} sites{shrunk}, in {results.rounds:,} rounds of messages."
+    made = f"{kind} model of {results.nobs:,} rows at {sites} sites{shrunk}, in {results.rounds:,} rounds of messages."
+    return made + results.coding
 
 
 def _warnings(results: Results) -> str:

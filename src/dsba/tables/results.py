@@ -20,7 +20,8 @@ from dsba.fitting.model import Model
 from dsba.network import Alone
 from dsba.operators import decide, link_of
 from dsba.tables.design import INTERCEPT, as_sites, designed
-from dsba.tables.schema import MISSING_LEVEL, SITE, Schema, Site, kind_of, plain_value
+from dsba.tables.formula import quoted
+from dsba.tables.schema import MISSING_LEVEL, SITE, Level, Schema, Site, kind_of, plain_value
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -260,14 +261,35 @@ class Results:
         """What to know of a fit that did not converge; None if it did."""
         return not_converged.of_model(self.model.facts)
 
+    @property
+    def event(self) -> Level | None:
+        """The label whose probability is modelled, where the outcome has two."""
+        return None if self.schema.classes is None else self.schema.classes[-1]
+
+    @property
+    def references(self) -> dict[str, Level]:
+        """The reference level of every factor that has one: some factors have a column for each level."""
+        return {column: levels[0] for column, levels in self.schema.levels.items() if self._has_reference(column)}
+
+    def _has_reference(self, column: str) -> bool:
+        starts = [f":{name}[T." for name in (column, f"C({quoted(column)})")]
+        return any(start in f":{name}" for name in self.facts.names for start in starts)
+
+    @property
+    def coding(self) -> str:
+        """The event and the reference levels as sentences."""
+        event = "" if self.event is None else f" The event is {self.schema.wishes.formula.left} = {self.event}."
+        first = ", ".join(f"{column} = {level}" for column, level in self.references.items())
+        return event + (f" Reference levels: {first}." if first else "")
+
     def headline(self) -> str:
         """The fit in a line: rows, rounds and likelihoods, or why there are none, and whether it did not converge."""
         fit = f"{self.schema.wishes.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
         said = f" {self.unfinished}" if self.unfinished else ""
         if (found := self.facts.inference) is None:
-            return f"{fit}.{said} {self.facts.why_none}"
+            return f"{fit}.{said} {self.facts.why_none}{self.coding}"
         shown = f"Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
-        return f"{fit}, cov {self.facts.cov}.{said} {shown}"
+        return f"{fit}, cov {self.facts.cov}.{said} {shown}{self.coding}"
 
     def plain(self) -> dict[str, Any]:
         """The summary in JSON's types; what a penalised model does not have is null."""
@@ -279,7 +301,8 @@ class Results:
             columns |= {"deviance": found.deviance, "aic": self.aic}
         known = {"names": self.facts.names, "coef": self._coefficients.tolist()}
         run = {"status": self.model.facts["status"], "residual": self.model.facts["figures"]["residual"]}
-        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov, **run}
+        coding = {"event": self.event, "references": self.references}
+        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov, **run, **coding}
 
     # Predictions ---------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What sites agree on before anything is learned: columns, types, levels, labels, missing values.
 
 Sites ask each other only through the group. Of each site everybody is told its name, its guards, and the levels and
-labels that may occur there: those that were declared for all sites, or, without such a list, those that do occur.
+labels that may occur there: those that were listed for all sites, or, without such a list, those that do occur.
 Everything else is a sum over all sites: rows, missing values, types of columns, rows of each level, sums of columns.
 A site that does not fit the others finds it out by itself, and says so without a number of its own.
 """
@@ -9,8 +9,8 @@ A site that does not fit the others finds it out by itself, and says so without 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,6 +35,7 @@ MOST_LEVELS = 50  # a text column with more is an identifier, which must never t
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
 Levels = Mapping[str, Sequence[Level]]
+TRUTH = {"false": False, "true": True}
 
 
 class Site(NamedTuple):
@@ -59,8 +60,16 @@ class Wishes:
     """A column whose logarithm is an offset."""
     test_share: float = 0.0
     """The share of each site's rows that is held out."""
+    event: Level | None = None
+    """Which of two labels is modelled; None is the second one."""
+    levels: Levels = field(default_factory=dict)
+    """By column the levels and labels that may occur at any site, in order; what is not listed is sorted."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", _as_levels(self.levels))
+        object.__setattr__(self, "event", _as_level(self.event))
+        if self.event is not None and self.labels != "binary":
+            raise InputError(f"an event is one of two labels, and the outcome has none: got the event {self.event!r}.")
         if not 0.0 <= as_number("test_share", self.test_share) < 1.0:
             raise InputError(f"the held-out share must be at least 0 and below 1, got {self.test_share!r}.")
         for kind, name, known in (("missing", self.missing, MISSING), ("rare levels", self.rare, RARE)):
@@ -136,11 +145,11 @@ class Schema:
     missing: dict[str, NonNegativeInt]
     """For each column the number of missing values at all sites."""
     levels: dict[str, tuple[Level, ...]]
-    """The levels of every factor, sorted; the first is the reference level."""
+    """The levels of every factor in order; the first is the reference level."""
     merged: dict[str, tuple[Level, ...]]
     """Levels that became ``MERGED_LEVEL``."""
     classes: tuple[Level, ...] | None
-    """The labels of a classification, sorted; of two, the second is the event."""
+    """The labels of a classification in order; of two, the second is the event."""
     means: dict[str, float]
     """Pooled means of the number columns with missing values, where they are filled in."""
     told: tuple[str, ...] = field(default=())
@@ -169,13 +178,10 @@ class Schema:
         return tuple(column for column in self.means if column not in self.together)
 
 
-def agree(
-    sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | None = None, declared: Levels | None = None
-) -> Schema:
+def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | None = None) -> Schema:
     """Agree with all processes on a schema, or end at all of them with one sentence.
 
-    ``declared`` are the levels that columns may have at any site, if that was said before. Then no site tells which of
-    them it has.
+    Of columns whose levels are listed in ``wishes`` no site tells which of them it has.
     """
     guards = guards or Guards()
     require_agreement(group, wishes.facts())
@@ -189,16 +195,18 @@ def agree(
     kinds = _agreed_kinds(pooled, held, wishes, group)
     _check_missing(pooled, held, wishes, kinds)
     labels, factors = _levelled(wishes, kinds)
+    require_levelled(wishes, (*labels, *factors), kinds)
     own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
     complaint = _no_rows(usable) or _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, wishes)
-    end_together(group, complaint)
-    found = _found_levels(own, usable, kinds, group, declared or {})
+    end_together(group, complaint or unlisted(own, [site.name for site in usable], wishes, kinds))
+    found = _found_levels(own, usable, wishes, kinds, group)
     classes = _agreed_labels({name: found[name] for name in labels}, own, usable, wishes)
-    names = tuple(sorted(part.site for part in parts))
+    names = _ordered_sites([part.site for part in parts], wishes)
     rare = {column: found[column] for column in factors}
     levels, merged, said = _agreed_levels(rare, names, pooled, wishes, guards)
     means = _pooled_means(usable, pooled, wishes, kinds, group)
     spoken = (*told, *speak(group, said))
+    wishes = replace(wishes, event=None, levels={})  # levels and classes have the order now, however it was asked for
     return Schema(wishes, parts, pooled.rows, kinds, pooled.missing, levels, merged, classes, means, spoken)
 
 
@@ -460,34 +468,88 @@ def _too_many_levels(own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequen
 def _found_levels(
     own: Mapping[str, Sequence[Sequence[Level]]],
     sites: Sequence[Site],
+    wishes: Wishes,
     kinds: Mapping[str, str],
     group: Group,
-    declared: Levels,
 ) -> dict[str, dict[Level, int]]:
-    """The levels that occur at any site, sorted, with their numbers of rows: one sum over all that may occur."""
+    """The levels that occur at any site, in order, with their numbers of rows: one sum over all that may occur."""
     if not own:
         return {}
-    may = {
-        column: _of_kind(declared[column], kinds[column]) if column in declared else _union(found, column)
-        for column, found in own.items()
-    }
-    everyone = shared(group, may, dict[str, list[Level]])
+    asked = {column: _union(found, column) for column, found in own.items() if column not in wishes.levels}
+    everyone = shared(group, asked, dict[str, list[Level]])
     for rank, theirs in enumerate(everyone):
-        if set(theirs) != set(own):
+        if set(theirs) != set(asked):
             raise _other_form(rank)
-    known = {column: _union([theirs[column] for theirs in everyone], column) for column in own}
+    known = {
+        column: in_order(column, [theirs.get(column, []) for theirs in everyone], wishes, kinds[column])
+        for column in own
+    }
     counts = [[_count(frame[column], level) for column in known for level in known[column]] for _, frame in sites]
     total = iter(group.sum(np.array(counts).reshape(len(sites), -1)).astype(int).tolist())
     pooled = {column: {level: next(total) for level in levels} for column, levels in known.items()}
     return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
 
 
+def in_order(column: str, found: Sequence[Sequence[Level]], wishes: Wishes, kind: str) -> list[Level]:
+    """The levels of a column of this kind as they are listed, or all that were found, sorted; the event comes last."""
+    listed = wishes.levels.get(column)
+    levels = _union(found, column) if listed is None else list(dict.fromkeys(_of_kind(listed, kind)))
+    if wishes.event is None or column not in wishes.formula.response:
+        return levels
+    event = _of_kind([wishes.event], kind)
+    if not event or event[0] not in levels:
+        labels = ", ".join(map(str, levels))
+        raise InputError(f"the event {wishes.event!r} is not a label of {column!r}; its labels are {labels}.")
+    return [*(level for level in levels if level != event[0]), *event]
+
+
+def _ordered_sites(names: Sequence[str], wishes: Wishes) -> tuple[Level, ...]:
+    """The names of the sites as levels."""
+    if SITE in wishes.levels and (strangers := set(names) - {*in_order(SITE, [], wishes, "text")}):
+        raise InputError(f"the site {min(strangers)!r} is not among the levels of {SITE!r} that were given.")
+    return tuple(level for level in in_order(SITE, [names], wishes, "text") if level in names)
+
+
+def _as_levels(levels: Any) -> Levels:
+    """Levels by column, as tuples of plain values."""
+    lists = list(levels.values()) if isinstance(levels, Mapping) else [None]
+    if any(isinstance(one, str) or not isinstance(one, Iterable) for one in lists):
+        raise InputError("levels must be given as a list for each column, such as {'sex': ['F', 'M']}.")
+    return {str(column): tuple(map(_as_level, one)) for column, one in levels.items()}
+
+
+def _as_level(level: Any) -> Any:
+    """A level that NumPy gave as a value of JSON's types."""
+    return level.item() if isinstance(level, np.generic) else level
+
+
+def require_levelled(wishes: Wishes, levelled: Sequence[str], kinds: Mapping[str, str]) -> None:
+    """An error about levels that were given for a column that has none."""
+    for column in wishes.levels:
+        if column not in wishes.columns:
+            raise InputError(f"levels are given for {column!r}, which is not a column of the model.")
+        if column in kinds and column not in levelled:
+            raise InputError(f"levels are given for {column!r}, which the model takes as a number: write C().")
+
+
+def unlisted(
+    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[str], wishes: Wishes, kinds: Mapping[str, str]
+) -> str | None:
+    """A sentence about a site with levels that are not among those listed; ``own`` has each site's, by column."""
+    for column in wishes.levels.keys() & own.keys():
+        listed = {*_of_kind(wishes.levels[column], kinds[column])}
+        for site, levels in zip(sites, own[column], strict=True):
+            if not listed.issuperset(levels):
+                return f"the column {column!r} has levels at {site} that are not among those given."
+    return None
+
+
 def _of_kind(levels: Sequence[Level], kind: str) -> list[Level]:
-    """Declared levels as a column of this kind has them: a list may say "1" of a column of numbers."""
+    """Levels as a column of this kind has them: a list may say "1" of a column of numbers."""
     if kind == "text":
         return [str(level) for level in levels]
     if kind == "truth":
-        return [str(level) == "True" for level in levels]
+        return [TRUTH[word] for level in levels if (word := str(level).lower()) in TRUTH]
     return [level if type(level) is int else plain_value(float(level)) for level in levels if _is_number(level)]
 
 
@@ -529,7 +591,7 @@ def _agreed_labels(
 
 
 def _agreed_levels(
-    found: Mapping[str, Mapping[Level, int]], names: tuple[str, ...], pooled: Pooled, wishes: Wishes, guards: Guards
+    found: Mapping[str, Mapping[Level, int]], names: tuple[Level, ...], pooled: Pooled, wishes: Wishes, guards: Guards
 ) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
     """The levels of every factor, those merged, and what the guard says of rare ones."""
     levels: dict[str, tuple[Level, ...]] = {}

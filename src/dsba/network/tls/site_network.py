@@ -338,12 +338,12 @@ class SiteNetwork(Transport):
 
     # Questions ----------------------------------------------------------------------------------------
 
-    def gather(self, values: Array, discloses: str = TOTALS) -> Array:
+    def gather(self, values: Array, *, discloses: str) -> Array:
         if discloses == ROWS_OF_DATA and not self.rows_allowed:
             raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
         self._asked = discloses
         try:
-            return super().gather(values)
+            return super().gather(values, discloses=discloses)
         finally:
             self._asked = TOTALS
 
