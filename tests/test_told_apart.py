@@ -197,9 +197,8 @@ def random_results(folder, rng):
     for id in results.partial:
         length = rng.integers(2, 7)
         costs = {name: np.cumsum(10.0 ** rng.uniform(0, 3, length)) for name in COUNTED}
-        results.partial[id] = dsba.History(
-            costs | {"gap": np.sort(10.0 ** rng.uniform(-rng.choice([2, 4, 13]), 0, length))[::-1]}
-        )
+        gaps = 10.0 ** rng.uniform(-rng.choice([2, 4, 13]), 0, length)
+        results.partial[id] = dsba.History(costs | {"gap": np.sort(gaps)[::-1]})
     return results
 
 
@@ -243,9 +242,9 @@ def test_who_leads_is_said_where_two_methods_can_be_compared(tmp_path, capsys):
 def test_a_method_that_alone_went_further_does_not_lead(tmp_path):
     """EXTRA is 150 times cheaper to the tolerance that both reached; DSA went on beyond it."""
     results = results_of(tmp_path, lambda case, method: 1.0, method=METHODS[:2])
-    extra, dsa = results.runs
-    results.partial[extra.id] = dsba.History({**dict.fromkeys(COUNTED, [0.0, 1.0]), "gap": [1.0, 1e-7]})
-    results.partial[dsa.id] = dsba.History({**dict.fromkeys(COUNTED, [0.0, 150.0, 160.0]), "gap": [1.0, 1e-7, 1e-11]})
+    wanted = (([0, 1], [1, 1e-7]), ([0, 150, 160], [1, 1e-7, 1e-11]))
+    for one, (costs, gaps) in zip(results.runs, wanted, strict=True):
+        results.partial[one.id] = dsba.History(dict.fromkeys(COUNTED, costs) | {"gap": gaps})
     (row,) = results.winners()
     assert (row["tolerance"], row["doubles_max"]) == (1e-6, "EXTRA")
 

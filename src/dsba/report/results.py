@@ -214,9 +214,8 @@ class Results:
 
     def _winners(self, case: Case) -> dict[str, Any]:
         entrants, metric = self.entrants(case), self.metric(case)
-        reached = {
-            tol: [t for t, e in entrants.items() if e.cost(metric, tol, "passes") is not None] for tol in SUMMARY
-        }
+        costs = {tol: {title: e.cost(metric, tol, "passes") for title, e in entrants.items()} for tol in SUMMARY}
+        reached = {tol: [title for title, cost in paid.items() if cost is not None] for tol, paid in costs.items()}
         wanted = min(2, len(entrants))
         tol = next((tol for tol in reversed(SUMMARY) if len(reached[tol]) >= wanted), SUMMARY[0])
         if reached[tol]:
