@@ -184,7 +184,8 @@ def test_an_empty_first_column_at_one_site_shifts_nothing(tmp_path):
     told = []
     model, _ = train(write_sites(tmp_path, X, y, base=0), Settings("ridge", **options), tell=told.append)
     assert told[0] == "5 columns, counted from 0: site0.svm has an index 0."
-    assert told[1].startswith("Newton was chosen for 6 coefficients, 45 rows at the largest of 3 nodes")
+    most = np.bincount(SITES).max()  # the problem has more: long rows are held as several
+    assert told[1].startswith(f"Newton was chosen for 6 coefficients, {most} rows at the largest of 3 nodes")
     assert model.facts["choice"][1:] == told[1][1:]
     assert model.facts["method"] == "newton"
     expected, _ = train(write_sites(tmp_path, X, y, base=1), Settings("ridge", **options), tell=told.append)

@@ -165,13 +165,14 @@ def choice_of(
     path: Path | None = None,
     tol: float = 1.0,
     flaws: Collection[str] = (),
+    most_rows: int | None = None,
 ) -> Choice:
     """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
     if path is not None and (kept := _kept_choice(path, problem.group)):
         return kept
     if step_size != "auto" or communication is not None:
         return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
-    return choose(problem, topology, tol=tol, flaws=flaws)
+    return choose(problem, topology, tol=tol, flaws=flaws, most_rows=most_rows)
 
 
 def _kept_choice(path: Path, group: Group) -> Choice | None:
