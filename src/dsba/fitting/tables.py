@@ -20,7 +20,7 @@ from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.formula import Formula, from_columns, parse
 from dsba.fitting.guards import Guards
-from dsba.fitting.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts, require_events
+from dsba.fitting.inference import COVARIANCES, NEAR, Inference, Pooled, Sample, infer, null_parts, require_events
 from dsba.fitting.model import Model
 from dsba.fitting.results import Results
 from dsba.fitting.rows import Size, as_rows
@@ -31,9 +31,11 @@ from dsba.network import Network, Simulator, require_agreement
 from dsba.operators import Operator
 from dsba.types import Array
 
-NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
+EXACT = (
+    "The columns give the outcome exactly, or so nearly that rounding would decide the standard errors: none are given."
+)
 NO_LIKELIHOOD = "The loss is not a likelihood, so that it gives no standard errors."
 
 
@@ -286,6 +288,8 @@ def _inferred(
         found = infer(columns.samples, coefficients, family, cov, pooled, network)
     except FitError as error:
         raise error.named(columns.names) from None
+    if found is None:
+        return None, EXACT
     return (found, None) if found.left <= NEAR else (None, UNFINISHED)
 
 
