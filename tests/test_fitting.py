@@ -241,7 +241,7 @@ def test_the_command_agrees_on_columns_across_ranks(tmp_path):
     X[:, 0] *= SITES == 2
     X[:, 4] *= SITES != 1
     files = write_sites(tmp_path, X, y, base=0)
-    command = (*TRAIN, *files, "--operator", "ridge", "--graph", "path", "--max-passes", "2", "--out", tmp_path / "run")
+    command = (*TRAIN, *files, "--operator", "ridge", "--graph", "path", "--max-passes", "9", "--out", tmp_path / "run")
     code, text = mpiexec(3, *command)
     assert code == 2
     assert "site1.svm has 4 columns" in text

@@ -18,6 +18,7 @@ from dsba.cli.train import MARKER
 from dsba.fitting import Model, Settings, fit, train
 from dsba.fitting import model as on_disk
 from dsba.fitting.rows import as_rows
+from dsba.fitting.unfinished import EXIT_CODE
 from dsba.folders import owned
 
 FIRST = ROOT / "tests" / "models-0.1.0"
@@ -189,7 +190,7 @@ def test_a_second_command_in_the_same_folder_is_refused(tmp_path):
     assert "another dsba is at work in" in text
     assert not (tmp_path / "run" / "model.dsba").exists()
     code, text = run(*command, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
-    assert code == 0, text
+    assert code == EXIT_CODE, text
 
 
 def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path):
@@ -224,6 +225,6 @@ def test_a_folder_of_the_first_version_is_taken_over(tmp_path):
     for file in ("model.json", "model.npz"):
         (folder / file).write_bytes((FIRST / "ridge" / file).read_bytes())
     words = [*map(str, files), "--graph", "path", "--max-passes", "1", "--out", str(folder)]
-    assert CliRunner().invoke(app, ["train", *words]).exit_code == 0
+    assert CliRunner().invoke(app, ["train", *words]).exit_code == EXIT_CODE
     assert Model.load(folder).facts["operator"] == "logistic"
     assert (folder / "model.npz").exists()

@@ -14,7 +14,7 @@ import pandas as pd
 from dsba.fitting.model import Model
 from dsba.fitting.settings import Settings
 from dsba.fitting.tables import Plan, train
-from dsba.study.trial import Trial, arrange
+from dsba.study.trial import FINE, Trial, arrange
 
 KILLS = 30  # in a full soak
 PAUSE = 6.0  # seconds, at most, between two kills: starting takes about half of it
@@ -86,4 +86,4 @@ def _ended(trial: Trial) -> bool:
         if time.monotonic() > deadline or any(process.poll() for process in trial.processes.values()):
             return False
         time.sleep(0.05)
-    return all(process.returncode == 0 for process in trial.processes.values())
+    return all(process.returncode in FINE for process in trial.processes.values())
