@@ -308,6 +308,13 @@ def anchors(page):
     }
 
 
+def test_no_page_installs_a_package_that_is_not_published():
+    """``pip install dsba`` would find nothing, or somebody else's package: a clone or a wheel is installed."""
+    told = [(page, line) for page in PAGES for line in re.findall(r"pip install[^`\n]*", (ROOT / page).read_text())]
+    assert len(told) > 3
+    assert not [(page, line) for page, line in told if re.search(r"\bdsba\b(?!-|/)", line)]
+
+
 def test_links_lead_somewhere():
     for page in PAGES:
         for target, _, anchor in re.findall(r"\]\(([^)#:\s]*)(#([^)\s]+))?\)", (ROOT / page).read_text()):

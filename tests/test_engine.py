@@ -12,8 +12,10 @@ import pytest
 from conftest import make_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import dsba
+from dsba.engine.progress import Progress
 
 RING = dsba.Topology.ring(4)
 
@@ -251,6 +253,18 @@ def test_a_result_stays_as_it_is(ridge):
         start = dsba.solve(ridge, RING, max_passes=0, z0=z0, form=form)
         z0[:] = 7
         assert pytest.approx(0.5) == start.Z
+
+
+def test_the_clock_of_the_bar_shows_elapsed_time():
+    """An hour, two minutes and five seconds after the start, with most of the budget left."""
+    progress = Progress(True, "dsba", 100.0)
+    (task,) = progress.bar.tasks
+    task.start_time, task._get_time = 0.0, lambda: 3725.0
+    progress.update({"passes": 1.0, "residual": 0.1, "doubles_max": 5.0})
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(progress.bar.make_tasks_table([task]))
+    assert shown.get().split()[-1] == "1:02:05"
 
 
 def test_progress_shows_a_bar_and_changes_nothing(ridge, capsys):

@@ -184,7 +184,8 @@ def test_an_empty_first_column_at_one_site_shifts_nothing(tmp_path):
     told = []
     model, _ = train(write_sites(tmp_path, X, y, base=0), Settings("ridge", **options), tell=told.append)
     assert told[0] == "5 columns, counted from 0: site0.svm has an index 0."
-    assert told[1].startswith("Newton was chosen for 6 coefficients, 45 rows at the largest of 3 nodes")
+    most = np.bincount(SITES).max()  # the problem has more: long rows are held as several
+    assert told[1].startswith(f"Newton was chosen for 6 coefficients, {most} rows at the largest of 3 nodes")
     assert model.facts["choice"][1:] == told[1][1:]
     assert model.facts["method"] == "newton"
     expected, _ = train(write_sites(tmp_path, X, y, base=1), Settings("ridge", **options), tell=told.append)
@@ -240,7 +241,7 @@ def test_the_command_agrees_on_columns_across_ranks(tmp_path):
     X[:, 0] *= SITES == 2
     X[:, 4] *= SITES != 1
     files = write_sites(tmp_path, X, y, base=0)
-    command = (*TRAIN, *files, "--operator", "ridge", "--graph", "path", "--max-passes", "2", "--out", tmp_path / "run")
+    command = (*TRAIN, *files, "--operator", "ridge", "--graph", "path", "--max-passes", "9", "--out", tmp_path / "run")
     code, text = mpiexec(3, *command)
     assert code == 2
     assert "site1.svm has 4 columns" in text

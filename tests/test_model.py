@@ -16,6 +16,7 @@ from dsba.cli import app
 from dsba.cli.train import MARKER
 from dsba.fitting import Model, Settings, fit, train
 from dsba.fitting import model as on_disk
+from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.rows import as_rows
 from dsba.storage import sealed
 from dsba.storage.folders import owned
@@ -158,7 +159,7 @@ def test_a_second_command_in_the_same_folder_is_refused(tmp_path):
     assert "another dsba is at work in" in text
     assert not (tmp_path / "run" / "model.dsba").exists()
     code, text = run(*command, env={**os.environ, "PYTHONPATH": str(ROOT / "src")})
-    assert code == 0, text
+    assert code == EXIT_CODE, text
 
 
 def test_a_folder_of_somebody_else_is_refused_and_left_alone(tmp_path):

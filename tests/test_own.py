@@ -163,7 +163,7 @@ def test_on_mpi(algorithm, tmp_path):
     command = ("train", *map(str, files), "--operator", LOSS, "--algorithm", algorithm, "--lam", "0.1")
     options = ("--graph", "path", "--max-passes", "20", "--communication", "dense", "--out")
     alone = CliRunner().invoke(app, [*command, *options, str(tmp_path / "one")])
-    assert alone.exit_code == 0, alone.output
+    assert "Model of 3 nodes" in alone.output
     run(MPIEXEC, "-n", 2, sys.executable, "-m", "dsba", *command, *options, "two", cwd=tmp_path)
     one, two = (Model.load(tmp_path / name) for name in ("one", "two"))
     assert (one.Z == two.Z).all()

@@ -233,7 +233,8 @@ def test_the_command_says_undecided(tmp_path):
     assert row["passes"] == "undecided"
     assert row["leading"]["passes"] == "EXTRA"
     shown = CliRunner().invoke(app, ["report", str(tmp_path)])
-    assert "Undecided in passes: EXTRA leads, DGD ran out of budget (breast cancer" in shown.output
+    only = f"only EXTRA reached gap {row['tolerance']:.0e}"
+    assert f"Undecided in passes: {only}, DGD ran out of budget (breast cancer" in shown.output
     verdicts = contents(results)["cases"][0]["verdicts"][TOLERANCES.index(row["tolerance"])]
     assert verdicts["passes"] == {"first": ["EXTRA"], "stopped": ["DGD"]}
 

@@ -32,10 +32,10 @@ def tables(folder, rows=(150, 90, 120, 60)):
     return files
 
 
-def ask(*words):
-    """What a command says; it must end well."""
+def ask(*words, code=0):
+    """What a command says; it must end well, or with this exit code."""
     found = CliRunner().invoke(app, list(map(str, words)))
-    assert found.exit_code == 0, (found.output, found.exception)
+    assert found.exit_code == code, (found.output, found.exception)
     return found.output
 
 
@@ -265,7 +265,7 @@ def test_models_and_files_of_the_other_kind_are_refused(tmp_path):
     svm = [tmp_path / f"{n}.svm" for n in range(2)]
     for n, file in enumerate(svm):
         file.write_text("".join(f"{(-1) ** k} 1:{k + n} 2:{k * k}\n" for k in range(9)))
-    ask("train", *svm, "--max-passes", 1, "--graph", "path", "--out", tmp_path / "other")
+    ask("train", *svm, "--max-passes", 1, "--graph", "path", "--out", tmp_path / "other", code=3)
     assert "is LIBSVM text" in refused("predict", tmp_path / "run", svm[0])
     assert "was trained on LIBSVM files" in refused("predict", tmp_path / "other", files[0])
     assert "are for models of tables" in refused("predict", tmp_path / "other", svm[0], "--label")

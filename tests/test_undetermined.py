@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import also_in_full
 from test_inference import patients
@@ -46,8 +47,29 @@ def test_a_constant_outcome(value, offset):
 def test_an_outcome_without_a_rest():
     """The columns give the outcome exactly, so that no variance can be estimated."""
     table = patients().assign(cost=lambda f: np.where(f["sex"] == "M", 1.0, 0.0))
-    with pytest.raises(dsba.InputError, match="the columns give the outcome exactly"):
-        dsba.fit(table, "cost ~ 0 + C(sex)", "linear", sites="hospital")
+    fit = dsba.fit(table, "cost ~ 0 + C(sex)", "linear", sites="hospital")
+    assert fit.params.tolist() == [0.0, 1.0]
+    with pytest.raises(dsba.InputError, match="The columns give the outcome exactly"):
+        _ = fit.bse
+
+
+@pytest.mark.parametrize("seed", also_in_full(range(4), range(40)))
+def test_an_exact_fit_is_finished(seed):
+    """What rounding leaves of the outcome is not taken for an unfinished fit, whether columns are collinear or not."""
+    rng = np.random.default_rng(seed)
+    rows, p = int(rng.choice([30, 200, 3000])), int(rng.integers(2, 8))
+    X = rng.normal(size=(rows, p))
+    if seed % 2:
+        X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]
+    X = X * 10.0 ** rng.uniform(-2, 2, p) + rng.normal()
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(p)]).assign(site=np.arange(rows) % 3)
+    coefficients = rng.normal(size=p)
+    table["y"] = 3.0 + X @ coefficients
+    fit = dsba.fit(table, "y ~ " + " + ".join(f"x{j}" for j in range(p)), "linear", sites="site")
+    assert fit.plain()["status"] == "converged"
+    assert "The columns give the outcome exactly" in fit.headline()
+    assert "ended before" not in fit.headline()
+    np.testing.assert_allclose(fit.predict(table), table["y"], rtol=1e-12, atol=1e-12 * table["y"].std())
 
 
 @pytest.mark.parametrize("value", [0.0, 5e11])

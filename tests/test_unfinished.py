@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import warnings
 
+import pandas as pd
 import pytest
+from conftest import make_data
+from sklearn.datasets import dump_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 from test_inference import patients
 from test_table_commands import ask, tables
+from typer.testing import CliRunner
 
 import dsba
+from dsba.cli import app
 from dsba.tables.page import model_page
 
 FORMULA = "readmitted ~ age + C(sex) + C(ward)"
@@ -54,14 +59,50 @@ def test_a_fit_that_converged_says_nothing():
 
 def test_the_command_says_it(tmp_path):
     words = ("train", *tables(tmp_path), "--formula", FORMULA, "--lam", 1e-5, "--algorithm", "extra")
-    said = flat(ask(*words, "--out", tmp_path / "run"))
+    said = flat(ask(*words, "--out", tmp_path / "run", code=3))
     assert SENTENCE in said
     assert "(tol=1e-12). Try to use newton or a larger lam." in said
 
 
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_commands_that_use_the_model_say_it(command, tmp_path):
+    """On standard error, once: what is printed for other programs stays as it is."""
+    files = tables(tmp_path)
+    train = ("train", *files, "--formula", FORMULA, "--lam", 1e-5, "--algorithm", "extra", "--out", tmp_path / "run")
+    ask(*train, code=3)
+    used = {"predict": files[:1], "evaluate": [*files, "--json"]}[command]
+    found = CliRunner().invoke(app, [command, str(tmp_path / "run"), *map(str, used)])
+    assert found.exit_code == 0
+    assert flat(found.stderr).startswith(f"Warning: {SENTENCE}")
+    assert found.stderr.count("did not converge") == 1
+    assert "converge" not in found.stdout
+    with pytest.warns(ConvergenceWarning, match="did not converge: the budget of 100 passes is spent") as caught:
+        dsba.load(tmp_path / "run").predict(pd.read_csv(files[0], sep=None, engine="python"))
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_study_says_it(tmp_path):
+    """Every site and the trial end with the code, and the model is there."""
+    words = ("study", "try", *tables(tmp_path)[:3], "--formula", FORMULA, "--max-passes", 1, "--algorithm", "newton")
+    said = flat(ask(*words, "--out", tmp_path / "run", code=3))
+    assert said.count("The fit did not converge: the budget of 1 passes is spent") == 3
+    assert "did not converge" in dsba.load(tmp_path / "run").headline()
+
+
+def test_a_model_of_libsvm_files_says_it(tmp_path):
+    X, y = make_data("logistic")
+    files = [tmp_path / f"{n}.svm" for n in range(3)]
+    for n, file in enumerate(files):
+        dump_svmlight_file(X[n::3], y[n::3], str(file), zero_based=False)
+    ask("train", *files, "--max-passes", 1, "--algorithm", "dsba", "--out", tmp_path / "run", code=3)
+    found = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(files[0])])
+    assert found.stderr.startswith("Warning: The fit did not converge: the budget of 1 passes is spent")
+    assert set(found.stdout.split()) <= {"-1", "1"}
+
+
 def test_newton_is_not_told_to_try_newton(tmp_path):
     words = ("train", *tables(tmp_path), "--formula", FORMULA, "--max-passes", 1, "--algorithm", "newton")
-    said = flat(ask(*words, "--out", tmp_path / "run"))
+    said = flat(ask(*words, "--out", tmp_path / "run", code=3))
     assert "did not converge: the budget of 1 passes is spent" in said
     assert "Try to use more passes or a larger lam." in said
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from dsba.fitting.model import Model
 from dsba.fitting.spec import Settings
-from dsba.study.trial import Trial, arrange
+from dsba.study.trial import FINE, Trial, arrange
 from dsba.tables.fit import Plan, train
 
 KILLS = 30  # in a full soak
@@ -86,4 +86,4 @@ def _ended(trial: Trial) -> bool:
         if time.monotonic() > deadline or any(process.poll() for process in trial.processes.values()):
             return False
         time.sleep(0.05)
-    return all(process.returncode == 0 for process in trial.processes.values())
+    return all(process.returncode in FINE for process in trial.processes.values())

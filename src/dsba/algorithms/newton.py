@@ -30,6 +30,7 @@ TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
 RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
 LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
 LAST_ERRORS = 1e-12  # so is one this short in standard errors (of a likelihood, lambda = 0)
+LAST_CHANGE = 4.0 * np.finfo(np.float64).eps  # and one that changes the scores by so little, relative to them
 NEAR_ERRORS = 1e-8  # and one this short that is hardly shorter than the step before: what is left is rounding
 DEPENDENT = 1e-12  # the share of a column that the columns before it do not explain, below which it depends on them
 CLIPPED = 1e-14  # the least eigenvalue of a system, relative to the largest
@@ -266,8 +267,11 @@ def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
     """The step d with a verdict."""
     if (moving := _moving(s, problem, F, d)).any():
         return Direction(SEPARATED, 0.0, 0.0, moving)
-    size, errors = _largest(s.scale * d), math.sqrt(problem.n_samples * abs(_dot(F, d))) / _deviation(s, problem)
-    short = size <= LAST_STEP * _largest(s.scale * s.Z[0]) or errors <= LAST_ERRORS
+    size, reach, change = _largest(s.scale * d), _largest(s.scale * s.Z[0]), math.sqrt(abs(_dot(F, d)))
+    errors = math.sqrt(problem.n_samples) * change / _deviation(s, problem)
+    if change <= LAST_CHANGE * reach:
+        errors = 0.0  # an exact fit leaves no residuals to make standard errors of: their unit would be rounding, too
+    short = size <= LAST_STEP * reach or errors <= LAST_ERRORS
     stalled = errors <= NEAR_ERRORS and errors > 0.5 * s.errors
     return Direction(LAST if short or stalled else GO, errors, size, d)
 

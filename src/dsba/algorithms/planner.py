@@ -63,10 +63,12 @@ def choose(
     tol: float = 1.0,
     latency: float = LATENCY,
     bandwidth: float = BANDWIDTH,
+    most_rows: int | None = None,
 ) -> Choice:
     """The algorithm that the cost model of this module estimates to be the fastest to a relative residual of ``tol``.
 
-    ``latency`` is in seconds and ``bandwidth`` in bits a second. All processes of a problem come to the same choice.
+    ``latency`` is in seconds and ``bandwidth`` in bits a second. ``most_rows`` is the user's number of rows at the
+    largest node, if the problem holds long rows as several samples. All processes of a problem come to the same choice.
     """
     from dsba.algorithms.dsba.method import DSBA  # which plans with the constants above
 
@@ -90,9 +92,8 @@ def choose(
         seconds = {"newton": _newton(problem, topology, latency, bytes_a_second)} | seconds
     name = min(seconds, key=lambda candidate: seconds[candidate])
     estimates = " and ".join(f"{_about(value)} for {candidate}" for candidate, value in seconds.items())
-    facts = (
-        f"{problem.dim:,} coefficients, {int(problem.all_sizes.max()):,} rows at the largest of {problem.n_nodes} nodes"
-    )
+    most = int(problem.all_sizes.max()) if most_rows is None else most_rows
+    facts = f"{problem.dim:,} coefficients, {most:,} rows at the largest of {problem.n_nodes} nodes"
     network = f"{1000 * latency:g} ms and {bandwidth / 1e6:g} Mbit/s"
     return Choice(name, f"{name} was chosen for {facts}: about {estimates} at {network}{why and '; ' + why}.", seconds)
 

@@ -295,8 +295,12 @@ def _print_winners(results: Results) -> None:
     for w in winners:
         for cost, name in CURRENCIES.items() if w["tolerance"] is not None else ():
             if stopped := w["stopped"][cost]:
-                leads = f"{w['leading'][cost]} leads, {', '.join(stopped)} ran out of budget"
-                typer.echo(f"Undecided in {name}: {leads} ({', '.join(str(w[key]) for key in keys)}).")
+                target = f"{w['metric']} {w['tolerance']:.0e}"
+                leads = f"{w['leading'][cost]} leads to {target}"
+                if len(w["reached"]) == 1:
+                    leads = f"only {w['reached'][0]} reached {target}"
+                where = ", ".join(str(w[key]) for key in keys)
+                typer.echo(f"Undecided in {name}: {leads}, {', '.join(stopped)} ran out of budget ({where}).")
 
 
 def _print_warnings(results: Results) -> None:

@@ -11,11 +11,13 @@ import typer
 from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.train import EVENT, LEVELS, LEVELS_FORM, ordered_levels, write_page
 from dsba.errors import InputError
+from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.spec import OF_TABLES
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
     from dsba.study.join import Seat
+    from dsba.tables.results import Results
 
 MARKER = ".dsba-train"  # the folder of a run is read by the commands that read what `dsba train` wrote
 NEEDED = ("websockets", "cryptography", "pandas", "formulaic")
@@ -103,7 +105,10 @@ def join(
         bool, typer.Option("--allow-rows", help="Let rows of the data leave this site, if the study's method does so.")
     ] = False,
 ) -> None:
-    """Take part in a study. The same command goes on with a run that was stopped."""
+    """Take part in a study. The same command goes on with a run that was stopped.
+
+    The exit code is 3 if the model was saved and the fit did not converge.
+    """
     _require_extra()
     from dsba.study.file import load, parse_address
     from dsba.study.join import Seat, prepared
@@ -145,11 +150,18 @@ def _joined(seat: Seat) -> None:
     with Display(sys.stdout.isatty()) as display:
         results = take_part(seat, tell=display.tell, show=display.show)
     facts = results.model.facts
-    typer.echo(f"{facts['status']}: {facts['message']}.")
+    typer.echo(results.unfinished if facts["status"] == "budget" else f"{facts['status']}: {facts['message']}.")
     page = write_page(results.model, seat.out)
     typer.echo(f"Model: {seat.out / FILE}   Page: {page}   Audit log: {seat.out / AUDIT}")
     if facts["status"] == "interrupted":
         raise typer.Exit(130)
+    _end_as(results)
+
+
+def _end_as(results: Results) -> None:
+    """A model that did not converge has an exit code of its own."""
+    if results.unfinished:
+        raise typer.Exit(EXIT_CODE)
 
 
 @study.command("try", epilog=TRY_EXAMPLES)
@@ -192,6 +204,7 @@ def try_(
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)
         typer.echo(f"Model of {len(files)} sites: {out}   Page: {write_page(results.model, out)}")
+        _end_as(results)
 
 
 def _require_extra() -> None:

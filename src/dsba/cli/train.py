@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -138,7 +139,8 @@ def train(
 ) -> None:  # fmt: skip
     """Train one model from data at several sites. The same command goes on where it was stopped.
 
-    Under mpiexec the nodes are spread over the ranks, and no rank reads another's files.
+    Under mpiexec the nodes are spread over the ranks, and no rank reads another's files. The exit code is 3 if the
+    model was saved and the fit did not converge.
     """
     try:
         step: float | str = float(step_size)
@@ -249,6 +251,17 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
             typer.echo(f"Page: {write_page(model, out).resolve()}")
     if status == "interrupted":
         raise typer.Exit(130)
+    if status == "budget" and first:  # an MPI may end the other ranks as soon as one has ended with a code
+        raise typer.Exit(not_converged.EXIT_CODE)
+
+
+def _warn_if_unfinished(model: Model) -> None:
+    """One line to standard error about a model that did not converge, in place of Python's warning."""
+    if sentence := not_converged.of_model(model.facts):
+        from sklearn.exceptions import ConvergenceWarning
+
+        typer.echo(f"Warning: {sentence}", err=True)
+        warnings.simplefilter("ignore", ConvergenceWarning)
 
 
 def write_page(model: Model, out: Path) -> Path:
@@ -343,6 +356,7 @@ def predict(
     from dsba.fitting import Model
 
     known = Model.load(model)
+    _warn_if_unfinished(known)
     if label and proba:
         raise InputError("give either --label or --proba.")
     if "table" in known.facts:
@@ -390,8 +404,10 @@ def _evaluate(
     from dsba.tables.results import Results
 
     network = _network(settings, len(files), timeout) or Simulator(settings.topology(len(files)))
-    found = evaluate_files(Results.load(folder), files, network, guards)
-    first = network.rank == 0
+    results, first = Results.load(folder), network.rank == 0
+    if first:
+        _warn_if_unfinished(results.model)
+    found = evaluate_files(results, files, network, guards)
     if plot is not None and first:
         _plot(found.pooled, plot)
     if plain:

@@ -24,15 +24,15 @@ class Bar:
 
 
 class Progress(Bar):
-    """Passes, gap (or residual), DOUBLEs and time left, on a terminal; silent where not wanted."""
+    """Passes, gap (or residual), DOUBLEs and elapsed time, on a terminal; silent where not wanted."""
 
     def __init__(self, wanted: bool, name: str, max_passes: float | None) -> None:
         if wanted:
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Display
 
             columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
-            self.bar = Display(*columns, TimeRemainingColumn())
+            self.bar = Display(*columns, TimeElapsedColumn())  # the time left is unknown: a run ends at its tolerance
             self.task = self.bar.add_task(name, total=max_passes, figures="starting")
 
     def update(self, record: dict[str, float]) -> None:

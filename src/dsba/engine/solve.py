@@ -166,13 +166,14 @@ def choice_of(
     communication: str | None = None,
     path: Path | None = None,
     tol: float = 1.0,
+    most_rows: int | None = None,
 ) -> Choice:
     """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
     if path is not None and (kept := _kept_choice(path, problem.group)):
         return kept
     if step_size != "auto" or communication is not None:
         return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
-    return choose(problem, net, tol=tol)
+    return choose(problem, net, tol=tol, most_rows=most_rows)
 
 
 def _kept_choice(path: Path, group: Group) -> Choice | None:

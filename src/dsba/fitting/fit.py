@@ -98,7 +98,7 @@ def fit(
     problem = _problem(evened(rows, size), settings, size, topology.n_nodes, network)
     start = cold = _cold_start(problem, rows, size, group, extra)
     tol = as_number("tol", settings.tol, at_least=0.0)
-    algorithm = _algorithm(settings, problem, topology, checkpoint, tell)
+    algorithm = _algorithm(settings, problem, rows, topology, checkpoint, tell)
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
         tol *= _residual(problem, cold) / max(_residual(problem, start), 1e-300)
@@ -137,15 +137,28 @@ def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
 
 
 def _algorithm(
-    settings: Settings, problem: Problem, topology: Topology, checkpoint: Path | None, tell: Callable[[str], object]
+    settings: Settings,
+    problem: Problem,
+    rows: Rows,
+    topology: Topology,
+    checkpoint: Path | None,
+    tell: Callable[[str], object],
 ) -> Algorithm | Choice:
     """The algorithm asked for, or the choice of "auto", which is told."""
     if settings.algorithm != "auto":
         return algorithms.get(settings.algorithm)
-    net = problem.group.network(topology)
-    choice = choice_of(problem, net, settings.step_size, settings.communication, checkpoint, settings.tol)
+    choice = choice_of(
+        problem, problem.group.network(topology), settings.step_size, settings.communication, checkpoint, settings.tol,
+        most_rows=_most_rows(rows, problem),
+    )  # fmt: skip
     tell(choice.reason[0].upper() + choice.reason[1:])
     return choice
+
+
+def _most_rows(rows: Rows, problem: Problem) -> int:
+    """The rows at the largest node of all processes, as they were given: a long row counts once."""
+    nodes = np.arange(len(rows.y)) % len(problem.nodes) if rows.nodes is None else rows.nodes
+    return int(problem.group.largest(np.array([float(np.bincount(nodes).max())]))[0])
 
 
 def _agree(group: Group, settings: Settings) -> None:

@@ -35,6 +35,8 @@ class Facts(BaseModel):
     decision: Literal["number", "sign", "largest", "rank"]
     link: Literal["identity", "log", "logit", "softmax"] | None
     normalize: bool
+    status: Literal["converged", "budget", "diverged", "interrupted"] = "converged"
+    tol: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dsba.engine.run import Status
 
+EXIT_CODE = 3  # of a command that saved a model which did not converge
 ADVICE = {
     Status.BUDGET: "scale the features (StandardScaler), raise max_passes or tol, or regularise more",
     Status.DIVERGED: "scale the features (StandardScaler) or give a smaller step_size",
@@ -21,11 +22,11 @@ def unconverged(who: str, message: str, tol: float, advice: str) -> str:
 
 def of_model(facts: dict[str, Any]) -> str | None:
     """The sentence about a model, from the facts of its file; None if it converged."""
-    status = Status(facts["status"])
+    status = Status(facts.get("status", Status.CONVERGED))
     if status is Status.CONVERGED:
         return None
     message = str(facts["message"])
-    if facts["choice"]:
+    if facts.get("choice"):  # models of dsba 0.1.0 have none
         message = message.removesuffix(f"; {facts['choice'].removesuffix('.')}")
     if status is Status.INTERRUPTED:
         message = f"{message}, the relative residual is {facts['figures']['residual']:.3g}"

@@ -190,24 +190,30 @@ class Results:
         return {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
 
     def winners(self) -> list[dict[str, Any]]:
-        """Per case: the tightest tolerance that was reached, and who reached it at the least cost.
+        """Per case: the tightest tolerance that two methods reached, and who reached it at the least cost.
 
-        A cost is "undecided" where a method that did not reach the tolerance was stopped before it had spent
-        as much as the first one; ``leading`` and ``stopped`` then name them.
+        If fewer than two reached any, it is the loosest one: a method is not compared where it stands alone. A cost is
+        "undecided" where a method that did not reach the tolerance was stopped before it had spent as much as the first
+        one; ``leading`` and ``stopped`` then name them. ``reached`` are all methods that reached the tolerance.
         """
         return [case.titles | {"metric": self.metric(case)} | self._winners(case) for case in self.cases]
 
     def _winners(self, case: Case) -> dict[str, Any]:
-        for tol in reversed(SUMMARY):
+        entrants, metric = self.entrants(case), self.metric(case)
+        costs = {tol: {title: e.cost(metric, tol, "passes") for title, e in entrants.items()} for tol in SUMMARY}
+        reached = {tol: [title for title, cost in paid.items() if cost is not None] for tol, paid in costs.items()}
+        wanted = min(2, len(entrants))
+        tol = next((tol for tol in reversed(SUMMARY) if len(reached[tol]) >= wanted), SUMMARY[0])
+        if reached[tol]:
             found = self.verdicts(case, tol)
-            if any(v.first for v in found.values()):
-                return {
-                    "tolerance": tol,
-                    **{cost: v.winner for cost, v in found.items()},
-                    "leading": {cost: " = ".join(v.first) for cost, v in found.items()},
-                    "stopped": {cost: v.stopped for cost, v in found.items()},
-                }
-        finals = {title: entrant.final(self.metric(case)) for title, entrant in self.entrants(case).items()}
+            return {
+                "tolerance": tol,
+                **{cost: v.winner for cost, v in found.items()},
+                "reached": reached[tol],
+                "leading": {cost: " = ".join(v.first) for cost, v in found.items()},
+                "stopped": {cost: v.stopped for cost, v in found.items()},
+            }
+        finals = {title: entrant.final(metric) for title, entrant in entrants.items()}
         nearest = min(finals, key=lambda title: finals[title])
         return {"tolerance": None, "nearest": nearest, "final": finals[nearest]}
 

@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from dsba.data.table_files import column_names, read_table
 from dsba.errors import InputError
+from dsba.fitting.not_converged import EXIT_CODE
 from dsba.storage.atomic import replacing
 from dsba.study import keys
 from dsba.study.file import Limits, Model, Study, checked, load, written
@@ -39,6 +40,7 @@ from dsba.tables.schema import (
 
 FOLDER, FILE = "study", "study.toml"
 DEADLINE = 3600.0  # seconds for all processes together
+FINE = (0, EXIT_CODE)  # exit codes of sites that have saved the model
 GRACE = 10.0  # seconds for the others to hear that one has failed
 
 
@@ -176,15 +178,16 @@ class Trial:
             self.stop()
             for reader in readers:
                 reader.join()
-        if failed := [self.study.sites[rank].name for rank, process in self.processes.items() if process.returncode]:
-            raise InputError(f"{failed[0]} did not end well: what it said is above.")
+        failed = [rank for rank, process in self.processes.items() if process.returncode not in FINE]
+        if failed:
+            raise InputError(f"{self.study.sites[failed[0]].name} did not end well: what it said is above.")
         return self._results()
 
     def _wait(self) -> None:
         """Wait until all have ended, or until one has failed and the others have had time to hear of it."""
         deadline = time.monotonic() + DEADLINE
         while any(process.poll() is None for process in self.processes.values()):
-            if any(process.poll() for process in self.processes.values()):
+            if any(process.poll() not in (None, *FINE) for process in self.processes.values()):
                 deadline = min(deadline, time.monotonic() + GRACE)
             if time.monotonic() > deadline:
                 return

@@ -26,15 +26,17 @@ from dsba.tables.design import INTERCEPT, Designs, as_sites, design_tables, held
 from dsba.tables.disclosure import Guards
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.formula import Formula, from_columns, parse
-from dsba.tables.inference import COVARIANCES, Inference, Pooled, Sample, infer, null_parts, require_events
+from dsba.tables.inference import COVARIANCES, NEAR, Inference, Pooled, Sample, infer, null_parts, require_events
 from dsba.tables.results import Results
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
 from dsba.tables.schema import Level, Levels, Site, Wishes, absent_column, end_together, share_unless, speak
 from dsba.types import Array
 
-NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
+EXACT = (
+    "The columns give the outcome exactly, or so nearly that rounding would decide the standard errors: none are given."
+)
 NO_LIKELIHOOD = "The loss is not a likelihood, so that it gives no standard errors."
 
 
@@ -292,6 +294,8 @@ def _inferred(
         found = infer(columns.samples, coefficients, family, cov, pooled, network)
     except FitError as error:
         raise error.named(columns.names) from None
+    if found is None:
+        return None, EXACT
     return (found, None) if found.left <= NEAR else (None, UNFINISHED)
 
 

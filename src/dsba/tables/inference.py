@@ -28,6 +28,7 @@ from dsba.tables.evaluation import calibration, grouped
 from dsba.types import Array
 
 COVARIANCES = ("classical", "HC0", "HC1", "site")
+NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 ROUNDING = 4.0 * np.finfo(np.float64).eps  # of numbers that are added to a residual
 ONE_OUTCOME = {
     "poisson": "all counts are 0: a Poisson model needs at least one event.",
@@ -117,8 +118,11 @@ def require_events(family: str, mean: float) -> None:
 
 def infer(
     samples: Sequence[Sample], coefficients: Array, family: str, cov: str, pooled: Pooled, group: Group
-) -> Inference:
-    """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here."""
+) -> Inference | None:
+    """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here.
+
+    None if the columns give the outcome exactly, or so nearly that rounding would decide the standard errors.
+    """
     if cov not in COVARIANCES:
         raise unknown_name("cov", cov, COVARIANCES)
     known, p = FAMILIES[family], coefficients.size
@@ -126,12 +130,14 @@ def infer(
     own = [_sums(one, coefficients, known, cov, null) for one in samples]
     total = _Totals(p, _added(own, 2.0 ** math.frexp(pooled.weight)[1], group))
     if known.dispersed:
-        total.require_rest()
+        total.require_variation()
     if total.rows <= p:
         raise InputError(f"{p} coefficients from {total.rows} rows have no standard errors: more rows are wanted.")
     if cov == "site" and total.sites < 2:
         raise InputError("standard errors clustered by site need at least two sites with rows.")
     scale = total.deviance / (total.rows - p) if known.dispersed else 1.0
+    if known.dispersed and total.is_exact(scale):
+        return None
     return Inference(
         total.covariance(cov, scale), total.rows, total.rows - p, known.dispersed, scale, total.deviance,
         total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
@@ -207,15 +213,22 @@ class _Totals:
             raise FitError(DEPENDENT_SENTENCE, np.flatnonzero(flat))
         return inverse
 
-    def require_rest(self) -> None:
-        """An error if there is nothing to explain, or nothing left of which a variance could be estimated."""
+    def require_variation(self) -> None:
+        """An error if there is nothing to explain."""
         if max(self.deviance, self.null_deviance) <= self.rounding:
             raise InputError("the outcome is constant over all sites: there is nothing to explain.")
-        if not self.deviance > 0.0:
-            raise InputError("the columns give the outcome exactly: nothing is left for standard errors.")
+
+    @cached_property
+    def step(self) -> float:
+        """How far the next Newton step would move the fitted values, squared."""
+        return max(float(self.score @ self.bread @ self.score), 0.0)
+
+    def is_exact(self, scale: float) -> bool:
+        """Whether the next step is nothing but rounding, and yet too long beside what is left of the outcome."""
+        return self.step <= self.rounding and not self.step < NEAR**2 * scale
 
     def left(self, scale: float) -> float:
-        return math.sqrt(max(float(self.score @ self.bread @ self.score), 0.0) / scale)
+        return math.sqrt(self.step / scale)
 
     def covariance(self, cov: str, scale: float) -> Array:
         n, p, bread = self.rows, self.p, self.bread

@@ -309,10 +309,13 @@ class Results:
     def predict(self, table: pd.DataFrame, *, labels: bool = False, name: str = "the table") -> pd.Series:
         """The mean response (or with ``labels`` the class) of each row; missing where a column it needs is missing.
 
-        ``name`` is the site of the rows if the model has site effects and the table no column ``site``.
+        ``name`` is the site of the rows if the model has site effects and the table no column ``site``. If the fit
+        did not converge, a ``ConvergenceWarning`` is issued.
         """
         import pandas as pd
 
+        if self.unfinished:
+            not_converged.warn(self.unfinished, stacklevel=2)
         table = table.rename(columns=str)
         _require_fit(table, self._needed, name)
         whole = _complete(table, self._needed)

@@ -280,7 +280,7 @@
         const { first, stopped } = column.verdict ?? { first: [], stopped: [] };
         if (stopped.includes(curve.method)) return { value: "undecided", title: "its budget ended before it had spent as much as the first" };
         if (!first.includes(curve.method)) return cell;
-        return stopped.length ? { ...cell, title: `leads; undecided: ${stopped.join(", ")}` } : { ...cell, win: true };
+        return stopped.length ? { ...cell, title: `cheapest to this tolerance; undecided: ${stopped.join(", ")}` } : { ...cell, win: true };
       }),
       { value: curve.status, title: curve.message },
     ]);
@@ -386,8 +386,9 @@
     if (!chosen.y || !has(chosen.y)) chosen.y = it.metric;
     if (!has(chosen.x) && chosen.x !== "time") chosen.x = "passes";
     if (chosen.tolerance === null) {
-      const reached = (k) => it.curves.some((c) => c.costs[k].passes !== null);
-      chosen.tolerance = [...data.tolerances.keys()].reverse().find(reached) ?? 0;
+      // The tightest tolerance that two methods reached: methods are compared there.
+      const reached = (k) => it.curves.filter((c) => c.costs[k].passes !== null).length;
+      chosen.tolerance = [...data.tolerances.keys()].reverse().find((k) => reached(k) >= Math.min(2, it.curves.length)) ?? 0;
     }
     $("shown").textContent = `${it.problem} · ${it.data} · ${it.network} · split ${it.split} · latency ${quantity(link.latency, "s")}, bandwidth ${quantity(link.bandwidth, "B")}`;
     renderChoices(it);
