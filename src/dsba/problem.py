@@ -35,6 +35,7 @@ from dsba.kernels.hessians import add_diagonals, add_hessians
 from dsba.memory import own_pages
 from dsba.network import Alone, Group, require_agreement
 from dsba.operators import Operator
+from dsba.operators.consistency import require_consistent
 from dsba.parallel import CORES, WORTH, run_pieces
 from dsba.penalties import Penalty
 from dsba.types import Array
@@ -144,6 +145,7 @@ class Problem:
         self.y, self.classes = map_labels(samples.y, terms, group)
         self.sample_weight = samples.weights / self._mean_weight(samples.weights)
         self.component = self._fitted(terms.component)
+        require_consistent(self.component, self.y)
         self.k, copies = self.component.k, self.component.copies
         self.dim = copies * (self.n_features + bool(self.intercept)) + self.component.extra
         self.n_regular = self.dim if terms.regularize == "all" else copies * self.n_features
