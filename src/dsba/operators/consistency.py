@@ -30,13 +30,14 @@ from dsba.types import Array
 POINTS, ALLOWED = 20, 3
 TOLERANCE = 1e-3  # relative
 STEP, LEAST = 1e-2, 1e-5  # of a difference, in distances of a point from its centre; of that distance, in centres
+SHIFTS = (0, 1, 4, 7, 10)  # a point, and whose distances from the centre the scores far from it have
 ROUNDING = 64 * np.finfo(np.float64).eps
 UNDEFINED = (NotImplementedError, ArithmeticError, ValueError)  # compiled code gives inf or nan for the last two
 SCALAR_NAMES = {"loss": "value", "forward": "map", "jacobian": "slope", "backward": "resolvent"}
 
 
 class Points(NamedTuple):
-    """Where an operator is tried: labels y, scores u with steps h in the directions d, and scores far from u."""
+    """Where an operator is tried: labels y, scores u, steps h in the directions d, and sets of scores far from u."""
 
     y: Array
     u: Array
@@ -82,7 +83,8 @@ def contradictions(op: Operator, y: Array) -> Iterator[tuple[str, int]]:
     with np.errstate(all="ignore"):
         p = _points(op, y)
         yield f"{map} is not the derivative of {value}", _count(_of_loss(op, p))
-        monotone, bounded = zip(*(_of_chords(op, p, *ends) for ends in (_ends(p), (p.u, p.far))), strict=True)
+        chords = [_ends(p), *((p.u, far) for far in p.far)]
+        monotone, bounded = zip(*(_of_chords(op, p, *ends) for ends in chords), strict=True)
         least = getattr(op, "monotonicity", 0.0)
         yield f"{map} is " + ("less steep than monotonicity" if least else "not monotone"), _count(*monotone)
         yield f"{slope} is not the derivative of {map}", _count(_of_slopes(op, p, _jacobian_products))
@@ -109,8 +111,8 @@ def _points(op: Operator, y: Array) -> Points:
     size = np.maximum(size, LEAST * np.abs(centre))
     away, d = rng.normal(size=(2, POINTS, op.k))
     away *= (size / _norm(away))[:, None]
-    u, far = (centre[:, None] + r for r in (away, np.roll(away, 1, axis=0)))
-    return Points(labels, u, d / _norm(d)[:, None], STEP * size, far)
+    u, *far = (centre[:, None] + np.roll(away, shift, axis=0) for shift in SHIFTS)
+    return Points(labels, u, d / _norm(d)[:, None], STEP * size, np.array(far))
 
 
 def _ends(p: Points) -> tuple[Array, Array]:
