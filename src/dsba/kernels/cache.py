@@ -75,6 +75,8 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         if hasattr(file, "_source_stamp"):  # not where compilation or the cache is switched off
             file._source_stamp = (file._source_stamp, sources_digest())
             compiled.compile = _in_turn(compiled.compile, Path(file._index_path))
+        if hasattr(compiled, "_compile_for_args"):
+            compiled._compile_for_args = _explained(compiled)
         return compiled
 
     return decorate
@@ -86,6 +88,24 @@ def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     The code by which Python enters a function with tuples of arrays is longer than most of these functions.
     """
     return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)  # noqa: TID251
+
+
+def _explained(compiled: Any) -> Callable[..., Any]:
+    """What Numba calls for arguments of new types. The type of an argument may say in plain words why it fails."""
+    compile_for_args = compiled._compile_for_args
+
+    def compile_or_explain(*args: Any) -> Any:
+        try:
+            return compile_for_args(*args)
+        except Exception as error:
+            kinds = map(compiled.typeof_pyval, args)
+            reasons = (kind.refusal() for kind in kinds if hasattr(kind, "refusal"))
+            reason = next(filter(None, reasons), None)
+            if reason is None:
+                raise
+            raise reason from error
+
+    return compile_or_explain
 
 
 def _in_turn(compile: Callable[[Any], Any], index: Path) -> Callable[[Any], Any]:

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import linecache
 import sys
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from numba.core import cgutils, types
@@ -32,14 +34,25 @@ from numba.extending import (
     unbox,
 )
 
-from dsba.kernels.cache import sources_digest
+from dsba.errors import InputError
+from dsba.kernels.cache import part, sources_digest
 from dsba.operators.base import Operator
 from dsba.storage.fingerprint import code_facts
 
 _classes: dict[str, type[Operator]] = {}
 
-# What kernels may call of an operator, with the number of arguments.
-METHODS = {"value": 2, "map": 2, "slope": 2, "resolvent": 3, "loss": 2, "forward": 3, "jacobian": 3, "backward": 5}
+# What kernels may call of an operator, with the types of the arguments.
+_X, _V, _M = types.float64, types.float64[::1], types.float64[:, ::1]
+METHODS: dict[str, tuple[types.Type, ...]] = {
+    "value": (_X, _X),
+    "map": (_X, _X),
+    "slope": (_X, _X),
+    "resolvent": (_X, _X, _X),
+    "loss": (_V, _X),
+    "forward": (_V, _X, _V),
+    "jacobian": (_V, _X, _M),
+    "backward": (_V, _X, _V, _X, _V),
+}
 
 # Numba keeps code of modules that cannot be imported by name (runpy, exec) in a module of its own;
 # a second process must find it under the same name to read the cached kernels.
@@ -52,6 +65,41 @@ class OperatorType(types.Type):
     def __init__(self, name: str, members: tuple[str, ...]) -> None:
         self.members = members
         super().__init__(name=name)
+
+    def refusal(self) -> InputError | None:
+        """What to say of the first user-defined method that cannot be compiled; None if all of them can."""
+        cls = _classes[self.name]
+        for method, arguments in METHODS.items():
+            function = getattr(cls, method, None)
+            if not inspect.isfunction(function) or function.__module__.startswith("dsba."):
+                continue
+            line = _obstacle(function, (self, *arguments))
+            if line:
+                where = source_line(function.__code__.co_filename, line)
+                return InputError(
+                    f"{cls.__name__}.{method} cannot be compiled, see {where}: a method may use numbers, fields of its "
+                    "class, its other methods, functions of math, arrays of NumPy, if, for and while, and it returns "
+                    "a number or fills the array out."
+                )
+        return None
+
+
+def _obstacle(function: Any, arguments: tuple[types.Type, ...]) -> int:
+    """The line because of which a method cannot be compiled, as far as Numba knows it; 0 if it can."""
+    first = function.__code__.co_firstlineno
+    compiled = part()(function)
+    try:
+        compiled.compile(arguments)
+    except Exception as error:
+        return getattr(getattr(error, "loc", None), "line", first)
+    fills, returned = isinstance(arguments[-1], types.Array), compiled.nopython_signatures[0].return_type
+    return 0 if fills or isinstance(returned, (types.Number, types.Boolean)) else first
+
+
+def source_line(file: str, line: int | None) -> str:
+    """A line of somebody's code, for a message."""
+    text = linecache.getline(file, line or 0).strip()
+    return f"line {line} of {Path(file).name}" + (f" ({text})" if text else "")
 
 
 def _class_facts(cls: type) -> list[Any]:
@@ -119,5 +167,5 @@ def _compiled_method(name: str, arity: int) -> None:
     overload_method(OperatorType, name, strict=False)(scope["overload"])
 
 
-for _name, _arity in METHODS.items():
-    _compiled_method(_name, _arity)
+for _name, _arguments in METHODS.items():
+    _compiled_method(_name, len(_arguments))

@@ -36,6 +36,7 @@ from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import TOTALS
 from dsba.network.exact_sum import SparseRows
 from dsba.operators import Operator
+from dsba.operators.consistency import require_consistent
 from dsba.operators.penalties import Penalty
 from dsba.problem.validation import (
     Samples,
@@ -155,6 +156,7 @@ class Problem:
         self.y, self.classes = map_labels(samples.y, terms, group)
         self.sample_weight = samples.weights / self._mean_weight(samples.weights)
         self.component = self._fitted(terms.component)
+        require_consistent(self.component, self.y)
         self.k, copies = self.component.k, self.component.copies
         self.dim = copies * (self.n_features + bool(self.intercept)) + self.component.extra
         self.n_regular = self.dim if terms.regularize == "all" else copies * self.n_features
