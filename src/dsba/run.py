@@ -22,7 +22,7 @@ from dsba.algorithms import Algorithm
 from dsba.errors import CheckpointError, InputError, as_number
 from dsba.files import clear_torn
 from dsba.fingerprint import steady_digest_of
-from dsba.network import COUNTERS, Counts, Network
+from dsba.network import COUNTERS, Counts, Network, alike
 from dsba.network.faults import REMEMBERING
 from dsba.problem import Problem
 from dsba.recorder import History, Iterates, Recorder
@@ -357,7 +357,8 @@ class Run:
             for slot in self.slots
             if slot.exists() and "state.t" in (arrays := checkpoint.load(slot, self._identity))
         }
-        common = set.intersection(*map(set, self.group.share(sorted(kept))))
+        everyone = alike(self.group, sorted(kept))
+        common = [t for t in kept if all(t in theirs for theirs in everyone)]
         if common:
             slot, arrays = kept[max(common)]
             self._resume(slot, arrays)

@@ -13,7 +13,7 @@ import scipy  # its parts are loaded when they are asked for
 
 from dsba import exact
 from dsba.algorithms.base import Algorithm
-from dsba.errors import FitError
+from dsba.errors import FitError, NetworkError
 from dsba.network import Network
 from dsba.network.contract import TOTALS
 from dsba.operators import Operator
@@ -223,6 +223,8 @@ def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
             found = _direction(s, problem)
         message[:] = [found.verdict, found.errors, found.size, *found.d]
     verdict, errors, size, *d = net.largest(message)
+    if verdict not in (GO, LAST, *SENTENCES):
+        raise NetworkError("the step that the root of the tree sent to all is no step: report this.")
     return Direction(int(verdict), float(errors), float(size), np.array(d))
 
 

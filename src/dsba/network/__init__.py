@@ -1,7 +1,7 @@
 """How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one contract."""
 
 from dsba.network.compressed import Compressed
-from dsba.network.contract import COUNTERS, Counts, Group, Network, require_agreement
+from dsba.network.contract import COUNTERS, Counts, Group, Network, alike, counted, require_agreement, summed
 from dsba.network.faults import FLAWS, Changing, Delayed, Lossy
 from dsba.network.mpi import MPINetwork
 from dsba.network.simulator import Alone, MessageSimulator, Simulator
@@ -22,5 +22,8 @@ __all__ = [
     "Network",
     "Simulator",
     "Transport",
+    "alike",
+    "counted",
     "require_agreement",
+    "summed",
 ]
