@@ -174,10 +174,7 @@ def test_what_leaves_the_site_is_said_and_a_wrong_hash_is_refused(seats, monkeyp
     monkeypatch.setattr("dsba.study.join.DECLINING", 0.1)
     seat, words = seats[0], words_of(seats[0])
     wrong = CliRunner().invoke(app, [*words, "--approve", "0000-1111"])
-    assert (
-        "As sums over all sites, masked, so that only the total over all sites is seen: the number of rows"
-        in wrong.output
-    )
+    assert "masked, so that members who run the program as it is see only the total over all sites: the" in wrong.output
     assert "of the rows held out: counts of events and of other rows in bins of the score" in wrong.output
     assert "aarhus talks to bergen, cork and to nobody else" in wrong.output
     assert f"the approved hash is 0000-1111, and this study's is {seat.study.hash}" in str(wrong.exception)

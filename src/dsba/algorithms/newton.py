@@ -14,7 +14,7 @@ import scipy  # its parts are loaded when they are asked for
 from dsba._system.threads import one_blas_thread
 from dsba.algorithms.base import Algorithm
 from dsba.algorithms.needs import Need, exact_links
-from dsba.errors import FitError
+from dsba.errors import FitError, NetworkError
 from dsba.graph.topology import Topology
 from dsba.network import Network, exact_sum
 from dsba.network.contract import TOTALS
@@ -224,6 +224,8 @@ def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
             found = _direction(s, problem)
         message[:] = [found.verdict, found.errors, found.size, *found.d]
     verdict, errors, size, *d = net.largest(message)
+    if verdict not in (GO, LAST, *SENTENCES):
+        raise NetworkError("the step that the root of the tree sent to all is no step: report this.")
     return Direction(int(verdict), float(errors), float(size), np.array(d))
 
 

@@ -24,7 +24,7 @@ from dsba.engine import checkpoint
 from dsba.engine.history import History
 from dsba.engine.recorder import Recorder
 from dsba.errors import CheckpointError, InputError, as_number
-from dsba.network import COUNTERS, Counts, Network
+from dsba.network import COUNTERS, Counts, Network, alike
 from dsba.network.imperfect import REMEMBERING
 from dsba.problem.problem import Problem
 from dsba.storage.atomic import clear_torn
@@ -359,7 +359,8 @@ class Run:
             for slot in self.slots
             if slot.exists() and "state.t" in (arrays := checkpoint.load(slot, self._identity))
         }
-        common = set.intersection(*map(set, self.group.share(sorted(kept))))
+        everyone = alike(self.group, sorted(kept))
+        common = [t for t in kept if all(t in theirs for theirs in everyone)]
         if common:
             slot, arrays = kept[max(common)]
             self._resume(slot, arrays)

@@ -55,8 +55,7 @@ class Fit:
     @property
     def gathered(self) -> Array:
         """The iterates of all processes' nodes."""
-        gathered = self.problem.group.gather(self.result.Z, discloses=ITERATES)
-        return gathered.reshape(self.problem.n_nodes, self.problem.dim)
+        return self.problem.gathered(self.result.Z, discloses=ITERATES)
 
 
 def fit(

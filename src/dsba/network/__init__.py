@@ -1,6 +1,6 @@
 """How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one contract."""
 
-from dsba.network.contract import COUNTERS, Counts, Group, Network, require_agreement
+from dsba.network.contract import COUNTERS, Counts, Group, Network, alike, counted, require_agreement, summed
 from dsba.network.imperfect import FLAWS, Changing, Delayed, Lossy
 from dsba.network.messages.compression import Compressed
 from dsba.network.mpi import MPINetwork
@@ -22,5 +22,8 @@ __all__ = [
     "Network",
     "Simulator",
     "Transport",
+    "alike",
+    "counted",
     "require_agreement",
+    "summed",
 ]

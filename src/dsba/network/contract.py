@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dsba.errors import InputError
+from dsba.errors import InputError, NetworkError
 from dsba.network.exact_sum import SparseRows
 from dsba.types import Array
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
 """What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
+MOST = 2.0**53  # of what is counted: a float64 has no larger whole number and all smaller ones
 
 
 class Counts(NamedTuple):
@@ -152,9 +153,40 @@ class Network(Group, Protocol):
         ...
 
 
+def alike(group: Group, own: Any) -> list[Any]:
+    """Every process's value; an error unless all are of the type of this process's."""
+    everyone = group.share(own)
+    for rank, theirs in enumerate(everyone):
+        if type(theirs) is not type(own):
+            raise other_form(rank)
+    return everyone
+
+
+def other_form(rank: Any) -> NetworkError:
+    return NetworkError(f"rank {rank} sent an answer of another form than was asked for.")
+
+
+def summed(group: Group, rows: Array) -> Array:
+    """``group.sum`` of rows that are finite at every process that has looked at its own numbers."""
+    total = group.sum(rows)
+    if np.isfinite(total).all():
+        return total
+    if not np.isfinite(rows).all():
+        raise InputError("the sums over the rows here overflow: rescale the columns with the largest numbers.")
+    raise NetworkError("a sum over all processes is not finite: another process sent a part that is no finite number.")
+
+
+def counted(group: Group, rows: Array) -> list[int]:
+    """The same for rows of counts."""
+    total = summed(group, rows)
+    if (total < 0.0).any() or (total > MOST).any() or (total % 1.0).any():
+        raise NetworkError("a count over all processes is not a count: another process sent a wrong part of it.")
+    return [int(count) for count in total]
+
+
 def require_agreement(group: Group, facts: Mapping[str, Any]) -> None:
     """An error at all processes if one of them was given other facts. It says which process differs, and in what."""
-    everyone = group.share(dict(facts))
+    everyone = alike(group, dict(facts))
     for rank, theirs in enumerate(everyone):
         for name, wanted in everyone[0].items():
             if theirs.get(name) != wanted:

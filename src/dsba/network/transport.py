@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dsba.errors import InputError
+from dsba.errors import InputError, NetworkError
 from dsba.graph.mixing import Mixing
 from dsba.graph.topology import Topology
 from dsba.kernels.mixing import difference_rows, mix_rows
@@ -159,7 +159,8 @@ class Transport:
         for peer, mine in self.placement.send_rows.items():
             self.send(peer, np.ascontiguousarray(Z[mine], "<f8").tobytes(), ROWS)
         for peer, theirs in self.placement.receive_rows.items():
-            rows[theirs] = np.frombuffer(self.receive(peer, ROWS), "<f8").reshape(-1, Z.shape[1])
+            message = self.whole(peer, self.receive(peer, ROWS), rows[theirs].nbytes)
+            rows[theirs] = np.frombuffer(message, "<f8").reshape(-1, Z.shape[1])
         return rows
 
     # Frames ---------------------------------------------------------------------------------------
@@ -176,11 +177,21 @@ class Transport:
         for peer, frames in parcels.items():
             self.send(peer, _bundle(frames), FRAMES)
         for peer, links in self.placement.incoming.items():
-            for link, frame in zip(links, _unbundle(self.receive(peer, FRAMES), len(links)), strict=True):
+            for link, frame in zip(links, self._unbundled(peer, len(links)), strict=True):
                 sender, receiver = link
                 inboxes[receiver - self.nodes.start][sender] = frame
         self.count(1, 0, 0, [sum(map(len, inbox.values())) for inbox in inboxes])
         return inboxes
+
+    def _unbundled(self, peer: int, count: int) -> list[bytes]:
+        """The next frames of a neighbouring process: what ``_bundle`` put together."""
+        message = self.receive(peer, FRAMES)
+        if count == 1:
+            return [message]
+        lengths = np.frombuffer(message[: 4 * count].ljust(4 * count, b"\0"), "<u4")
+        ends = np.cumsum(lengths, dtype=np.int64) + 4 * count
+        self.whole(peer, message, int(ends[-1]))
+        return [message[a:b] for a, b in zip([4 * count, *ends[:-1].tolist()], ends.tolist(), strict=True)]
 
     # Questions ------------------------------------------------------------------------------------
 
@@ -195,15 +206,19 @@ class Transport:
     def share(self, value: Any) -> list[Any]:
         parts = self._collect(json.dumps(value).encode())
         self._count_question(0, sum(map(len, parts)), numbers=False)
+        return [self._loaded(rank, part) for rank, part in enumerate(parts)]
+
+    def _loaded(self, rank: int, part: bytes) -> Any:
         try:
-            return [json.loads(part) for part in parts]
-        except ValueError:
-            raise InputError("another process sent an answer that is not JSON.") from None
+            return json.loads(part)
+        except (ValueError, RecursionError):
+            raise NetworkError(f"{self.called(rank)} sent an answer that is not JSON.") from None
 
     def gather(self, values: Array, *, discloses: str) -> Array:
         parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())
         self._count_question(0, sum(map(len, parts)))
-        return np.concatenate([np.frombuffer(part, "<f8") for part in parts]).astype(np.float64)
+        whole = [self.whole(rank, part, len(part) // 8 * 8) for rank, part in enumerate(parts)]
+        return np.frombuffer(b"".join(whole), "<f8").astype(np.float64)
 
     def largest(self, values: Array) -> Array:
         def larger(a: bytes, b: bytes) -> bytes:
@@ -237,24 +252,38 @@ class Transport:
 
     def _collect(self, own: bytes) -> list[bytes]:
         """What each process gave, in order."""
-        answer = self._ask(PARCEL.pack(self.rank, len(own)) + own, lambda a, b: a + b)
-        found: dict[int, bytes] = {}
-        while answer:
-            rank, length = PARCEL.unpack_from(answer)
-            found[rank] = answer[PARCEL.size : PARCEL.size + length]
-            answer = answer[PARCEL.size + length :]
-        return [found[rank] for rank in range(self.size)]
+        answer = self._relayed(PARCEL.pack(self.rank, len(own)) + own, lambda a, b: a + b, None)
+        return [part for _, part in sorted(unpacked(answer, range(self.size), "some process").items())]
 
     def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
-        """Merge the parts up the tree of processes and hand the answer down, so that all have the same."""
+        """Merge parts of equal length, so that all processes have the same answer."""
+        return self._relayed(own, merge, len(own))
+
+    def _relayed(self, own: bytes, merge: Callable[[bytes, bytes], bytes], length: int | None) -> bytes:
+        """Merge the parts up the tree of processes and hand the answer down; None is any ``length``."""
+
+        def heard(peer: int) -> bytes:
+            part = self.receive(peer, QUESTIONS)
+            return part if length is None else self.whole(peer, part, length)
+
         for child in self.placement.children:
-            own = merge(own, self.receive(child, QUESTIONS))
+            own = merge(own, heard(child))
         if self.placement.parent >= 0:
             self.send(self.placement.parent, own, QUESTIONS)
-            own = self.receive(self.placement.parent, QUESTIONS)
+            own = heard(self.placement.parent)
         for child in self.placement.children:
             self.send(child, own, QUESTIONS)
         return own
+
+    def whole(self, rank: int, part: bytes, length: int) -> bytes:
+        """What a process sent; an error that names it unless it has the length that is due."""
+        if len(part) != length:
+            raise NetworkError(f"{self.called(rank)} sent {len(part)} bytes where {length} are due: report this.")
+        return part
+
+    def called(self, rank: int) -> str:
+        """A process, for people."""
+        return f"rank {rank}"
 
     # Counters -------------------------------------------------------------------------------------
 
@@ -330,8 +359,14 @@ def _bundle(frames: list[bytes]) -> bytes:
     return np.array([len(frame) for frame in frames], "<u4").tobytes() + b"".join(frames)
 
 
-def _unbundle(message: bytes, count: int) -> list[bytes]:
-    if count == 1:
-        return [message]
-    ends = np.cumsum(np.frombuffer(message, "<u4", count), dtype=np.int64) + 4 * count
-    return [message[a:b] for a, b in zip([4 * count, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+def unpacked(message: bytes, due: Iterable[int], sender: str) -> dict[int, bytes]:
+    """The parts of the processes that are due in a message, and nothing else."""
+    parts: dict[int, bytes] = {}
+    at = 0
+    while len(message) >= at + PARCEL.size:
+        rank, length = PARCEL.unpack_from(message, at)
+        at += PARCEL.size + length
+        parts[rank] = message[at - length : at]
+    if at != len(message) or parts.keys() != set(due):
+        raise NetworkError(f"{sender} passed on something else than was due: report this.")
+    return parts

@@ -14,6 +14,7 @@ A sample weight multiplies its B_i; weights are scaled to a mean of 1 over all s
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,10 +30,10 @@ from dsba._system.once import computed_once
 from dsba._system.threads import CORES, WORTH, run_pieces
 from dsba._version import __version__
 from dsba.data import dataset
-from dsba.errors import InputError
+from dsba.errors import InputError, NetworkError
 from dsba.kernels import samples as kernel
 from dsba.kernels.hessians import add_diagonals, add_hessians
-from dsba.network import Alone, Group, require_agreement
+from dsba.network import Alone, Group, alike, counted, require_agreement
 from dsba.network.contract import TOTALS
 from dsba.network.exact_sum import SparseRows
 from dsba.operators import Operator
@@ -173,10 +174,10 @@ class Problem:
         given = terms._asdict() | {"component": repr(terms.component), "penalty": repr(terms.penalty)}
         given["operator"] = given.pop("component")
         require_agreement(self.group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
-        held = self.group.share(len(sizes))
+        held = alike(self.group, len(sizes))
         first = sum(held[: self.group.rank])
         self.nodes = range(first, first + len(sizes))
-        self.n_nodes, self.n_samples = sum(held), int(self.total(sizes.astype(np.float64)))
+        self.n_nodes, (self.n_samples,) = sum(held), counted(self.group, sizes.astype(np.float64)[:, None])
         self.start = np.concatenate([[0], np.cumsum(sizes)])
 
     def _keep(self, X: sp.csr_array) -> None:
@@ -204,7 +205,17 @@ class Problem:
     def _per_node(self, of_samples: Any, values: Array) -> Array:
         """``of_samples`` (np.sum, np.max, ...) of every node's samples, for all nodes of all processes."""
         own = [of_samples(values[first:last]) for first, last in zip(self.start[:-1], self.start[1:], strict=True)]
-        return self.group.gather(np.array(own, dtype=np.float64), discloses=TOTALS)
+        return self.gathered(np.array(own, dtype=np.float64))
+
+    def gathered(self, rows: Array, discloses: str = TOTALS) -> Array:
+        """The rows (or numbers) of all processes' nodes, given one for each node held here."""
+        everyone = self.group.gather(rows, discloses=discloses)
+        wanted = (self.n_nodes, *rows.shape[1:])
+        if everyone.size != math.prod(wanted):
+            raise NetworkError(
+                f"all processes together sent {everyone.size} numbers where {math.prod(wanted)} are due."
+            )
+        return everyone.reshape(wanted)
 
     def _mean_weight(self, weights: Array) -> float:
         total = float(self.total(self._sums(weights)))
@@ -493,7 +504,7 @@ class Problem:
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
             products = np.einsum("icd,id->ic", factors[t % len(factors)], self.images(Z / norms[:, None]))
             Z = self.average(products)
-        return self.group.gather(1.05 * np.linalg.norm(Z, axis=1), discloses=TOTALS)
+        return self.gathered(1.05 * np.linalg.norm(Z, axis=1))
 
     @computed_once
     def mean_curvature(self) -> float:
@@ -574,7 +585,7 @@ class Problem:
     @computed_once
     def all_sizes(self) -> npt.NDArray[np.int64]:
         """How many samples each node has; methods that need it ask all processes for it."""
-        return self.group.gather(self.sizes.astype(np.float64), discloses=TOTALS).astype(np.int64)
+        return self.gathered(self.sizes.astype(np.float64)).astype(np.int64)
 
     @computed_once
     def constants(self) -> Constants:

@@ -121,7 +121,8 @@ def leaving(seat: Seat) -> list[str]:
     study, rank = seat.study, seat.rank
     neighbours = [study.sites[int(m)].name for m in study.topology.neighbors[rank]]
     masked = len(study.sites) >= MASKED_FROM
-    sums = "masked, so that only the total over all sites is seen" if masked else "NOT masked: the other site sees them"
+    hidden = "masked, so that members who run the program as it is see only the total over all sites"
+    sums = hidden if masked else "NOT masked: the other site sees them"
     lines = [
         f"The study {study.name} of {len(study.sites)} sites: {study.model.formula} ({study.model.operator}).",
         f"{seat.site} talks to {', '.join(neighbours)} and to nobody else; they pass on what is meant for all.",

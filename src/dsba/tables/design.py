@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError, noted
-from dsba.network import Alone, Group
+from dsba.network import Alone, Group, counted, summed
 from dsba.tables.disclosure import Guards
 from dsba.tables.formula import quoted, renamed
 from dsba.tables.schema import (
@@ -62,6 +62,8 @@ class Designs:
     designs: tuple[Design, ...]
     told: tuple[str, ...]
     """The sentences of guards that do not end the fit."""
+    rare: tuple[str, ...]
+    """Those of them about columns that show single rows."""
     rows: int
     """The number of rows of all sites that enter the model."""
 
@@ -84,16 +86,20 @@ def design_tables(
         right = wishes.formula.right
         raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
     end_together(group, _not_finite(sites, designs))
-    compared = _compared(designs, group)
-    if together := _missing_together(schema, designs[0].names, compared):
-        gaps = _gap_columns(schema)
-        compared = compared.of(np.array([gaps.get(name) not in together for name in designs[0].names]))
+    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
+    watched = _watched(designs, wishes)
+    compared = _compared(designs, watched, few, group)
+    words = dict(zip(designs[0].names, compared.words, strict=True))
+    if together := _missing_together(schema, words):
         schema = replace(schema, together=together)
         designs = tuple(designed(site, schema) for site in sites)
-    told = speak(group, [guards.too_many_parameters(len(designs[0].names), compared.rows)])
-    _require_varied(designs, compared, group)
+    names = designs[0].names
+    told = speak(group, [guards.too_many_parameters(len(names), compared.rows)])
+    differ = _differing(watched, compared, few, group)
+    _require_varied(names, np.array([words[name] for name in names]), differ)
+    rare = speak(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
     held = tuple(held_at(site, wishes) for site in sites)
-    return Designs(schema, held, designs, (*schema.told, *told), compared.rows)
+    return Designs(schema, held, designs, (*schema.told, *told, *rare), rare, compared.rows)
 
 
 def designed(site: Site, schema: Schema, *, outcome: bool = True) -> Design:
@@ -228,28 +234,23 @@ class Compared(NamedTuple):
     """What one sum over all sites tells of the columns."""
 
     rows: int
-    varied: Flags  # whether a column has different values at any site
+    large: bool  # whether any process has at least 2 ``few`` rows
+    varied: Flags  # of ``_watched`` columns: whether at least ``few`` rows of any process differ from its usual value
     words: Array  # equal for columns that are equal at every site
 
-    def of(self, kept: Flags) -> Compared:
-        """The same of some columns."""
-        return Compared(self.rows, self.varied[kept], self.words[kept])
 
-
-def _compared(designs: Sequence[Design], group: Group) -> Compared:
+def _compared(designs: Sequence[Design], watched: Watched, few: int, group: Group) -> Compared:
     """Every site draws random words, equal ones for equal columns, and the sites' words are added.
 
     The sums tell whether columns are equal at every site, and nothing of a single site. That they are equal by chance
     has a probability of 2^-80 a pair of columns.
     """
-    p = len(designs[0].names)
-    rng = np.random.default_rng()
-    rows = []
-    for design in designs:
-        words = rng.integers(0, WORD, (p, 2))[_first_equals(design.X)]
-        rows.append([len(design.X), *_flagged(_varied(design.X), rng), *words.ravel()])
-    total = group.sum(np.array(rows, dtype=np.float64))
-    return Compared(int(total[0]), total[1 : 1 + p] > 0.0, total[1 + p :].reshape(p, 2))
+    p, rng = len(designs[0].names), np.random.default_rng()
+    words = [rng.integers(0, WORD, (p, 2))[_first_equals(design.X)] for design in designs]
+    flags = np.append(_others(watched.X, _usual(watched.X, few)) >= few, len(watched.X) >= 2 * few)
+    own = np.sum(words, axis=0).reshape(1, -1), np.array([[len(watched.X)]]), _flagged(flags, rng)[None, :]
+    found, rows, told = np.split(summed(group, np.hstack(own)), [2 * p, 2 * p + 1])
+    return Compared(int(rows[0]), told[-1] > 0.0, told[:-1] > 0.0, found.reshape(p, 2))
 
 
 def _flagged(flags: Flags, rng: np.random.Generator) -> Array:
@@ -257,16 +258,27 @@ def _flagged(flags: Flags, rng: np.random.Generator) -> Array:
     return np.where(flags, rng.integers(1, WORD, flags.shape), 0).astype(np.float64)
 
 
-def _varied(X: Array) -> Flags:
-    """Which columns have more than one value here."""
-    return np.any(X[:1] != X, axis=0) if len(X) else np.zeros(X.shape[1], bool)
+def _usual(X: Array, few: int) -> Array:
+    """The most frequent value of every column here, unless at least ``few`` rows differ from it, and from any other.
+
+    If fewer than half of the rows differ from it, it is the median.
+    """
+    n = len(X)
+    if n >= 2 * few:
+        return np.partition(X, n // 2, axis=0)[n // 2]
+    return np.array([max(column, key=column.count, default=0.0) for column in X.T.tolist()])
 
 
-def _missing_together(schema: Schema, names: Sequence[str], compared: Compared) -> dict[str, str]:
+def _others(X: Array, values: Array) -> npt.NDArray[np.int64]:
+    """How many rows of every column here have another value than this one."""
+    return np.count_nonzero(values != X, axis=0)
+
+
+def _missing_together(schema: Schema, words: Mapping[str, Array]) -> dict[str, str]:
     """The columns that are missing in the same rows as an earlier column, at all sites; and that column."""
     gaps = _gap_columns(schema)
     first: dict[bytes, str] = {}
-    found = [(gaps[name], word.tobytes()) for name, word in zip(names, compared.words, strict=True) if name in gaps]
+    found = [(gaps[name], word.tobytes()) for name, word in words.items() if name in gaps]
     twins = {column: first.setdefault(word, column) for column, word in found}
     return {column: twin for column, twin in twins.items() if twin != column}
 
@@ -280,35 +292,54 @@ def _gap_columns(schema: Schema) -> dict[str, str]:
     return gaps
 
 
-def _require_varied(designs: Sequence[Design], compared: Compared, group: Group) -> None:
+def _require_varied(names: Sequence[str], words: Array, differ: Mapping[str, int]) -> None:
     """An error if a column other than the intercept is constant over all sites, or if two columns are equal."""
-    names = designs[0].names
-    for j in _constant_columns(designs, compared.varied, group):
-        raise InputError(f"the column {names[j]} is constant over all sites: leave it out.")
+    for name in names:
+        if differ.get(_called(name)) == 0:
+            raise InputError(f"the column {name} is constant over all sites: leave it out.")
     first: dict[bytes, str] = {}
-    for name, word in zip(names, compared.words, strict=True):
+    for name, word in zip(names, words, strict=True):
         if (twin := first.setdefault(word.tobytes(), name)) != name:
             raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
 
 
-def _constant_columns(designs: Sequence[Design], varied: Flags, group: Group) -> list[int]:
-    """The columns with one value at all sites, without the intercept's.
+class Watched(NamedTuple):
+    """The columns of which no few rows may stand out, with the rows of all sites here."""
 
-    Only columns that have a single value at every site are asked for. The two halves of its 64 bits are added over the
-    sites with rows. If all sites have the same value, each half is the total divided by their number.
+    names: tuple[str, ...]
+    X: Array
+
+
+def _watched(designs: Sequence[Design], wishes: Wishes) -> Watched:
+    """All columns of the model but the intercept's; the outcome; weights and offsets, if there are any."""
+    names = [_called(name) for name in designs[0].names] + ["the outcome", "the column of weights", "the offset"]
+    wanted = [name != INTERCEPT for name in designs[0].names]
+    wanted += [True, wishes.weights is not None, bool(wishes.offset or wishes.exposure)]
+    X = np.concatenate([np.column_stack([d.X, np.asarray(d.y, np.float64), d.weight, d.offset]) for d in designs])
+    return Watched(tuple(name for name, kept in zip(names, wanted, strict=True) if kept), X[:, wanted] + 0.0)
+
+
+def _called(column: str) -> str:
+    return f"the column {column}"
+
+
+def _differing(watched: Watched, compared: Compared, few: int, group: Group) -> dict[str, int]:
+    """How many pooled rows differ from the rest, of every column where fewer than ``few`` do at each process.
+
+    Each process has a usual value. If fewer than ``few`` pooled rows differ from one value, it is the usual one at all
+    processes with at least 2 ``few`` rows. These add the two halves of its 64 bits, and the mean is the value that all
+    compare their rows with. If their values are not the same, at least ``few`` rows differ from whatever it is.
     """
-    names, rng = designs[0].names, np.random.default_rng()
-    single = [j for j, name in enumerate(names) if not varied[j] and name != INTERCEPT]
-    if not single:
-        return []
-    filled = np.array([[float(len(design.X) > 0)] for design in designs])
-    halves = np.zeros((len(designs), 2 * len(single)))
-    for n, design in enumerate(designs):
-        if len(design.X):
-            halves[n] = (design.X[0, single] + 0.0).view(np.uint32)  # -0.0 becomes 0.0
-    count, *totals = group.sum(np.hstack([filled, halves]))
-    other = (filled * (count * halves != totals)).reshape(len(designs), -1, 2).any(axis=2)
-    return [j for j, differs in zip(single, group.sum(_flagged(other, rng)), strict=True) if not differs]
+    asked = np.flatnonzero(~compared.varied)
+    if not asked.size:
+        return {}
+    X = watched.X[:, asked]
+    asks = float(len(X) >= 2 * few if compared.large else len(X) > 0)
+    halves = asks * np.ascontiguousarray(_usual(X, few)).view(np.uint32)
+    count, *totals = counted(group, np.array([[asks, *halves]]))
+    usual = np.array([total // max(count, 1) % 2**32 for total in totals], np.uint32).view(np.float64)
+    differ = counted(group, np.minimum(_others(X, usual), few)[None, :].astype(np.float64))
+    return {watched.names[j]: rows for j, rows in zip(asked, differ, strict=True)}
 
 
 def _first_equals(X: Array) -> list[int]:

@@ -20,7 +20,7 @@ class Guards:
     rows_per_parameter: int = 10
     """The fewest pooled rows for each coefficient."""
     rows_per_level: int = 3
-    """The fewest pooled rows of a factor's level."""
+    """The fewest pooled rows of a factor's level or a class, and the fewest that differ from the rest of a column."""
 
     @classmethod
     def off(cls) -> Guards:
@@ -64,4 +64,13 @@ class Guards:
         return (
             f"{levels} level(s) of {column!r} have fewer than {self.rows_per_level} pooled rows: merge them "
             "(--rare-levels merge), or leave the column out."
+        )
+
+    def rare_values(self, what: str, rows: int) -> str | None:
+        """``rows`` is the number of pooled rows with another value than the rest of a column. It is not said."""
+        if not 0 < rows < self.rows_per_level:
+            return None
+        return (
+            f"{what} has the same value in all but fewer than {self.rows_per_level} pooled rows, and a model would "
+            "show these rows."
         )

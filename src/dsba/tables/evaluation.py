@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_expit, xlogy
 
 from dsba.errors import InputError, noted
-from dsba.network import Group
+from dsba.network import Group, summed
 from dsba.tables.design import outcome_of
 from dsba.tables.schema import Site, kind_of
 from dsba.types import Array
@@ -60,7 +61,7 @@ def evaluate(results: Results, sites: Sequence[Site], group: Group) -> Evaluatio
     """Evaluate a model on the rows of the sites here, together with those of the other processes."""
     kind = _kind(results)
     scored = [scored_rows(results, site) for site in sites]
-    pooled = _measured(kind, scored, group.sum)
+    pooled = _measured(kind, scored, partial(summed, group))
     if not pooled["rows"]:
         raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
     there = {site.name: _measured(kind, [one], lambda rows: rows[0]) for site, one in zip(sites, scored, strict=True)}

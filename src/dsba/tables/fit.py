@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.model import Model
 from dsba.fitting.rows import Size, as_rows, weighted_squares
 from dsba.fitting.spec import OF_TABLES, Settings
-from dsba.network import Network, Simulator, require_agreement
+from dsba.network import Network, Simulator, counted, require_agreement
 from dsba.operators import Operator
 from dsba.tables import schema_report
 from dsba.tables.design import INTERCEPT, Designs, as_sites, design_tables, held_out
@@ -102,7 +103,10 @@ def fit(
     chosen = {"lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm, "max_passes": max_passes}
     settings = Settings(operator, graph=graph, **OF_TABLES | chosen)
     network = Simulator(settings.topology(len(held)))
-    results = fit_sites(held, wishes, settings, network, cov=cov)
+    rare: list[str] = []
+    results = fit_sites(held, wishes, settings, network, cov=cov, warn=rare.append)
+    for sentence in rare:
+        warnings.warn(f"Between owners this would be refused: {sentence}", stacklevel=2)
     if results.unfinished and results.model.facts["status"] != "interrupted":
         not_converged.warn(results.unfinished, stacklevel=2)
     return results
@@ -233,12 +237,14 @@ def fit_sites(
     cov: str = "classical",
     guards: Guards | None = None,
     tell: Callable[[str], object] = lambda sentence: None,
+    warn: Callable[[str], object] = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
     Where a share of each site's rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
-    the sites agreed on, before anything is learned. ``options`` are those of ``dsba.fitting.fit``.
+    the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single rows.
+    ``options`` are those of ``dsba.fitting.fit``.
     """
     if cov not in COVARIANCES:
         raise unknown_name("cov", cov, COVARIANCES)
@@ -248,6 +254,8 @@ def fit_sites(
     designs = design_tables(kept, wishes, network, guards)
     for line in schema_report.told(designs):
         tell(line)
+    for sentence in designs.rare:
+        warn(sentence)
     columns = _scaled(designs, component, network)
     if component.family is not None:
         require_events(component.family, float(columns.size.mean or 0.0))
@@ -276,8 +284,8 @@ def _split(sites: Sequence[Site], wishes: Wishes, seed: int, network: Network) -
         out[known[held_out(strata, wishes.test_share, seed, node)]] = True
         kept.append(Site(name, frame.loc[~out].reset_index(drop=True)))
         tests.append(Site(name, frame.loc[out].reset_index(drop=True)))
-    held = network.sum(np.array([[float(len(test.frame))] for test in tests]))
-    if not held.any():  # better said before the fit than after it
+    (held,) = counted(network, np.array([[float(len(test.frame))] for test in tests]))
+    if not held:  # better said before the fit than after it
         raise InputError(f"a test share of {wishes.test_share:g} is not one row at any site: nothing is held out.")
     return kept, tests
 

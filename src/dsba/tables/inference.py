@@ -22,7 +22,7 @@ from scipy.special import gammaln, log_expit, xlogy
 
 from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved
 from dsba.errors import FitError, InputError, unknown_name
-from dsba.network import Group
+from dsba.network import Group, summed
 from dsba.operators import link_of
 from dsba.tables.evaluation import calibration, grouped
 from dsba.types import Array
@@ -170,10 +170,11 @@ def _added(nodes: Sequence[_Sums], unit: float, group: Group) -> _Sums:
     """
     scaled = [one.times(1.0 / unit) for one in nodes]
     first = [np.concatenate([one.counts, one.information]) for one in scaled]
-    counts, information = np.split(group.sum(np.array(first)), [len(scaled[0].counts)])
+    counts, information = np.split(summed(group, np.array(first)), [len(scaled[0].counts)])
     second = [np.concatenate([one.deviances, one.meat]) for one in scaled]
-    deviances, meat = np.split(group.sum(np.array(second)), [len(scaled[0].deviances)])
-    return _Sums(counts, information, deviances, meat, group.sum(np.array([one.score for one in scaled]))).times(unit)
+    deviances, meat = np.split(summed(group, np.array(second)), [len(scaled[0].deviances)])
+    score = summed(group, np.array([one.score for one in scaled]))
+    return _Sums(counts, information, deviances, meat, score).times(unit)
 
 
 def _sums(sample: Sample, coefficients: Array, family: Family, cov: str, null: Array) -> _Sums:

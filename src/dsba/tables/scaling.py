@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.network import Group
+from dsba.network import Group, summed
 from dsba.types import Array
 
 FAR = 2.0**-60  # an exact sum keeps all digits of a number that is not below this times the largest one
@@ -46,7 +46,7 @@ def pooled_moments(matrices: Sequence[Array], group: Group, varied: Sequence[int
     ``matrices`` has one a site here. The squares are summed around the pooled mean, in a second sum: those of a column
     of 100 +- 0.01 would otherwise lose all their digits.
     """
-    rows, *totals = group.sum(np.array([[len(X), *X.sum(axis=0)] for X in matrices]))
+    rows, *totals = summed(group, np.array([[len(X), *X.sum(axis=0)] for X in matrices]))
     mean = np.array(totals) / rows
     centred = [X - mean for X in matrices]
     sums, squares = _sums_and_squares(centred, group, np.array(varied))
@@ -64,7 +64,7 @@ def _sums_and_squares(centred: Sequence[Array], group: Group, varied: npt.NDArra
     asked, left = np.arange(sums.size), varied
     while asked.size:
         own = [[*C[:, asked].sum(axis=0), *(C[:, left] ** 2).sum(axis=0)] for C in centred]
-        sums[asked], squares[left] = np.split(group.sum(np.array(own)), [asked.size])
+        sums[asked], squares[left] = np.split(summed(group, np.array(own)), [asked.size])
         asked = left = left[squares[left] < FAR * squares[left].max(initial=0.0)]
     return sums, squares
 

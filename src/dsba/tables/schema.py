@@ -19,7 +19,8 @@ import numpy.typing as npt
 from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from dsba.errors import InputError, as_number, noted, unknown_name
-from dsba.network import Group, require_agreement
+from dsba.network import Group, counted, require_agreement, summed
+from dsba.network.contract import other_form
 from dsba.tables.disclosure import Guards
 from dsba.tables.formula import Formula, parse
 
@@ -224,11 +225,7 @@ def shared(group: Group, own: Any, kind: Any) -> list[Any]:
     try:
         return TypeAdapter(list[kind]).validate_python(group.share(own))
     except ValidationError as error:
-        raise _other_form(error.errors(include_input=False, include_url=False)[0]["loc"][0]) from None
-
-
-def _other_form(rank: Any) -> InputError:
-    return InputError(f"rank {rank} sent an answer of another form than was asked for.")
+        raise other_form(error.errors(include_input=False, include_url=False)[0]["loc"][0]) from None
 
 
 def share_unless(group: Group, complaint: str | None, own: Any, kind: Any) -> list[Any]:
@@ -275,7 +272,7 @@ def _pooled(held: Sequence[Held], wishes: Wishes, group: Group) -> Pooled:
         empty = [part.get(column, 0) for part in (one.missing, one.gaps) for column in columns]
         return [one.rows, *empty, *kinds]
 
-    rows, *counts = (int(total) for total in group.sum(np.array([row(one) for one in held], dtype=np.float64)))
+    rows, *counts = counted(group, np.array([row(one) for one in held], dtype=np.float64))
     p = len(columns)
     sites = np.array(counts[2 * p :]).reshape(p, len(KINDS)).tolist()
     kinds = {column: dict(zip(KINDS, row, strict=True)) for column, row in zip(columns, sites, strict=True)}
@@ -479,13 +476,13 @@ def _found_levels(
     everyone = shared(group, asked, dict[str, list[Level]])
     for rank, theirs in enumerate(everyone):
         if set(theirs) != set(asked):
-            raise _other_form(rank)
+            raise other_form(rank)
     known = {
         column: in_order(column, [theirs.get(column, []) for theirs in everyone], wishes, kinds[column])
         for column in own
     }
     counts = [[_count(frame[column], level) for column in known for level in known[column]] for _, frame in sites]
-    total = iter(group.sum(np.array(counts).reshape(len(sites), -1)).astype(int).tolist())
+    total = iter(counted(group, np.array(counts).reshape(len(sites), -1)))
     pooled = {column: {level: next(total) for level in levels} for column, levels in known.items()}
     return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
 
@@ -644,5 +641,5 @@ def _pooled_means(
         return {}
     sums = [[float(frame[column].sum()) for column in gaps] for _, frame in sites]
     known = [[float(frame[column].notna().sum()) for column in gaps] for _, frame in sites]
-    totals, counts = np.split(group.sum(np.hstack([sums, known])), 2)
+    totals, counts = np.split(summed(group, np.hstack([sums, known])), 2)
     return {column: float(total / count) for column, total, count in zip(gaps, totals, counts, strict=True)}

@@ -31,13 +31,15 @@ class Agreement:
         self._private = X25519PrivateKey.generate()
         self.public = self._private.public_key().public_bytes_raw()
 
-    def secret(self, theirs: bytes) -> bytes:
+    def secret(self, theirs: bytes, site: str) -> bytes:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(theirs))
         except ValueError:
-            raise NetworkError("a site offered a key that gives no secret: its half of the agreement is bad.") from None
+            raise NetworkError(
+                f"{site} offered a key that gives no secret: its half of the agreement is bad."
+            ) from None
 
 
 def require_signed(certificate: bytes, message: bytes, signature: bytes, site: str) -> None:

@@ -37,7 +37,7 @@ from dsba.network.tls.frames import cut
 from dsba.network.tls.link import MOST_UNREAD, Link
 from dsba.network.tls.masks import ALL, Agreement, Guesses, Masks, Window, around, require_signed
 from dsba.network.tls.pinned import Member
-from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Transport
+from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Transport, unpacked
 from dsba.types import Array, Words
 
 Answer = TypeVar("Answer")
@@ -205,8 +205,8 @@ class SiteNetwork(Transport):
         self.run_id = self._verified(everyone)
         self.session = int.from_bytes(self.run_id[:4], "little")
         if self.masked:
-            halves = {n: bytes.fromhex(said["key"]) for n, said in enumerate(everyone) if n != self.rank}
-            agreed = {n: agreement.secret(half) for n, half in halves.items()}
+            others = {n: bytes.fromhex(said["key"]) for n, said in enumerate(everyone) if n != self.rank}
+            agreed = {n: agreement.secret(half, self.called(n)) for n, half in others.items()}
             self.masks = Masks(self.rank, agreed, self.place.study, self.run_id)
         self.place.log("run", run=self.run_id.hex(), epoch=self.joined, masked=self.masked)
 
@@ -224,6 +224,7 @@ class SiteNetwork(Transport):
                     member.certificate, self._signed(rank, said), bytes.fromhex(said["signature"]), member.name
                 )
                 digest.update(bytes.fromhex(said["nonce"]))
+                bytes.fromhex(said["key"])
             except (KeyError, TypeError, ValueError):
                 raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
         return digest.digest()
@@ -407,14 +408,17 @@ class SiteNetwork(Transport):
                     self.send(peer, b"".join(PARCEL.pack(n, len(parts[n])) + parts[n] for n in due), QUESTIONS)
             for peer in self.placement.peers:
                 if due := routes.due(peer, here, hop):
-                    parts |= _unpacked(self.receive(peer, QUESTIONS), due, self.place.members[peer].name)
+                    parts |= unpacked(self.receive(peer, QUESTIONS), due, self.called(peer))
         return [parts[rank] for rank in range(self.size)]
 
     def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
         """Short parts go to everybody and are merged there; long ones are merged on a tree, which moves less."""
         if self.size * len(own) > SPREAD_BYTES:
             return super()._ask(own, merge)
-        return reduce(merge, self._collect(own))
+        return reduce(merge, [self.whole(rank, part, len(own)) for rank, part in enumerate(self._collect(own))])
+
+    def called(self, rank: int) -> str:
+        return self.place.members[rank].name
 
 
 def _words(data: bytes) -> Words:
@@ -423,20 +427,6 @@ def _words(data: bytes) -> Words:
 
 def _bytes(words: Words) -> bytes:
     return words.astype("<u8").tobytes()
-
-
-def _unpacked(message: bytes, due: list[int], sender: str) -> dict[int, bytes]:
-    """The parts of the sites that are due in a message, and nothing else."""
-    parts, at = {}, 0
-    for wanted in due:
-        rank, length = PARCEL.unpack_from(message, at) if len(message) >= at + PARCEL.size else (-1, 0)
-        at += PARCEL.size + length
-        if rank != wanted or at > len(message):
-            raise NetworkError(f"{sender} passed on something else than was due: report this.")
-        parts[rank] = message[at - length : at]
-    if at != len(message):
-        raise NetworkError(f"{sender} passed on more than was due: report this.")
-    return parts
 
 
 def _plainly(error: BaseException) -> str:
