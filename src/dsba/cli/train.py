@@ -21,6 +21,7 @@ from dsba.fitting import first_models, unfinished
 from dsba.fitting.model import FILE
 from dsba.fitting.settings import OF_TABLES, Settings
 from dsba.folders import owned
+from dsba.stopping import orderly_end
 
 if TYPE_CHECKING:
     from dsba.fitting.guards import Guards
@@ -205,6 +206,7 @@ def _train(
     network = _network(settings, n_nodes, timeout)
     first = network is None or network.rank == 0
     with ExitStack() as stack:
+        stack.enter_context(orderly_end())
         if first:
             stack.enter_context(owned(out, MARKER, known=first_models.is_one))
         if network:
