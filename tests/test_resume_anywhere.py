@@ -89,7 +89,7 @@ def test_a_budget_of_an_inner_solver_ends_where_it_is_reached(method, budget, tm
 
 
 @pytest.mark.parametrize("communication", ["dense", "sparse", "cached"])
-@pytest.mark.parametrize(("kind", "limit"), [("max_doubles", 2501), ("max_rounds", 77)])
+@pytest.mark.parametrize(("kind", "limit"), [("max_doubles", 1001), ("max_rounds", 77)])
 def test_a_budget_of_messages_ends_where_it_is_reached(kind, limit, communication):
     problem, topology = make_problem("ridge"), dsba.Topology.path(4)
     options = {"algorithm": "dsba", "communication": communication, "max_passes": 20}
