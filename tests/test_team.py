@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pkgutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -108,3 +113,27 @@ def test_every_column_has_a_place_of_its_own(extra):
     plan = plan_modes(A, 2, 8 + extra, rule, 0.1, Spectrum(np.ones(2), np.eye(2)))
     assert sorted(plan.position) == list(range(8 + extra))
     assert plan.middle == (0 if extra else 4)
+
+
+UNFORKED = """
+import os
+del os.fork, os.register_at_fork
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+from dsba._system.threads import run_pieces
+run_pieces(lambda lo, hi: print(lo, hi), [0, 5, 10])
+"""
+
+
+def test_all_modules_are_imported_where_processes_are_not_forked():
+    """As on Windows, where ``os.register_at_fork`` does not exist."""
+    found = pkgutil.walk_packages(dsba.__path__, "dsba.")
+    names = [module.name for module in found if not module.name.endswith(("__main__", ".mpi"))]
+    assert {"dsba.parallel", "dsba.run", "dsba.cli"} <= set(names)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.run(
+        [sys.executable, "-c", UNFORKED, "dsba", *names], capture_output=True, text=True, env=environment, check=False
+    )
+    assert child.returncode == 0, child.stderr
+    assert sorted(child.stdout.split("\n")) == ["", "0 5", "5 10"]

@@ -86,4 +86,5 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(CORES)
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+if hasattr(os, "register_at_fork"):  # not on Windows, where processes are not forked
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork

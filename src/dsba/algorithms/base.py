@@ -115,9 +115,21 @@ class Algorithm:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
         return problem.n_samples
 
+    def first_passes(self, problem: Problem) -> float:
+        """The passes over the data that ``init`` takes."""
+        return 0.0
+
     def passes(self, s: Any, problem: Problem) -> float:
         """Samples touched so far over samples held."""
-        return s.t * self.samples_per_step(problem) / problem.n_samples
+        return s.t * self.samples_per_step(problem) / problem.n_samples + self.first_passes(problem)
+
+    def most(self, s: Any, problem: Problem, net: Network) -> dict[str, float]:
+        """What an iteration takes at most, by column of the history, for columns where that is known.
+
+        A budget of another column is looked at after every iteration.
+        """
+        known = type(self).passes is Algorithm.passes
+        return {"passes": self.samples_per_step(problem) / problem.n_samples} if known else {}
 
     def nominal_passes(self, s: Any, problem: Problem) -> float:
         """The paper's convention: one pass per iteration, whatever an inner solver really needs."""
@@ -171,6 +183,14 @@ class Algorithm:
         return replace(self, step_size=alpha)
 
 
+def most_of_a_mixing(net: Network, width: int) -> dict[str, float]:
+    """What one mixing of rows of ``width`` numbers takes at most. Links with flaws may deliver several rows at once."""
+    if net.flaws:
+        return {}
+    rounds = float(net.topology.mixing.rounds)
+    return {"rounds": rounds, "doubles_max": rounds * width * float(net.topology.degrees.max(initial=0))}
+
+
 def anchor_probability(problem: Problem, batch: int) -> float:
     """With which nodes that take ``batch`` samples an iteration move their anchors: once in a pass, in the mean."""
     return min(1.0, batch / problem.constants.q)
@@ -192,6 +212,10 @@ class WithCoins(Algorithm):
         for row, common in zip(samples, coins, strict=True):
             s = self.step(s, problem, net, row, common)
         return s
+
+    def most(self, s: Any, problem: Problem, net: Network) -> dict[str, float]:
+        """A coin may decide that an iteration takes a pass more."""
+        return {"passes": 1.0 + self.samples_per_step(problem) / problem.n_samples}
 
 
 def _kept(state: Any) -> list[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dsba._system.signals import orderly_end
 from dsba.errors import InputError, NetworkError
 from dsba.fitting import not_converged
 from dsba.fitting.model import FILE
@@ -226,6 +227,7 @@ def _train(
     network = _network(settings, n_nodes, timeout)
     first = network is None or network.rank == 0
     with ExitStack() as stack:
+        stack.enter_context(orderly_end())
         if first:
             stack.enter_context(owned(out, MARKER))
         if network:

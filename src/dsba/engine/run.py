@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -95,17 +95,44 @@ class Limits:
                 return f"the relative {name} is {record[name]:.3g}, {limit:.3g} was wanted"
         return None
 
+    @property
+    def budgets(self) -> dict[str, float]:
+        """What may be spent, by column of the history."""
+        given = {
+            "passes": self.max_passes,
+            "seconds": self.max_seconds,
+            "doubles_max": self.max_doubles,
+            "rounds": self.max_rounds,
+        }
+        return {name: limit for name, limit in given.items() if limit is not None}
+
     def budget_spent(self, record: dict[str, float]) -> str | None:
-        budgets = (
-            ("passes", self.max_passes),
-            ("seconds", self.max_seconds),
-            ("doubles_max", self.max_doubles),
-            ("rounds", self.max_rounds),
-        )
-        for name, limit in budgets:
-            if limit is not None and record[name] >= limit:
+        for name, limit in self.budgets.items():
+            if record[name] >= limit:
                 return f"the budget of {limit:g} {'DOUBLEs' if name == 'doubles_max' else name} is spent"
         return None
+
+
+class Budget(NamedTuple):
+    """What may be spent of one kind, how much is spent now, and how much an iteration takes at most."""
+
+    limit: float
+    spent: Callable[[], float]
+    most: float
+
+    @property
+    def room(self) -> int:
+        """Iterations that may be made before the budget is looked at again; 0 if it is spent.
+
+        So a run ends with the first iteration that reaches the budget. A forecast of that iteration would depend on
+        where the run was stopped before.
+        """
+        left = self.limit - self.spent()
+        if left <= 0.0:
+            return 0
+        if self.most == 0.0 or math.isinf(left):
+            return sys.maxsize
+        return max(1, int(min(left / self.most, sys.maxsize)))
 
 
 class Run:
@@ -135,14 +162,15 @@ class Run:
         self.path: Path | None = None
         self.next_write = 0.0
         self.state = algorithm.init(problem, net, z0)
-        self.first_passes = algorithm.passes(self.state, problem)
-        self.first_doubles, self.first_rounds = self._hottest("doubles")[0], net.rounds
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
         self._warm_up()
         good: tuple[int, Iterates] | None = None
+        budgets = self._budgets(limits)
         with interruptible() as interrupted, np.errstate(all="ignore"):
+            if self._between_records:  # a run that was never stopped is not measured here
+                self._advance(budgets, interrupted)
             while True:
                 iterates = self.algorithm.iterates(self.state, self.problem)
                 record = self._measure(iterates)
@@ -157,25 +185,36 @@ class Run:
                 if verdict:
                     break
                 self._write_checkpoint()
-                self._advance(limits, interrupted)
+                self._advance(budgets, interrupted)
             if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
                 self._write_checkpoint(now=True)
         return self._result(record, verdict, good)
 
-    def _rows(self, t: int, iterates: Iterates) -> Array:
-        """The rows of iteration t. If they were not kept, they are made, if necessary by running to t once more."""
-        if iterates.kept is not None:
-            return iterates.kept
-        state, before = self.state, self.net.counts
-        if state.t != t:
-            with np.errstate(all="ignore"):
-                self.state = self.algorithm.init(self.problem, self.net, self.z0)
-                while self.state.t < t:
-                    draws = self._draw(min(self.chunk, t - self.state.t))
-                    self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
+    def _good_iterates(self, good: tuple[int, Iterates] | None) -> tuple[Array, Array]:
+        """The rows of the last good iterates, and their mean. Of a run that was resumed between two record points and
+        has diverged at the second, they are those of the first. Those before the first iteration are the start.
+        """
+        if good is not None and good[1].kept is not None:
+            return good[1].kept, good[1].mean
+        recorded = [t for t in self.history["iteration"] if t < self.state.t] if len(self.history) else []
+        if good is None and not recorded:
+            return np.tile(self.z0, (len(self.problem.nodes), 1)), self.z0
+        state, counts, remembered = self.state, self.net.counts, self.net.memory
+        self._run_again(int(recorded[-1]) if good is None else good[0])
         rows = self.algorithm.rows(self.state)
-        self.state, self.net.counts = state, before
-        return rows
+        mean = self.algorithm.iterates(self.state, self.problem).mean if good is None else good[1].mean
+        self.state, self.net.counts, self.net.memory = state, counts, remembered
+        return rows, mean
+
+    def _run_again(self, t: int) -> None:
+        """Go to iteration t once more, from the start, unless the run is there."""
+        if self.state.t == t:
+            return
+        self.net.reset()
+        with np.errstate(all="ignore"):
+            self.state = self.algorithm.init(self.problem, self.net, self.z0)
+            while self.state.t < t:
+                self._iterate(self._draw(min(self.chunk, t - self.state.t)))
 
     def _measure(self, iterates: Iterates) -> dict[str, float]:
         doubles, index_bytes, total_bytes = self._hottest("doubles", "index_bytes", "bytes")
@@ -207,29 +246,11 @@ class Run:
             return Status.BUDGET, f"{sentence}, the relative residual is {record['residual']:.3g}"
         return None
 
-    def _advance(self, limits: Limits, interrupted: threading.Event) -> None:
+    def _advance(self, budgets: Sequence[Budget], interrupted: threading.Event) -> None:
         """Advance to the next record point, or to the end of a budget."""
-        target = self._record_point(len(self.history))
-        if limits.max_passes is not None and math.isfinite(limits.max_passes) and not self.algorithm.coins:
-            spent = self.algorithm.passes(self.state, self.problem)
-            grown = (spent - self.first_passes) / max(1, self.state.t)  # an inner solver needs more than nominal
-            per_step = max(1 / self._steps_per_pass, grown)
-            target = min(target, self.state.t + max(1, math.ceil((limits.max_passes - spent) / per_step - 1e-9)))
-        for limit, spent, first in (
-            (limits.max_doubles, self._hottest("doubles")[0], self.first_doubles),
-            (limits.max_rounds, float(self.net.rounds), self.first_rounds),
-        ):
-            if limit is None or not math.isfinite(limit):
-                continue
-            per_step = (spent - first) / max(1, self.state.t)
-            left = (limit - spent) / per_step if per_step else 1
-            # One step first, then at most twice as many as so far: deltas take a while to reach everybody.
-            target = min(target, self.state.t + max(1, min(self.state.t, math.ceil(left - 1e-9))))
-        stop = False
-        while self.state.t < target and not stop and (room := self._room(limits)):
-            if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
-                break
-            draws = self._draw(min(self.chunk, room, target - self.state.t))
+        target, stop = self._record_point(len(self.history)), False
+        while self.state.t < target and not stop and (room := min(budget.room for budget in budgets)):
+            draws = self._draw(count := min(self.chunk, room, target - self.state.t))
             begun = time.perf_counter()
             self._iterate(draws)
             # All processes take the slowest one's clock, so that all decide the same.
@@ -237,20 +258,24 @@ class Run:
             took, stop = self.group.largest(news).tolist()
             self.seconds += took
             if took < CHUNK_SECONDS / 2:
-                self.chunk *= 2
+                self.chunk = max(self.chunk, 2 * count)
             elif took > CHUNK_SECONDS:
                 self.chunk = max(1, self.chunk // 2)
 
-    def _room(self, limits: Limits) -> int:
-        """Iterations that may be made before the budget of passes is looked at again; 0 where it is spent.
+    def _budgets(self, limits: Limits) -> list[Budget]:
+        spent: dict[str, Callable[[], float]] = {
+            "passes": lambda: self.algorithm.passes(self.state, self.problem),
+            "seconds": lambda: self.seconds,
+            "doubles_max": lambda: self._hottest("doubles")[0],
+            "rounds": lambda: self.net.rounds,
+        }
+        most = {"seconds": 0.0, **self.algorithm.most(self.state, self.problem, self.net)}
+        return [Budget(limit, spent[name], most.get(name, math.inf)) for name, limit in limits.budgets.items()]
 
-        Where a coin decides whether an iteration takes a pass more, the run ends with the first iteration that reaches
-        the budget. An estimate of when that is would depend on where the run was stopped before.
-        """
-        if limits.max_passes is None or not self.algorithm.coins:
-            return sys.maxsize
-        left = limits.max_passes - self.algorithm.passes(self.state, self.problem)
-        return 0 if left <= 0.0 else max(1, int(min(left / (1.0 + 1.0 / self._steps_per_pass), sys.maxsize)))
+    @property
+    def _between_records(self) -> bool:
+        """Whether the run was resumed between two record points."""
+        return len(self.history) > 0 and self.state.t > self.history["iteration"][-1]
 
     def _iterate(self, draws: tuple[npt.NDArray[Any], ...]) -> None:
         """As many iterations as were drawn. Links that remember rows see one at a time: every iteration must mix rows
@@ -315,8 +340,7 @@ class Run:
         message += self.algorithm.doubts(self.net)
         if self.choice:
             message = f"{message}; {self.choice.removesuffix('.')}"
-        Z = np.tile(self.z0, (len(self.problem.nodes), 1)) if good is None else self._rows(*good)
-        z = self.z0 if good is None else good[1].mean
+        Z, z = self._good_iterates(good)
         return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
 
     # Checkpoints -------------------------------------------------------------------------------

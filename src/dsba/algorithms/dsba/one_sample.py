@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
+from dsba.algorithms.base import Algorithm, most_of_a_mixing
 from dsba.algorithms.dsba.batch_forms import BlockDense, BlockLazy
 from dsba.algorithms.dsba.batches import Blocks, counts
-from dsba.algorithms.dsba.forms import DenseForm, Form, LazyForm, NodesForm, Start, StepForm
+from dsba.algorithms.dsba.forms import Counted, DenseForm, Form, LazyForm, NodesForm, Start, StepForm
 from dsba.algorithms.iterates import Iterates
 from dsba.algorithms.needs import exact_links
 from dsba.algorithms.rounds import automatic_batch_size
@@ -160,10 +160,17 @@ class OneSample(Algorithm):
         """One sample of each node, or the mean size of its blocks."""
         return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.block_size)))
 
-    def passes(self, s: Any, problem: Problem) -> float:
+    def first_passes(self, problem: Problem) -> float:
         """The full table costs one pass, and so do the blocks' Gram matrices."""
         gram = self.backward and self.block_size > 1
-        return super().passes(s, problem) + (self.table == "full") + gram
+        return float((self.table == "full") + gram)
+
+    def most(self, s: Form, problem: Problem, net: Network) -> dict[str, float]:
+        passes = super().most(s, problem, net)
+        if self.communication == "dense":
+            return passes | most_of_a_mixing(net, problem.dim)
+        traffic = s.traffic if isinstance(s, Counted) else None
+        return passes | {"rounds": 1.0} | ({} if traffic is None else {"doubles_max": traffic.most_doubles})
 
     def recursion(self, problem: Problem) -> Recursion:
         """The numbers that kernels need."""

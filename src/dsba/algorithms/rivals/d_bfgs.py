@@ -104,8 +104,8 @@ class DBFGS(Algorithm):
             pull[row] = weights @ (Z[row] - X[row, 1 : 1 + len(weights)])
         return pull + self.alpha * problem.operator(Z)
 
-    def passes(self, s: DBFGSState, problem: Problem) -> float:
-        return super().passes(s, problem) + 1  # the first gradient
+    def first_passes(self, problem: Problem) -> float:
+        return 1.0  # the first gradient
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": Network Newton's."""

@@ -54,8 +54,8 @@ class DIGing(Algorithm):
         B = problem.operator(Z)
         return TrackingState(Z, WY + (B - s.B), B, s.t + 1)
 
-    def passes(self, s: TrackingState, problem: Problem) -> float:
-        return super().passes(s, problem) + 1  # the first operator
+    def first_passes(self, problem: Problem) -> float:
+        return 1.0  # the first operator
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/(4 L), L the largest local Lipschitz constant; nodes of one quadratic are stable up to 1/(2 L)."""

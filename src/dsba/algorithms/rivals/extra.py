@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dsba._system.memory import own_pages
 from dsba._system.threads import WORTH, even_cuts, run_pieces
-from dsba.algorithms.base import Algorithm
+from dsba.algorithms.base import Algorithm, most_of_a_mixing
 from dsba.graph.topology import Topology
 from dsba.kernels.extra import extra_iterations, extra_mix
 from dsba.network import Network
@@ -68,6 +68,9 @@ class EXTRA(Algorithm):
                 Z, new = new, Z
         net.tally(count, problem.dim)
         return ExtraState(Z, P, new, s.t + count)
+
+    def most(self, s: ExtraState, problem: Problem, net: Network) -> dict[str, float]:
+        return super().most(s, problem, net) | most_of_a_mixing(net, problem.dim)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": four fifths of (5 + 3 lambda_min(W)) / (4 L), Li and Yan's (2021) bound for objectives.

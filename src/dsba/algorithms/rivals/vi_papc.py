@@ -77,8 +77,8 @@ class VIPAPC(Algorithm):
         Y = s.Y - plan.theta / plan.l2 * 2 * net.differences(Z - plan.b * (F - s.Y))
         return VIState(Z, F, s.F, Y, s.Y, plan, s.t + 1)
 
-    def passes(self, s: VIState, problem: Problem) -> float:
-        return super().passes(s, problem) + 1  # the first operator
+    def first_passes(self, problem: Problem) -> float:
+        return 1.0  # the first operator
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/(3 L) where chi is below 4, beyond twice the paper's 1/(3 L sqrt(chi))."""

@@ -45,6 +45,11 @@ class Traffic:
         self.prices = Prices(costs, cached_bytes(nonzeros, k), limit)
         self.span = topology.diameter + 1
 
+    @property
+    def most_doubles(self) -> float:
+        """What a node receives in a round, at most: one entry of every other node."""
+        return float((self.start.size - 2) * self.prices.costs[..., 0].max())
+
     def memory(self) -> Integers:
         """Nothing sent, nothing cached."""
         n_nodes, n_samples = self.start.size - 1, self.prices.room.size
