@@ -130,7 +130,7 @@ def test_all_modules_are_imported_where_processes_are_not_forked():
     """As on Windows, where ``os.register_at_fork`` does not exist."""
     found = pkgutil.walk_packages(dsba.__path__, "dsba.")
     names = [module.name for module in found if not module.name.endswith(("__main__", ".mpi"))]
-    assert {"dsba.parallel", "dsba.run", "dsba.cli"} <= set(names)
+    assert {"dsba._system.threads", "dsba.engine.run", "dsba.cli"} <= set(names)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     child = subprocess.run(
         [sys.executable, "-c", UNFORKED, "dsba", *names], capture_output=True, text=True, env=environment, check=False
