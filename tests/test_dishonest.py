@@ -27,7 +27,7 @@ PATH = dsba.Topology.path(3)
 SENTENCES = (dsba.InputError, dsba.NetworkError)
 WORK = {
     "largest": lambda net: net.largest(np.arange(3.0)),
-    "gather": lambda net: net.gather(np.arange(3.0)),
+    "gather": lambda net: net.gather(np.arange(3.0), discloses="totals"),
     "share": lambda net: net.share({"rank": net.rank}),
     "sum": lambda net: net.sum(np.arange(4.0)[None, :]),
     "agreement": lambda net: require_agreement(net, {"seed": 1}),
