@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+import tomli_w
 from pydantic import (
     Field,
     field_serializer,
@@ -19,7 +20,6 @@ from pydantic import (
 from dsba import plugins
 from dsba.data import splits
 from dsba.errors import InputError, unknown_name
-from dsba.experiments import toml
 from dsba.experiments.named_code import CODE, plugins_in, renamed
 from dsba.experiments.objects import Assigned, read_array
 from dsba.experiments.parts import Data, Known, Link, Method, NetworkSpec, Part, Problems, Seed, Stop, Tune
@@ -123,11 +123,11 @@ class Experiment(Part):
 
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
         """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
-        note = ["# Made of Python objects: `dsba compare` needs the script that made them."] if self.has_objects else []
+        note = "# Made of Python objects: `dsba compare` needs the script that made them.\n" if self.has_objects else ""
         content = renamed(self.content(), plugins or {})
         if self.stop.record_first is None:
             content["stop"]["record_first"] = False
-        return "\n".join([*note, *toml.written(content)]) + "\n"
+        return note + tomli_w.dumps(content)
 
 
 def metric_name(metric: Any) -> str:

@@ -14,13 +14,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
+import tomli_w
+
 from dsba.data.tables import column_names, read_table
 from dsba.errors import InputError
 from dsba.files import replacing
 from dsba.fitting.results import Results
 from dsba.fitting.schema import MOST_LEVELS, SITE, absent_column, kind_of, own_site_column, plain
 from dsba.study import keys
-from dsba.study.file import Limits, Model, Study, checked, load, written
+from dsba.study.file import Limits, Model, Study, checked, load
 from dsba.study.join import result_hash
 
 FOLDER, FILE = "study", "study.toml"
@@ -51,11 +53,11 @@ def arrange(files: Sequence[Path], model: Mapping[str, Any], folder: Path, **stu
         "ends": (datetime.now(UTC) + timedelta(days=30)).date(),
         **study,
         "columns": columns,
-        "model": dict(model),
+        "model": {key: value for key, value in model.items() if value is not None},
         "sites": sites,
     }
     with replacing(folder / FILE) as file:
-        file.write(written(content).encode())
+        tomli_w.dump(content, file)
     return load(folder / FILE)
 
 
