@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from zipfile import is_zipfile
 
 import numpy as np
 import pytest
@@ -288,7 +289,7 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
     arguments = ("compare", file, "--out", out, "--workers", 2)
 
     killed = command(*arguments)  # as by the machine's end: no chance to say goodbye, workers included
-    wait_for(lambda: any(out.glob("checkpoints/*.npz")), killed)
+    wait_for(lambda: any(out.glob("checkpoints/*.dsba")), killed)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=180)
 
@@ -334,7 +335,8 @@ def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
             signal.signal(number, handler)
     assert [one.exit_code for one in ended] == [130, 130]
     assert all("the same command goes on from here" in one.output for one in ended)
-    assert len(list(tmp_path.glob("out/checkpoints/*.npz"))) == 1
+    assert len(list(tmp_path.glob("out/checkpoints/*.dsba"))) == 1
+    assert all(is_zipfile(file) for file in tmp_path.glob("out/**/*.npz"))  # a checkpoint is not NumPy's
     monkeypatch.undo()
     resumed, straight = (run(wanted, tmp_path / name, workers=1, report=False) for name in ("out", "straight"))
     assert without_seconds(resumed.folder.root / "runs") == without_seconds(straight.folder.root / "runs")
