@@ -5,8 +5,6 @@ Errors name the file, the line or the column, and what was wanted. They never sh
 
 from __future__ import annotations
 
-import csv
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
@@ -109,7 +107,7 @@ def _checked_names(path: Path, names: list[Any]) -> list[str]:
 
 
 def _reading(path: Path, work: Callable[[], Read]) -> Read:
-    """Errors of the libraries in our own words: theirs may show values."""
+    """Errors of the libraries in our own words: theirs may show values. A damaged file may raise any of them."""
     try:
         return work()
     except UnicodeDecodeError:
@@ -118,7 +116,7 @@ def _reading(path: Path, work: Callable[[], Read]) -> Read:
         raise InputError(f"cannot read {path}: {error.strerror or 'it is no whole file'}.") from None
     except InputError:
         raise
-    except (ValueError, EOFError, ArithmeticError, TypeError, KeyError, csv.Error, zlib.error):
+    except Exception:
         raise InputError(f"{path} cannot be read as a table.") from None
 
 
