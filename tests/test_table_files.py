@@ -12,7 +12,7 @@ import pytest
 from hospital_tables import SECRET, hospitals
 
 import dsba
-from dsba.data import bounds
+from dsba.data import bounds, tables
 from dsba.data.tables import column_names, is_table, read_table, read_texts
 from dsba.data.text_tables import Dialect, sniffed
 from dsba.fitting.formula import parse
@@ -171,6 +171,32 @@ def test_a_cut_gzip_is_refused(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(dsba.InputError, match=r"cannot read|cannot be read"):
         read_table(tmp_path / "t.csv.gz")
+
+
+class Compared(str):
+    """A name that counts how often names are compared."""
+
+    count = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Compared.count += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("write", ["to_csv", "to_parquet"])
+def test_the_work_for_names_of_columns_grows_like_their_number(write, tmp_path, monkeypatch):
+    """40,000 columns took half a minute: most of it compared every name with every other."""
+    counts = []
+    for number in (100, 400):
+        frame = pd.DataFrame({f"column{n}": [1.0, 2.0] for n in range(number)})
+        getattr(frame, write)(tmp_path / "wide", index=False)
+        names = [Compared(name) for name in column_names(tmp_path / "wide")]
+        monkeypatch.setattr(tables, "column_names", lambda path, names=names: names)
+        Compared.count = 0
+        pd.testing.assert_frame_equal(read_table(tmp_path / "wide"), frame)
+        counts.append(Compared.count)
+    assert counts[1] <= 8 * counts[0]  # four times as many columns; some hashes collide
 
 
 BOMBS = {

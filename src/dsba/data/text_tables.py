@@ -55,7 +55,8 @@ def recognises(head: bytes) -> bool:
 def names(path: Path, dialect: Dialect | None = None) -> list[Any]:
     """What the header says."""
     separator = (dialect or sniffed(path)).separator
-    return _parsed(path, sep=separator, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0].tolist()
+    with _opened(path) as stream:
+        return next(filter(None, _records(path, stream, separator)))
 
 
 def texts(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
@@ -137,12 +138,17 @@ def _other_marks(values: pd.Series) -> bool:
 def _check_lines(path: Path, separator: str) -> None:
     """Every line must have as many fields as the header: pandas would drop or add some without a word."""
     with _opened(path) as stream:
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        lines = csv.reader(_whole_lines(path, text), delimiter=separator)
+        lines = _records(path, stream, separator)
         fields = len(next(filter(None, lines), ()))
         for line in lines:
             if line and len(line) != fields:
                 raise InputError(f"{path}, line {lines.line_num}: wanted {fields} fields, got {len(line)}.")
+
+
+def _records(path: Path, stream: IO[bytes], separator: str) -> Any:
+    """The fields of every line, by Python's own reader."""
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    return csv.reader(_whole_lines(path, text), delimiter=separator)
 
 
 def _whole_lines(path: Path, text: Iterable[str]) -> Iterator[str]:
