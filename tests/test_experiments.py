@@ -128,6 +128,21 @@ def test_summary_counts_the_first_record_at_the_tolerance(small):
     assert costs(history, "gap", 0.0)["passes"] is None
 
 
+def test_no_spreadsheet_runs_a_label_of_a_summary(tmp_path):
+    labels = ['=HYPERLINK("http://example.org")', "+1+cmd", "-2", "@SUM(A1)", "\t=1", "a=b"]
+    methods = [{"algorithm": "extra", "label": label, "step_size": "auto"} for label in labels]
+    data = [{"name": "breast-cancer", "label": "\r=1"}]
+    results = run(spec(data=data, method=methods, stop={"max_passes": 1}), tmp_path, workers=1, report=False)
+    assert [row["method"] for row in results.summary()] == labels
+    results.write_table("summary.csv", results.summary())
+    rows = list(csv.DictReader((tmp_path / "summary.csv").open(newline="")))
+    assert [row["method"] for row in rows] == [f"'{labels[0]}", "'+1+cmd", "-2", "'@SUM(A1)", "'\t=1", "a=b"]
+    assert {row["data"] for row in rows} == {"'\n=1"}
+    assert all(
+        float(row["final"]) == results.histories[run.id]["gap"][-1] for row, run in zip(rows, results.runs, strict=True)
+    )
+
+
 def test_frame_and_plot(small):
     frame = small.to_frame()
     assert len(frame) == sum(len(h) for h in small.histories.values())
