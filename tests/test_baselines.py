@@ -279,7 +279,7 @@ def test_stopped_and_resumed(algorithm, tmp_path):
     topology, z0 = dsba.Topology.complete(problem.n_nodes), np.full(problem.dim, 0.5)
     whole = dsba.solve(problem, topology, algorithm, max_passes=9, z0=z0)
     for passes in (4, 9):
-        parts = dsba.solve(problem, topology, algorithm, max_passes=passes, z0=z0, checkpoint=tmp_path / "run.npz")
+        parts = dsba.solve(problem, topology, algorithm, max_passes=passes, z0=z0, checkpoint=tmp_path / "run.dsba")
     assert (whole.Z == parts.Z).all()
 
 

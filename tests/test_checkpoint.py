@@ -62,7 +62,7 @@ def test_stopped_many_times(tmp_path, operator, algorithm, form, table):
     options = {"algorithm": algorithm, "form": form, "table": table, "record_every": 1.3}
     options["z0"] = np.linspace(-0.3, 0.4, problem.dim)
     whole = solve(problem, **options)
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     for k in (0, 1, 1.3, 1.37, 4, 4, 7.8):
         part = solve(problem, path, max_passes=k, **options)
         assert part.status == "budget"
@@ -82,7 +82,7 @@ def test_stopped_many_times(tmp_path, operator, algorithm, form, table):
 )
 def test_stopped_anywhere(ridge, tmp_path, cuts, record_every, form, algorithm):
     options = {"form": form, "algorithm": algorithm, "record_every": record_every}
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     path.unlink(missing_ok=True)
     for k in sorted(cuts):
         solve(ridge, path, max_passes=k, **options)
@@ -91,14 +91,14 @@ def test_stopped_anywhere(ridge, tmp_path, cuts, record_every, form, algorithm):
 
 @pytest.mark.parametrize("budget", [{"max_doubles": 800}, {"tol": 0.2}, {"gap_tol": 0.05}])
 def test_stopped_by_another_limit(ridge, tmp_path, budget):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     assert solve(ridge, path, **budget).passes < PASSES
     same_run(solve(ridge, path), solve(ridge))
 
 
 @pytest.mark.parametrize("form", ["step", "dense", "lazy"])
 def test_stopped_by_the_clock(ridge, tmp_path, form):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     first = solve(ridge, path, max_passes=1e9, max_seconds=0.02, record_every=500, form=form)
     assert first.passes > 0
     enough = first.passes + 10
@@ -112,7 +112,7 @@ def test_stopped_by_the_clock(ridge, tmp_path, form):
 @pytest.mark.parametrize("delay", [0.0, 0.05])
 def test_stopped_by_ctrl_c(ridge, tmp_path, form, delay):
     """Pressed from another thread: it lands in the middle of things."""
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     running = threading.Event()
 
     def press():
@@ -142,7 +142,7 @@ dsba.solve(make_problem("ridge"), dsba.Topology.ring(4), max_passes=400, record_
 @pytest.mark.parametrize("form", also_in_full(["lazy"], ["dense", "lazy"]))
 def test_killed_three_times(ridge, tmp_path, form):
     """kill -9 at a random moment after the first checkpoint; what is on disk is whole, and the run goes on."""
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
     moments = random.Random(form)
     seen = b""
@@ -160,7 +160,7 @@ def test_killed_three_times(ridge, tmp_path, form):
 
 
 def test_a_finished_run_returns_at_once(ridge, tmp_path, monkeypatch):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     first = solve(ridge, path)
     real = dsba.DSBA.advance
 
@@ -176,13 +176,13 @@ def test_a_finished_run_returns_at_once(ridge, tmp_path, monkeypatch):
 
 
 def test_a_finished_run_that_ended_between_record_points(ridge, tmp_path):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     first = solve(ridge, path, max_passes=2.5)
     same_run(solve(ridge, path, max_passes=2.5), first)
 
 
 def test_a_smaller_budget_than_is_spent(ridge, tmp_path):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     first = solve(ridge, path, max_passes=6)
     again = solve(ridge, path, max_passes=3)
     assert again.status == "budget"
@@ -191,7 +191,7 @@ def test_a_smaller_budget_than_is_spent(ridge, tmp_path):
 
 
 def test_a_larger_budget_goes_on(ridge, tmp_path):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=5)
     longer = solve(ridge, path, max_passes=30)
     same_run(longer, solve(ridge, max_passes=30))
@@ -199,12 +199,12 @@ def test_a_larger_budget_goes_on(ridge, tmp_path):
 
 
 def test_a_checkpoint_changes_nothing(ridge, tmp_path):
-    same_run(solve(ridge, tmp_path / "run.npz"), solve(ridge))
+    same_run(solve(ridge, tmp_path / "run.dsba"), solve(ridge))
 
 
 def test_paths_of_any_kind(ridge, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for path in ("run", "run.npz", tmp_path / "a b é.ckpt", Path("relative.npz")):
+    for path in ("run", "run.dsba", tmp_path / "a b é.ckpt", Path("relative.npz")):
         solve(ridge, path, max_passes=2)
         assert Path(path).exists()
         same_run(solve(ridge, path, max_passes=4), solve(ridge, max_passes=4))
@@ -212,7 +212,7 @@ def test_paths_of_any_kind(ridge, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("form", ["step", "dense", "lazy"])
 def test_divergence_leaves_the_last_good_checkpoint(ridge, tmp_path, form):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     options = {"algorithm": "dsa", "step_size": 3.0, "record_every": 0.1, "form": form}
     whole = solve(ridge, max_passes=500, **options)
     assert whole.status == "diverged"
@@ -235,7 +235,7 @@ def test_divergence_leaves_the_last_good_checkpoint(ridge, tmp_path, form):
     ],
 )
 def test_numbers_of_any_type(ridge, tmp_path, record_every):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=2, record_every=record_every, seed=np.int64(0))
     same_run(solve(ridge, path, max_passes=4, record_every=record_every), solve(ridge, max_passes=4))
 
@@ -250,7 +250,7 @@ def full_disk(*args, **options):
 @pytest.mark.parametrize("broken", ["dsba.storage.sealed.write", "os.replace", "os.fsync"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_failing_write_keeps_the_previous_file(ridge, tmp_path, monkeypatch, broken, first):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     if not first:
         solve(ridge, path, max_passes=3)
     before = path.read_bytes() if path.exists() else None
@@ -266,7 +266,7 @@ def test_a_failing_write_keeps_the_previous_file(ridge, tmp_path, monkeypatch, b
 
 
 def test_a_write_that_stops_half_way(ridge, tmp_path, monkeypatch):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=3)
     before = path.read_bytes()
 
@@ -286,7 +286,7 @@ def test_any_other_error_in_a_write_leaves_nothing_behind(ridge, tmp_path, monke
     def stop(*args, **options):
         raise KeyboardInterrupt
 
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=3)
     before = path.read_bytes()
     monkeypatch.setattr(broken, stop)
@@ -300,8 +300,8 @@ def cannot_be_written(tmp_path):
     file = tmp_path / "file"
     file.write_text("x")
     yield tmp_path
-    yield tmp_path / "missing" / "run.npz"
-    yield file / "run.npz"
+    yield tmp_path / "missing" / "run.dsba"
+    yield file / "run.dsba"
 
 
 def test_a_path_that_cannot_be_written(ridge, tmp_path):
@@ -321,10 +321,10 @@ def test_a_folder_without_permission(ridge, tmp_path):
     worked = []
     try:
         with pytest.raises(dsba.InputError) as caught:
-            solve(ridge, tmp_path / "run.npz", callbacks=[worked.append])
+            solve(ridge, tmp_path / "run.dsba", callbacks=[worked.append])
     finally:
         tmp_path.chmod(0o700)
-    refused(str(caught.value), tmp_path / "run.npz")
+    refused(str(caught.value), tmp_path / "run.dsba")
     assert not worked
 
 
@@ -333,8 +333,8 @@ def test_a_folder_without_permission_for_anybody(ridge, tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda *args, **options: False)
     worked = []
     with pytest.raises(dsba.InputError) as caught:
-        solve(ridge, tmp_path / "run.npz", callbacks=[worked.append])
-    refused(str(caught.value), tmp_path / "run.npz")
+        solve(ridge, tmp_path / "run.dsba", callbacks=[worked.append])
+    refused(str(caught.value), tmp_path / "run.dsba")
     assert not worked
 
 

@@ -46,7 +46,7 @@ def other_data():
     ],
 )
 def test_a_checkpoint_of_another_run(ridge, tmp_path, change, named):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     usual = {"form": "dense", "step_size": 0.5}
     solve(ridge, path, max_passes=3, **usual)
     before = path.read_bytes()
@@ -60,7 +60,7 @@ def test_a_checkpoint_of_another_run(ridge, tmp_path, change, named):
 
 
 def test_another_problem_gets_the_blame_and_not_its_step_size(ridge, tmp_path):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=3)
     with pytest.raises(dsba.CheckpointError) as caught:
         solve(make_problem("ridge", lam=0.06), path)
@@ -133,7 +133,7 @@ FOREIGN = {
     FOREIGN,
 )
 def test_a_file_that_is_no_checkpoint(ridge, tmp_path, name):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     path.write_bytes(FOREIGN[name])
     worked = []
     with pytest.raises(dsba.CheckpointError) as caught:
@@ -146,7 +146,7 @@ def test_a_file_that_is_no_checkpoint(ridge, tmp_path, name):
 @pytest.mark.parametrize("name", ["text", "npz", "npy", "header of nothing"])
 def test_the_reason_is_for_a_person(ridge, tmp_path, name):
     """Neither an invitation to unpickle a text file, nor a bare key, nor the words of an interpreter."""
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     path.write_bytes(FOREIGN[name])
     with pytest.raises(dsba.CheckpointError) as caught:
         solve(ridge, path)
@@ -166,7 +166,7 @@ KEPT += ["net.rounds", "net.doubles", "net.index_bytes", "net.bytes"]
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_checkpoint_that_lacks_an_array(ridge, tmp_path, name):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=3, form="dense")
     rewritten(path, drop=[name])
     with pytest.raises(dsba.CheckpointError):
@@ -182,7 +182,7 @@ def test_a_checkpoint_that_lacks_an_array(ridge, tmp_path, name):
     ],
 )
 def test_a_checkpoint_with_an_array_of_another_shape(ridge, tmp_path, name, value):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=3, form="dense")
     rewritten(path, **{name: value})
     with pytest.raises(dsba.CheckpointError):
@@ -193,7 +193,7 @@ def test_a_checkpoint_with_an_array_of_another_shape(ridge, tmp_path, name, valu
 @pytest.mark.parametrize("later", [1, 10**15])
 def test_a_checkpoint_beyond_its_history(ridge, tmp_path, later, form):
     """An iteration beyond the next record point was never written by a run, and nothing may try to reach it."""
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     run = solve(ridge, path, max_passes=3, form=form)
     interval = int(run.history["iteration"][-1] - run.history["iteration"][-2])
     rewritten(path, **{"state.t": sealed.read(path)[1]["state.t"] + later * interval})
@@ -204,7 +204,7 @@ def test_a_checkpoint_beyond_its_history(ridge, tmp_path, later, form):
 @pytest.fixture(scope="module")
 def good(ridge, tmp_path_factory):
     """The bytes of a whole checkpoint with a long history."""
-    path = tmp_path_factory.mktemp("good") / "run.npz"
+    path = tmp_path_factory.mktemp("good") / "run.dsba"
     solve(ridge, path, max_passes=60, record_every=0.066, form="lazy")
     return path.read_bytes()
 
@@ -221,7 +221,7 @@ def refused_whole(ridge, path, mutated):
 def test_truncated(ridge, good, tmp_path):
     rng = np.random.default_rng(0)
     for length in [0, 1, 4, len(good) - 1, len(good) - 32, *rng.integers(len(good), size=40)]:
-        refused_whole(ridge, tmp_path / "run.npz", good[:length])
+        refused_whole(ridge, tmp_path / "run.dsba", good[:length])
 
 
 def test_bits_flipped_at_random(ridge, good, tmp_path):
@@ -229,7 +229,7 @@ def test_bits_flipped_at_random(ridge, good, tmp_path):
     for position in [*range(60), *rng.integers(len(good), size=200), *range(len(good) - 40, len(good))]:
         mutated = bytearray(good)
         mutated[position] ^= 1 << int(rng.integers(8))
-        refused_whole(ridge, tmp_path / "run.npz", bytes(mutated))
+        refused_whole(ridge, tmp_path / "run.dsba", bytes(mutated))
 
 
 def test_bytes_exchanged_or_inserted(ridge, good, tmp_path):
@@ -238,7 +238,7 @@ def test_bytes_exchanged_or_inserted(ridge, good, tmp_path):
         a, b = sorted(rng.integers(len(good) - 3000, size=2))
         for mutated in (good[:a] + good[b:], good[:a] + bytes(7) + good[a:], good[:a] + bytes(int(b - a)) + good[b:]):
             if mutated != good:
-                refused_whole(ridge, tmp_path / "run.npz", mutated)
+                refused_whole(ridge, tmp_path / "run.dsba", mutated)
 
 
 FORGED = {
@@ -254,7 +254,7 @@ FORGED = {
 @pytest.mark.parametrize("form", ["dense", "lazy"])
 def test_iterations_that_do_not_follow_each_other(ridge, tmp_path, name, form):
     """A right seal on numbers that would let a run stand still."""
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=3, form=form)
     rewritten(path, **FORGED[name])
     with pytest.raises(dsba.CheckpointError) as caught:
@@ -266,7 +266,7 @@ def test_iterations_that_do_not_follow_each_other(ridge, tmp_path, name, form):
 @pytest.mark.parametrize("stamp", [-1, 46, 2**62])
 def test_a_stamp_outside_of_the_run(ridge, tmp_path, stamp, name):
     """45 iterations are made. A column that is ahead of them kept a kernel busy for ever, and so at a node."""
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     nodes = {"communication": "cached", "network": MessageSimulator(RING)} if name == "state.2.stamp" else {}
     solve(ridge, path, max_passes=3, form="lazy", **nodes)
     rewritten(path, **{name: np.append(sealed.read(path)[1][name][:-1], stamp)})
@@ -292,6 +292,6 @@ def test_a_state_checks_itself():
 
 
 def test_only_the_owner_may_read(ridge, tmp_path):
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
     solve(ridge, path, max_passes=1)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

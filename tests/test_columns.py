@@ -187,7 +187,7 @@ def test_the_clock_stands_still_while_measuring(ridge, monkeypatch):
 
 def test_metrics_of_ones_own_become_columns(tmp_path):
     problem, topology = make_problem(), dsba.Topology.ring(4)
-    options = {"metrics": {"size": lambda z: float(np.abs(z).max())}, "checkpoint": tmp_path / "run.npz"}
+    options = {"metrics": {"size": lambda z: float(np.abs(z).max())}, "checkpoint": tmp_path / "run.dsba"}
     dsba.solve(problem, topology, max_passes=3, **options)
     result = dsba.solve(problem, topology, max_passes=6, **options)
     assert len(result.history["size"]) == 7

@@ -24,7 +24,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 import dsba
 from dsba import data
-from dsba.data import EMBEDDED, Dataset, libsvm, load, load_breast_cancer, load_libsvm, make_text_like
+from dsba.data import EMBEDDED, Dataset, bounds, libsvm, load, load_breast_cancer, load_libsvm, make_text_like
 from dsba.data.table_files import column_names
 from dsba.errors import InputError
 from dsba.storage import sealed
@@ -242,8 +242,8 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_read(bomb, write, monk
     assert path.stat().st_size < 3000
     with monkeypatch.context() as usual:
         usual.setattr(libsvm, "LONGEST_LINE", 100_000)
-        usual.setattr(libsvm, "UNPACKED_AT_LEAST", 100_000)
-        usual.setattr(libsvm, "PACKED", 100)
+        usual.setattr(bounds, "UNPACKED_AT_LEAST", 100_000)
+        usual.setattr(bounds, "PACKED", 100)
         named = "DSBA_MAX_LINE" if bomb == "a line" else "DSBA_MAX_BYTES"
         with pytest.raises(InputError, match=f"{named} sets another bound") as error:
             load_libsvm(path)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from zipfile import is_zipfile
 
 import numpy as np
 import pytest
@@ -125,6 +126,21 @@ def test_summary_counts_the_first_record_at_the_tolerance(small):
     for cost in ("passes", "rounds", "doubles_max", "bytes_max", "seconds"):
         assert float(rows[0][f"{cost}_to_0.001"]) == history[cost][k]
     assert costs(history, "gap", 0.0)["passes"] is None
+
+
+def test_no_spreadsheet_runs_a_label_of_a_summary(tmp_path):
+    labels = ['=HYPERLINK("http://example.org")', "+1+cmd", "-2", "@SUM(A1)", "\t=1", "a=b"]
+    methods = [{"algorithm": "extra", "label": label, "step_size": "auto"} for label in labels]
+    data = [{"name": "breast-cancer", "label": "\r=1"}]
+    results = run(spec(data=data, method=methods, stop={"max_passes": 1}), tmp_path, workers=1, report=False)
+    assert [row["method"] for row in results.summary()] == labels
+    results.write_table("summary.csv", results.summary())
+    rows = list(csv.DictReader((tmp_path / "summary.csv").open(newline="")))
+    assert [row["method"] for row in rows] == [f"'{labels[0]}", "'+1+cmd", "-2", "'@SUM(A1)", "'\t=1", "a=b"]
+    assert {row["data"] for row in rows} == {"'\n=1"}
+    assert all(
+        float(row["final"]) == results.histories[run.id]["gap"][-1] for row, run in zip(rows, results.runs, strict=True)
+    )
 
 
 def test_frame_and_plot(small):
@@ -288,7 +304,7 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
     arguments = ("compare", file, "--out", out, "--workers", 2)
 
     killed = command(*arguments)  # as by the machine's end: no chance to say goodbye, workers included
-    wait_for(lambda: any(out.glob("checkpoints/*.npz")), killed)
+    wait_for(lambda: any(out.glob("checkpoints/*.dsba")), killed)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=180)
 
@@ -334,7 +350,8 @@ def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
             signal.signal(number, handler)
     assert [one.exit_code for one in ended] == [130, 130]
     assert all("the same command goes on from here" in one.output for one in ended)
-    assert len(list(tmp_path.glob("out/checkpoints/*.npz"))) == 1
+    assert len(list(tmp_path.glob("out/checkpoints/*.dsba"))) == 1
+    assert all(is_zipfile(file) for file in tmp_path.glob("out/**/*.npz"))  # a checkpoint is not NumPy's
     monkeypatch.undo()
     resumed, straight = (run(wanted, tmp_path / name, workers=1, report=False) for name in ("out", "straight"))
     assert without_seconds(resumed.folder.root / "runs") == without_seconds(straight.folder.root / "runs")

@@ -27,7 +27,7 @@ def tree(root):
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_folder_of_somebody_else_is_refused_untouched(force, tmp_path):
-    for name in ("checkpoints/mine.npz", "runs/mine.json", "figures/a.png", ".part-x-1", "notes.txt"):
+    for name in ("checkpoints/mine.dsba", "runs/mine.json", "figures/a.png", ".part-x-1", "notes.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
     before = tree(tmp_path)
@@ -40,7 +40,14 @@ def test_only_planned_files_are_removed(tmp_path):
     results = run(TINY, tmp_path, workers=1)
     own = [f"runs/{results.runs[0].id}.json", "report.html"]
     torn = [f"runs/.part-{results.runs[0].id}.json-abc", ".part-report.html-x1"]
-    foreign = ["checkpoints/mine.npz", "runs/mine.json", "figures/a.png", "notes.txt", ".part-mine-1", "runs/.part-b-2"]
+    foreign = [
+        "checkpoints/mine.dsba",
+        "runs/mine.json",
+        "figures/a.png",
+        "notes.txt",
+        ".part-mine-1",
+        "runs/.part-b-2",
+    ]
     for name in (*torn, *foreign):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")

@@ -325,7 +325,7 @@ def test_resumed_bit_by_bit(tmp_path, name, operator, table, network, form, cach
     topology = dsba.Topology.path(4)
     problem = problem_for(topology, operator)
     options = {"algorithm": name, "form": form, "table": table, "z0": np.full(problem.dim, 0.1), **CACHES[cache]}
-    path = tmp_path / "run.npz"
+    path = tmp_path / "run.dsba"
 
     def run(max_passes, checkpoint=None):
         net = network(topology)
@@ -354,7 +354,7 @@ def test_resumed_bit_by_bit(tmp_path, name, operator, table, network, form, cach
     ],
 )
 def test_a_checkpoint_whose_nodes_do_not_fit(tmp_path, name, damage):
-    topology, problem, path = dsba.Topology.path(4), make_problem("ridge"), tmp_path / "run.npz"
+    topology, problem, path = dsba.Topology.path(4), make_problem("ridge"), tmp_path / "run.dsba"
     options = {"form": "dense", "communication": "cached", "checkpoint": path}
     dsba.solve(problem, topology, max_passes=2, network=MessageSimulator(topology), **options)
     facts, arrays = sealed.read(path)

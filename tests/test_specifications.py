@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import tomllib
 
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 from conftest import make_data
+from hypothesis import given
 from small_experiments import SMALL, spec
 
 from dsba.errors import InputError
@@ -21,6 +24,16 @@ from dsba.lab.sources import Sources
 def test_an_experiment_survives_the_way_through_toml():
     experiment = spec(seeds=[3, 1], splits=["label"], metrics=["consensus"])
     assert read(tomllib.loads(experiment.to_toml())) == experiment
+
+
+@given(title=st.text(), label=st.text(min_size=1))
+@hypothesis.example(title="\x7f", label="a\r\nb\x00\u2028")
+@hypothesis.settings(max_examples=50, deadline=None)
+def test_any_text_survives_the_way_through_an_experiments_file(tmp_path_factory, title, label):
+    experiment = spec(title=title, data=[{"name": "breast-cancer", "label": label}])
+    file = tmp_path_factory.mktemp("written") / "experiment.toml"
+    file.write_bytes(experiment.to_toml().encode())
+    assert read(file) == experiment
 
 
 def test_the_example_is_valid_and_every_key_in_it_is_known():

@@ -78,12 +78,12 @@ def test_the_commands_give_what_python_gives(operator, cov, tmp_path):
 def test_kept_columns_are_as_the_file_has_them(tmp_path):
     """Predictions are joined to patients by them: 0017 is not 17, and 1E5 no number."""
     ask("train", *tables(tmp_path), "--formula", "readmitted ~ age", "--out", tmp_path / "run")
-    (tmp_path / "new.csv").write_text("id,age,code\n0017,50,1E5\n,60,NA\n123456789012345678901,61,2\n")
+    (tmp_path / "new.csv").write_text("id,age,code\n0017,50,1E5\n,60,NA\n123456789012345678901,61,2\n=1+1,62,-\n")
     said = ask("predict", tmp_path / "run", tmp_path / "new.csv", "--keep", "id", "--keep", "code")
     assert [line.rpartition(",")[0] for line in said.splitlines()] == [
-        "id,code", "0017,1E5", ",NA", "123456789012345678901,2"
+        "id,code", "0017,1E5", ",NA", "123456789012345678901,2", "=1+1,-"
     ]  # fmt: skip
-    assert len(ask("predict", tmp_path / "run", tmp_path / "new.csv").splitlines()) == 4
+    assert len(ask("predict", tmp_path / "run", tmp_path / "new.csv").splitlines()) == 5
 
 
 def test_codes_with_leading_zeros_are_levels_of_their_own(tmp_path):

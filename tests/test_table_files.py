@@ -6,10 +6,13 @@ import gzip
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hospital_tables import SECRET, hospitals
 
 import dsba
+from dsba.data import bounds
 from dsba.data.table_files import column_names, is_table, read_table, read_texts
 from dsba.data.text_tables import Dialect, sniffed
 from dsba.tables.formula import parse
@@ -168,6 +171,78 @@ def test_a_cut_gzip_is_refused(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(dsba.InputError, match=r"cannot read|cannot be read"):
         read_table(tmp_path / "t.csv.gz")
+
+
+class Compared(str):
+    """A name that counts how often names are compared."""
+
+    count = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Compared.count += 1
+        return str.__eq__(self, other)
+
+
+@pytest.mark.parametrize("write", ["to_csv", "to_parquet"])
+def test_the_work_for_names_of_columns_grows_like_their_number(write, tmp_path, monkeypatch):
+    """40,000 columns took half a minute: most of it compared every name with every other."""
+    counts = []
+    for number in (100, 400):
+        frame = pd.DataFrame({f"column{n}": [1.0, 2.0] for n in range(number)})
+        getattr(frame, write)(tmp_path / "wide", index=False)
+        names = [Compared(name) for name in column_names(tmp_path / "wide")]
+        monkeypatch.setattr(tables, "column_names", lambda path, names=names: names)
+        Compared.count = 0
+        pd.testing.assert_frame_equal(read_table(tmp_path / "wide"), frame)
+        counts.append(Compared.count)
+    assert counts[1] <= 8 * counts[0]  # four times as many columns; some hashes collide
+
+
+BOMBS = {
+    "rows": lambda path: path.write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)),
+    "a line": lambda path: path.write_bytes(gzip.compress(b"a,b" * 100_000)),
+    "numbers": lambda path: pd.DataFrame({"a": np.zeros(100_000), "b": 1.0}).to_parquet(path),
+    "texts": lambda path: pd.DataFrame({"a": ["x" * 1000] * 1000, "b": 1.0}).to_parquet(path),
+    "an index": lambda path: pd.DataFrame({"a": 1.0, "b": ["x" * 1000] * 1000}).set_index("b").to_parquet(path),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_what_unpacks_to_too_much_is_refused(bomb, tmp_path, monkeypatch):
+    """The bounds are set lower here; the sentence names the variable that raises them."""
+    path = tmp_path / "table"
+    BOMBS[bomb](path)
+    monkeypatch.setattr(bounds, "UNPACKED_AT_LEAST", 200_000)
+    monkeypatch.setattr(bounds, "PACKED", 10)
+    assert path.stat().st_size < 20_000
+    with pytest.raises(
+        dsba.InputError, match=r"more than 200000 bytes .* DSBA_MAX_BYTES sets another bound\."
+    ) as error:
+        read_table(path, ["a"])
+    assert str(path) in str(error.value)
+    monkeypatch.setenv("DSBA_MAX_BYTES", "2000000")
+    if bomb != "a line":  # which has no rows
+        assert len(read_table(path, ["a"])) >= 1000
+
+
+def test_a_damaged_parquet_file_is_one_sentence(tmp_path):
+    """Arrow's errors are of many classes, and some are no ValueErrors."""
+    whole, path = tmp_path / "whole", tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int8())}), whole)
+    good = whole.read_bytes()
+    cut = [good[:length] for length in range(4, len(good), 16)]
+    schema = range(good.index(b"ARROW:schema"), len(good))
+    flipped = [good[:at] + bytes([good[at] ^ 2]) + good[at + 1 :] for at in schema]
+    refused = []
+    for damaged in (*cut, *flipped):
+        path.write_bytes(damaged)
+        try:
+            read_table(path)
+        except dsba.InputError as error:
+            refused.append(str(error))
+    assert len(refused) > len(cut)
+    assert all(str(path) in sentence for sentence in refused)
 
 
 def test_an_index_of_a_parquet_file_is_a_column(tmp_path):

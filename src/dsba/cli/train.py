@@ -117,7 +117,7 @@ def train(
     lam: Annotated[float | None, by_kind("lam", "The penalty", "1/(10 Q)")] = DEFAULTS.lam,
     intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
     n_features: Annotated[
-        int | None, typer.Option(help="The number of columns; needed if the files differ in it.")
+        int | None, typer.Option(help="The number of columns; by default that of the widest file.")
     ] = None,
     zero_based: Annotated[
         bool | None,

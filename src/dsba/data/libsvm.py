@@ -3,9 +3,9 @@
 Errors name the file, the line and the column at which it went wrong, and what was wanted there. They never show what
 the file has there: a row may be a patient.
 
-Sizes are bounded before memory is spent. A line may have `LONGEST_LINE` bytes (`$DSBA_MAX_LINE` sets another bound). A
-packed file may unpack to `PACKED` times its own size, or `UNPACKED_AT_LEAST` bytes if that is more (`$DSBA_MAX_BYTES`
-sets another bound). No text may be larger than the memory, nor so wide that a vector of coefficients does not fit.
+Sizes are bounded before memory is spent. A line may have `LONGEST_LINE` bytes (`$DSBA_MAX_LINE` sets another bound).
+`dsba.data.bounds` bounds the whole text. No text may be so wide that a vector of coefficients does not fit into
+the memory.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import numpy as np
 
 from dsba._system import memory
 from dsba.data import cache as parsed
+from dsba.data.bounds import bound, most_bytes, require_within
 from dsba.data.dataset import Dataset, csr
 from dsba.errors import InputError
 
@@ -40,7 +41,6 @@ OPENERS: tuple[tuple[bytes, Callable[..., Any]], ...] = (
 )
 LARGEST_INDEX = 2**63 - 2  # its column count is still an int64
 LONGEST_LINE = 1 << 24  # bytes; splitting a line takes up to twelve times its size
-PACKED, UNPACKED_AT_LEAST = 100, 1 << 28
 TOKEN = re.compile(rb"\S+")
 
 
@@ -211,26 +211,15 @@ def _without_ending(file: str) -> str:
 # --- parsing ----------------------------------------------------------------------------------
 
 
-def _bound(name: str, usual: int) -> int:
-    """A bound in bytes, which an environment variable may set."""
-    given = os.environ.get(name)
-    if given is None:
-        return usual
-    if not re.fullmatch("[0-9]{1,18}", given):
-        raise InputError(f"the environment variable {name} must be a number of bytes, got {given!r}.")
-    return int(given)
-
-
 class _Lines(io.BufferedReader):
     """The lines of a text, plain or packed, within the bounds."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as stream:
-            head, size = stream.read(3), os.fstat(stream.fileno()).st_size
+            head = stream.read(3)
         opener = next(opener for magic, opener in OPENERS if head.startswith(magic))
-        usual = min(max(PACKED * size, UNPACKED_AT_LEAST), memory.available())
         self.path, self.number, self.total = path, 0, 0
-        self.longest, self.most = _bound("DSBA_MAX_LINE", LONGEST_LINE), _bound("DSBA_MAX_BYTES", usual)
+        self.longest, self.most = bound("DSBA_MAX_LINE", LONGEST_LINE), most_bytes(path)
         super().__init__(opener(path, "rb"), buffer_size=1 << 20)
 
     def __next__(self) -> bytes:
@@ -243,11 +232,7 @@ class _Lines(io.BufferedReader):
             raise InputError(
                 f"{self.path}, line {self.number}: longer than {self.longest} bytes; DSBA_MAX_LINE sets another bound."
             )
-        if self.total > self.most:
-            raise InputError(
-                f"{self.path} has more than {self.most} bytes of text, which is more than its size or the memory here "
-                f"allows; DSBA_MAX_BYTES sets another bound."
-            )
+        require_within(self.path, self.total, self.most)
         return line
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dsba.data.bounds import most_bytes, require_within
 from dsba.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MARK = b"PAR1"
+CELL = 8  # bytes of a number, and of the place of a text
 
 
 def recognises(head: bytes) -> bool:
@@ -25,8 +27,8 @@ def names(path: Path) -> list[Any]:
     except ImportError:
         raise InputError("reading Parquet needs pyarrow: install dsba[tables].") from None
     schema = pq.read_schema(path)
-    described = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [*schema.names, *(index["name"] for index in described if isinstance(index, dict) and index.get("name"))]
+    ranges = (index["name"] for index in _index(schema) if isinstance(index, dict) and index.get("name"))
+    return [*schema.names, *ranges]
 
 
 def read(path: Path, wanted: list[str]) -> pd.DataFrame:
@@ -34,9 +36,60 @@ def read(path: Path, wanted: list[str]) -> pd.DataFrame:
     import pandas as pd
     import pyarrow.parquet as pq
 
-    held = pq.read_schema(path).names
-    frame = pd.read_parquet(path, columns=[name for name in wanted if name in held])
+    schema = pq.read_schema(path)
+    held = set(schema.names)
+    columns = [name for name in wanted if name in held]
+    index = [name for name in _index(schema) if isinstance(name, str)]
+    _require_bounded(path, [schema.field(name) for name in held.intersection([*columns, *index])])
+    frame = pd.read_parquet(path, columns=columns)
     return frame.reset_index(drop=set(frame.index.names).isdisjoint(wanted))
 
 
 texts = read  # a file that knows its types has numbers and texts as they were
+
+
+def _index(schema: Any) -> list[Any]:
+    """The index that pandas described: names of columns that it reads in any case, and ranges."""
+    return (schema.pandas_metadata or {}).get("index_columns", [])
+
+
+def _require_bounded(path: Path, fields: list[Any]) -> None:
+    """An error if these columns unpack to more than the file may.
+
+    Repeated values take almost no space in the file. So the rows are counted, and their texts as the file has them:
+    each different one once, with its number of rows. The sizes that the file declares are not asked for, because
+    pyarrow 26 ends the process where they are damaged.
+    """
+    import pyarrow.parquet as pq
+
+    most = most_bytes(path)
+    texts = [field.name for field in fields if _is_text(field.type)]
+    file = pq.ParquetFile(path, read_dictionary=texts)
+    size = file.metadata.num_rows * sum(_width(field.type) for field in fields)
+    require_within(path, size, most)
+    for batch in file.iter_batches(columns=texts) if texts else ():
+        size += sum(map(_text_bytes, batch.columns))
+        require_within(path, size, most)
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether the values have different lengths."""
+    import pyarrow.types as types
+
+    tests = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary, types.is_dictionary)
+    return any(test(kind) for test in tests)
+
+
+def _width(kind: Any) -> int:
+    """The bytes of a value in a column, or those that say where it is."""
+    try:
+        return max(CELL, kind.bit_width // 8)
+    except ValueError:
+        return CELL
+
+
+def _text_bytes(column: Any) -> int:
+    """The bytes of a column of texts, if each row has its own."""
+    import pyarrow.compute as pc
+
+    return pc.sum(pc.binary_length(column.dictionary).take(column.indices)).as_py() or 0

@@ -5,8 +5,6 @@ Errors name the file, the line or the column, and what was wanted. They never sh
 
 from __future__ import annotations
 
-import csv
-import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
@@ -84,7 +82,8 @@ def _present(path: Path, columns: Sequence[str] | None) -> list[str]:
     """The columns that are asked for; an error if the table has not all of them."""
     names = column_names(path)
     wanted = names if columns is None else list(columns)
-    if missing := [name for name in wanted if name not in names]:
+    held = set(names)
+    if missing := [name for name in wanted if name not in held]:
         raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, names[:20]))}.")
     return wanted
 
@@ -96,20 +95,17 @@ def _format(path: Path) -> Format:
 
 
 def _checked_names(path: Path, names: list[Any]) -> list[str]:
-    texts = [name for name in names if isinstance(name, str) and name]
-    if len(texts) < len(names):
-        raise InputError(
-            f"{path}: the name of column {names.index(next(n for n in names if n not in texts)) + 1} is empty."
-        )
-    if all(NUMBER.fullmatch(name) for name in texts):
+    if empty := [n for n, name in enumerate(names, 1) if not (isinstance(name, str) and name)]:
+        raise InputError(f"{path}: the name of column {empty[0]} is empty.")
+    if all(NUMBER.fullmatch(name) for name in names):
         raise InputError(f"{path} has no header: its first line must have the names of the columns.")
-    if repeated := [name for name, count in Counter(texts).items() if count > 1]:
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{path} has {repeated[0]!r} as the name of several columns.")
-    return texts
+    return names
 
 
 def _reading(path: Path, work: Callable[[], Read]) -> Read:
-    """Errors of the libraries in our own words: theirs may show values."""
+    """Errors of the libraries in our own words: theirs may show values. A damaged file may raise any of them."""
     try:
         return work()
     except UnicodeDecodeError:
@@ -118,7 +114,7 @@ def _reading(path: Path, work: Callable[[], Read]) -> Read:
         raise InputError(f"cannot read {path}: {error.strerror or 'it is no whole file'}.") from None
     except InputError:
         raise
-    except (ValueError, EOFError, ArithmeticError, TypeError, KeyError, csv.Error, zlib.error):
+    except Exception:
         raise InputError(f"{path} cannot be read as a table.") from None
 
 

@@ -9,8 +9,9 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
+from dsba.data.bounds import Unpacked
 from dsba.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,20 +54,16 @@ def recognises(head: bytes) -> bool:
 
 def names(path: Path, dialect: Dialect | None = None) -> list[Any]:
     """What the header says."""
-    import pandas as pd
-
-    options: dict[str, Any] = {"sep": (dialect or sniffed(path)).separator, "compression": _compression(path)}
-    return pd.read_csv(path, **options, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0].tolist()
+    separator = (dialect or sniffed(path)).separator
+    with _opened(path) as stream:
+        return next(filter(None, _records(path, stream, separator)))
 
 
 def texts(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
     """The wanted columns as they are written."""
-    import pandas as pd
-
     dialect = dialect or sniffed(path)
     _check_lines(path, dialect.separator)
-    options: dict[str, Any] = {"sep": dialect.separator, "compression": _compression(path), "usecols": wanted}
-    return pd.read_csv(path, **options, dtype=str, na_filter=False)
+    return _parsed(path, sep=dialect.separator, usecols=wanted, dtype=str, na_filter=False)
 
 
 def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
@@ -76,16 +73,30 @@ def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.Da
     dialect = dialect or sniffed(path)
     _check_lines(path, dialect.separator)
     options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "low_memory": False}
-    options |= {"compression": _compression(path), "keep_default_na": False, "na_values": MISSING}
+    options |= {"keep_default_na": False, "na_values": MISSING}
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"  # the default since
-    frame = _all_columns(lambda **more: pd.read_csv(path, **{**options, **more}), wanted)
+    frame = _all_columns(lambda **more: _parsed(path, **{**options, **more}), wanted)
     if odd := [name for name in wanted if _other_marks(frame[name])]:
         raise InputError(
             f"{path}: the column {odd[0]!r} has numbers with other marks than the file's; wanted "
             f"{dialect.decimal!r} before decimals and nothing between thousands."
         )
     return frame
+
+
+def _parsed(path: Path, **options: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    with _opened(path) as stream:
+        return pd.read_csv(stream, **options)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The bytes of the text; gzip is known by its first bytes, whatever its name is."""
+    with path.open("rb") as stream:
+        packed = stream.read(2) == GZIP
+    return io.BufferedReader(Unpacked(path), 1 << 16) if packed else path.open("rb")
 
 
 def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.DataFrame:
@@ -126,14 +137,18 @@ def _other_marks(values: pd.Series) -> bool:
 
 def _check_lines(path: Path, separator: str) -> None:
     """Every line must have as many fields as the header: pandas would drop or add some without a word."""
-    with path.open("rb") as stream:
-        plain: Any = gzip.GzipFile(fileobj=stream) if _compression(path) else stream
-        text = io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
-        lines = csv.reader(_whole_lines(path, text), delimiter=separator)
+    with _opened(path) as stream:
+        lines = _records(path, stream, separator)
         fields = len(next(filter(None, lines), ()))
         for line in lines:
             if line and len(line) != fields:
                 raise InputError(f"{path}, line {lines.line_num}: wanted {fields} fields, got {len(line)}.")
+
+
+def _records(path: Path, stream: IO[bytes], separator: str) -> Any:
+    """The fields of every line, by Python's own reader."""
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    return csv.reader(_whole_lines(path, text), delimiter=separator)
 
 
 def _whole_lines(path: Path, text: Iterable[str]) -> Iterator[str]:
@@ -186,12 +201,6 @@ def _decimal_mark(path: Path, lines: list[str], separator: str) -> str:
             "decimals and nothing between thousands."
         )
     return "," if commas and not points else "."
-
-
-def _compression(path: Path) -> str | None:
-    """By its first bytes, whatever its name is."""
-    with path.open("rb") as stream:
-        return "gzip" if stream.read(2) == GZIP else None
 
 
 def head(path: Path) -> bytes:

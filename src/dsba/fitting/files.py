@@ -38,7 +38,7 @@ def train(
     Parameters
     ----------
     n_features
-        The number of columns; needed if the files have different numbers of columns.
+        The number of columns; None is the largest number in any file.
     zero_based
         Whether columns count from 0; None is yes if any file has an index 0.
     tell
@@ -72,28 +72,31 @@ class Columns(NamedTuple):
     zero_based: bool
     n_features: int
     why: str
+    narrower: str = ""
+    """A sentence about a file that has fewer columns."""
 
     @property
     def sentence(self) -> str:
-        return f"{self.n_features} columns, counted from {0 if self.zero_based else 1}: {self.why}."
+        return f"{self.n_features} columns, counted from {0 if self.zero_based else 1}: {self.why}.{self.narrower}"
 
 
 def agreed_columns(
     names: Sequence[str], ranges: Sequence[IndexRange], n_features: int | None, zero_based: bool | None
 ) -> Columns:
-    """One answer for all files. A guess for each file would shift the columns of some against the others."""
+    """One answer for all files. A guess for each file would shift the columns of some against the others.
+
+    A file does not name columns that are empty in it, so the widest file has the number of columns.
+    """
     why = "as was said"
     if zero_based is None:
         zero = [name for name, found in zip(names, ranges, strict=True) if found.smallest == 0]
         zero_based, why = bool(zero), f"{zero[0]} has an index 0" if zero else "no file has an index 0"
     widths = [found.width(zero_based) for found in ranges]
-    if n_features is None and len(set(widths)) > 1:
-        least, most = int(np.argmin(widths)), int(np.argmax(widths))
-        raise InputError(
-            f"the files differ in width: {names[least]} has {widths[least]} columns, {names[most]} has {widths[most]}. "
-            f"If the last columns of some are empty, give the number of columns (--n-features {widths[most]})."
-        )
-    return Columns(zero_based, widths[0] if n_features is None else n_features, why)
+    if n_features is not None:
+        return Columns(zero_based, n_features, why)
+    least, most = int(np.argmin(widths)), int(np.argmax(widths))
+    narrower = f" {names[least]} has only {widths[least]}, so the last ones are taken to be empty there."
+    return Columns(zero_based, widths[most], why, narrower if widths[least] < widths[most] else "")
 
 
 def _read(files: Sequence[Path], columns: Columns) -> Rows:

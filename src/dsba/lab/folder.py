@@ -10,7 +10,7 @@ tuning/ID.json        step-size searches, every candidate
 runs/ID.jsonl         histories: one JSON object per record point, numbers exact, null for NaN and infinity
 runs/ID.json          how each run ended, its step size, the data at each node, the SHA-256 of its history
 tuning.csv, summary.csv, figures/, report.html
-checkpoints/          of unfinished runs; gone when all are finished
+checkpoints/ID.dsba   of unfinished runs (sealed files); gone when all are finished
 
 Every JSON file carries a SHA-256 of its content. Only files that an experiment plans are ever removed.
 """
@@ -84,7 +84,11 @@ class Folder:
         return self.root / "runs" / f"{id}.json"
 
     def checkpoint(self, id: str) -> Path:
-        return self.inside(self.root / "checkpoints" / f"{id}.npz")
+        return self.inside(self.root / "checkpoints" / f"{id}.dsba")
+
+    def trials(self, id: str) -> Iterator[Path]:
+        """The checkpoints of a step-size search's runs."""
+        return (self.root / "checkpoints").glob(f"{id}-*.dsba")
 
     def inside(self, path: Path) -> Path:
         """The path, if it is in this folder and not a symbolic link that leads out of it."""

@@ -33,6 +33,7 @@ from dsba.lab.figures import Panel, Size, draw_panels, rendered
 from dsba.lab.folder import Folder
 from dsba.lab.index import LARGEST, LONGEST, Case, Environment, Facts, Index, Link, Outcome, Search, ShownRun, written
 
+FORMULA = ("=", "+", "-", "@", "\t", "\n")  # how a cell begins that a spreadsheet may run
 SUMMARY = TOLERANCES[2:]  # the tolerances of summary.csv and of the winners
 TRAFFIC = ("doubles_max", "bytes_max", "index_bytes_max")
 SHIP_ALL = "ship all data once"
@@ -295,7 +296,7 @@ class Results:
         stream = io.StringIO()
         writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({column: as_text(value) for column, value in row.items()} for row in rows)
         self.folder.write(self.folder.root / name, stream.getvalue().encode())
 
     # Figures -------------------------------------------------------------------------------------
@@ -416,6 +417,18 @@ def require_sound(history: History, what: str) -> None:
 def ship_all(facts: Facts, case: Case) -> float:
     """DOUBLEs each node receives when all data is sent to every node once: nnz (N - 1)/N."""
     return facts.nonzeros * (case.nodes - 1) / case.nodes
+
+
+def as_text(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: one that would be run gets an apostrophe before it."""
+    if not isinstance(cell, str):
+        return cell
+    cell = cell.replace("\r", "\n")  # csv quotes only the end of line that it writes
+    try:
+        float(cell)
+    except ValueError:
+        return "'" + cell if cell.startswith(FORMULA) else cell
+    return cell
 
 
 def slug(text: str) -> str:

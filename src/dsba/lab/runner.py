@@ -116,7 +116,7 @@ def _prepare(folder: Folder, todo: Plan, forced: Sequence[Job]) -> None:
     folder.clear_torn([*planned, *own, *tables])
     for job in forced:
         folder.remove([*reversed(jobs.files(job, folder)), *_notes(folder, job)])
-        folder.remove((folder.root / "checkpoints").glob(f"{job.id}-*.npz"))
+        folder.remove(folder.trials(job.id))
     _keep_plugins(folder, todo)
     folder.write(folder.config, todo.experiment.to_toml(todo.kept_plugins).encode())
     folder.write_sealed(folder.index, todo.index())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
+import tomli_w
 from pydantic import (
     Field,
     field_serializer,
@@ -17,7 +18,7 @@ from pydantic import (
 
 from dsba.data import splits
 from dsba.errors import InputError, unknown_name
-from dsba.lab import titles, toml
+from dsba.lab import titles
 from dsba.lab.index import AXES, COLUMNS, METRICS
 from dsba.lab.named_code import CODE, plugins_in, renamed
 from dsba.lab.objects import Assigned, read_array
@@ -119,11 +120,11 @@ class Experiment(Part):
 
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
         """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
-        note = ["# Made of Python objects: `dsba compare` needs the script that made them."] if self.has_objects else []
+        note = "# Made of Python objects: `dsba compare` needs the script that made them.\n" if self.has_objects else ""
         content = renamed(self.content(), plugins or {})
         if self.stop.record_first is None:
             content["stop"]["record_first"] = False
-        return "\n".join([*note, *toml.written(content)]) + "\n"
+        return note + tomli_w.dumps(content)
 
 
 def metric_name(metric: Any) -> str:

@@ -72,7 +72,7 @@ def search(job: Tuning, folder: Folder, watch: Watch) -> None:
     found.refine()
     found.verify()
     folder.write_sealed(folder.tuning(job.id), found.table())
-    folder.remove([*folder.checkpoint(job.id).parent.glob(f"{job.id}-*.npz"), found.notes])
+    folder.remove([*folder.trials(job.id), found.notes])
 
 
 def budgets(candidates: int, passes: float) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomli_w
+
 EXAMPLE = """\
 # A study: the same file at every site. `dsba study check study.toml` prints its hash; all sites compare it.
 name = "readmission"
@@ -38,18 +40,11 @@ rows_per_level = 3
 # A site without an address only dials out: it needs no open port if its neighbours listen.
 {sites}"""
 
-ENTRY = """\
-[[sites]]
-name = "{name}"
-{address}fingerprint = "{fingerprint}"
-certificate = "{certificate}"
-"""
-
 
 def entry(name: str, address: str | None, fingerprint: str, certificate: str) -> str:
     """The lines of one site."""
-    line = "" if address is None else f'address = "{address}"\n'
-    return ENTRY.format(name=name, address=line, fingerprint=fingerprint, certificate=certificate)
+    place = {} if address is None else {"address": address}
+    return tomli_w.dumps({"sites": [{"name": name, **place, "fingerprint": fingerprint, "certificate": certificate}]})
 
 
 def example() -> str:

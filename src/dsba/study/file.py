@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
@@ -294,35 +294,3 @@ def _first(error: ValidationError) -> str:
         return f"the key {where} is missing"
     reason = found["msg"].removeprefix("Value error, ").rstrip(".")
     return f"{where}: {reason}" if where else reason
-
-
-def written(study: dict[str, Any]) -> str:
-    """A study as TOML text, of plain values; tables come after the values of their parent."""
-    return "\n".join(_lines(study, ())) + "\n"
-
-
-def _lines(table: dict[str, Any], path: tuple[str, ...]) -> Sequence[str]:
-    plain = {k: v for k, v in table.items() if not isinstance(v, dict) and not _tables(v) and v is not None}
-    lines = [f"{_key(k)} = {_value(v)}" for k, v in plain.items()]
-    for key, value in table.items():
-        name = ".".join([*path, _key(key)])
-        if isinstance(value, dict):
-            lines += ["", f"[{name}]", *_lines(value, (*path, _key(key)))]
-        elif _tables(value):
-            for one in value:
-                lines += ["", f"[[{name}]]", *_lines(one, (*path, _key(key)))]
-    return lines
-
-
-def _tables(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, dict) for one in value)
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    return str(value) if isinstance(value, date) else json.dumps(value, ensure_ascii=False)

@@ -15,12 +15,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
+import tomli_w
+
 from dsba.data.table_files import column_names, read_table
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.storage.atomic import replacing
 from dsba.study import keys
-from dsba.study.file import Limits, Model, Study, checked, load, written
+from dsba.study.file import Limits, Model, Study, checked, load
 from dsba.study.join import result_hash
 from dsba.tables.results import Results
 from dsba.tables.schema import (
@@ -79,11 +81,11 @@ def arrange(
         "ends": (datetime.now(UTC) + timedelta(days=30)).date(),
         **study,
         "columns": columns,
-        "model": dict(model),
+        "model": {key: value for key, value in model.items() if value is not None},
         "sites": sites,
     }
     with replacing(folder / FILE) as file:
-        file.write(written(content).encode())
+        tomli_w.dump(content, file)
     return load(folder / FILE)
 
 

@@ -1,0 +1,65 @@
+"""How large a file's content may become, so that a small file cannot fill the memory.
+
+A packed file may unpack to ``PACKED`` times its own size, or to ``UNPACKED_AT_LEAST`` bytes if that is more, and never
+to more than the memory. ``$DSBA_MAX_BYTES`` sets another bound.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from dsba import memory
+from dsba.errors import InputError
+
+PACKED, UNPACKED_AT_LEAST = 100, 1 << 28
+
+
+def bound(name: str, usual: int) -> int:
+    """A bound in bytes, which an environment variable may set."""
+    given = os.environ.get(name)
+    if given is None:
+        return usual
+    if not re.fullmatch("[0-9]{1,18}", given):
+        raise InputError(f"the environment variable {name} must be a number of bytes, got {given!r}.")
+    return int(given)
+
+
+def most_bytes(path: Path) -> int:
+    """What the file may unpack to."""
+    usual = min(max(PACKED * path.stat().st_size, UNPACKED_AT_LEAST), memory.available())
+    return bound("DSBA_MAX_BYTES", usual)
+
+
+def require_within(path: Path, size: int, most: int) -> None:
+    """An error if the ``size`` bytes that the file unpacks to are too many."""
+    if size > most:
+        raise InputError(
+            f"{path} has more than {most} bytes when it is unpacked, which is more than its size or the memory here "
+            "allows; DSBA_MAX_BYTES sets another bound."
+        )
+
+
+class Unpacked(io.RawIOBase):
+    """The content of a gzip file, within the bound."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.total, self.most = path, 0, most_bytes(path)
+        self.packed = gzip.GzipFile(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self.packed.readinto(buffer)
+        self.total += count
+        require_within(self.path, self.total, self.most)
+        return count
+
+    def close(self) -> None:
+        self.packed.close()
+        super().close()
