@@ -182,7 +182,7 @@ def records() -> list[Row]:
     for n in (10, 100, 1000):
         problem = dsba.Problem.from_arrays(*data, operator="logistic", n_nodes=n)
         runner = Runner(problem, dsba.Topology.random(n, 0.4, seed=0), "lazy", problem.n_samples // n)
-        recorder = Recorder(problem, np.zeros(problem.dim), None)
+        recorder = Recorder(problem)
         tasks = {"pass": runner, "record": partial(_record, runner, recorder)}
         tasks["record"]()
         spent = interleaved(tasks, repeats=15 if n < 1000 else 3)

@@ -69,7 +69,7 @@ def test_columns_against_plain_numpy(operator, algorithm):
             "passes": k,
             "nominal_passes": k,
             "residual": np.linalg.norm(full_operator(operator, X, y, mean))
-            / np.linalg.norm(full_operator(operator, X, y, z0)),
+            / np.linalg.norm(full_operator(operator, X, y, np.zeros(problem.dim))),
             "consensus": rms / np.linalg.norm(mean),
             "distance": np.sqrt(np.mean(np.linalg.norm(Z - z_star, axis=1) ** 2)) / np.linalg.norm(z_star),
         }

@@ -245,7 +245,7 @@ def test_measuring_in_mode_space_is_measuring_the_rows(operator, unequal):
     z0 = np.linspace(-0.2, 0.3, problem.dim)
     samples = np.tile(sampling.draw(3, problem.sizes, 0, 1), (GAPS + 50, 1))
     state, _ = run(dsba.DSBA(form="lazy"), problem, dsba.Topology.path(4), z0, samples)
-    recorder = Recorder(problem, z0, dsba.optimum(problem).z)
+    recorder = Recorder(problem, dsba.optimum(problem).z)
     modes, rows = state.iterates(problem), StackedRows(problem, state.rows())
     assert modes.kept is None
     assert np.abs(modes.mean - rows.mean).max() < 1e-15

@@ -58,7 +58,7 @@ def test_ctrl_c_between_record_points(ridge):
     assert result.status == "interrupted"
     assert len(result.history) == 2
     assert result.history["passes"][-1] == result.passes > 0
-    measured = Recorder(ridge, np.zeros(ridge.dim), None).measure(StackedRows(ridge, result.Z))
+    measured = Recorder(ridge).measure(StackedRows(ridge, result.Z))
     assert result.history["residual"][-1] == pytest.approx(measured["residual"], rel=1e-9)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hospital_tables import SECRET, hospitals
 
 import dsba
-from dsba.data import bounds
+from dsba.data import bounds, table_files
 from dsba.data.table_files import column_names, is_table, read_table, read_texts
 from dsba.data.text_tables import Dialect, sniffed
 from dsba.tables.formula import parse
@@ -192,7 +192,7 @@ def test_the_work_for_names_of_columns_grows_like_their_number(write, tmp_path, 
         frame = pd.DataFrame({f"column{n}": [1.0, 2.0] for n in range(number)})
         getattr(frame, write)(tmp_path / "wide", index=False)
         names = [Compared(name) for name in column_names(tmp_path / "wide")]
-        monkeypatch.setattr(tables, "column_names", lambda path, names=names: names)
+        monkeypatch.setattr(table_files, "column_names", lambda path, names=names: names)
         Compared.count = 0
         pd.testing.assert_frame_equal(read_table(tmp_path / "wide"), frame)
         counts.append(Compared.count)

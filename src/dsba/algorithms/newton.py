@@ -68,6 +68,7 @@ class NewtonState:
     done: bool = False  # no step leads further
     stuck: bool = False  # and not because the solution is reached
     evaluations: int = 1
+    zero_at: int = 0  # the iteration at which the method began at 0; -1 if it began elsewhere
     t: int = 0
 
 
@@ -96,7 +97,9 @@ class Newton(Algorithm):
     before (with conjugate gradients it does, unless the steps stay as long as they were).
 
     Nodes send totals only. With lambda = 0 the method finds out whether the data determines the
-    coefficients: columns that depend on each other, and labels that are separated, are a ``FitError``.
+    coefficients: columns that depend on each other, and labels that are separated, are a ``FitError``. Far from the
+    solution a Hessian may vanish whatever the data is. So if the method began elsewhere than at 0, it begins
+    again at 0 before it says so, and also where no length of a step leads further.
     """
 
     name: ClassVar[str] = "newton"
@@ -109,17 +112,29 @@ class Newton(Algorithm):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NewtonState:
         total = _summed(problem, net, z0, chords=True)
+        component = problem.component
+        # An affine operator leads to the solution from everywhere, and extra coordinates have a start of their own.
+        elsewhere = bool(z0.any()) and not component.affine and not component.extra
         if not np.isfinite(total).all():
+            if elsewhere:
+                return replace(self.init(problem, net, 0.0 * z0), evaluations=2)
             raise _not_finite(problem, net, z0)
         scale = _roots(_curvatures(problem, total))
         first = _largest(_residual(problem, total, z0) / scale)
-        return NewtonState(np.tile(z0, (len(problem.nodes), 1)), total, scale, first)
+        return NewtonState(np.tile(z0, (len(problem.nodes), 1)), total, scale, first, zero_at=-1 if elsewhere else 0)
+
+    def _anew(self, problem: Problem, net: Network, t: int, evaluations: int) -> NewtonState:
+        """The state at 0, after ``t`` iterations and so many evaluations."""
+        start = self.init(problem, net, np.zeros(problem.dim))
+        return replace(start, t=t, zero_at=t, evaluations=evaluations + start.evaluations)
 
     def step(self, s: NewtonState, problem: Problem, net: Network, samples: Indices) -> NewtonState:
         if s.done:  # further steps would be rounding
             return replace(s, t=s.t + 1, evaluations=s.evaluations + 1)
         step = (_from_root if _small(problem) else _by_gradients)(s, problem, net)
         if step.verdict in SENTENCES:
+            if s.zero_at < 0:
+                return self._anew(problem, net, s.t + 1, s.evaluations + step.products)
             raise _fit_error(problem, SENTENCES[step.verdict], np.flatnonzero(step.d))
         straight, evaluations = s.straight + 1 if step.size > 0.5 * s.size else 0, s.evaluations + step.products
         s = replace(s, t=s.t + 1, size=step.size, errors=step.errors, straight=straight, evaluations=evaluations)
@@ -132,7 +147,10 @@ class Newton(Algorithm):
             if falls and not _flattened(problem, s.total, total):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
             length *= 0.5 ** (trial + 1)
-        return replace(s, done=True, stuck=step.errors > NEAR_ERRORS)
+        stuck = step.errors > NEAR_ERRORS
+        if stuck and s.zero_at < 0:
+            return self._anew(problem, net, s.t, s.evaluations)
+        return replace(s, done=True, stuck=stuck)
 
     def finished(self, s: NewtonState) -> str | None:
         if not s.done or s.stuck:
@@ -141,7 +159,9 @@ class Newton(Algorithm):
 
     def settled(self, s: NewtonState, problem: Problem) -> bool:
         """With separated labels the residual vanishes, too, but the steps stay as long as they were."""
-        return s.t == 0 or (not _small(problem) and s.straight == 0)
+        if s.t == 0 or s.stuck:
+            return not _separated(problem, s.total)
+        return not _small(problem) and s.straight == 0
 
     def passes(self, s: NewtonState, problem: Problem) -> float:
         """Evaluations and products with the Hessian so far, the evaluation at the start included."""
@@ -260,7 +280,7 @@ def _direction(s: NewtonState, problem: Problem) -> Direction:
         d, flat = _saddle_step(H, F, s.total[-problem.dim :] / problem.n_samples)
     else:
         d, flat = solved(H + _held_shifts(problem, H.diagonal())(np.eye(problem.dim)), -F)
-    if flat is not None and s.t == 0 and problem.lam == 0.0:
+    if flat is not None and s.t in (0, s.zero_at) and problem.lam == 0.0:
         return Direction(DEFICIENT, 0.0, 0.0, flat)
     return _judged(s, problem, F, d)
 
@@ -343,17 +363,23 @@ def _ignores_shifts(component: Operator) -> bool:
 def _moving(s: NewtonState, problem: Problem, F: Array, d: Array) -> Array:
     """1 for each coefficient that grows without end because the labels are separated.
 
-    They are separated as a whole if no sample is on the wrong side: the sum of all losses is less than the loss of such
-    a sample with a hundredth of the mean weight. Where labels are separated in part, other losses stay, and
-    coefficients go on and on while the gradient vanishes.
+    Where labels are separated in part, other losses stay, and coefficients go on and on while the gradient vanishes.
     """
     moves = s.scale * np.abs(d)
-    if problem.lam == 0.0 and 0.0 <= s.total[0] < LIGHT * problem.component.wrong_side:
+    if _separated(problem, s.total):
         return (moves > 0.1 * moves.max()).astype(np.float64)
     near = _largest(F / s.scale) <= 1e-8 * s.first and s.straight >= 3
     if problem.component.affine or not near or moves.max() < 1e-4:
         return np.zeros_like(d)
     return ((moves > 0.1 * moves.max()) & (np.abs(d) > 0.02 * np.abs(s.Z[0]))).astype(np.float64)
+
+
+def _separated(problem: Problem, total: Array) -> bool:
+    """Whether labels are separated as a whole, with lambda = 0: no sample is on the wrong side.
+
+    The sum of all losses is then less than the loss of such a sample with a hundredth of the mean weight.
+    """
+    return problem.lam == 0.0 and bool(0.0 <= total[0] < LIGHT * problem.component.wrong_side)
 
 
 def _flattened(problem: Problem, before: Array, after: Array) -> bool:

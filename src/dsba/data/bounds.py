@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dsba import memory
+from dsba._system import memory
 from dsba.errors import InputError
 
 PACKED, UNPACKED_AT_LEAST = 100, 1 << 28

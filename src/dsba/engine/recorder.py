@@ -10,12 +10,13 @@ import numpy as np
 from dsba._system.threads import one_blas_thread
 from dsba.algorithms.iterates import Iterates
 from dsba.network.contract import ROWS_OF_DATA
+from dsba.network.exact_sum import norm
 from dsba.problem.problem import Problem
 from dsba.types import Array
 
 Metric = Callable[[Array], float]  # of the mean of the iterates
 WORSE = 1e-9  # of an objective: more than rounding
-LARGEST = 1e6  # a relative residual beyond this is called divergence
+LARGEST = 1e6  # a residual this many times as large as those at the start and at 0 is called divergence
 
 
 class Recorder:
@@ -24,7 +25,7 @@ class Recorder:
     objective  f(mean z), where the operator is the gradient of one
     gap        (f(mean z) - f*) / (f(0) - f*); not a number if f* is larger than f(0)
     distance   root mean square over nodes of ||z_n - z*||, over ||z*||
-    residual   ||operator(mean z)|| / ||operator(z0)||; with a penalty, of ``problem.residual``
+    residual   ||operator(mean z)|| / ||operator(0)||; with a penalty, of ``problem.residual`` (``residual_unit``)
     consensus  root mean square over nodes of ||z_n - mean z||, over ||mean z||
     auc        area under the ROC curve of the mean model on all data, for an operator that ranks
 
@@ -32,18 +33,15 @@ class Recorder:
     """
 
     def __init__(
-        self, problem: Problem, z0: Array, reference: Array | None, metrics: Mapping[str, Metric] | None = None
+        self, problem: Problem, reference: Array | None = None, metrics: Mapping[str, Metric] | None = None
     ) -> None:
         self.problem = problem
         self.metrics = metrics or {}
         self.z_star = reference
-        zero = np.zeros(problem.dim)
-        self.initial_residual, at_zero = (float(np.linalg.norm(problem.residual(z))) for z in (z0, zero))
-        # A start near the solution has next to no residual; growing from there is no divergence.
-        self.largest_residual = LARGEST * max(1.0, _ratio(at_zero, self.initial_residual))
+        self.unit = problem.residual_unit
         if reference is not None and problem.has_objective:
             self.f_star = problem.objective(reference)
-            self.f_range = problem.objective(zero) - self.f_star
+            self.f_range = problem.objective(np.zeros(problem.dim)) - self.f_star
             if self.f_range < -WORSE * max(1.0, abs(self.f_star)):
                 self.f_range = math.nan  # a point worse than 0 is no solution, and there is no gap to it
 
@@ -55,9 +53,8 @@ class Recorder:
     def _measured(self, iterates: Iterates) -> dict[str, float]:
         problem, mean = self.problem, iterates.mean
         images = np.empty((problem.y.size, problem.k))
-        residual = float(np.linalg.norm(problem.residual(mean, images)))
         record = {
-            "residual": _ratio(residual, self.initial_residual),
+            "residual": norm(problem.residual(mean, images)) / self.unit,
             "consensus": self._distance(iterates, mean),
         }
         if problem.has_objective:
@@ -71,10 +68,19 @@ class Recorder:
             record["auc"] = area_under_curve(labels, scores)
         return record | {name: float(metric(mean)) for name, metric in self.metrics.items()}
 
+    def agree(self, consensus: float, mean: Array, tol: float) -> bool:
+        """Whether the nodes are near their mean, given the recorded consensus.
+
+        Their root mean square distance is at most ``tol`` times the larger of the mean's norm and ||operator(0)||/L.
+        """
+        size = norm(mean)
+        spread = consensus * size if size > 0.0 else consensus
+        return spread <= tol * size or spread * (self.problem.largest_plan + self.problem.lam) <= tol * self.unit
+
     def _distance(self, iterates: Iterates, center: Array) -> float:
         """Root mean square over all nodes of ||z_n - center||, over ||center||."""
         spread = math.sqrt(iterates.squares(center) / self.problem.n_nodes)
-        return _ratio(spread, float(np.linalg.norm(center)))
+        return _ratio(spread, norm(center))
 
 
 def _ratio(value: float, scale: float) -> float:

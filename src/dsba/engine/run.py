@@ -22,7 +22,7 @@ from dsba.algorithms import Algorithm, sampling
 from dsba.algorithms.iterates import Iterates
 from dsba.engine import checkpoint
 from dsba.engine.history import History
-from dsba.engine.recorder import Recorder
+from dsba.engine.recorder import LARGEST, Recorder
 from dsba.errors import CheckpointError, InputError, as_number
 from dsba.network import COUNTERS, Counts, Network, alike
 from dsba.network.imperfect import REMEMBERING
@@ -89,9 +89,10 @@ class Limits:
         if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles, self.max_rounds)):
             raise InputError("a run needs a budget: give max_passes, max_seconds, max_doubles or max_rounds.")
 
-    def tolerance_met(self, record: dict[str, float]) -> str | None:
+    def tolerance_met(self, record: dict[str, float], agree: Callable[[float], bool]) -> str | None:
+        """The tolerance that is met, as a sentence. For that of the residual the nodes must also ``agree``."""
         for name, limit in (("residual", self.tol), ("gap", self.gap_tol)):
-            if limit is not None and record[name] <= limit:
+            if limit is not None and record[name] <= limit and (name == "gap" or agree(limit)):
                 return f"the relative {name} is {record[name]:.3g}, {limit:.3g} was wanted"
         return None
 
@@ -105,6 +106,15 @@ class Limits:
             "rounds": self.max_rounds,
         }
         return {name: limit for name, limit in given.items() if limit is not None}
+
+    def tolerance_missed(self, record: dict[str, float]) -> str:
+        """How far the residual is from its tolerance, as a sentence."""
+        sentence = f"the relative residual is {record['residual']:.3g}"
+        if self.tol is None:
+            return sentence
+        if record["residual"] <= self.tol:
+            return f"{sentence}, but the nodes still differ by {record['consensus']:.3g} of their mean's norm"
+        return f"{sentence}, {self.tol:.3g} was wanted"
 
     def budget_spent(self, record: dict[str, float]) -> str | None:
         for name, limit in self.budgets.items():
@@ -174,7 +184,7 @@ class Run:
             while True:
                 iterates = self.algorithm.iterates(self.state, self.problem)
                 record = self._measure(iterates)
-                verdict = self._verdict(record, limits)
+                verdict = self._verdict(record, iterates.mean, limits)
                 asked = [callback(dict(record)) for callback in callbacks]
                 if self._anybody(any(asked) or interrupted.is_set()):
                     verdict = verdict or (Status.INTERRUPTED, "stopped on request")
@@ -230,20 +240,25 @@ class Run:
             **self.recorder.measure(iterates),
         }
 
-    def _verdict(self, record: dict[str, float], limits: Limits) -> tuple[Status, str] | None:
+    def _verdict(self, record: dict[str, float], mean: Array, limits: Limits) -> tuple[Status, str] | None:
         finite = math.isfinite(record["residual"]) and math.isfinite(record["consensus"])
-        if not finite or record["residual"] > self.recorder.largest_residual:
-            grown = f"the residual grew {record['residual']:.3g} times" if finite else "values are no longer finite"
+        first = float(self.history["residual"][0]) if len(self.history) else record["residual"]
+        if not finite or record["residual"] > LARGEST * max(1.0, first):  # of 0 and the start, the larger one
+            growth = record["residual"] / (first or 1.0)
+            grown = f"the residual grew {growth:.3g} times" if finite else "values are no longer finite"
             return Status.DIVERGED, (
                 f"{grown} after {record['passes']:.3g} passes with step_size={self.algorithm.step_size:.6g}; "
                 "try a smaller one (Z is the last good iterate)"
             )
-        if (sentence := limits.tolerance_met(record)) and self.algorithm.settled(self.state, self.problem):
-            return Status.CONVERGED, sentence
+        met = limits.tolerance_met(record, lambda tol: self.recorder.agree(record["consensus"], mean, tol))
+        if met and self.algorithm.settled(self.state, self.problem):
+            return Status.CONVERGED, met
         if sentence := self.algorithm.finished(self.state):
-            return Status.CONVERGED, f"{sentence}, the relative residual is {record['residual']:.3g}"
+            if met or limits.tol is None:
+                return Status.CONVERGED, f"{sentence}, the relative residual is {record['residual']:.3g}"
+            return Status.BUDGET, f"{sentence}, but {limits.tolerance_missed(record)}"
         if sentence := limits.budget_spent(record):
-            return Status.BUDGET, f"{sentence}, the relative residual is {record['residual']:.3g}"
+            return Status.BUDGET, f"{sentence}, {limits.tolerance_missed(record)}"
         return None
 
     def _advance(self, budgets: Sequence[Budget], interrupted: threading.Event) -> None:

@@ -64,8 +64,10 @@ def solve(
     max_passes
         A budget of passes over the data.
     tol
-        Stop at this relative residual ||operator(mean z)|| / ||operator(z0)||. "newton" goes on to its own end, which
-        costs a few steps more.
+        Stop at this relative residual ||operator(mean z)|| / ||operator(0)||, whatever z0 is, if the nodes agree: their
+        root mean square distance from their mean is at most ``tol`` times the larger of the mean's norm and
+        ||operator(0)||/L. Where 0 is the solution, the mean norm of the components at 0 takes the place of
+        ||operator(0)||. "newton" goes on to its own end, which costs a few steps more.
     seed
         For drawing samples.
     reference
@@ -122,7 +124,7 @@ def solve(
     if gap_tol is not None and (z_star is None or not problem.has_objective):
         raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
     with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
-        run = Run(problem, net, algorithm, start, seed, Recorder(problem, start, z_star, metrics), record_every, early)
+        run = Run(problem, net, algorithm, start, seed, Recorder(problem, z_star, metrics), record_every, early)
     run.choice = reason
     if path is not None:
         run.attach(path)

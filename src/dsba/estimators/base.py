@@ -59,8 +59,8 @@ class Decentralized(BaseEstimator):
         The share of the regularisation that is ||w||_1 in place of ||w||^2/2, as in scikit-learn's elastic
         nets; above 0 the algorithm must be one with a proximal step.
     tol
-        Stop when the norm of the optimality condition is this small, relative to the model of the
-        intercept alone.
+        Stop when the norm of the optimality condition is this small, relative to its norm at the model of the
+        intercept alone (or at 0, where it is smaller), and the nodes' models agree as closely.
     max_passes
         Stop after this many passes over the data, with a ConvergenceWarning.
     step_size

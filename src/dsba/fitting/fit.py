@@ -22,7 +22,8 @@ from dsba.fitting.spec import Settings
 from dsba.graph.topology import Topology
 from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import ITERATES
-from dsba.problem.problem import Problem
+from dsba.network.exact_sum import norm
+from dsba.problem.problem import LEAST_RESIDUAL, Problem
 from dsba.types import Array
 
 Callback = Callable[[dict[str, float]], object]
@@ -96,11 +97,10 @@ def fit(
     topology = network.topology if network else settings.topology(_wanted_nodes(rows, n_nodes))
     problem = _problem(evened(rows, size), settings, size, topology.n_nodes, network)
     start = cold = _cold_start(problem, rows, size, group, extra)
-    tol = as_number("tol", settings.tol, at_least=0.0)
+    tol = _tolerance(problem, cold, settings.tol)
     algorithm = _algorithm(settings, problem, rows, topology, checkpoint, tell)
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
-        tol *= _residual(problem, cold) / max(_residual(problem, start), 1e-300)
     rounds = network.rounds if network else 0
     result = solve(
         problem, topology, algorithm, settings.step_size, settings.max_passes, tol, settings.seed, z0=start,
@@ -192,7 +192,7 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
 
 
 def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:
-    """The start is the model with only an intercept, so that ``tol`` does not depend on where the labels lie."""
+    """The model with only an intercept."""
     z = np.zeros(problem.dim)
     z[problem.dim - problem.component.extra :] = extra
     if problem.classes is not None or not problem.intercept:
@@ -209,6 +209,19 @@ def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: f
     return packed(problem, z, np.zeros((1, 1)), np.array([float(score)]))
 
 
+def _tolerance(problem: Problem, cold: Array, tol: float) -> float:
+    """``tol`` as ``solve`` takes it, relative to the residual at 0.
+
+    A fit's is relative to the one at ``cold`` if that is smaller, so that it does not depend on where the labels lie.
+    It does not fall below rounding.
+    """
+    tol = as_number("tol", tol, at_least=0.0)
+    if not cold.any():
+        return tol
+    share = norm(problem.residual(cold)) / problem.residual_unit
+    return max(tol * min(1.0, share), min(tol, LEAST_RESIDUAL))
+
+
 def packed(problem: Problem, z: Array, weights: Array, intercepts: Array) -> Array:
     """z with the given weights (outputs x d) and intercepts: what ``problem.unpack`` takes apart."""
     z = z.copy()
@@ -218,7 +231,3 @@ def packed(problem: Problem, z: Array, weights: Array, intercepts: Array) -> Arr
         constant = slice(part.size, part.size + problem.component.copies)
         z[constant] = intercepts / problem.intercept
     return z
-
-
-def _residual(problem: Problem, z: Array) -> float:
-    return float(np.linalg.norm(problem.residual(z)))

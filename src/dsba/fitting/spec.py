@@ -34,7 +34,7 @@ class Settings:
     step_size: float | str = "auto"
     max_passes: float = 1000.0
     tol: float = 1e-4
-    """Stop at this residual, relative to the residual of the model with only an intercept."""
+    """Stop at this residual, relative to the smaller of those of the model with only an intercept and of 0."""
     seed: int = 0
     normalize: bool = False
     """Whether to scale every row to norm 1."""

@@ -89,3 +89,8 @@ def total(rows: Array | SparseRows) -> Array:
         return np.full(rows.shape[1], top and math.nan)
     scale = exponent(top, rows.shape[0])
     return numbers(integers(rows, scale), scale)
+
+
+def norm(x: Array) -> float:
+    """The Euclidean norm, with the same bits on every processor: runs stop by it, and must all stop together."""
+    return math.sqrt(total((x * x)[:, None])[0])

@@ -35,7 +35,7 @@ from dsba.kernels import samples as kernel
 from dsba.kernels.hessians import add_diagonals, add_hessians
 from dsba.network import Alone, Group, alike, counted, require_agreement
 from dsba.network.contract import TOTALS
-from dsba.network.exact_sum import SparseRows
+from dsba.network.exact_sum import SparseRows, norm
 from dsba.operators import Operator
 from dsba.operators.consistency import require_consistent
 from dsba.operators.penalties import Penalty
@@ -55,6 +55,7 @@ from dsba.types import Array
 POWER_ITERATIONS = 40
 MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
 LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with
+LEAST_RESIDUAL = 1e-14  # of the mean norm of the components: a residual at 0 below this is rounding
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,19 @@ class Problem:
             return pooled
         t = self.forward_step
         return (z - self.prox(z - t * pooled, t)) / t
+
+    @computed_once
+    def residual_unit(self) -> float:
+        """What ``tol`` is relative to, whatever the start: the norm of ``residual`` at 0.
+
+        Where 0 is the solution, it is the mean norm of the components at 0; where these are all 0, it is 1.
+        """
+        at_zero = norm(self.residual(np.zeros(self.dim)))
+        G = self._weighted(np.zeros((self.y.size, self.k)))
+        norms = np.sqrt((G**2 * self.squared_norms()).sum(axis=1))  # the rows of an A_i have no column in common
+        components = float(self.total(self._sums(norms))) / self.n_samples
+        solved = at_zero <= LEAST_RESIDUAL * components < np.inf
+        return (components if solved else at_zero) or 1.0
 
     @property
     def forward_step(self) -> float:
@@ -588,11 +602,18 @@ class Problem:
         return self.gathered(self.sizes.astype(np.float64)).astype(np.int64)
 
     @computed_once
+    def largest_plan(self) -> float:
+        """The largest constant of a component to plan with; infinite where nothing can be planned."""
+        return float(self._per_node(np.max, self._plans()).max())
+
+    def _plans(self) -> Array:
+        return self.weight * self.component.planning_constants(self.squared_norms(), self.y)
+
+    @computed_once
     def constants(self) -> Constants:
         s = self.squared_norms()
         L = self.weight * np.where(self.weight > 0, self.component.lipschitz_constants(s, self.y), 0.0)
-        plan = self.weight * self.component.planning_constants(s, self.y)
-        largest, largest_plan = (float(self._per_node(np.max, values).max()) for values in (L, plan))
+        largest, largest_plan, plan = float(self._per_node(np.max, L).max()), self.largest_plan, self._plans()
         self._require_planned(largest_plan)
         if not largest_plan > 0:
             raise InputError("the data is all zero: there is nothing to learn from.")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dsba.errors import InputError
+from dsba.network.exact_sum import norm
 from dsba.operators import Operator
 from dsba.problem.problem import Problem
 from dsba.solvers import composite
@@ -39,16 +40,17 @@ def optimum(problem: Problem, *, tol: float = 1e-13) -> Optimum:
     """The solution of the pooled problem, to a relative residual of ``tol`` or as near as rounding lets it.
 
     The residual bounds the error: ||z - z*|| <= residual ||F(0)|| / mu, mu the strong monotonicity
-    (lambda, at least). Where F(0) = 0, z = 0 is the solution and its residual 0.
+    (lambda, at least). Where F(0) is 0 or rounding, z = 0 is the solution.
     """
-    scale = float(np.linalg.norm(problem.residual(np.zeros(problem.dim))))
-    if scale == 0.0:
-        return Optimum(np.zeros(problem.dim), 0.0)
+    scale, zero = problem.residual_unit, np.zeros(problem.dim)
+    at_zero = Optimum(zero, norm(problem.residual(zero)) / scale)
+    if at_zero.residual <= tol:
+        return at_zero
     if problem.penalty is not None:
         return _announced(Optimum(*composite.solve(problem, scale, tol)), tol)
     if reason := unsolvable(problem.component):
         raise InputError(f"there is no reference solver: {reason}; compute the solution and give it as the reference.")
-    best = _iterate(problem, np.zeros(problem.dim), scale, tol)
+    best = _iterate(problem, zero, scale, tol)
     if not best.residual <= CERTIFIED and problem.component.has_envelope:
         best = min(best, _iterate(problem, _approach(problem, scale), scale, tol), key=lambda o: o.residual)
     return _announced(best, tol)
