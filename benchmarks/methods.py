@@ -11,15 +11,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dsba import lab
-from dsba.lab.results import Results
+from dsba import Link, lab
+from dsba.lab.results import ExperimentResults
 
 GAP = 1e-6
 SETS = ("farm-ads", "reuters-moneyfx.trn", "a9a")
 NARROW = ("a9a",)  # few columns, so that methods with matrices of all pairs of columns apply
 OUT = Path("results") / "methods"
 
-LINKS = {"0.1 ms, 10 Gbit/s": (1e-4, 1.25e9), "1 ms, 1 Gbit/s": (1e-3, 1.25e8), "20 ms, 100 Mbit/s": (2e-2, 1.25e7)}
+LINKS = {
+    "0.1 ms, 10 Gbit/s": Link(1e-4, 1e10),
+    "1 ms, 1 Gbit/s": Link(1e-3, 1e9),
+    "20 ms, 100 Mbit/s": Link(2e-2, 1e8),
+}
 
 FEW_SAMPLES: list[dict[str, Any]] = [
     {"algorithm": "dsba", "label": "DSBA"},
@@ -64,10 +68,10 @@ def setting(name: str, tune_passes: int, passes: int, record_every: float) -> di
     }
 
 
-def table(parts: list[Results]) -> str:
+def table(parts: list[ExperimentResults]) -> str:
     """Markdown; methods that reached the gap first, by their passes; the least of each column in bold."""
     rows = [row for results in parts for row in results.summary()]
-    on = [{row["method"]: row for part in parts for row in part.on(*link).summary()} for link in LINKS.values()]
+    on = [{row["method"]: row for part in parts for row in part.on(link).summary()} for link in LINKS.values()]
     cost = f"to_{GAP:g}"
     reached = sorted((row for row in rows if row[f"passes_{cost}"] is not None), key=lambda row: row[f"passes_{cost}"])
     columns = [

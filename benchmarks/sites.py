@@ -28,9 +28,9 @@ from benchmarks.measure import Row
 from benchmarks.relay import Relay
 from dsba.algorithms.planner import choose
 from dsba.network.tls.pinned import Door, Member, answer, context, dialled
-from dsba.network.tls.site_network import Place, SiteNetwork
+from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
-from dsba.study.trial import FILE, Trial, arrange
+from dsba.study.trial import TRIAL_FILE, Trial, arrange
 
 STUDY = bytes(32)
 ROUNDS, TURNS = 200, 31
@@ -50,7 +50,7 @@ def over_tls() -> list[Row]:
 
 
 @contextmanager
-def places(size: int, delay: float | None = None) -> Iterator[list[Place]]:
+def places(size: int, delay: float | None = None) -> Iterator[list[SitePlace]]:
     """Sites with keys; with a delay, every site is reached through a relay."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -59,16 +59,16 @@ def places(size: int, delay: float | None = None) -> Iterator[list[Place]]:
         fronts = ports if delay is None else [stack.enter_context(Relay(port, delay)).port for port in ports]
         members = [Member(f"site{n}", ("127.0.0.1", fronts[n]), key.certificate) for n, key in enumerate(made)]
         yield [
-            Place(members, n, folder / f"site{n}.pem", key.sign, STUDY, listen=("127.0.0.1", ports[n]))
+            SitePlace(members, n, folder / f"site{n}.pem", key.sign, STUDY, listen=("127.0.0.1", ports[n]))
             for n, key in enumerate(made)
         ]
 
 
-def together(topology: dsba.Topology, where: list[Place], work: Callable[[SiteNetwork], Any]) -> list[Any]:
+def together(topology: dsba.Topology, where: list[SitePlace], work: Callable[[SiteNetwork], Any]) -> list[Any]:
     """``work`` at every site at once."""
     answers: list[Any] = [None] * len(where)
 
-    def one(place: Place) -> None:
+    def one(place: SitePlace) -> None:
         with SiteNetwork(topology, place, patience=120) as net:
             answers[place.rank] = net.run(lambda: work(net))
 
@@ -100,7 +100,7 @@ def against_bare_websockets() -> list[Row]:
 
 def _rounds_at(rank: int, members: list[Member], key: Path, listen: tuple[str, int], port: int) -> list[list[float]]:
     """At one of the two sites: seconds of a lot of rounds over our line and over a bare one, several times."""
-    place = Place(members, rank, key, keys.load(key).sign, STUDY, listen=listen)
+    place = SitePlace(members, rank, key, keys.load(key).sign, STUDY, listen=listen)
     Z = np.random.default_rng(rank).normal(size=(1, NUMBERS))
     with SiteNetwork(dsba.Topology.complete(2), place, patience=120) as net, _bare_line(place, port) as line:
 
@@ -126,7 +126,7 @@ def _swap(line: Any, data: bytes) -> None:
 
 
 @contextmanager
-def _bare_line(place: Place, port: int) -> Iterator[Any]:
+def _bare_line(place: SitePlace, port: int) -> Iterator[Any]:
     """One end of a connection with the same certificates and nothing else; the first site listens."""
     members = place.members
     if place.rank == 1:
@@ -156,10 +156,10 @@ def four_tables() -> list[Row]:
         study = arrange(files, model, folder, graph="ring")
         ports = [member.address[1] for member in study.members if member.address]
         relays = [stack.enter_context(Relay(port, ONE_WAY)).port for port in ports]
-        text = (folder / FILE).read_text()
+        text = (folder / TRIAL_FILE).read_text()
         for port, relay in zip(ports, relays, strict=True):
             text = text.replace(f":{port}", f":{relay}")
-        (folder / FILE).write_text(text)
+        (folder / TRIAL_FILE).write_text(text)
         study = arrange(files, model, folder, graph="ring")
         trial = Behind(study, files, folder, ports)
         begun = time.perf_counter()
@@ -194,7 +194,7 @@ def against_latency() -> list[Row]:
     for method in METHODS:
         _seconds(method, X, y, ring, 0.0)  # compiles
     for delay in LATENCIES:
-        seconds = choose(whole, dsba.Simulator(ring), latency=delay).seconds
+        seconds = choose(whole, dsba.Simulator(ring), link=dsba.Link(delay)).seconds
         for method in METHODS:
             measured[method].append(_seconds(method, X, y, ring, delay))
             if method in predicted:

@@ -7,7 +7,7 @@ import pandas as pd
 from queues import together
 
 import dsba
-from dsba.tables.schema import Site
+from dsba.tables.schema import SiteTable
 
 SECRET = "patient-4711"
 
@@ -37,7 +37,7 @@ def hospitals(rows=(60, 40, 25), seed=0):
 
 
 def sites_of(frames):
-    return [Site(name, frame) for name, frame in frames.items()]
+    return [SiteTable(name, frame) for name, frame in frames.items()]
 
 
 def pooled(frames):
@@ -50,5 +50,5 @@ def on_sites(frames, work):
     return together(
         dsba.Topology.ring(len(names)),
         len(names),
-        lambda net: work([Site(names[net.rank], frames[names[net.rank]])], net),
+        lambda net: work([SiteTable(names[net.rank], frames[names[net.rank]])], net),
     )

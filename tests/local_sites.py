@@ -14,9 +14,9 @@ from conformance import rows
 from queues import side_by_side
 
 import dsba
-from dsba.network.tls.link import Link
+from dsba.network.tls.link import SiteLink
 from dsba.network.tls.pinned import Member, context, dialled
-from dsba.network.tls.site_network import Place, SiteNetwork
+from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
 
 STUDY = bytes(range(32))
@@ -50,7 +50,7 @@ class Sites:
             "tell": self.said[rank].append,
             "log": lambda event, **facts: self.events[rank].append((event, facts)),
         }
-        return Place(**{**facts, **other})
+        return SitePlace(**{**facts, **other})
 
     def network(self, topology, rank, *, place=None, **options):
         return SiteNetwork(topology, place or self.place(rank), **{"patience": self.patience, **options})
@@ -134,6 +134,6 @@ class Running:
     def greet(self, rank, **changed):
         """With a site's own key, but another first message: what the other side answers."""
         with self.dial(self.sites.folder / f"site{rank}.pem") as connection:
-            hello = self.nets[rank].lines.hello(Link(0, "site0"))
+            hello = self.nets[rank].lines.hello(SiteLink(0, "site0"))
             connection.send(json.dumps({**hello, **changed}))
             return json.loads(connection.recv(10)).get("refused")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import dsba
-from dsba.lab import Results, run
+from dsba.lab import ExperimentResults, run
 from dsba.lab.reading import read
 
 SMALL = {
@@ -46,7 +46,7 @@ def command(*args, cwd, **options):
 
 def forge_history(out, change):
     """The first run's history with other numbers, under right digests."""
-    results = Results.load(out)
+    results = ExperimentResults.load(out)
     outcome = results.outcomes[results.runs[0].id]
     columns = results.histories[outcome.id].to_dict()
     change(columns)
@@ -56,7 +56,7 @@ def forge_history(out, change):
 
 def shown(root):
     """Every number and title that a report shows."""
-    results = Results.load(root)
+    results = ExperimentResults.load(root)
     cases = {case.id: results.facts(case).model_dump() for case in results.cases}
     curves = {id: h.to_dict() for id, h in results.histories.items()}
     curves = {id: {k: [repr(x) for x in v.tolist()] for k, v in h.items()} for id, h in curves.items()}

@@ -191,8 +191,8 @@ def test_the_cost_model_of_rounds():
     X, y = dsba.data.make_text_like(n_rows=400, n_columns=2000, row_length=30)
     problem = dsba.Problem.from_arrays(X, y, n_nodes=10)
     random, path = dsba.Topology.random(10, 0.4, seed=0), dsba.Topology.path(10)
-    slow = plan_rounds(problem, random, latency=1.0, bandwidth=1e9)
-    free = plan_rounds(problem, random, latency=0.0, bandwidth=1e18)
+    slow = plan_rounds(problem, random, dsba.Link(1.0, 1e9))
+    free = plan_rounds(problem, random, dsba.Link(0.0, 1e18))
     assert slow.batch_size >= 8 > free.batch_size == 1
     assert plan_rounds(problem, path).gossip > plan_rounds(problem, dsba.Topology.complete(10)).gossip == 1
     assert dsba.DSBA(batch_size="auto").resolved(problem, random).batch_size > 1

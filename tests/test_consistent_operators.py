@@ -251,7 +251,7 @@ def test_all_20_points_of_a_right_operator_are_compared(op):
     twice = type("Twice", (type(op),), {"map": lambda self, u, y: 2.0 * type(op).map(self, u, y)})()
     if op.has_loss:
         counts = dict(consistency.contradictions(twice, LABELS[op.labels][0]))
-        assert counts["map is not the derivative of value"] >= 0.75 * sum(moving) > consistency.ALLOWED
+        assert counts["map is not the derivative of value"] >= 0.75 * sum(moving) > consistency.ALLOWED_CONTRADICTIONS
 
 
 # Operators that are wrong --------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 from small_experiments import forge_history, shown
 
 from dsba.errors import InputError
-from dsba.lab import Results
+from dsba.lab import ExperimentResults
 from dsba.lab.folder import Folder
 from dsba.lab.page import as_json, contents
 from dsba.lab.reading import read
@@ -122,7 +122,7 @@ def test_a_forged_file_is_one_sentence_or_shown(kind, finished, tmp_path):
         path.write_text(json.dumps(content))
         with one_sentence_at_most():
             shown(out)
-            as_json(contents(Results.load(out))).encode()
+            as_json(contents(ExperimentResults.load(out))).encode()
         path.write_bytes(raw)
 
 

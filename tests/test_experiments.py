@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.errors import InputError
-from dsba.lab import Experiment, Results, jobs, plan, run, runner, tuning
+from dsba.lab import Experiment, ExperimentResults, jobs, plan, run, runner, tuning
 from dsba.lab.curves import costs, median_curve
 from dsba.lab.example import EXAMPLE
 from dsba.lab.folder import Folder
@@ -160,14 +160,14 @@ def test_the_folder_is_complete_and_reports_are_rebuilt_from_it(small):
         if name not in kept:
             (root / name).unlink()
     assert not (root / "checkpoints").exists()
-    Results.load(root).report()
+    ExperimentResults.load(root).report()
     assert {name: (root / name).read_bytes() for name in wanted} == before
     assert json.loads(before["environment.json"])["versions"]["dsba"] == dsba.__version__
     machine = json.loads(before["environment.json"])["machine"]
     assert machine["CPU"]
     assert machine["cores"] == os.cpu_count()
     with pytest.raises(InputError, match="no results folder"):
-        Results.load(root / "runs")
+        ExperimentResults.load(root / "runs")
 
 
 def test_problems_of_one_kind_have_figures_of_their_own(tmp_path):
@@ -417,7 +417,7 @@ def test_a_damaged_file_is_named(tmp_path):
     path = results.folder.outcome(results.runs[0].id)
     path.write_text("{")
     with pytest.raises(InputError, match="is damaged"):
-        Results.load(tmp_path).report()
+        ExperimentResults.load(tmp_path).report()
 
 
 COMMANDS = {

@@ -21,7 +21,7 @@ from dsba.algorithms.dsba.node import hold_round
 from dsba.engine import checkpoint
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.network import MessageSimulator
-from dsba.network.messages.wire import CRC_BYTES, HEADER_BYTES, Header, WireError, encode_again, encode_dense, pack
+from dsba.network.messages.wire import CHECKSUM_BYTES, HEADER_BYTES, Header, WireError, encode_again, encode_dense, pack
 
 RANKS = 3
 SLOW_TRAIN = (sys.executable, Path(__file__).parent / "slow_train.py", "train")
@@ -210,14 +210,14 @@ def mutated(frame, others, rng):
         at, length = rng.integers(len(data)), rng.integers(1, 9)
         data[at : at + length] = rng.bytes(int(length))
     else:
-        data[rng.integers(HEADER_BYTES - CRC_BYTES)] ^= 1 << rng.integers(8)
+        data[rng.integers(HEADER_BYTES - CHECKSUM_BYTES)] ^= 1 << rng.integers(8)
         data = _with_checksum(data)
     return bytes(data)
 
 
 def _with_checksum(data):
-    start, payload = bytes(data[: HEADER_BYTES - CRC_BYTES]), bytes(data[HEADER_BYTES:])
-    return bytearray(start + zlib.crc32(payload, zlib.crc32(start)).to_bytes(CRC_BYTES, "little") + payload)
+    start, payload = bytes(data[: HEADER_BYTES - CHECKSUM_BYTES]), bytes(data[HEADER_BYTES:])
+    return bytearray(start + zlib.crc32(payload, zlib.crc32(start)).to_bytes(CHECKSUM_BYTES, "little") + payload)
 
 
 @pytest.mark.parametrize("communication", ["sparse", "cached"])

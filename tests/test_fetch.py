@@ -194,7 +194,7 @@ def test_a_length_that_cannot_be(server, fault):
 
 def test_a_download_without_end_is_cut_off(server, monkeypatch):
     """No length is said, so only counting helps; nothing of it stays."""
-    monkeypatch.setattr(fetching, "LARGEST", 100)
+    monkeypatch.setattr(fetching, "LARGEST_DOWNLOAD", 100)
     server.faults = ["no length"]
     with pytest.raises(InputError, match="larger than 100 bytes"):
         fetch()
@@ -251,8 +251,8 @@ def test_an_unknown_name_suggests_a_near_one(server):
 def test_the_command_fetches(server):
     from typer.testing import CliRunner
 
-    from dsba.cli.data import app
+    from dsba.cli.data import data_app
 
-    done = CliRunner().invoke(app, ["fetch", "small"])
+    done = CliRunner().invoke(data_app, ["fetch", "small"])
     assert done.exit_code == 0, done.output
     assert str(path_of(server)) in done.output.replace("\n", "")

@@ -19,7 +19,7 @@ from dsba.fitting.spec import OF_TABLES
 from dsba.tables.design import design_tables
 from dsba.tables.disclosure import Guards
 from dsba.tables.formula import parse
-from dsba.tables.schema import Site, Wishes
+from dsba.tables.schema import SiteTable, Wishes
 
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 
@@ -231,7 +231,7 @@ def test_columns_of_tables_go_by_their_names(tmp_path):
         for number, order in enumerate(orders):
             file = tmp_path / f"{number}.csv"
             frame[number::2][order].to_csv(file, index=False)
-            sites.append(Site(file.stem, read_table(file, usual)))
+            sites.append(SiteTable(file.stem, read_table(file, usual)))
         return design_tables(sites, Wishes(parse("y ~ a + b")), guards=Guards.off()).designs
 
     for one, other in zip(design(usual, usual), design(usual, another), strict=True):

@@ -15,8 +15,8 @@ from test_results_files import LOSS, PLUGIN
 
 import dsba
 from dsba.errors import InputError
-from dsba.lab import Results, jobs, run
-from dsba.lab.folder import MARKER, Folder
+from dsba.lab import ExperimentResults, jobs, run
+from dsba.lab.folder import RESULTS_MARKER, Folder
 from dsba.lab.reading import read
 from dsba.storage import plugins
 
@@ -63,7 +63,7 @@ def test_the_lock_comes_before_anything_is_touched(tmp_path):
     with Folder(tmp_path).owned(), pytest.raises(InputError, match="another dsba is at work"):
         run(TINY | {"title": "other"}, tmp_path, workers=1, force=True)
     assert tree(tmp_path) == before
-    assert (tmp_path / MARKER).is_file()
+    assert (tmp_path / RESULTS_MARKER).is_file()
 
 
 @pytest.mark.parametrize("name", ["figures", "report.html", "runs", "summary.csv"])
@@ -74,7 +74,7 @@ def test_links_out_of_the_folder_are_refused(name, finished, tmp_path):
     (out / name).symlink_to(outside)
     before = tree(outside) if outside.is_dir() else outside.read_bytes()
     with pytest.raises(InputError, match="leads out of"):
-        Results.load(out).report()
+        ExperimentResults.load(out).report()
     assert (tree(outside) if outside.is_dir() else outside.read_bytes()) == before
 
 

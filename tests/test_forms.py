@@ -140,7 +140,19 @@ def test_rows_are_moved_together_only_where_they_are_copies():
     assert not side_by_side(np.array([0, 2, 3]), indices[:3], data[:3], 2)
 
 
-@pytest.mark.parametrize("gap", [0, 1, 17, GAPS - 1, GAPS, GAPS + 1, 10 * GAPS + 5, 3 * GAPS**2 + 7])
+@pytest.mark.parametrize(
+    "gap",
+    [
+        0,
+        1,
+        17,
+        GAPS - 1,
+        GAPS,
+        GAPS + 1,
+        10 * GAPS + 5,
+        3 * GAPS**2 + 7,
+    ],
+)
 @pytest.mark.parametrize("backward", [True, False])
 def test_powers_of_the_recursion(gap, backward):
     """Any gap equals the matrix power in extended precision, with and without lambda."""

@@ -15,7 +15,7 @@ import dsba
 from dsba.cli import app
 from dsba.tables.design import design_tables
 from dsba.tables.formula import from_columns, parse
-from dsba.tables.schema import Site, Wishes
+from dsba.tables.schema import SiteTable, Wishes
 
 # The outcome -----------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ def refused_at_every_site(frames, wishes, monkeypatch):
 
     def attempt(net):
         with pytest.raises(dsba.InputError) as error:
-            design_tables([Site(names[net.rank], frames[names[net.rank]])], wishes, net)
+            design_tables([SiteTable(names[net.rank], frames[names[net.rank]])], wishes, net)
         return "".join([str(error.value), *getattr(error.value, "__notes__", [])])
 
     monkeypatch.setattr(queues.QueueNetwork, "send", heard)

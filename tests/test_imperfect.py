@@ -13,7 +13,7 @@ import queues
 from conftest import ROOT, make_problem
 
 import dsba
-from dsba.algorithms.rivals.diging import DIGing, TrackingState
+from dsba.algorithms.rivals.diging import DIGing, DIGingState
 from dsba.errors import InputError
 from dsba.network import FLAWS, Changing, Compressed, Delayed, Lossy, MessageSimulator, Simulator
 from dsba.network.messages.compression import compressor
@@ -335,7 +335,7 @@ class InTurn(DIGing):
         mix = net.mix if (s.t + 1) % self.every == 0 else np.copy
         Z = mix(s.Z) - self.alpha * s.Y
         B = problem.operator(Z)
-        return TrackingState(Z, mix(s.Y) + (B - s.B), B, s.t + 1)
+        return DIGingState(Z, mix(s.Y) + (B - s.B), B, s.t + 1)
 
 
 class EveryThird(InTurn):

@@ -24,7 +24,7 @@ def test_the_table_is_made_of_the_histories(tmp_path):
             continue
         at = reached[0]
         rounds, moved, seconds = (float(history[name][at]) for name in ("rounds", "bytes_max", "seconds"))
-        times = [seconds / 4 + rounds * latency + moved / bandwidth for latency, bandwidth in LINKS.values()]
+        times = [seconds / 4 + link.seconds(rounds, moved) for link in LINKS.values()]
         shown = [float(cell.strip("*").replace(",", "")) for cell in cells]
         wanted = [float(history["passes"][at]), rounds, moved / 1e6, *times]
         assert np.allclose(shown, wanted, rtol=0.01)

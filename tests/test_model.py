@@ -54,7 +54,7 @@ def saved(tmp_path):
 
 def test_every_single_bit_that_changes_is_found(saved):
     """One bit of every byte."""
-    file = saved / on_disk.FILE
+    file = saved / on_disk.MODEL_FILE
     whole = file.read_bytes()
     Model.load(saved)
     for at in range(len(whole)):
@@ -67,7 +67,7 @@ def test_every_single_bit_that_changes_is_found(saved):
 
 @pytest.mark.parametrize("kept", [0, 5, 100, -1])
 def test_a_cut_model_is_refused(kept, saved):
-    file = saved / on_disk.FILE
+    file = saved / on_disk.MODEL_FILE
     file.write_bytes(file.read_bytes()[:kept])
     with pytest.raises(dsba.InputError, match=r"the model in .* is damaged: "):
         Model.load(saved)
@@ -77,7 +77,7 @@ def test_a_stop_between_two_files_leaves_one_model(saved, tmp_path, monkeypatch)
     new, replacing = make_model(tmp_path, seed=1), on_disk.replacing
 
     def stopping(path):
-        if path.name == on_disk.COPY:
+        if path.name == on_disk.MODEL_COPY:
             raise KeyboardInterrupt
         return replacing(path)
 
@@ -91,16 +91,16 @@ def test_a_stop_between_two_files_leaves_one_model(saved, tmp_path, monkeypatch)
 
 def test_the_copy_for_people_is_not_read(saved):
     before = Model.load(saved)
-    copy = json.loads((saved / on_disk.COPY).read_text())
-    assert copy == {"format": on_disk.FORMAT, **before.facts}
-    (saved / on_disk.COPY).write_text("{")
+    copy = json.loads((saved / on_disk.MODEL_COPY).read_text())
+    assert copy == {"format": on_disk.MODEL_FORMAT, **before.facts}
+    (saved / on_disk.MODEL_COPY).write_text("{")
     assert Model.load(saved).facts == before.facts
 
 
 def resealed(folder, change):
-    facts, arrays = sealed.read(folder / on_disk.FILE)
+    facts, arrays = sealed.read(folder / on_disk.MODEL_FILE)
     change(facts, arrays)
-    with open(folder / on_disk.FILE, "wb") as stream:
+    with open(folder / on_disk.MODEL_FILE, "wb") as stream:
         sealed.write(stream, facts, arrays)
 
 

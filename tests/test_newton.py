@@ -324,10 +324,12 @@ def test_the_choice_follows_latency_and_bandwidth():
     problem = dsba.Problem.from_arrays(rng.normal(size=(400, 400)), rng.choice([-1, 1], 400), n_nodes=4)
     ring = dsba.Topology.ring(4)
     assert choose(problem, dsba.Simulator(ring)).name == "newton"
-    far = choose(problem, dsba.Simulator(ring), latency=0.0, bandwidth=1e6)
+    far = choose(problem, dsba.Simulator(ring), link=dsba.Link(0.0, 1e6))
     assert far.name == "dsba"
     assert (
-        far.seconds["newton"] > far.seconds["dsba"] > choose(problem, dsba.Simulator(ring), latency=0.0).seconds["dsba"]
+        far.seconds["newton"]
+        > far.seconds["dsba"]
+        > choose(problem, dsba.Simulator(ring), link=dsba.Link(latency=0.0)).seconds["dsba"]
     )
 
 
@@ -347,7 +349,7 @@ def test_an_operator_that_newton_refuses_is_for_dsba():
 def test_without_a_penalty_newton_is_chosen():
     rng = np.random.default_rng(0)
     problem = dsba.Problem.from_arrays(rng.normal(size=(400, 400)), rng.normal(size=400), "ridge", 4, lam=0.0)
-    choice = choose(problem, dsba.Simulator(dsba.Topology.ring(4)), latency=0.0, bandwidth=1e6)
+    choice = choose(problem, dsba.Simulator(dsba.Topology.ring(4)), link=dsba.Link(0.0, 1e6))
     assert choice.name == "newton"
     assert "without a penalty" in choice.reason
 
@@ -394,7 +396,7 @@ def test_a_forged_choice_runs_nothing(tmp_path):
 @pytest.mark.parametrize("bad", [{"latency": -1.0}, {"bandwidth": 0.0}, {"bandwidth": "fast"}])
 def test_a_network_that_cannot_be(bad):
     with pytest.raises(dsba.InputError, match=f"{next(iter(bad))} must be a number"):
-        choose(make_problem(), dsba.Simulator(dsba.Topology.ring(4)), **bad)
+        dsba.Link(**bad)
 
 
 def test_the_last_digits_are_newtons():

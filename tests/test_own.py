@@ -134,7 +134,7 @@ def test_in_the_comparison_command(tmp_path, monkeypatch):
     (tmp_path / "out").rename(tmp_path / "moved")
     shutil.rmtree(home)  # as on another machine
     assert "LogCosh" in CliRunner().invoke(app, ["report", "moved"]).output
-    results = dsba.lab.Results.load(tmp_path / "moved")
+    results = dsba.lab.ExperimentResults.load(tmp_path / "moved")
     assert {"mine", "EXTRA"} == set(results.to_frame()["method"])
     loaded = [str(getattr(module, "__file__", "")) for module in sys.modules.values()]
     assert not [file for file in loaded if file.startswith(str(tmp_path))]  # shown without a line of their code

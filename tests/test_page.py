@@ -120,7 +120,7 @@ def test_the_page_works_offline_in_a_browser(results, browser):
 
 
 def test_time_on_a_network_follows_the_sliders(results, browser):
-    """seconds / N + rounds x latency + bytes / bandwidth, in the chart, in the table and on the map."""
+    """seconds / N + rounds x latency + 8 bytes / bandwidth, in the chart, in the table and on the map."""
     open_page(browser, results.page.as_uri())
     press(browser, "time")
     assert chart(browser)["x"] == "seconds on the network"
@@ -133,11 +133,11 @@ def test_time_on_a_network_follows_the_sliders(results, browser):
             name, exponent,
         )  # fmt: skip
 
-    for latency, bandwidth in ((-3, 6), (0, 4)):
+    for latency, bandwidth in ((-3, 7), (0, 5)):
         slide("latency", latency)
         slide("bandwidth", bandwidth)
         mid = [results.curves(results.cases[0])["DSBA"].mid[c][-1] for c in ("seconds", "rounds", "bytes_max")]
-        wanted = mid[0] / 5 + mid[1] * 10**latency + mid[2] / 10**bandwidth
+        wanted = mid[0] / 5 + mid[1] * 10**latency + 8 * mid[2] / 10**bandwidth
         assert chart(browser)["last"] == pytest.approx(wanted, rel=1e-4)
     assert len(history["time"]) == len(history["seconds"])
     drawn = browser.execute_script(

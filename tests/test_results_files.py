@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.errors import InputError
-from dsba.lab import Results, jobs, run, runner
+from dsba.lab import ExperimentResults, jobs, run, runner
 from dsba.lab.curves import TOLERANCES, Entrant, verdict
-from dsba.lab.figures import KNOWN, LOOKS, Panel, draw_panels, looks, rendered
+from dsba.lab.figures import KNOWN_METHODS, LOOKS, Panel, draw_panels, looks, rendered
 from dsba.lab.page import as_json, contents
 from dsba.lab.reading import read
 from dsba.lab.results import require_sound
@@ -69,14 +69,14 @@ def test_an_edited_plugin_is_run_again(edited, tmp_path):
     arguments = ("compare", "mine.toml", "--out", "out", "--workers", 1, "--plugin", "mine.py")
     first = command(*arguments, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
-    before = Results.load(tmp_path / "out")
+    before = ExperimentResults.load(tmp_path / "out")
     again = command(*arguments, cwd=tmp_path)
     assert ": done" not in again.stdout
     change = {"mine.py": LOSS.replace("SCALE * (u - y)\n", "SCALE * (u - y) * 1.0\n"), "scale.py": "SCALE = 2.0\n"}
     (tmp_path / edited).write_text(change[edited])
     third = command(*arguments, cwd=tmp_path)
     assert third.stdout.count(": done") == 2, third.stdout + third.stderr
-    after = Results.load(tmp_path / "out")
+    after = ExperimentResults.load(tmp_path / "out")
     assert not {r.id for r in before.index.runs} & {r.id for r in after.runs}
     assert len(after.runs) == 1
 
@@ -90,7 +90,7 @@ def test_changed_data_gives_new_runs_and_no_old_one_is_shown(tmp_path, monkeypat
     write_libsvm(file, 2 * X[:40] + 1, -y[:40])
     new = run(TINY | {"data": [{"name": str(file)}]}, out, workers=1)
     assert not {r.id for r in old.runs} & {r.id for r in new.runs}
-    assert {r.id for r in Results.load(out).runs} == {r.id for r in new.runs}
+    assert {r.id for r in ExperimentResults.load(out).runs} == {r.id for r in new.runs}
     assert new.facts(new.cases[0]).rows == 40
     assert new.index.data != old.index.data
     assert all((h["gap"] >= -1e-9).all() for h in new.histories.values())
@@ -317,7 +317,7 @@ def test_a_search_may_have_several_seeds(tmp_path):
 
 
 def test_a_run_that_falls_back_is_told(finished):
-    results = Results.load(finished)
+    results = ExperimentResults.load(finished)
     id = results.runs[0].id
     fallen = results.histories[id].to_dict()
     fallen["gap"][-1] = 0.9
@@ -332,8 +332,8 @@ def test_a_run_that_falls_back_is_told(finished):
 
 def test_every_method_has_a_look_of_its_own():
     """A name without one takes what is free, which depends on the other methods of a figure."""
-    assert {name.upper() for name in dsba.algorithms.names()} <= set(KNOWN)
-    assert len(KNOWN) < LOOKS
+    assert {name.upper() for name in dsba.algorithms.names()} <= set(KNOWN_METHODS)
+    assert len(KNOWN_METHODS) < LOOKS
 
 
 def test_a_look_belongs_to_the_method_and_not_to_its_place():
@@ -346,7 +346,7 @@ def test_a_look_belongs_to_the_method_and_not_to_its_place():
 
 
 def test_every_panel_says_data_and_network(finished):
-    results = Results.load(finished)
+    results = ExperimentResults.load(finished)
     for figure in (results.plot(), *(f for _, f in results.figures())):
         for axes in figure.axes:
             assert "breast cancer" in axes.get_title()
@@ -354,7 +354,7 @@ def test_every_panel_says_data_and_network(finished):
 
 
 def test_there_are_points_before_the_first_pass(finished):
-    results = Results.load(finished)
+    results = ExperimentResults.load(finished)
     passes = {run.method: results.histories[run.id]["passes"] for run in results.runs}
     assert ((passes["DSBA"] > 0) & (passes["DSBA"] < 1)).sum() == 4
     assert passes["EXTRA"].tolist() == [0, 1, 2, 3]
@@ -362,7 +362,7 @@ def test_there_are_points_before_the_first_pass(finished):
 
 def test_labels_are_shown_as_they_are(finished):
     """Dollar signs are no formula, and a leading underscore hides nothing."""
-    curve = next(iter(Results.load(finished).curves(Results.load(finished).cases[0]).values()))
+    curve = next(iter(ExperimentResults.load(finished).curves(ExperimentResults.load(finished).cases[0]).values()))
     labels = ["$5 and $\\foo$", "_hidden"]
     figure = draw_panels([[Panel("50$ $x", "passes", "gap", dict.fromkeys(labels, curve))]], labels, "a $ b $")
     assert rendered(figure, "png")

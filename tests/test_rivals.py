@@ -8,7 +8,7 @@ from conftest import OPERATORS, make_problem
 
 import dsba
 from dsba.algorithms import sampling
-from dsba.algorithms.rivals.lead import Levels
+from dsba.algorithms.rivals.lead import LeadLevels
 
 RING = dsba.Topology.ring(4)
 OBJECTIVES = ["ridge", *(name for name in OPERATORS if name not in ("ridge", "auc"))]
@@ -19,7 +19,7 @@ OBJECTIVES = ["ridge", *(name for name in OPERATORS if name not in ("ridge", "au
 @pytest.mark.parametrize("bits", range(1, 8))
 def test_levels_survive_their_bytes(bits):
     """Every number comes back as one of the two multiples around it, and right in the mean."""
-    rng, codec = np.random.default_rng(0), Levels(bits)
+    rng, codec = np.random.default_rng(0), LeadLevels(bits)
     v = rng.normal(size=101)
     unit = np.abs(v).max() / 2 ** (bits - 1)
     found = np.array([codec.decoded(codec.encoded(v, rng.random(v.size)), v.size) for _ in range(400)])
@@ -116,7 +116,7 @@ def test_matrices_have_limits():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 101)), rng.normal(size=30)
     problem = dsba.Problem.from_arrays(X, y, "ridge", 4)
-    with pytest.raises(dsba.InputError, match=r"d-bfgs does not apply: .* 101 coefficients are more than the 100"):
+    with pytest.raises(dsba.InputError, match=r"d-bfgs does not apply: .* 101 coefficients are more than 100"):
         dsba.solve(problem, RING, "d-bfgs")
     problem = dsba.Problem.from_arrays(np.tile(X[:, :80], (2, 1)), np.tile(y, 2), "ridge", 40)
     with pytest.raises(dsba.InputError, match=r"d-bfgs does not apply: .* 3,200 rows at a node, and 3,000 are"):

@@ -9,7 +9,7 @@ from dsba.engine.run import Status
 from dsba.lab import plan
 from dsba.lab.folder import Folder
 from dsba.lab.index import Attempt
-from dsba.lab.tuning import Search
+from dsba.lab.tuning import SearchRun
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from dsba.lab.tuning import Search
 )
 def test_a_candidate_holds_where_its_seeds_end_near_their_own_best(ends, holds, tmp_path):
     experiment = spec(tune={"passes": 6, "seeds": list(ends)}, method=[{"algorithm": "extra"}])
-    search = Search(plan.make(experiment).tunings[0], Folder(tmp_path), lambda record: False)
+    search = SearchRun(plan.make(experiment).tunings[0], Folder(tmp_path), lambda record: False)
     for seed, (value, least) in ends.items():
         found = Attempt(status=str(Status.BUDGET), passes=6.0, value=value, least=least)
         search.journal[f"0-s{seed}-6"] = found

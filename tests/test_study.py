@@ -26,7 +26,7 @@ import dsba
 from dsba.cli import app
 from dsba.fitting import Settings
 from dsba.fitting.spec import OF_TABLES
-from dsba.network.tls.site_network import Place, SiteNetwork
+from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.network.transport import PARCEL
 from dsba.study import keys
 from dsba.study.audit import Ledger, read_log
@@ -34,10 +34,10 @@ from dsba.study.check import check
 from dsba.study.example import example
 from dsba.study.file import Study, load, parse
 from dsba.study.join import AUDIT, Seat, join, leaving, require_columns
-from dsba.study.trial import FILE, Trial, arrange
+from dsba.study.trial import TRIAL_FILE, Trial, arrange
 from dsba.tables.design import held_out
 from dsba.tables.disclosure import Guards
-from dsba.tables.fit import Plan, train
+from dsba.tables.fit import ModelTerms, train
 from dsba.tables.page import model_page
 
 NAMES = ("aarhus", "bergen", "cork")
@@ -175,7 +175,7 @@ def test_without_permissions_of_files_there_is_no_key(tmp_path, monkeypatch):
 
 def words_of(seat):
     """The command that joins."""
-    words = ["study", "join", str(seat.key.parent / FILE), "--site", seat.site, "--data", str(seat.data)]
+    words = ["study", "join", str(seat.key.parent / TRIAL_FILE), "--site", seat.site, "--data", str(seat.data)]
     return [*words, "--key", str(seat.key), "--out", str(seat.out)]
 
 
@@ -288,14 +288,14 @@ def test_check_says_what_is_wrong(seats, tmp_path):
     assert seat.study.hash in found[0].sentence
     assert len(wrong) == 2
     assert all("nobody listens there: has the site started" in sentence for sentence in wrong)
-    printed = CliRunner().invoke(app, ["study", "check", str(seat.key.parent / FILE)])
+    printed = CliRunner().invoke(app, ["study", "check", str(seat.key.parent / TRIAL_FILE)])
     assert printed.exit_code == 0
     assert seat.study.hash in printed.output
 
 
 def test_check_measures_the_line_to_a_site_that_waits(seats):
     study, key = seats[0].study, keys.load(seats[0].key)
-    place = Place(study.members, 0, seats[0].key, key.sign, study.digest)
+    place = SitePlace(study.members, 0, seats[0].key, key.sign, study.digest)
     with SiteNetwork(study.topology, place, patience=0.2):
         found = [finding for finding in check(study, "bergen", seats[1].key, None) if "aarhus" in finding.sentence]
         renamed = Study.model_validate({**study.model_dump(), "name": "another"})
@@ -317,7 +317,7 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     found, told = together(seats)
     settings = Settings("logistic", graph="ring", **OF_TABLES)
     wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None, "test_share": 0.2}
-    alone = train(tables, Plan(FORMULA), settings, wishes=wishes, guards=Guards())
+    alone = train(tables, ModelTerms(FORMULA), settings, wishes=wishes, guards=Guards())
     alone.save(tmp_path / "alone")
     for seat, results in zip(seats, found, strict=True):
         assert not isinstance(results, Exception), results
@@ -344,7 +344,7 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
 
 def test_the_file_says_the_event_and_the_references(seats, tables, tmp_path):
     """The second label is the event and the first level the reference, whatever their order in the alphabet is."""
-    file, text = tmp_path / "study" / FILE, (tmp_path / "study" / FILE).read_text()
+    file, text = tmp_path / "study" / TRIAL_FILE, (tmp_path / "study" / TRIAL_FILE).read_text()
     for listed, turned in {'["no", "yes"]': '["yes", "no"]', '["F", "M"]': '["M", "F"]'}.items():
         assert listed in text
         text = text.replace(listed, turned)
@@ -352,7 +352,7 @@ def test_the_file_says_the_event_and_the_references(seats, tables, tmp_path):
     found, told = together([replace(seat, study=load(file)) for seat in seats])
     settings = Settings("logistic", graph="ring", **OF_TABLES)
     wishes = {"test_share": 0.2, "weights": None, "event": "no", "levels": {"sex": ["M", "F"]}}
-    alone = train(tables, Plan(FORMULA), settings, wishes=wishes, guards=Guards())
+    alone = train(tables, ModelTerms(FORMULA), settings, wishes=wishes, guards=Guards())
     alone.save(tmp_path / "alone")
     for seat, results, said in zip(seats, found, told, strict=True):
         assert not isinstance(results, Exception), results
@@ -565,25 +565,25 @@ def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
 def test_sites_on_three_hosts(tables, tmp_path):
     """Every site in a network namespace of its own; cork only dials out."""
     study = arrange(tables, {"formula": FORMULA}, tmp_path / "study", graph="ring")
-    text = (tmp_path / "study" / FILE).read_text()
+    text = (tmp_path / "study" / TRIAL_FILE).read_text()
     try:
         with hosts(3) as there:
             for rank, member in enumerate(study.members):
                 listens = f'"127.0.0.1:{member.address[1]}"'
                 line = f'"{there.address(rank)}:{member.address[1]}"'
                 text = text.replace(f"address = {listens}\n", "" if rank == 2 else f"address = {line}\n")
-            (tmp_path / "study" / FILE).write_text(text)
+            (tmp_path / "study" / TRIAL_FILE).write_text(text)
 
             class There(Trial):
                 def command(self, rank):
                     return there.inside(rank, *super().command(rank))
 
-            There(load(tmp_path / "study" / FILE), tables, tmp_path / "study").run(print).save(tmp_path / "run")
+            There(load(tmp_path / "study" / TRIAL_FILE), tables, tmp_path / "study").run(print).save(tmp_path / "run")
     except Unavailable as error:
         pytest.skip(f"hosts cannot be made here: {error}")
     wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
     alone = train(
-        tables, Plan(FORMULA), Settings("logistic", graph="ring", **OF_TABLES), wishes=wishes, guards=Guards()
+        tables, ModelTerms(FORMULA), Settings("logistic", graph="ring", **OF_TABLES), wishes=wishes, guards=Guards()
     )
     alone.save(tmp_path / "alone")
     same_model(tmp_path / "alone", tmp_path / "run")

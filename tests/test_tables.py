@@ -22,7 +22,7 @@ from dsba.tables import schema_report
 from dsba.tables.design import as_sites, design_tables, designed, held_out
 from dsba.tables.formula import from_columns, parse
 from dsba.tables.scaling import pooled_moments, scaling_by
-from dsba.tables.schema import Schema, Site, Wishes
+from dsba.tables.schema import Schema, SiteTable, Wishes
 
 # Formulas are data -----------------------------------------------------------------------------------
 
@@ -292,10 +292,10 @@ def test_new_tables_are_read_as_the_model_was():
     frames = hospitals()
     schema = design_tables(sites_of(frames), Wishes(parse("outcome ~ age + C(ward)"), "binary")).schema
     new = frames["site2"].drop(columns="outcome").head(3)
-    assert designed(Site("new", new), schema, outcome=False).names[-1] == "C(ward)[T.surgery]"
+    assert designed(SiteTable("new", new), schema, outcome=False).names[-1] == "C(ward)[T.surgery]"
     new = new.assign(ward=SECRET)
     with pytest.raises(dsba.InputError, match="3 rows of new have a level of 'ward' that the model does not know") as e:
-        designed(Site("new", new), schema, outcome=False)
+        designed(SiteTable("new", new), schema, outcome=False)
     assert SECRET not in str(e.value)
 
 

@@ -15,7 +15,8 @@ from dsba._system.threads import run_team
 from dsba.algorithms.dsba import forms
 from dsba.kernels.dense import Recursion
 from dsba.kernels.modes import Spectrum, advance_modes, column_positions, in_halves, plan_modes
-from dsba.kernels.thread_pair import CROWDED, ENDED, LINE, shares
+from dsba.kernels.simd import LINE_DOUBLES as LINE
+from dsba.kernels.thread_pair import CROWDED, ENDED, shares
 
 
 def classes(n_rows=60, n_classes=9):

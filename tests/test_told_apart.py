@@ -10,9 +10,9 @@ from small_experiments import SMALL, TINY, spec
 
 import dsba
 from dsba.cli.lab import _print_winners
-from dsba.lab import Results, plan, run, sweeps
+from dsba.lab import ExperimentResults, plan, run, sweeps
 from dsba.lab.folder import Folder
-from dsba.lab.index import Facts
+from dsba.lab.index import ShownReference
 
 EXTRA = [{"algorithm": "extra", "step_size": "auto"}]
 RING = {"graph": "ring", "n_nodes": 8}
@@ -86,10 +86,10 @@ def results_of(folder, costs, **changes):
         gap, last = (0.5, 1.0) if reached is None else (0.01, reached)
         counted = {name: [0.0, last] for name in ("passes", "rounds", "doubles_max", "bytes_max", "seconds")}
         histories[entry.id] = dsba.History({**counted, "gap": [1.0, gap]})
-    results = Results(Folder(folder), shown, histories)
+    results = ExperimentResults(Folder(folder), shown, histories)
     known = {case.pooled.id: case.pooled.problem.lam for case in made.cases}
     results.__dict__["_facts"] = {
-        id: Facts(id=id, rows=9, columns=9, nonzeros=9, lam=lam, residual=0.0, certified=True, metric="gap")
+        id: ShownReference(id=id, rows=9, columns=9, nonzeros=9, lam=lam, residual=0.0, certified=True, metric="gap")
         for id, lam in known.items()
     }
     return results

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dsba
 from dsba.errors import InputError
-from dsba.graph.topology import FAMILIES, Topology
+from dsba.graph.topology import GRAPH_FAMILIES, Topology
 
 quick = settings(max_examples=50, deadline=None)
 
@@ -61,7 +61,7 @@ def test_constructors_build_the_graph_they_name(topology, graph):
     assert set(topology.to_networkx().edges) == set(topology.edges)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", GRAPH_FAMILIES)
 @pytest.mark.parametrize("mixing", ["laplacian", "metropolis"])
 def test_one_and_two_nodes(family, mixing):
     one = Topology.family(family, 1, mixing=mixing)
@@ -112,7 +112,7 @@ def test_family_grid_is_as_square_as_it_can_be(n_nodes, shape):
 
 def test_family_passes_its_keywords_on():
     assert Topology.family("random", 8, p=0.5, seed=4) == Topology.random(8, 0.5, seed=4)
-    for family in FAMILIES:
+    for family in GRAPH_FAMILIES:
         built = Topology.family(family, 6, mixing="laplacian", tau=20.0)
         assert built.name == family
         assert built.W[0, 0] == 1 - built.degrees[0] / 20.0
@@ -126,7 +126,7 @@ def test_unknown_names_are_refused_with_a_suggestion():
 
 
 @pytest.mark.parametrize("n_nodes", [0, -3, 2.5, "4"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", GRAPH_FAMILIES)
 def test_the_number_of_nodes_is_a_positive_integer(family, n_nodes):
     with pytest.raises(InputError, match=f"at least 1, got {n_nodes!r}"):
         Topology.family(family, n_nodes)

@@ -8,7 +8,7 @@ from small_experiments import TINY
 from typer.testing import CliRunner
 
 from dsba.cli import app
-from dsba.lab import Results
+from dsba.lab import ExperimentResults
 from dsba.lab.reading import read
 
 METHODS = [{"algorithm": "extra"}, {"algorithm": "dsba", "step_size": "auto"}]
@@ -22,7 +22,7 @@ def test_tuning_one_method_keeps_the_description_of_a_finished_comparison(finish
     said = CliRunner().invoke(app, ["tune", str(file), "--method", "extra", "--out", str(out), "--workers", "1"])
     assert said.exit_code == 0, said.output
     assert {name: (out / name).read_bytes() for name in described} == described
-    assert {run.method for run in Results.load(out).runs} == {"EXTRA", "DSBA"}
+    assert {run.method for run in ExperimentResults.load(out).runs} == {"EXTRA", "DSBA"}
 
 
 def test_tuning_one_method_searches_for_no_other(tmp_path):
@@ -31,4 +31,4 @@ def test_tuning_one_method_searches_for_no_other(tmp_path):
     file.write_text(read(TINY | {"method": methods}).to_toml())
     said = CliRunner().invoke(app, ["tune", str(file), "--method", "dgd", "--out", str(out), "--workers", "1"])
     assert said.exit_code == 0, said.output
-    assert {row["method"] for row in Results.load(out).tuning()} == {"DGD"}
+    assert {row["method"] for row in ExperimentResults.load(out).tuning()} == {"DGD"}

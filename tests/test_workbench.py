@@ -19,9 +19,8 @@ from sklearn.metrics import accuracy_score, log_loss
 import dsba
 from dsba.engine.history import History
 from dsba.errors import InputError
-from dsba.lab import Results, jobs, plan, run
+from dsba.lab import ExperimentResults, jobs, plan, run
 from dsba.lab.curves import Entrant, fastest, median_curve, timed
-from dsba.lab.index import Link
 from dsba.lab.reading import read
 from dsba.operators.compiled import operator_type
 from dsba.storage.fingerprint import digest_of
@@ -139,7 +138,7 @@ def test_metrics_are_those_of_scikit_learn(tmp_path):
     assert history["share_of_ones"][-1] == np.mean(rows @ z[:12] > 0)
     assert history["loss"][-1] == pytest.approx(problem.objective(z) - 0.05 * z[:12] @ z[:12], rel=1e-10)
     assert facts.levels["test_accuracy"] > 0.7
-    assert Results.load(tmp_path).index.metrics[-1] == "share_of_ones"
+    assert ExperimentResults.load(tmp_path).index.metrics[-1] == "share_of_ones"
 
 
 def test_graphs_matrices_and_splits_reach_the_run():
@@ -280,7 +279,7 @@ def test_a_folder_of_objects_is_shown_without_them(tmp_path):
     assert again.returncode == 0, again.stderr
     text = (tmp_path / "out" / "experiment.toml").read_text()
     assert text.startswith("# Made of Python objects")
-    assert Results.load(tmp_path / "out").index.plugins == {"M": digest_of(Mine())}
+    assert ExperimentResults.load(tmp_path / "out").index.plugins == {"M": digest_of(Mine())}
 
 
 TOML = """
@@ -343,7 +342,7 @@ def history(gap, seconds, rounds, total):
 
 
 def test_time_on_a_network():
-    one = timed(history([1, 0.1], [0, 8.0], [0, 10], [0, 4000]), 4, Link(latency=0.5, bandwidth=1000))
+    one = timed(history([1, 0.1], [0, 8.0], [0, 10], [0, 4000]), 4, dsba.Link(latency=0.5, bandwidth=8000))
     assert one["time"].tolist() == [0.0, 8 / 4 + 10 * 0.5 + 4000 / 1000]
 
 
@@ -351,7 +350,7 @@ def test_the_map_of_the_fastest():
     """Few rounds win where waiting is dear, few bytes where bandwidth is; who was stopped early leaves it open."""
     rounds = Entrant([history([1, 0.1], [0, 0], [0, 1], [0, 1e6])], ["budget"])
     bytes_ = Entrant([history([1, 0.1], [0, 0], [0, 100], [0, 10])], ["budget"])
-    latency, bandwidth = np.array([1e-6, 1.0]), np.array([1e3, 1e9])
+    latency, bandwidth = np.array([1e-6, 1.0]), np.array([8e3, 8e9])
     won = fastest({"rounds": rounds, "bytes": bytes_}, "gap", 0.1, 4, latency, bandwidth)
     assert won.tolist() == [[1, 1], [1, 0]]
     stopped = Entrant([history([1, 0.5], [0, 0], [0, 2], [0, 10])], ["budget"])
@@ -425,7 +424,7 @@ def test_a_latex_table_without_packages(swept):
 
 
 def test_another_link_is_another_time(swept):
-    fast, slow = swept.on(0.0, 1e12), swept.on(1.0, 1e12)
+    fast, slow = swept.on(dsba.Link(0.0, 8e12)), swept.on(dsba.Link(1.0, 8e12))
     id = swept.runs[0].id
     assert slow.histories[id]["time"][-1] == pytest.approx(
         fast.histories[id]["time"][-1] + fast.histories[id]["rounds"][-1]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         DecentralizedRidge,
         DecentralizedSVM,
     )
+    from dsba.graph.link import Link
     from dsba.graph.topology import Topology
     from dsba.network import MPINetwork, Simulator
     from dsba.operators import Operator, ScalarOperator, penalties
@@ -46,6 +47,7 @@ __all__ = [
     "DecentralizedSVM",
     "History",
     "InputError",
+    "Link",
     "MPINetwork",
     "NetworkError",
     "Operator",
@@ -77,6 +79,7 @@ _HOMES = {
     "engine.solve": ("solve",),
     "errors": ("CheckpointError", "InputError", "NetworkError"),
     "estimators": tuple(name for name in __all__ if name.startswith("Decentralized")),
+    "graph.link": ("Link",),
     "graph.topology": ("Topology",),
     "network": ("MPINetwork", "Simulator"),
     "operators": ("Operator", "ScalarOperator", "penalties"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,3 +11,6 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Indices = Integers  # places in other arrays
 Words = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+Arrays = dict[str, npt.NDArray[Any]]  # by name, of any type
+Level = str | int | float | bool  # of a factor in a table

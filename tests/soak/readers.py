@@ -36,14 +36,14 @@ from dsba.data import cache, libsvm
 from dsba.engine import checkpoint
 from dsba.errors import InputError
 from dsba.fitting.model import Model
-from dsba.lab import Results
+from dsba.lab import ExperimentResults
 from dsba.lab import run as run_experiment
 from dsba.lab.example import EXAMPLE
 from dsba.lab.reading import read as read_experiment
 from dsba.network import MessageSimulator
 from dsba.network.messages.wire import Header, unpack
 from dsba.network.tls.frames import Frame, FrameError, encode
-from dsba.network.tls.link import Link
+from dsba.network.tls.link import SiteLink
 from dsba.storage import sealed
 from dsba.study.example import example as study_example
 from dsba.study.file import parse as parse_study
@@ -152,7 +152,7 @@ def parsed_corpus() -> list[Input]:
         stream = io.BytesIO()
         X, y = libsvm._parse(source)
     arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": y}
-    sealed.write(stream, {"format": cache.FORMAT, "source": hashlib.sha256(SOURCE).hexdigest()}, arrays)
+    sealed.write(stream, {"format": cache.PARSED_FORMAT, "source": hashlib.sha256(SOURCE).hexdigest()}, arrays)
     return [{"file": stream.getvalue()}]
 
 
@@ -281,7 +281,7 @@ def results_corpus() -> list[Input]:
 
 
 def read_results(folder: Path) -> str:
-    results = Results.load(folder)
+    results = ExperimentResults.load(folder)
     histories = {id: history.to_dict() for id, history in results.histories.items()}
     return digest(
         histories, results.outcomes, results.environment, results.summary(), results.winners(), results.tuning()
@@ -333,7 +333,7 @@ def site_frame_corpus() -> list[Input]:
 
 def read_site_frame(folder: Path) -> str:
     """As a link reads it: the frame that is due, or a reason why not."""
-    link = Link(1, "site1")
+    link = SiteLink(1, "site1")
     link.meet(b"nonce", b"study")
     link.tag = SITE_TAG
     try:

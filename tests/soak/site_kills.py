@@ -13,8 +13,8 @@ import pandas as pd
 
 from dsba.fitting.model import Model
 from dsba.fitting.spec import Settings
-from dsba.study.trial import FINE, Trial, arrange
-from dsba.tables.fit import Plan, train
+from dsba.study.trial import SAVED_CODES, Trial, arrange
+from dsba.tables.fit import ModelTerms, train
 
 KILLS = 30  # in a full soak
 PAUSE = 6.0  # seconds, at most, between two kills: starting takes about half of it
@@ -36,7 +36,7 @@ def undisturbed(files: list[Path]) -> np.ndarray:
     """The iterates of one process that does the same."""
     settings = Settings(graph="ring", **{name: MODEL[name] for name in ("algorithm", "lam", "tol", "max_passes")})
     wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
-    return train(files, Plan(MODEL["formula"]), settings, wishes=wishes).model.Z
+    return train(files, ModelTerms(MODEL["formula"]), settings, wishes=wishes).model.Z
 
 
 def round_of_kills(kills: int, rng: random.Random) -> dict[str, int]:
@@ -86,4 +86,4 @@ def _ended(trial: Trial) -> bool:
         if time.monotonic() > deadline or any(process.poll() for process in trial.processes.values()):
             return False
         time.sleep(0.05)
-    return all(process.returncode in FINE for process in trial.processes.values())
+    return all(process.returncode in SAVED_CODES for process in trial.processes.values())

@@ -27,7 +27,7 @@ from dsba.tables.design import design_tables
 from dsba.tables.disclosure import Guards
 from dsba.tables.fit import evaluate_files
 from dsba.tables.formula import ALLOWED, parse
-from dsba.tables.schema import Site, Wishes
+from dsba.tables.schema import SiteTable, Wishes
 
 Input = dict[str, bytes]
 
@@ -148,10 +148,10 @@ class Told(Alone):
         return [value, self.answers[len(self.given) - 1]]
 
 
-def _site(name: str, seed: int) -> Site:
+def _site(name: str, seed: int) -> SiteTable:
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"x": rng.normal(size=60), "ward": ["a", "b", "c"] * 20, "y": ["no", "yes"] * 30})
-    return Site(name, frame)
+    return SiteTable(name, frame)
 
 
 def _wishes() -> Wishes:

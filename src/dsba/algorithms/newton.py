@@ -21,13 +21,12 @@ from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.problem.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
-from dsba.solvers.newton import unsolvable
+from dsba.solvers.newton import RISE, unsolvable
 from dsba.types import Array, Indices
 
 MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
 LARGEST_REACH = 1e300  # of values that are compared: a sum over all nodes stays finite
 TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
-RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
 LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
 LAST_ERRORS = 1e-12  # so is one this short in standard errors (of a likelihood, lambda = 0)
 LAST_CHANGE = 4.0 * np.finfo(np.float64).eps  # and one that changes the scores by so little, relative to them
@@ -37,7 +36,7 @@ CLIPPED = 1e-14  # the least eigenvalue of a system, relative to the largest
 CG_ROUGH = 0.1  # the relative residual of conjugate gradients far from the solution
 CG_AFFINE = 1e-10  # and where one system is the whole problem
 LIGHT = 0.01  # of the mean weight: samples below are not looked for when labels may be separated
-ROUNDING = 1e-12  # a residual this small, relative to the one at the start, may be all rounding
+NEWTON_ROUNDING = 1e-12  # a residual this small, relative to the one at the start, may be all rounding
 
 GO, LAST, DEFICIENT, SEPARATED = range(4)  # what the root says of a step
 HEAD = 3  # numbers before the direction in the root's message
@@ -230,7 +229,7 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
     if problem.has_objective:
         return float(total[0] / problem.n_samples + 0.5 * _dot(problem.lam_diag * z, z))
     residual = _residual(problem, total, z) / s.scale
-    return max(_largest(residual), ROUNDING * s.first) if np.isfinite(residual).all() else math.nan
+    return max(_largest(residual), NEWTON_ROUNDING * s.first) if np.isfinite(residual).all() else math.nan
 
 
 # The step -----------------------------------------------------------------------------------------
@@ -302,7 +301,7 @@ def _deviation(s: NewtonState, problem: Problem) -> float:
     """The unit of standard errors: the residuals' standard deviation if labels have a unit, otherwise 1."""
     if problem.component.labels != "real" or not problem.has_objective:
         return 1.0
-    return max(math.sqrt(2.0 * abs(_merit(problem, s.total, s.Z[0], s))), ROUNDING * s.first) or 1.0
+    return max(math.sqrt(2.0 * abs(_merit(problem, s.total, s.Z[0], s))), NEWTON_ROUNDING * s.first) or 1.0
 
 
 def solved(H: Array, r: Array) -> tuple[Array, Array | None]:

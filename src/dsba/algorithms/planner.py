@@ -26,18 +26,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from dsba.algorithms.newton import MOST_COLUMNS, Newton
-from dsba.errors import as_number
+from dsba.graph.link import Link
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
 
 CANDIDATES = ("newton", "dsba", "nids")
-LATENCY = 0.02  # seconds
-BANDWIDTH = 1e8  # bits a second
 PASSES = 30  # of DSBA
 SPEED = 1e9  # multiplications a second
 BOOKKEEPING = 1e-6  # seconds for one sample of DSBA
-FINE = 1e-10  # a relative residual for which 30 passes are not enough
+FINE_TOLERANCE = 1e-10  # a relative residual for which 30 passes are not enough
 
 
 @dataclass(frozen=True)
@@ -61,60 +59,57 @@ def choose(
     net: Network,
     *,
     tol: float = 1.0,
-    latency: float = LATENCY,
-    bandwidth: float = BANDWIDTH,
+    link: Link | None = None,
     most_rows: int | None = None,
 ) -> Choice:
     """The algorithm that the cost model of this module estimates to be the fastest to a relative residual of ``tol``.
 
-    ``latency`` is in seconds and ``bandwidth`` in bits a second. ``most_rows`` is the user's number of rows at the
+    ``link`` is how fast the lines are, ``Link()`` by default. ``most_rows`` is the user's number of rows at the
     largest node, if the problem holds long rows as several samples. All processes of a problem come to the same choice.
     """
     from dsba.algorithms.dsba.method import DSBA  # which plans with the constants above
 
-    latency = as_number("latency", latency, at_least=0.0)
-    bytes_a_second = as_number("bandwidth", bandwidth, above=0.0) / 8
+    link = link or Link()
     topology, refusal = net.topology, Newton().why_not(problem, net)
     if problem.lam == 0.0 and refusal is None:
         return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
-    if tol < FINE and problem.dim <= MOST_COLUMNS and refusal is None:
+    if tol < FINE_TOLERANCE and problem.dim <= MOST_COLUMNS and refusal is None:
         return Choice("newton", "newton was chosen: to the last digits other methods may need very many rounds.")
     unfit = DSBA().why_not(problem, net)
     if unfit and (refusal or problem.dim > MOST_COLUMNS):
         return Choice("nids", f"nids was chosen: dsba does not apply: {unfit.rstrip('.')}.")
-    seconds = {} if unfit else {"dsba": _dsba(problem, topology, latency, bytes_a_second)}
+    seconds = {} if unfit else {"dsba": _dsba(problem, topology, link)}
     if problem.dim > MOST_COLUMNS:
         why = f"newton is for at most {MOST_COLUMNS:,} coefficients"
     elif refusal:
         why = f"newton does not apply: {refusal.rstrip('.')}"
     else:
         why = ""
-        seconds = {"newton": _newton(problem, topology, latency, bytes_a_second)} | seconds
+        seconds = {"newton": _newton(problem, topology, link)} | seconds
     name = min(seconds, key=lambda candidate: seconds[candidate])
     estimates = " and ".join(f"{_about(value)} for {candidate}" for candidate, value in seconds.items())
     most = int(problem.all_sizes.max()) if most_rows is None else most_rows
     facts = f"{problem.dim:,} coefficients, {most:,} rows at the largest of {problem.n_nodes} nodes"
-    network = f"{1000 * latency:g} ms and {bandwidth / 1e6:g} Mbit/s"
-    return Choice(name, f"{name} was chosen for {facts}: about {estimates} at {network}{why and '; ' + why}.", seconds)
+    return Choice(name, f"{name} was chosen for {facts}: about {estimates} at {link}{why and '; ' + why}.", seconds)
 
 
-def _newton(problem: Problem, topology: Topology, latency: float, bytes_a_second: float) -> float:
+def _newton(problem: Problem, topology: Topology, link: Link) -> float:
     p, q = problem.dim, int(problem.all_sizes.max())
     tree = topology.graph.tree
     iterations = 2 if problem.component.affine else 8
     children = int(tree.children.max(initial=0))
 
     def question(rounds: int, numbers: float, size: int) -> float:
-        return tree.depth * (rounds * latency + 2 * size * numbers * children / bytes_a_second)
+        return tree.depth * link.seconds(rounds, 2 * size * numbers * children)
 
     derivatives = question(4, 1 + p + p * (p + 1) / 2, size=16)
     arithmetic = (q * problem.mean_nnz**2 + p**3 / 3) / SPEED
     return derivatives + iterations * (derivatives + question(2, p + 3, size=8) + arithmetic)
 
 
-def _dsba(problem: Problem, topology: Topology, latency: float, bytes_a_second: float) -> float:
+def _dsba(problem: Problem, topology: Topology, link: Link) -> float:
     neighbours = int(topology.degrees.max(initial=0))
-    transfer = latency * (neighbours > 0) + 8 * problem.dim * neighbours / bytes_a_second
+    transfer = link.seconds(neighbours > 0, 8 * problem.dim * neighbours)
     return PASSES * int(problem.all_sizes.max()) * (transfer + 4 * problem.mean_nnz / SPEED + BOOKKEEPING)
 
 

@@ -16,13 +16,13 @@ import math
 from typing import NamedTuple
 
 from dsba.algorithms.dsba.batches import counts
-from dsba.algorithms.planner import BANDWIDTH, BOOKKEEPING, LATENCY, SPEED
+from dsba.algorithms.planner import BOOKKEEPING, SPEED
 from dsba.algorithms.step_rules import planned_convexity, practical_step
-from dsba.errors import as_number
+from dsba.graph.link import Link
 from dsba.graph.topology import Topology
 from dsba.problem.problem import Problem
 
-LARGEST = 512  # samples in a block: its equation is solved by elimination
+LARGEST_BATCH = 512  # samples in a block: its equation is solved by elimination
 NEWTON = 5  # steps for one block
 
 
@@ -34,22 +34,17 @@ class Rounds(NamedTuple):
     seconds: float
 
 
-def plan_rounds(
-    problem: Problem, topology: Topology, *, latency: float = LATENCY, bandwidth: float = BANDWIDTH
-) -> Rounds:
+def plan_rounds(problem: Problem, topology: Topology, link: Link | None = None) -> Rounds:
     """The fastest b and K; give the method ``batch_size=b`` and ``topology.chebyshev(K)`` where K > 1.
 
-    ``latency`` is in seconds and ``bandwidth`` in bits a second. A topology that is a Chebyshev mixing already keeps
-    its rounds.
+    A topology that is a Chebyshev mixing already keeps its rounds.
     """
-    latency = as_number("latency", latency, at_least=0.0)
-    bandwidth = as_number("bandwidth", bandwidth, above=0.0)
     given = topology.mixing.rounds
     most = math.ceil(math.sqrt(topology.kappa_g)) if given == 1 and topology.n_nodes > 1 else 1
     mixings = {given: topology} | {K: topology.chebyshev(K) for K in range(2, most + 1)}
     return min(
         (
-            Rounds(b, K, _seconds(problem, mixing, b, K, latency, bandwidth))
+            Rounds(b, K, _seconds(problem, mixing, b, K, link or Link()))
             for K, mixing in mixings.items()
             for b in _sizes(problem)
         ),
@@ -60,20 +55,20 @@ def plan_rounds(
 def automatic_batch_size(problem: Problem, topology: Topology) -> int:
     """The fastest b on a given topology, for a network of usual latency and bandwidth."""
     K = topology.mixing.rounds
-    return min(_sizes(problem), key=lambda b: _seconds(problem, topology, b, K, LATENCY, BANDWIDTH))
+    return min(_sizes(problem), key=lambda b: _seconds(problem, topology, b, K, Link()))
 
 
 def _sizes(problem: Problem) -> list[int]:
     """Powers of two, up to the largest block that can be solved; only 1 if the operator has no Jacobian."""
     if not problem.component.has_jacobian:
         return [1]
-    most = min(int(problem.all_sizes.max()), LARGEST // problem.k)
+    most = min(int(problem.all_sizes.max()), LARGEST_BATCH // problem.k)
     return [2**i for i in range(max(1, most).bit_length())]
 
 
-def _seconds(problem: Problem, topology: Topology, b: int, gossip: int, latency: float, bandwidth: float) -> float:
+def _seconds(problem: Problem, topology: Topology, b: int, gossip: int, link: Link) -> float:
     neighbours = int(topology.degrees.max(initial=0))
-    transfer = latency * (neighbours > 0) + 64 * problem.dim * neighbours / bandwidth
+    transfer = link.seconds(neighbours > 0, 8 * problem.dim * neighbours)
     samples = b * (4 * problem.mean_nnz / SPEED + BOOKKEEPING)
     system = NEWTON * (b * problem.k) ** 3 / (3 * SPEED) if b > 1 else 0.0
     return _iterations(problem, topology, b) * (gossip * transfer + samples + system)

@@ -10,15 +10,15 @@ import typer
 if TYPE_CHECKING:
     from dsba.data import IndexRange
 
-app = typer.Typer(no_args_is_help=True, help="Data sets: what is known, what is here, what is in a file.")
+data_app = typer.Typer(no_args_is_help=True, help="Data sets: what is known, what is here, what is in a file.")
 
 
 def register(parent: typer.Typer) -> None:
     """Add these commands."""
-    parent.add_typer(app, name="data")
+    parent.add_typer(data_app, name="data")
 
 
-@app.command("list", epilog="Example:  `dsba data list`")
+@data_app.command("list", epilog="Example:  `dsba data list`")
 def list_sets() -> None:
     """The registered data sets, and where their files are."""
     from rich.console import Console
@@ -44,7 +44,7 @@ def list_sets() -> None:
     typer.echo("Checksum bzip2's: nobody published one of the file; those that bzip2 keeps of its blocks are checked.")
 
 
-@app.command(epilog="Examples:  `dsba data fetch a9a`,  `dsba data fetch w8a --mirror http://10.0.0.7/libsvm`")
+@data_app.command(epilog="Examples:  `dsba data fetch a9a`,  `dsba data fetch w8a --mirror http://10.0.0.7/libsvm`")
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Registered data sets.")],
     mirror: Annotated[list[str] | None, typer.Option(help="An address to try first; also $DSBA_MIRROR.")] = None,
@@ -54,7 +54,7 @@ def fetch(
         typer.echo(f"{name}: {_fetch(name, mirror or [])}")
 
 
-@app.command(epilog="Example:  `dsba data info a9a`")
+@data_app.command(epilog="Example:  `dsba data info a9a`")
 def info(file: Annotated[str, typer.Argument(help="A LIBSVM file, or a name.")]) -> None:
     """What is in a file: its shape, labels, empty rows, checksum, and whether it is the registered one."""
     import numpy as np

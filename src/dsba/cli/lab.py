@@ -17,7 +17,7 @@ from dsba._system.signals import ending_like_ctrl_c
 from dsba.errors import InputError
 
 if TYPE_CHECKING:
-    from dsba.lab import Experiment, Results
+    from dsba.lab import Experiment, ExperimentResults
     from dsba.lab.plan import Plan
 
 Out = Annotated[Path, typer.Option(help="The results folder; finished runs in it are not repeated.")]
@@ -33,7 +33,7 @@ Plugins = Annotated[
     list[str] | None,
     typer.Option("--plugin", help="A file (or module) of your own that the experiment may run; repeat for several."),
 ]
-Live = Annotated[bool, typer.Option("--live", help="Serve the page on localhost while runs go on.")]
+LiveOption = Annotated[bool, typer.Option("--live", help="Serve the page on localhost while runs go on.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for --live; 0 takes a free one.")]
 DataNames = Annotated[
     list[str] | None,
@@ -47,7 +47,7 @@ Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seeds; with sev
 
 
 CURRENCIES = {"passes": "passes", "doubles_max": "DOUBLEs", "seconds": "seconds"}  # of the table of winners
-ALL = "all"  # what --force without a method means
+ALL_METHODS = "all"  # what --force without a method means
 
 
 class Forcing(TyperCommand):
@@ -58,7 +58,7 @@ class Forcing(TyperCommand):
         for place, argument in enumerate(args):
             following = args[place + 1] if place + 1 < len(args) else "-"
             alone = following.startswith("-") or following.endswith(".toml")
-            full += [argument, ALL] if argument == "--force" and alone else [argument]
+            full += [argument, ALL_METHODS] if argument == "--force" and alone else [argument]
         return super().parse_args(ctx, full)
 
 
@@ -85,7 +85,7 @@ def reproduce(
     seed: Seeds = None,
     workers: Workers = None,
     force: Force = None,
-    live: Live = False,
+    live: LiveOption = False,
     port: Port = 0,
 ) -> None:
     """The paper's numerical experiments: three problems, every method tuned, figures and a page."""
@@ -99,7 +99,7 @@ def compare(
     workers: Workers = None,
     force: Force = None,
     plugin: Plugins = None,
-    live: Live = False,
+    live: LiveOption = False,
     port: Port = 0,
     example: Annotated[
         bool, typer.Option("--example", help="Print a commented experiment file, and nothing else.")
@@ -151,9 +151,9 @@ def tune(
 
 def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
     """Rebuild figures, tables and page from saved results only."""
-    from dsba.lab import Results
+    from dsba.lab import ExperimentResults
 
-    results = Results.load(folder)
+    results = ExperimentResults.load(folder)
     results.report()
     _print_winners(results)
     _print_warnings(results)
@@ -213,7 +213,7 @@ def _planned(experiment: Experiment) -> Plan:
 
 
 def _forced(methods: Sequence[str] | None) -> bool | list[str]:
-    return True if methods and ALL in methods else list(methods or ())
+    return True if methods and ALL_METHODS in methods else list(methods or ())
 
 
 def _run(plan: Plan, out: Path, workers: int | None, force: Sequence[str] | None, live: bool, port: int) -> None:
@@ -280,7 +280,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) ->
     console.print(table)
 
 
-def _print_winners(results: Results) -> None:
+def _print_winners(results: ExperimentResults) -> None:
     winners = results.winners()
     keys = ["data", "problem", *(key for key in ("network", "split") if len({w[key] for w in winners}) > 1)]
     rows = []
@@ -303,7 +303,7 @@ def _print_winners(results: Results) -> None:
                 typer.echo(f"Undecided in {name}: {leads}, {', '.join(stopped)} ran out of budget ({where}).")
 
 
-def _print_warnings(results: Results) -> None:
+def _print_warnings(results: ExperimentResults) -> None:
     for sentence in results.warnings():
         typer.echo(f"Warning: {sentence}")
 
@@ -312,7 +312,7 @@ def _reached(candidate: Mapping[str, Any]) -> str:
     return "diverged" if candidate["value"] is None else f"{candidate['metric']} {candidate['value']:.1e}"
 
 
-def _print_tuning(results: Results) -> None:
+def _print_tuning(results: ExperimentResults) -> None:
     rows = [
         [t["data"], t["problem"], t["method"], t["parameters"], f"{t['factor']:.3g}", _reached(t)]
         for t in results.tuning()

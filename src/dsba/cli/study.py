@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba._system.signals import ending_like_ctrl_c
-from dsba.cli.train import EVENT, LEVELS, LEVELS_FORM, ordered_levels, write_page
+from dsba.cli.train import (
+    EVENT,
+    LEVELS,
+    LEVELS_FORM,
+    MARKER,  # the folder is read by the commands that read what `dsba train` wrote
+    ordered_levels,
+    write_page,
+)
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.spec import OF_TABLES
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
     from dsba.study.join import Seat
     from dsba.tables.results import Results
 
-MARKER = ".dsba-train"  # the folder of a run is read by the commands that read what `dsba train` wrote
 NEEDED = ("websockets", "cryptography", "pandas", "formulaic")
 
 TRY_EXAMPLES = 'Example:  `dsba study try a.csv b.csv c.csv --formula "y ~ x" --operator logistic --lam 0 --out run`'
@@ -142,17 +148,17 @@ def _approved(seat: Seat, approve: str | None) -> None:
 
 
 def _joined(seat: Seat) -> None:
-    from dsba.fitting.model import FILE
-    from dsba.study.display import Display
+    from dsba.fitting.model import MODEL_FILE
+    from dsba.study.display import StudyDisplay
     from dsba.study.join import AUDIT
     from dsba.study.join import join as take_part
 
-    with Display(sys.stdout.isatty()) as display:
+    with StudyDisplay(sys.stdout.isatty()) as display:
         results = take_part(seat, tell=display.tell, show=display.show)
     facts = results.model.facts
     typer.echo(results.unfinished if facts["status"] == "budget" else f"{facts['status']}: {facts['message']}.")
     page = write_page(results.model, seat.out)
-    typer.echo(f"Model: {seat.out / FILE}   Page: {page}   Audit log: {seat.out / AUDIT}")
+    typer.echo(f"Model: {seat.out / MODEL_FILE}   Page: {page}   Audit log: {seat.out / AUDIT}")
     if facts["status"] == "interrupted":
         raise typer.Exit(130)
     _end_as(results)
@@ -188,7 +194,7 @@ def try_(
 ) -> None:  # fmt: skip
     """A whole study on this machine: a key, a process and a folder for every site, and TLS between them."""
     _require_extra()
-    from dsba.study.trial import FILE, FOLDER, Trial, arrange
+    from dsba.study.trial import TRIAL_FILE, TRIAL_FOLDER, Trial, arrange
 
     model: dict[str, Any] = {
         "formula": formula, "operator": operator, "lam": lam, "missing": missing, "rare_levels": rare_levels,
@@ -196,11 +202,11 @@ def try_(
         "test_share": test_share,
     }  # fmt: skip
     with owned(out, MARKER), ending_like_ctrl_c():
-        folder = out / FOLDER
+        folder = out / TRIAL_FOLDER
         guards: dict[str, Any] = {"guards": {"sites": 2}} if allow_two_sites else {}
         order = ordered_levels(levels)
         agreed = arrange(files, model, folder, event=event, levels=order, graph=graph, **guards)
-        typer.echo(f"Study: {folder / FILE}, hash {agreed.hash}")
+        typer.echo(f"Study: {folder / TRIAL_FILE}, hash {agreed.hash}")
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)
         typer.echo(f"Model of {len(files)} sites: {out}   Page: {write_page(results.model, out)}")

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba._system.signals import orderly_end
+from dsba.engine.progress import LINE_EVERY
 from dsba.errors import InputError, NetworkError
 from dsba.fitting import not_converged
-from dsba.fitting.model import FILE
+from dsba.fitting.model import MODEL_FILE
 from dsba.fitting.spec import OF_TABLES, Settings
 from dsba.storage.atomic import replacing
 from dsba.storage.folders import owned
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 DEFAULTS = Settings()
 MARKER, PAGE = ".dsba-train", "report.html"
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
-LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
 TABLE_ONLY = (
     "features",
@@ -174,15 +174,15 @@ def _require_matching(given: set[str]) -> None:
 
 
 def _plan(formula: str | None, target: str | None, features: str | None, all_features: bool) -> Any:
-    from dsba.tables.fit import Plan
+    from dsba.tables.fit import ModelTerms
 
     if formula is not None:
         if target is not None or features is not None or all_features:
             raise InputError("give either --formula, or --target with --features or --all-features.")
-        return Plan(formula)
+        return ModelTerms(formula)
     if (features is None) == (not all_features):
         raise InputError("with --target give either --features or --all-features.")
-    return Plan(None, target, None if features is None else tuple(name.strip() for name in features.split(",")))
+    return ModelTerms(None, target, None if features is None else tuple(name.strip() for name in features.split(",")))
 
 
 def ordered_levels(given: list[str] | None) -> dict[str, list[str]]:
@@ -248,7 +248,7 @@ def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
     if first:
         model.save(out)
         typer.echo(f"{status}: {message}." if status != "budget" else not_converged.of_model(model.facts))
-        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / FILE}")
+        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / MODEL_FILE}")
         if "table" in model.facts:
             typer.echo(f"Page: {write_page(model, out).resolve()}")
     if status == "interrupted":

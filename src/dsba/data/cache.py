@@ -21,7 +21,7 @@ from dsba.data.dataset import Dataset, csr
 from dsba.storage import sealed
 from dsba.storage.atomic import private_folder, replacing
 
-FORMAT = "dsba-parsed-2"
+PARSED_FORMAT = "dsba-parsed-2"
 
 
 def folder() -> Path:
@@ -67,7 +67,7 @@ def opened(entry: Path, wanted: str) -> Dataset | None:
     """The data set in an entry, if it is a sound one of a source with the digest ``wanted``."""
     try:
         facts, arrays = sealed.read(entry, shared=True)
-        if facts != {"format": FORMAT, "source": wanted}:
+        if facts != {"format": PARSED_FORMAT, "source": wanted}:
             return None
         return _checked(*(arrays[name] for name in ("data", "indices", "indptr", "y")))
     except (sealed.DamagedError, KeyError, OSError):
@@ -99,4 +99,4 @@ def write(source: Path, digest: str, dataset: Dataset) -> None:
         private_folder(entry.parent)
         with replacing(entry, _mode(source)) as stream:
             arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": y}
-            sealed.write(stream, {"format": FORMAT, "source": digest}, arrays)
+            sealed.write(stream, {"format": PARSED_FORMAT, "source": digest}, arrays)

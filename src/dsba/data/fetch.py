@@ -23,17 +23,19 @@ from dsba.data.registry import LIBSVM, PublicSet
 from dsba.errors import InputError, shortened
 from dsba.storage.atomic import PART, USUAL, private_folder
 
-TIMEOUT = 30.0  # seconds without a byte
+FETCH_TIMEOUT = 30.0  # seconds without a byte
 ATTEMPTS = 3  # at each address
 PAUSE = 1.0  # seconds before another attempt, doubled each time
 CHUNK = 1 << 16
-LARGEST = 1 << 30  # bytes of a download; the largest registered file has a quarter of that
-LONGEST = 3600.0  # seconds for one attempt, however steadily the bytes drip
+LARGEST_DOWNLOAD = 1 << 30  # bytes of a download; the largest registered file has a quarter of that
+LONGEST_ATTEMPT = 3600.0  # seconds for one attempt, however steadily the bytes drip
 
-Progress = Callable[[int, int | None], object]  # (bytes here, bytes in all)
+DownloadProgress = Callable[[int, int | None], object]  # (bytes here, bytes in all)
 
 
-def fetch(name: str, mirrors: Sequence[str] = (), *, pause: float = PAUSE, progress: Progress | None = None) -> Path:
+def fetch(
+    name: str, mirrors: Sequence[str] = (), *, pause: float = PAUSE, progress: DownloadProgress | None = None
+) -> Path:
     """The file of a registered data set: the one that is there, or a new download.
 
     Addresses are tried in order: ``mirrors``, those in ``$DSBA_MIRROR`` (separated by spaces), LIBSVM's.
@@ -60,7 +62,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), *, pause: float = PAUSE, progr
     raise InputError(f"cannot fetch {name}: {'; '.join(failures)}.")
 
 
-def _tried(address: str, part: Path, entry: PublicSet, pause: float, progress: Progress | None) -> str | None:
+def _tried(address: str, part: Path, entry: PublicSet, pause: float, progress: DownloadProgress | None) -> str | None:
     """Why a few attempts did not get the file from ``address``; None if ``part`` is the whole file."""
     failure = None
     for attempt in range(ATTEMPTS):
@@ -96,14 +98,14 @@ def _require_safe(address: str, entry: PublicSet) -> None:
         raise _UselessError("no checksum of this file is known, so it is fetched over https only")
 
 
-def _download(address: str, part: Path, entry: PublicSet, progress: Progress | None) -> None:
+def _download(address: str, part: Path, entry: PublicSet, progress: DownloadProgress | None) -> None:
     """Add to ``part`` what is missing of the file at ``address``."""
     if part.is_symlink() or not part.is_file():
         part.unlink(missing_ok=True)  # a link that somebody laid here must not lead the bytes elsewhere
     here = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(address, headers={"Range": f"bytes={here}-"} if here else {})
     try:
-        answer = urllib.request.urlopen(request, timeout=TIMEOUT)
+        answer = urllib.request.urlopen(request, timeout=FETCH_TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code == 416:  # nothing is missing, or the part is of another file: the check will tell
             return
@@ -128,13 +130,13 @@ def _total(answer: Any, here: int) -> int | None:
 
 
 def _require_bearable(size: int) -> None:
-    if size > LARGEST:
-        raise _UselessError(f"the file is larger than {LARGEST} bytes, and every registered file is smaller")
+    if size > LARGEST_DOWNLOAD:
+        raise _UselessError(f"the file is larger than {LARGEST_DOWNLOAD} bytes, and every registered file is smaller")
 
 
-def _receive(answer: Any, part: Path, here: int, total: int | None, progress: Progress | None) -> None:
+def _receive(answer: Any, part: Path, here: int, total: int | None, progress: DownloadProgress | None) -> None:
     flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | (os.O_APPEND if here else os.O_TRUNC)
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + LONGEST_ATTEMPT
     try:
         with os.fdopen(os.open(part, flags, USUAL), "ab" if here else "wb") as stream:
             while chunk := answer.read(CHUNK):
@@ -144,7 +146,7 @@ def _receive(answer: Any, part: Path, here: int, total: int | None, progress: Pr
                 if progress:
                     progress(here, total)
                 if time.monotonic() > deadline:
-                    raise InputError(f"the file was not here after {LONGEST:g} seconds")
+                    raise InputError(f"the file was not here after {LONGEST_ATTEMPT:g} seconds")
     except _UselessError:
         part.unlink(missing_ok=True)
         raise

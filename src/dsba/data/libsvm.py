@@ -41,7 +41,7 @@ OPENERS: tuple[tuple[bytes, Callable[..., Any]], ...] = (
 )
 LARGEST_INDEX = 2**63 - 2  # its column count is still an int64
 LONGEST_LINE = 1 << 24  # bytes; splitting a line takes up to twelve times its size
-TOKEN = re.compile(rb"\S+")
+LIBSVM_TOKEN = re.compile(rb"\S+")
 
 
 class IndexRange(NamedTuple):
@@ -306,7 +306,7 @@ def _rows(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _place(path: Path, number: int, line: bytes, token: int) -> str:
     """File, line and the column, from 1, at which a word begins; the file alone if the line is gone meanwhile."""
-    begin = next((match.start() for match in islice(TOKEN.finditer(line), token, None)), None)
+    begin = next((match.start() for match in islice(LIBSVM_TOKEN.finditer(line), token, None)), None)
     return f"{path}" if begin is None else f"{path}, line {number}, column {begin + 1}"
 
 

@@ -11,13 +11,13 @@ from dsba.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-MARK = b"PAR1"
+PARQUET_MARK = b"PAR1"
 CELL = 8  # bytes of a number, and of the place of a text
 
 
 def recognises(head: bytes) -> bool:
     """Whether a file begins as Parquet does."""
-    return head.startswith(MARK)
+    return head.startswith(PARQUET_MARK)
 
 
 def names(path: Path) -> list[Any]:

@@ -28,7 +28,7 @@ COMMA_NUMBER = re.compile(r"[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3}){2,})")
 POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+([eE][+-]?\d+)?|\d{1,3}(\.\d{3}){2,})")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")  # as thousands are marked, and some decimals look
 MARKED = re.compile(r"[+-]?(\d*[.,]\d+|\d{1,3}([.,]\d{3})+([.,]\d+)?)([eE][+-]?\d+)?")
-MISSING = [
+MISSING_MARKS = [
     *("", " ", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NULL", "null", "NaN", "nan", "-NaN", "-nan"),
     *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 ]  # fields without a value, in every column
@@ -73,7 +73,7 @@ def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.Da
     dialect = dialect or sniffed(path)
     _check_lines(path, dialect.separator)
     options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "low_memory": False}
-    options |= {"keep_default_na": False, "na_values": MISSING}
+    options |= {"keep_default_na": False, "na_values": MISSING_MARKS}
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"  # the default since
     frame = _all_columns(lambda **more: _parsed(path, **{**options, **more}), wanted)
@@ -107,7 +107,7 @@ def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.Dat
     frame = read(usecols=wanted)[wanted]
     for name in wanted:
         if _is_text(frame[name]) and _texts(frame[name]).isin([NO_VALUE]).any():
-            again = read(usecols=[name], na_values=[*MISSING, NO_VALUE])[name]
+            again = read(usecols=[name], na_values=[*MISSING_MARKS, NO_VALUE])[name]
             frame[name] = frame[name] if _is_text(again) else again
         if _is_text(frame[name]) and _texts(frame[name]).str.contains(LONG_NUMBER).any():
             try:

@@ -19,8 +19,8 @@ import numpy as np
 from dsba.errors import CheckpointError, InputError, shortened
 from dsba.storage import sealed
 from dsba.storage.atomic import PRIVATE, replacing
+from dsba.types import Arrays
 
-Arrays = sealed.Arrays
 FORMAT = "dsba-checkpoint-3"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
+LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
+
 
 class Bar:
     """A rich progress display for the length of a block; ``bar`` is None where none is wanted."""

@@ -15,8 +15,8 @@ from dsba.problem.problem import Problem
 from dsba.types import Array
 
 Metric = Callable[[Array], float]  # of the mean of the iterates
-WORSE = 1e-9  # of an objective: more than rounding
-LARGEST = 1e6  # a residual this many times as large as those at the start and at 0 is called divergence
+WORSE_OBJECTIVE = 1e-9  # of an objective: more than rounding
+LARGEST_RESIDUAL = 1e6  # a residual this many times as large as those at the start and at 0 is called divergence
 
 
 class Recorder:
@@ -42,7 +42,7 @@ class Recorder:
         if reference is not None and problem.has_objective:
             self.f_star = problem.objective(reference)
             self.f_range = problem.objective(np.zeros(problem.dim)) - self.f_star
-            if self.f_range < -WORSE * max(1.0, abs(self.f_star)):
+            if self.f_range < -WORSE_OBJECTIVE * max(1.0, abs(self.f_star)):
                 self.f_range = math.nan  # a point worse than 0 is no solution, and there is no gap to it
 
     def measure(self, iterates: Iterates) -> dict[str, float]:

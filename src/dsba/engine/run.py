@@ -22,14 +22,14 @@ from dsba.algorithms import Algorithm, sampling
 from dsba.algorithms.iterates import Iterates
 from dsba.engine import checkpoint
 from dsba.engine.history import History
-from dsba.engine.recorder import LARGEST, Recorder
+from dsba.engine.recorder import LARGEST_RESIDUAL, Recorder
 from dsba.errors import CheckpointError, InputError, as_number
 from dsba.network import COUNTERS, Counts, Network, alike
 from dsba.network.imperfect import REMEMBERING
 from dsba.problem.problem import Problem
 from dsba.storage.atomic import clear_torn
 from dsba.storage.fingerprint import steady_digest_of
-from dsba.types import Array
+from dsba.types import Array, Arrays
 
 Callback = Callable[[dict[str, float]], object]
 
@@ -243,7 +243,7 @@ class Run:
     def _verdict(self, record: dict[str, float], mean: Array, limits: Limits) -> tuple[Status, str] | None:
         finite = math.isfinite(record["residual"]) and math.isfinite(record["consensus"])
         first = float(self.history["residual"][0]) if len(self.history) else record["residual"]
-        if not finite or record["residual"] > LARGEST * max(1.0, first):  # of 0 and the start, the larger one
+        if not finite or record["residual"] > LARGEST_RESIDUAL * max(1.0, first):  # of 0 and the start, the larger one
             growth = record["residual"] / (first or 1.0)
             grown = f"the residual grew {growth:.3g} times" if finite else "values are no longer finite"
             return Status.DIVERGED, (
@@ -405,7 +405,7 @@ class Run:
             self._resume(slot, arrays)
             self.slots.sort(key=slot.__eq__)  # the other one is overwritten first
 
-    def _resume(self, path: Path, arrays: checkpoint.Arrays) -> None:
+    def _resume(self, path: Path, arrays: Arrays) -> None:
         """Go on from what a checkpoint kept."""
         self.state = checkpoint.restored(self.state, arrays)
         columns = {n.removeprefix("history."): a for n, a in arrays.items() if n.startswith("history.")}

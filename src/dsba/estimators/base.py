@@ -34,7 +34,7 @@ from dsba.operators import Operator
 from dsba.operators.penalties import L1
 from dsba.types import Array
 
-DEFAULTS = Settings()
+ESTIMATOR_DEFAULTS = Settings()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -82,16 +82,16 @@ class Decentralized(BaseEstimator):
     """
 
     n_nodes: int = 10
-    graph: Any = DEFAULTS.graph
-    algorithm: str | Algorithm = DEFAULTS.algorithm
-    fit_intercept: bool = DEFAULTS.intercept
+    graph: Any = ESTIMATOR_DEFAULTS.graph
+    algorithm: str | Algorithm = ESTIMATOR_DEFAULTS.algorithm
+    fit_intercept: bool = ESTIMATOR_DEFAULTS.intercept
     l1_ratio: float = 0.0
-    tol: float = DEFAULTS.tol
-    max_passes: float = DEFAULTS.max_passes
-    step_size: float | str = DEFAULTS.step_size
-    random_state: Any = DEFAULTS.seed
+    tol: float = ESTIMATOR_DEFAULTS.tol
+    max_passes: float = ESTIMATOR_DEFAULTS.max_passes
+    step_size: float | str = ESTIMATOR_DEFAULTS.step_size
+    random_state: Any = ESTIMATOR_DEFAULTS.seed
     warm_start: bool = False
-    communication: str | None = DEFAULTS.communication
+    communication: str | None = ESTIMATOR_DEFAULTS.communication
     network: Any = None
     callbacks: Sequence[Callable[[dict[str, float]], object]] = ()
     verbose: bool = False

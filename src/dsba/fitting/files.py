@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from dsba import data
 from dsba.data.libsvm import IndexRange
 from dsba.data.table_files import is_table
-from dsba.engine.run import Result
+from dsba.engine.run import Callback, Result
 from dsba.errors import InputError
-from dsba.fitting.fit import Callback, Fit, fit, run_facts
+from dsba.fitting.fit import Fit, fit, run_facts
 from dsba.fitting.model import Model
 from dsba.fitting.rows import Rows, as_rows
 from dsba.fitting.spec import Settings
@@ -66,7 +66,7 @@ def train(
     return _model(done, settings, columns), done.result
 
 
-class Columns(NamedTuple):
+class FileColumns(NamedTuple):
     """How all files count their columns, and how many there are."""
 
     zero_based: bool
@@ -82,7 +82,7 @@ class Columns(NamedTuple):
 
 def agreed_columns(
     names: Sequence[str], ranges: Sequence[IndexRange], n_features: int | None, zero_based: bool | None
-) -> Columns:
+) -> FileColumns:
     """One answer for all files. A guess for each file would shift the columns of some against the others.
 
     A file does not name columns that are empty in it, so the widest file has the number of columns.
@@ -93,13 +93,13 @@ def agreed_columns(
         zero_based, why = bool(zero), f"{zero[0]} has an index 0" if zero else "no file has an index 0"
     widths = [found.width(zero_based) for found in ranges]
     if n_features is not None:
-        return Columns(zero_based, n_features, why)
+        return FileColumns(zero_based, n_features, why)
     least, most = int(np.argmin(widths)), int(np.argmax(widths))
     narrower = f" {names[least]} has only {widths[least]}, so the last ones are taken to be empty there."
-    return Columns(zero_based, widths[most], why, narrower if widths[least] < widths[most] else "")
+    return FileColumns(zero_based, widths[most], why, narrower if widths[least] < widths[most] else "")
 
 
-def _read(files: Sequence[Path], columns: Columns) -> Rows:
+def _read(files: Sequence[Path], columns: FileColumns) -> Rows:
     shards = [
         data.load_libsvm(file, n_features=columns.n_features, zero_based=columns.zero_based) for file in files
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def _read(files: Sequence[Path], columns: Columns) -> Rows:
     return as_rows(X, np.concatenate([y for _, y in shards]), nodes=nodes)
 
 
-def _model(done: Fit, settings: Settings, columns: Columns) -> Model:
+def _model(done: Fit, settings: Settings, columns: FileColumns) -> Model:
     weights, intercepts = done.mean
     facts = {**run_facts(done, settings), "zero_based": columns.zero_based}
     return Model(weights, intercepts, done.gathered, done.problem.classes, facts)

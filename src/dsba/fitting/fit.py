@@ -14,10 +14,10 @@ from dsba import algorithms, operators
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.algorithms.planner import Choice
-from dsba.engine.run import Result, Status
+from dsba.engine.run import Callback, Result, Status
 from dsba.engine.solve import choice_of, solve
 from dsba.errors import as_integer, as_number
-from dsba.fitting.rows import Rows, Size, evened, measured, normalized, sums
+from dsba.fitting.rows import Rows, RowTotals, evened, measured, normalized, sums
 from dsba.fitting.spec import Settings
 from dsba.graph.topology import Topology
 from dsba.network import Alone, Group, require_agreement
@@ -26,7 +26,6 @@ from dsba.network.exact_sum import norm
 from dsba.problem.problem import LEAST_RESIDUAL, Problem
 from dsba.types import Array
 
-Callback = Callable[[dict[str, float]], object]
 Coefficients = tuple[Array, Array]  # weights (outputs x d) and intercepts (outputs)
 
 FEWEST = 1e-10  # the least mean count to start from
@@ -64,7 +63,7 @@ def fit(
     settings: Settings,
     *,
     n_nodes: int = 10,
-    size: Size | None = None,
+    size: RowTotals | None = None,
     network: Any = None,
     previous: Coefficients | None = None,
     extra: float = 0.0,
@@ -172,7 +171,7 @@ def _wanted_nodes(rows: Rows, n_nodes: int) -> int:
     return min(as_integer("n_nodes", n_nodes, at_least=1), len(rows.y))
 
 
-def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: Any) -> Problem:
+def _problem(rows: Rows, settings: Settings, size: RowTotals, n_nodes: int, network: Any) -> Problem:
     """In one process all rows; on a network the shards of this process's nodes."""
     operator = operators.get(settings.operator)
     lam = 1.0 / (10 * size.rows) if settings.lam is None else settings.lam
@@ -191,7 +190,7 @@ def _problem(rows: Rows, settings: Settings, size: Size, n_nodes: int, network: 
     )
 
 
-def _cold_start(problem: Problem, rows: Rows, size: Size, group: Group, extra: float) -> Array:
+def _cold_start(problem: Problem, rows: Rows, size: RowTotals, group: Group, extra: float) -> Array:
     """The model with only an intercept."""
     z = np.zeros(problem.dim)
     z[problem.dim - problem.component.extra :] = extra

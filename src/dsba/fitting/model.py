@@ -19,13 +19,13 @@ from dsba.errors import InputError
 from dsba.kernels.samples import normalize_rows
 from dsba.storage import sealed
 from dsba.storage.atomic import clear_torn, replacing
-from dsba.types import Array
+from dsba.types import Array, Arrays
 
-FILE, COPY = "model.dsba", "model.json"
-FORMAT = "dsba-model-2"
+MODEL_FILE, MODEL_COPY = "model.dsba", "model.json"
+MODEL_FORMAT = "dsba-model-2"
 
 
-class Facts(BaseModel):
+class ModelFacts(BaseModel):
     """The facts that predictions depend on; a model has many more for its readers."""
 
     model_config = ConfigDict(strict=True, extra="allow")
@@ -68,15 +68,15 @@ class Model:
 
     def save(self, folder: Path) -> None:
         """``model.dsba``, and ``model.json`` as a copy of its facts for people; the copy is never read."""
-        facts = _strict({"format": FORMAT, **self.facts})
+        facts = _strict({"format": MODEL_FORMAT, **self.facts})
         arrays: dict[str, Any] = {"weights": self.weights, "intercepts": self.intercepts, "Z": self.Z}
         if self.classes is not None:
             arrays["classes"] = self.classes
-        for name in (FILE, COPY):
+        for name in (MODEL_FILE, MODEL_COPY):
             clear_torn(folder / name)
-        with replacing(folder / FILE) as stream:
+        with replacing(folder / MODEL_FILE) as stream:
             sealed.write(stream, facts, arrays)
-        with replacing(folder / COPY) as stream:
+        with replacing(folder / MODEL_COPY) as stream:
             stream.write((json.dumps(facts, indent=2, allow_nan=False) + "\n").encode())
 
     @classmethod
@@ -89,24 +89,24 @@ class Model:
         return cls(arrays["weights"], arrays["intercepts"], arrays["Z"], classes, facts)
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], sealed.Arrays]:
+def _read(folder: Path) -> tuple[dict[str, Any], Arrays]:
     try:
-        facts, arrays = sealed.read(folder / FILE)
-        Facts.model_validate(facts)
+        facts, arrays = sealed.read(folder / MODEL_FILE)
+        ModelFacts.model_validate(facts)
     except FileNotFoundError:
-        raise InputError(f"there is no model in {folder}: {FILE} is missing.") from None
+        raise InputError(f"there is no model in {folder}: {MODEL_FILE} is missing.") from None
     except OSError as error:
         raise InputError(f"cannot read the model in {folder}: {error.strerror or error}.") from None
     except sealed.DamagedError as error:
         raise InputError(f"the model in {folder} is damaged: {error}.") from None
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise InputError(f"{folder / FILE} is no {FORMAT} file: its {where} is not usable.") from None
+        raise InputError(f"{folder / MODEL_FILE} is no {MODEL_FORMAT} file: its {where} is not usable.") from None
     del facts["format"]
     return facts, arrays
 
 
-def _misfit(facts: Mapping[str, Any], arrays: sealed.Arrays) -> str | None:
+def _misfit(facts: Mapping[str, Any], arrays: Arrays) -> str | None:
     """What of the arrays does not fit together, or None."""
     if not {"weights", "intercepts", "Z"} <= arrays.keys() <= {"weights", "intercepts", "Z", "classes"}:
         return "an array is missing or not known"

@@ -77,7 +77,7 @@ def _sum(values: npt.NDArray[Any]) -> float:
         return math.inf
 
 
-class Size(NamedTuple):
+class RowTotals(NamedTuple):
     """Integers about the rows of all processes together."""
 
     rows: int
@@ -92,11 +92,11 @@ class Size(NamedTuple):
         return CONSTANT * math.sqrt(self.squared_norms / self.weight) or 1.0
 
 
-def measured(rows: Rows, group: Group) -> Size:
+def measured(rows: Rows, group: Group) -> RowTotals:
     """The number of rows, the sum of their weights, and the sum of their weighted squared norms."""
     count, weight = sums(rows, group, np.ones(len(rows.y)), rows.weight)
     _require_weight(weight)
-    return Size(int(count), weight, weighted_squares(rows, group))
+    return RowTotals(int(count), weight, weighted_squares(rows, group))
 
 
 def weighted_squares(rows: Rows, group: Group) -> float:
@@ -124,7 +124,7 @@ def squared_norms(X: sp.csr_array) -> Array:
     return np.asarray(X.multiply(X).sum(axis=1)).ravel()
 
 
-def evened(rows: Rows, size: Size) -> Rows:
+def evened(rows: Rows, size: RowTotals) -> Rows:
     """Rows much longer than the mean of all, each as several copies that share its weight.
 
     The problem stays the same. But a step size is planned for the hardest sample, and one is drawn as often
@@ -138,7 +138,7 @@ def evened(rows: Rows, size: Size) -> Rows:
     return Rows(rows.X[at], rows.y[at], (rows.weight / times)[at], nodes)
 
 
-def copies(rows: Rows, size: Size) -> Integers:
+def copies(rows: Rows, size: RowTotals) -> Integers:
     """As how many rows each is held: at most 1/EVEN of all are added, as the squared norms of ``size`` are theirs."""
     hardness = rows.weight * squared_norms(rows.X)
     allowed = max(EVEN * size.squared_norms / size.rows, 1e-300)

@@ -28,7 +28,7 @@ from dsba.graph.mixing import Mixing, Weights
 if TYPE_CHECKING:
     import networkx as nx
 
-FAMILIES = ("random", "ring", "path", "star", "complete", "grid")
+GRAPH_FAMILIES = ("random", "ring", "path", "star", "complete", "grid")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -135,12 +135,12 @@ class Topology:
         mixing: Weights = "laplacian",
         tau: float | None = None,
     ) -> Topology:
-        """One of `FAMILIES` by name, for command lines and configuration files.
+        """One of `GRAPH_FAMILIES` by name, for command lines and configuration files.
 
         p and seed concern "random" alone; "grid" takes the most square factorisation of n_nodes.
         """
-        if name not in FAMILIES:
-            raise unknown_name("graph family", name, FAMILIES)
+        if name not in GRAPH_FAMILIES:
+            raise unknown_name("graph family", name, GRAPH_FAMILIES)
         if name == "random":
             return cls.random(n_nodes, p, seed, mixing=mixing, tau=tau)
         if name == "grid":
@@ -178,9 +178,9 @@ class Topology:
             return cls.from_edges(what, **weights)
         text = os.fspath(what)
         name, colon, probability = text.partition(":")
-        if name not in FAMILIES or (colon and name != "random"):
+        if name not in GRAPH_FAMILIES or (colon and name != "random"):
             if not Path(text).is_file():
-                raise unknown_name("graph", text, [*FAMILIES, "random:p", "the path of an edge list"])
+                raise unknown_name("graph", text, [*GRAPH_FAMILIES, "random:p", "the path of an edge list"])
             return cls.from_edges(text, **weights)
         if n_nodes is None:
             raise InputError(f"the graph {text!r} is a family of graphs: give n_nodes.")

@@ -26,7 +26,7 @@ from dsba.kernels.replay import take_received
 from dsba.kernels.samples import dot_block
 from dsba.kernels.thread_pair import collect
 
-MAX_NEWTON = 200
+MAX_BATCH_NEWTON = 200
 ENOUGH = 2e-15  # of the sizes of what is added up in the equation
 SHORTEST = 1e-9  # the shortest part of a Newton step that is tried; below it, what is left is rounding
 
@@ -170,7 +170,7 @@ def resolve_block(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) ->
     trial, new = np.empty((b, k)), np.empty((b, k))
     u[:] = 0.0
     norm, size = _excess(op, gram, t, y, v, u, g, F)
-    for _ in range(MAX_NEWTON):
+    for _ in range(MAX_BATCH_NEWTON):
         if not norm > ENOUGH * size:
             return
         _newton_direction(op, gram, t, y, u, F, M, slope)

@@ -30,7 +30,7 @@ try:
 except ImportError:  # Windows has no flock, and each process compiles for itself
     fcntl = None  # type: ignore[assignment]
 
-PATIENCE = 120.0  # seconds to wait for another process that compiles the same kernel
+COMPILE_PATIENCE = 120.0  # seconds to wait for another process that compiles the same kernel
 PACKAGE = Path(__file__).parent.parent
 FOLDERS = {"kernels", "operators"}  # all that is compiled, and the constants in it; elsewhere a file says "njit"
 
@@ -120,7 +120,7 @@ def _in_turn(compile: Callable[[Any], Any], index: Path) -> Callable[[Any], Any]
 
 @contextmanager
 def _turn(lock: Path) -> Iterator[None]:
-    """Alone, or after ``PATIENCE`` seconds, or where there can be no lock, beside others, which is only slower."""
+    """Alone; or beside others, which is only slower: after ``COMPILE_PATIENCE``, or where there can be no lock."""
     file = -1
     with suppress(OSError):
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _turn(lock: Path) -> Iterator[None]:
         yield
         return
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + COMPILE_PATIENCE
         while time.monotonic() < end:
             with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -46,8 +46,8 @@ from dsba.kernels.simd import (
 from dsba.kernels.thread_pair import collect, ends, meet
 
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
-AHEAD = 12  # columns asked for before they are needed
-COLUMNS = 64  # turned into rows together
+COLUMNS_AHEAD = 12  # columns asked for before they are needed
+ROWS_TOGETHER = 64  # turned into rows together
 PLACES = 1024  # measured together
 PIECE = 1 << 22  # nonzeros counted together
 
@@ -264,7 +264,7 @@ def _read_rows(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: An
     for c in range(b.size):
         total = 0.0
         for e in range(np.uint64(indptr[row + c]), np.uint64(indptr[row + c + 1])):
-            soon = np.int64(indices[min(e + np.uint64(AHEAD), np.uint64(last))])
+            soon = np.int64(indices[min(e + np.uint64(COLUMNS_AHEAD), np.uint64(last))])
             prefetch(stamp, soon)
             prefetch_column(modes, soon * 2 * width, (plan.lanes, width))
             j = np.int64(indices[e])
@@ -464,9 +464,9 @@ def _modes_now(plan: Any, state: Any, time: int, at: int, column: Any) -> None:
 def rows_from_modes(plan: Any, state: Any, time: int, Z: Any, first_node: int = 0) -> None:
     """Z <- the iterates at ``time`` of as many nodes as it has rows; the state stays as it is."""
     n_nodes, width = plan.basis.shape
-    block = np.empty((COLUMNS, 2 * width))
-    for first in range(0, Z.shape[1], COLUMNS):
-        last = min(first + COLUMNS, Z.shape[1])
+    block = np.empty((ROWS_TOGETHER, 2 * width))
+    for first in range(0, Z.shape[1], ROWS_TOGETHER):
+        last = min(first + ROWS_TOGETHER, Z.shape[1])
         for j in range(first, last):
             _modes_now(plan, state, time, plan.position[j], block[j - first])
         for n in range(Z.shape[0]):

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.kernels.cache import njit, part
-from dsba.kernels.simd import LINE, dot_and_add_lines, prefetch
+from dsba.kernels.simd import LINE_DOUBLES, dot_and_add_lines, prefetch
 
-AHEAD = 32  # nonzeros
+NONZEROS_AHEAD = 32  # nonzeros
 NEXT = 512  # entries of the next row to ask for
 AT_ONCE = 64  # samples of a sweep that are read before they are added
 KINK = 1e-13  # more than rounding, relative to what is added up
@@ -101,7 +101,7 @@ def _add_run(scale: float, x: Any, first: int, z: Any, start: int, size: int) ->
 @part(fastmath={"contract"})
 def _dot_and_add(x: Any, at: Any, z: Any, size: Any, a: float, before: Any, out: Any) -> float:
     """The product of z with the row of x at ``at``; on the way there out <- out + a times the row at ``before``."""
-    lines = size - size % np.uint64(LINE)
+    lines = size - size % np.uint64(LINE_DOUBLES)
     total = dot_and_add_lines(x, at, z, lines, a, before, out)
     for j in range(lines, size):
         total += x[at + j] * z[j]
@@ -219,13 +219,13 @@ def visit(op: Any, samples: Any, i: int, share: float, z: Any, u: Any, g: Any, o
     row, last = i * u.size, indices.size - 1
     if out.size < CACHED:
         dot_block(samples.A, row, z, u)
-        for e in range(indptr[row + u.size], min(indptr[row + u.size] + NEXT, last), LINE):
+        for e in range(indptr[row + u.size], min(indptr[row + u.size] + NEXT, last), LINE_DOUBLES):
             prefetch(data, e)  # the next row comes in while this one is added
     else:
         for c in range(u.size):
             total = 0.0
             for e in range(indptr[row + c], indptr[row + c + 1]):
-                prefetch(z, indices[min(e + AHEAD, last)])
+                prefetch(z, indices[min(e + NONZEROS_AHEAD, last)])
                 prefetch(out, indices[e])
                 total += data[e] * z[np.uint64(indices[e])]
             u[c] = total

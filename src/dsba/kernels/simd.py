@@ -2,7 +2,7 @@
 
 LLVM leaves a loop of ten iterations scalar. These intrinsics emit vectors of ``LANES`` doubles
 instead; widths are padded to a multiple of it. For long loops LLVM takes vectors of half a cache
-line even where the machine has longer ones; here they are a whole line, ``LINE`` doubles. Each
+line even where the machine has longer ones; here they are a whole line, ``LINE_DOUBLES`` doubles. Each
 intrinsic says in Python what it does.
 
 The number of modes is a constant of the compiled code where it is small: ``lanes`` is then a tuple with one entry
@@ -21,7 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 4
-LINE = 8
+LINE_DOUBLES = 8
 _FUSED = binding.get_host_cpu_features().get("fma", True)  # a * b + c in one instruction: only old PCs have none
 MOST_LANES = 6  # vectors of a column that kernels are compiled for, each number of them anew
 FIRST_LANES = 3  # of a longer column, asked for ahead; the machine itself looks ahead for the rest
@@ -29,7 +29,7 @@ FIRST_LANES = 3  # of a longer column, asked for ahead; the machine itself looks
 
 def padded(width: int) -> int:
     """Room for ``width`` modes: whole vectors where kernels are compiled for their number, otherwise whole lines."""
-    size = LANES if width <= LANES * MOST_LANES else LINE
+    size = LANES if width <= LANES * MOST_LANES else LINE_DOUBLES
     return -(-width // size) * size
 
 
@@ -126,7 +126,7 @@ class _Emit:
 
 def _columns(context: Any, builder: Any, signature: Any, args: Any, width: int) -> _Emit:
     """For columns of modes; ``width`` is the position of the argument (lanes, number of modes)."""
-    return _Emit(context, builder, signature, args, LANES if signature.args[width][0].count else LINE)
+    return _Emit(context, builder, signature, args, LANES if signature.args[width][0].count else LINE_DOUBLES)
 
 
 @intrinsic
@@ -294,7 +294,7 @@ def dot_and_add_lines(typing: Any, x: Any, at: Any, z: Any, size: Any, a: Any, b
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args, LINE)
+        emit = _Emit(context, builder, signature, args, LINE_DOUBLES)
         size, zero = args[3], args[3].type(0)
         row, z, old, out = (emit.pointer(i, at) for i, at in ((0, args[1]), (2, zero), (0, args[5]), (6, zero)))
         a, total = emit.splat(args[4]), emit.zeros()
@@ -325,7 +325,7 @@ def prefetch_column(typing: Any, state: Any, at: Any, width: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = _Emit(context, builder, signature, args)
         count = signature.args[2][0].count or FIRST_LANES
-        for line in range(0, 2 * count * LANES, LINE):
+        for line in range(0, 2 * count * LANES, LINE_DOUBLES):
             _ask_for(emit, emit.pointer(0, builder.add(args[1], args[1].type(line))))
         return context.get_dummy_value()
 

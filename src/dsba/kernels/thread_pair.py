@@ -20,12 +20,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dsba.kernels.cache import part
-from dsba.kernels.simd import LINE
+from dsba.kernels.simd import LINE_DOUBLES
 from dsba.types import Array, Indices
 
 LONG = 2_000_000  # looks at another thread's place, about a millisecond: it sleeps
 GONE = np.iinfo(np.int64).max  # nobody waits for a thread that came so often
-CROWDED, ENDED = 2 * LINE, 3 * LINE  # places in ``Share.board``
+CROWDED, ENDED = 2 * LINE_DOUBLES, 3 * LINE_DOUBLES  # places in ``Share.board``
 
 
 class Share(NamedTuple):
@@ -41,13 +41,13 @@ class Share(NamedTuple):
 
     def leave(self) -> None:
         """For good: nobody waits for this thread any more."""
-        self.board[self.me * LINE] = GONE
+        self.board[self.me * LINE_DOUBLES] = GONE
 
 
 def shares(k: int, cuts: tuple[int, ...]) -> list[Share]:
     """Of one thread (two cuts) or of two, for samples of k rows."""
     size = len(cuts) - 1
-    common = (size, np.zeros(4 * LINE, np.int64), np.zeros((2, k + LINE)), np.empty(k))
+    common = (size, np.zeros(4 * LINE_DOUBLES, np.int64), np.zeros((2, k + LINE_DOUBLES)), np.empty(k))
     return [Share(cuts[me], cuts[me + 1], me, *common) for me in range(size)]
 
 
@@ -56,10 +56,10 @@ def meet(share: Any) -> bool:
     """Wait until the whole team has come as often as this thread; whether this one solves the equation."""
     if share is None:
         return True
-    board, me = share.board, share.me * LINE
+    board, me = share.board, share.me * LINE_DOUBLES
     mine = board[me] + 1
     _publish(board, me, mine)
-    for at in range(0, share.size * LINE, LINE):
+    for at in range(0, share.size * LINE_DOUBLES, LINE_DOUBLES):
         looks = 0
         while _look(board, at) < mine:
             looks += 1

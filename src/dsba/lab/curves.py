@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.engine.history import History
-from dsba.lab.index import Link
+from dsba.graph.link import Link
 from dsba.types import Array
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-6, 1e-10)
@@ -21,7 +21,7 @@ SHORT = {
     "time": "time (s)",
 }  # fmt: skip
 BANDS = {"range": (0.0, 100.0), "quartiles": (25.0, 75.0)}  # percentiles of the seeds that a band goes between
-ROUNDING = 1e-12  # below this a relative error goes up and down by itself
+CURVE_ROUNDING = 1e-12  # below this a relative error goes up and down by itself
 SAME = 1e-6  # relative to the values: forms of one method round differently
 FALLEN_BACK = 10.0  # a run that ends this many times above its best has become unstable
 
@@ -38,7 +38,7 @@ class Curve:
 def agree(one: Curve, other: Curve, columns: Sequence[str]) -> bool:
     """Whether two curves are the same but for rounding."""
     pairs = [(one.mid[name], other.mid[name]) for name in columns]
-    return all(a.size == b.size and np.allclose(a, b, SAME, ROUNDING, equal_nan=True) for a, b in pairs)
+    return all(a.size == b.size and np.allclose(a, b, SAME, CURVE_ROUNDING, equal_nan=True) for a, b in pairs)
 
 
 def timed(history: History, nodes: int, link: Link) -> History:
@@ -48,8 +48,8 @@ def timed(history: History, nodes: int, link: Link) -> History:
 
 
 def seconds(costs: Mapping[str, Any], nodes: int, latency: Any, bandwidth: Any) -> Any:
-    """Seconds on a network: a node's share of the computing, a latency for each round, and the hottest node's bytes."""
-    return costs["seconds"] / nodes + costs["rounds"] * latency + costs["bytes_max"] / bandwidth
+    """Seconds on a network: a node's share of the computing, a latency for each round, the busiest node's bits."""
+    return costs["seconds"] / nodes + costs["rounds"] * latency + 8 * costs["bytes_max"] / bandwidth
 
 
 def median_curve(histories: Sequence[History], band: str = "range") -> Curve:
@@ -80,7 +80,7 @@ def final(history: History, metric: str) -> float:
 
 def has_fallen_back(history: History, metric: str) -> bool:
     """Whether the run ended far above the best it had reached."""
-    return final(history, metric) > FALLEN_BACK * max(float(np.nanmin(history[metric])), ROUNDING)
+    return final(history, metric) > FALLEN_BACK * max(float(np.nanmin(history[metric])), CURVE_ROUNDING)
 
 
 @dataclass(frozen=True)

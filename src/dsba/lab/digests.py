@@ -15,7 +15,7 @@ from dsba.errors import InputError, shortened
 KEY = "sha256"
 DAMAGE = (ValueError, TypeError, KeyError, IndexError, ArithmeticError, RecursionError)  # of text that was damaged
 
-Schema = TypeVar("Schema", bound=BaseModel)
+SomeSchema = TypeVar("SomeSchema", bound=BaseModel)
 
 
 def sha256(content: bytes) -> str:
@@ -29,7 +29,7 @@ def dumped(content: BaseModel) -> bytes:
     return (text + "\n").encode()
 
 
-def loaded(raw: bytes, schema: type[Schema], name: str) -> Schema:
+def loaded(raw: bytes, schema: type[SomeSchema], name: str) -> SomeSchema:
     """The content of a sealed file, or an error in one sentence."""
     try:
         values = parsed(raw)

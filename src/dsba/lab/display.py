@@ -9,7 +9,7 @@ from dsba.lab.plan import Job
 from dsba.lab.spec import Experiment
 
 
-class Display(Bar):
+class PlanDisplay(Bar):
     """A progress display on a terminal; plain lines elsewhere; nothing where it is not wanted."""
 
     def __init__(self, wanted: bool, experiment: Experiment, jobs: int) -> None:

@@ -25,9 +25,9 @@ record_first = 0.0625          # [0.0625] passes before the first record; the di
 passes = 20                    # [max_passes] of the search; the best is verified at the budget of the run
 # seeds = [0, 1, 2]            # [the first seed] to judge by
 
-# [link]                       # of the axis "time": seconds / N + rounds x latency + bytes / bandwidth
-# latency = 0.01               # [0.01] seconds a round
-# bandwidth = 1e6              # [1e6] bytes a second into a node
+# [link]                       # of the axis "time": seconds / N + rounds x latency + 8 bytes / bandwidth
+# latency = 0.02               # [0.02] seconds a round
+# bandwidth = 1e8              # [1e8] bits a second into a node
 
 [[data]]
 name = "breast-cancer"         # embedded; or a name in $DSBA_DATA or fetched (`dsba data list`); or a LIBSVM file;

@@ -14,7 +14,7 @@ import numpy as np
 from dsba.engine.history import History
 from dsba.lab.curves import Curve
 
-AXES = {
+AXIS_TITLES = {
     "passes": "effective passes over the data",
     "nominal_passes": "passes, one per iteration of a full-gradient method",
     "rounds": "communication rounds",
@@ -43,7 +43,7 @@ MARKERS = ("o", "s", "^", "D", "P", "v", "X", "*")
 DASHES: Sequence[Any] = ("-", (0, (5, 2)), (0, (5, 1, 1, 1)), (0, (1, 1)))
 LOOKS = 56  # combinations of the three: the least common multiple of their numbers
 # Methods that have looks of their own, the paper's first; others take what is free.
-KNOWN = (
+KNOWN_METHODS = (
     "DSBA", "DSBA-s", "DSA", "DSA-s", "EXTRA", "SSDA", "DLM", "DSBA-c", "DSA-c", "MSDA", "P-EXTRA", "D-ADMM", "DGD",
     "DUAL-AVERAGING", "POINT-SAGA", "SAGA", "SOLAM", "NIDS", "PG-EXTRA", "DIGING", "GT-SAGA", "DVR", "ACC-VR-EXTRA",
     "APAPC", "OPAPC", "VI-PAPC", "VI-PAPC-VR", "LEAD", "DUAL-RBCD", "NEWTON", "NETWORK-NEWTON", "D-BFGS",
@@ -67,7 +67,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Size:
+class FigureSize:
     """The width of a figure in inches and the size of its font in points; None is a size for screens."""
 
     width: float | None = None
@@ -100,7 +100,7 @@ class Size:
 
 
 LETTER = 0.56  # the width of a letter, of the size of its font
-SCREEN = Size()
+SCREEN = FigureSize()
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
     A name that is not known starts from a checksum of itself and takes the next look whose colour is free.
     """
-    found = {label: Look(KNOWN.index(label)) for label in labels if label in KNOWN}
+    found = {label: Look(KNOWN_METHODS.index(label)) for label in labels if label in KNOWN_METHODS}
     for label in sorted(set(labels) - set(found)):
         start = crc32(label.encode())
         free = [Look((start + k) % LOOKS) for k in range(LOOKS)]
@@ -137,7 +137,7 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
     return {label: found[label] for label in labels}
 
 
-def new_figure(size: Size, rows: int = 1, columns: int = 1) -> Any:
+def new_figure(size: FigureSize, rows: int = 1, columns: int = 1) -> Any:
     """An empty figure for a grid of panels, which shows itself in a notebook without pyplot's global state."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -157,7 +157,9 @@ def new_figure(size: Size, rows: int = 1, columns: int = 1) -> Any:
     return figure
 
 
-def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "", size: Size = SCREEN) -> Any:
+def draw_panels(
+    rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "", size: FigureSize = SCREEN
+) -> Any:
     """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend."""
     columns = max(len(row) for row in rows)
     figure = new_figure(size, len(rows), columns)
@@ -177,7 +179,7 @@ def draw_panels(rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: s
     return figure
 
 
-def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: Size) -> None:
+def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: FigureSize) -> None:
     figure.legend(
         list(handles.values()), [plain(name) for name in handles], loc="outside lower center",
         ncols=size.legend_columns(list(handles), columns), frameon=False, fontsize=size.small,
@@ -186,7 +188,7 @@ def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: Size
 
 def axis_title(name: str) -> str:
     """What an axis is called; a metric of one's own goes by its own name."""
-    return AXES.get(name, name.replace("_", " "))
+    return AXIS_TITLES.get(name, name.replace("_", " "))
 
 
 def plain(text: str) -> str:
@@ -202,7 +204,7 @@ def rendered(figure: Any, kind: str) -> bytes:
     return stream.getvalue()
 
 
-def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look], size: Size) -> dict[str, Any]:
+def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look], size: FigureSize) -> dict[str, Any]:
     """The panel's lines by label, for the legend."""
     wide = _is_wide(panel)
     handles = {label: _draw_curve(axes, panel, curve, chosen[label], wide) for label, curve in panel.curves.items()}
@@ -216,7 +218,7 @@ def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look], size: Size) -> di
     return handles
 
 
-def finish(axes: Any, size: Size) -> None:
+def finish(axes: Any, size: FigureSize) -> None:
     """What all axes have in common."""
     axes.tick_params(labelsize=size.small)
     axes.grid(True, which="major", color="0.9", linewidth=0.7)

@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,16 +32,14 @@ from pydantic import BaseModel
 from dsba.engine.history import History
 from dsba.errors import InputError
 from dsba.lab import digests
-from dsba.lab.index import Environment, Facts, Index, Outcome, Search
+from dsba.lab.index import Environment, Index, Outcome, ShownReference, ShownSearch
 from dsba.storage import folders
 from dsba.storage.atomic import PART, replacing
 
 PARTS = ("optima", "tuning", "runs", "checkpoints", "figures")
-MARKER = ".dsba-results"
-COLUMNS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "distance")  # of every history
+RESULTS_MARKER = ".dsba-results"
+REQUIRED_COLUMNS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "distance")  # of every history
 TORN = re.compile(re.escape(PART) + r"(.+)-[^-]+")  # the name of a file that a killed process left
-
-Schema = TypeVar("Schema", bound=BaseModel)
 
 
 class Folder:
@@ -106,7 +104,7 @@ class Folder:
 
         A folder with files of somebody else is refused. The lock ends with the process that holds it.
         """
-        with folders.owned(self.root, MARKER):
+        with folders.owned(self.root, RESULTS_MARKER):
             yield
 
     def prepare(self) -> None:
@@ -173,7 +171,7 @@ class Folder:
         with _sentences(self.inside(path), "read"):
             return path.read_bytes()
 
-    def read_sealed(self, path: Path, schema: type[Schema]) -> Schema:
+    def read_sealed(self, path: Path, schema: type[digests.SomeSchema]) -> digests.SomeSchema:
         return digests.loaded(self.read(path), schema, str(path))
 
     def read_index(self) -> Index:
@@ -182,11 +180,11 @@ class Folder:
     def read_environment(self) -> Environment:
         return self.read_sealed(self.environment, Environment)
 
-    def read_facts(self, id: str) -> Facts:
-        return self._of(id, self.read_sealed(self.facts(id), Facts), self.facts(id))
+    def read_facts(self, id: str) -> ShownReference:
+        return self._of(id, self.read_sealed(self.facts(id), ShownReference), self.facts(id))
 
-    def read_search(self, id: str) -> Search:
-        return self._of(id, self.read_sealed(self.tuning(id), Search), self.tuning(id))
+    def read_search(self, id: str) -> ShownSearch:
+        return self._of(id, self.read_sealed(self.tuning(id), ShownSearch), self.tuning(id))
 
     def read_outcome(self, id: str) -> Outcome:
         return self._of(id, self.read_sealed(self.outcome(id), Outcome), self.outcome(id))
@@ -206,8 +204,8 @@ class Folder:
             rows = [digests.parsed(line) for line in raw.splitlines()]
             if any(set(row) != set(rows[0]) for row in rows):
                 raise ValueError("its records have different columns")
-            if not rows or not set(rows[0]).issuperset(COLUMNS):
-                raise ValueError(f"it lacks one of the columns {', '.join(COLUMNS)}")
+            if not rows or not set(rows[0]).issuperset(REQUIRED_COLUMNS):
+                raise ValueError(f"it lacks one of the columns {', '.join(REQUIRED_COLUMNS)}")
             return History({name: [_number(row[name]) for row in rows] for name in rows[0]})
         except digests.DAMAGE as error:
             raise digests.damaged(str(path), error) from None

@@ -13,24 +13,25 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dsba.graph.link import Link
+
 if TYPE_CHECKING:
     from dsba.graph.topology import Topology
 
 AXES = ("passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
-LONGEST, LARGEST = 1e6, 1e18  # latency in seconds, bandwidth in bytes a second: beyond any link
 ON_DATA = ("accuracy", "log_loss", "loss")  # of the mean model on all data; with "test_" before it, on the test set
 METRICS = (
     "gap", "distance", "consensus", "residual", "auc", "test_auc", *ON_DATA, *(f"test_{name}" for name in ON_DATA),
 )  # fmt: skip
-COLUMNS = ("iteration", "objective", "index_bytes_max")  # of histories, besides axes and metrics
+OTHER_COLUMNS = ("iteration", "objective", "index_bytes_max")  # of histories, besides axes and metrics
 Axis = Annotated[str, Field(pattern=f"^({'|'.join(AXES)})$")]
-Metric = Annotated[str, Field(pattern=r"^[^\W\d]\w*$", max_length=100)]  # one's own functions among them
+MetricName = Annotated[str, Field(pattern=r"^[^\W\d]\w*$", max_length=100)]  # one's own functions among them
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=200)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Count = Annotated[int, Field(ge=0)]
+AtLeastZero = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Setting = bool | int | Number | str  # of a method, as a search varies it
+SettingValue = bool | int | Number | str  # of a method, as a search varies it
 Judge = Annotated[str, Field(pattern="^(gap|distance)$")]  # what methods are judged by
 
 
@@ -44,10 +45,10 @@ class ShownNetwork(Shown):
     """A graph and the spectrum of its mixing matrix (I + W)/2."""
 
     nodes: Annotated[int, Field(ge=1)]
-    edges: list[tuple[Count, Count]]
+    edges: list[tuple[AtLeastZero, AtLeastZero]]
     eigenvalues: list[Number]
     gamma: Number
-    diameter: Count
+    diameter: AtLeastZero
     on_circle: bool = False  # how the graph is drawn best
 
     @classmethod
@@ -68,7 +69,7 @@ class ShownNetwork(Shown):
         return self
 
 
-class Case(Shown):
+class ShownCase(Shown):
     """A problem on data over a network, split in one way: one set of axes, one table, a curve per method."""
 
     id: Identifier
@@ -86,25 +87,18 @@ class Case(Shown):
         return {"data": self.data, "problem": self.problem, "network": self.network, "split": self.split}
 
 
-class Method(Shown):
+class ShownMethod(Shown):
     title: str
     iterates: str  # equal for methods that only communicate differently
     algorithm: str = ""
-    settings: dict[str, Setting] = {}  # the options that a sweep may go over
-
-
-class Link(Shown):
-    """What a message costs in time: seconds a round, and bytes a second into a node."""
-
-    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
-    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
+    settings: dict[str, SettingValue] = {}  # the options that a sweep may go over
 
 
 class ShownRun(Shown):
     id: Identifier
     case: Identifier
     method: str
-    seed: Count
+    seed: AtLeastZero
 
 
 class Planned(Shown):
@@ -121,9 +115,9 @@ class Index(Shown):
     format: Literal[2] = 2
     title: str
     config: str  # the experiment as TOML, for people
-    seeds: list[Count]
+    seeds: list[AtLeastZero]
     axes: Annotated[list[Axis], Field(min_length=1)]
-    metrics: list[Metric]
+    metrics: list[MetricName]
     band: Literal["range", "quartiles"] = "range"
     link: Link = Link()
     max_passes: Number
@@ -131,8 +125,8 @@ class Index(Shown):
     data: dict[str, Digest]  # of the data files' bytes, by name
     plugins: dict[str, Digest]  # of the sources of one's own code, by name
     networks: dict[str, ShownNetwork | None]
-    cases: list[Case]
-    methods: list[Method]
+    cases: list[ShownCase]
+    methods: list[ShownMethod]
     runs: list[ShownRun]
     searches: list[Planned]
 
@@ -155,13 +149,13 @@ class Environment(Shown):
     commit: str | None = None
 
 
-class Facts(Shown):
+class ShownReference(Shown):
     """Of the data and the reference solution; ``array`` is the digest of the file that holds it."""
 
     id: Identifier
-    rows: Count
-    columns: Count
-    nonzeros: Count
+    rows: AtLeastZero
+    columns: AtLeastZero
+    nonzeros: AtLeastZero
     lam: Number
     residual: Number
     certified: bool
@@ -183,7 +177,7 @@ class Facts(Shown):
 class Candidate(Shown):
     """A variant that a search tried; ``value`` is None where it diverged."""
 
-    parameters: dict[str, Setting]
+    parameters: dict[str, SettingValue]
     factor: Number
     passes: Number
     value: Number | None
@@ -191,13 +185,13 @@ class Candidate(Shown):
     chosen: bool
 
 
-class Search(Shown):
+class ShownSearch(Shown):
     """A step-size search: every candidate, the chosen one, and what there is to warn of."""
 
     id: Identifier
     method: str
     metric: Judge
-    parameters: dict[str, Setting]
+    parameters: dict[str, SettingValue]
     factor: Number
     at_edge: list[str]  # the tuned numbers that are the least or the largest tried
     warnings: list[str]
@@ -228,8 +222,8 @@ class Outcome(Shown):
     step_size: Number | None = None
     algorithm: str = ""
     problem: str = ""
-    node_rows: list[Count] = []
-    node_positives: list[Count] = []
+    node_rows: list[AtLeastZero] = []
+    node_positives: list[AtLeastZero] = []
     history: Digest | None = None
     versions: dict[str, str] = {}
 

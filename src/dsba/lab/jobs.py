@@ -25,9 +25,9 @@ from dsba.graph.topology import Topology
 from dsba.kernels.samples import normalize_rows
 from dsba.lab import environment, measures
 from dsba.lab.folder import Folder
-from dsba.lab.index import Facts, Outcome
-from dsba.lab.objects import Arrays, Assigned
-from dsba.lab.plan import Case, Job, Plan, Pooled, RunJob, Tuning
+from dsba.lab.index import Outcome, ShownReference
+from dsba.lab.objects import Assigned, GivenArrays
+from dsba.lab.plan import Case, Job, Plan, PooledProblem, RunJob, Tuning
 from dsba.lab.results import require_sound
 from dsba.lab.sections import Data, Method, Stop
 from dsba.lab.sources import data_digest
@@ -47,7 +47,7 @@ class Interrupted(Exception):
 
 def perform(job: Job, folder: Folder, watch: Watch) -> None:
     """Do the job and write its files. The file that ``is_done`` looks for is written last."""
-    if isinstance(job, Pooled):
+    if isinstance(job, PooledProblem):
         _find_reference(job, folder)
     elif isinstance(job, Tuning):
         from dsba.lab.tuning import search
@@ -63,7 +63,7 @@ def is_done(job: Job, folder: Folder) -> bool:
 
 def files(job: Job, folder: Folder) -> list[Path]:
     """What the job writes, in this order."""
-    if isinstance(job, Pooled):
+    if isinstance(job, PooledProblem):
         return [folder.optimum(job.id), folder.facts(job.id)]
     return [folder.tuning(job.id)] if isinstance(job, Tuning) else [folder.history(job.id), folder.outcome(job.id)]
 
@@ -72,7 +72,7 @@ def files(job: Job, folder: Folder) -> list[Path]:
 
 
 @lru_cache(maxsize=2)
-def _load(name: str, digest: str, rows: Arrays | None = None) -> Dataset:
+def _load(name: str, digest: str, rows: GivenArrays | None = None) -> Dataset:
     """A data set, if it is still the one that the plan was made for."""
     if rows is not None:
         return rows.data
@@ -82,12 +82,12 @@ def _load(name: str, digest: str, rows: Arrays | None = None) -> Dataset:
     return loaded
 
 
-def _training(pooled: Pooled) -> Dataset:
+def _training(pooled: PooledProblem) -> Dataset:
     return _load(pooled.data.name, pooled.digest, pooled.data.rows)
 
 
 @lru_cache(maxsize=2)
-def _measured_rows(pooled: Pooled, test: bool) -> Dataset:
+def _measured_rows(pooled: PooledProblem, test: bool) -> Dataset:
     """The training rows or the test rows as the problem has them: its columns, its scale, its labels."""
     X, y = _training(pooled)
     n_features, classes = X.shape[1], np.unique(y)
@@ -101,7 +101,7 @@ def _measured_rows(pooled: Pooled, test: bool) -> Dataset:
     return Dataset(X, _labels(y, pooled, classes))
 
 
-def _labels(y: Array, pooled: Pooled, classes: npt.NDArray[Any] | None = None) -> Array:
+def _labels(y: Array, pooled: PooledProblem, classes: npt.NDArray[Any] | None = None) -> Array:
     """-1, +1 where there are two classes or a binarisation; the labels themselves elsewhere.
 
     ``classes`` are those of the training data: the labels of a test set must be among them.
@@ -135,7 +135,7 @@ def _known(y: Array, classes: npt.NDArray[Any], data: Data) -> Array:
 
 
 @lru_cache(maxsize=2)
-def _problem(pooled: Pooled, n_nodes: int, split: str | Assigned, seed: int) -> Problem:
+def _problem(pooled: PooledProblem, n_nodes: int, split: str | Assigned, seed: int) -> Problem:
     X, y = _training(pooled)
     problem = pooled.problem
     return Problem.from_arrays(
@@ -181,7 +181,7 @@ def _require_step_rule(method: Method, problem: Problem, topology: Topology) -> 
             raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
 
 
-def _metrics(pooled: Pooled, problem: Problem) -> dict[str, Metric]:
+def _metrics(pooled: PooledProblem, problem: Problem) -> dict[str, Metric]:
     """The metrics beyond those of every run; for operators that rank, AUC on the test set is among them."""
     found = {metric_name(wanted): _metric(wanted, pooled, problem) for wanted in pooled.metrics}
     if pooled.test is not None and problem.component.ranks:
@@ -189,7 +189,7 @@ def _metrics(pooled: Pooled, problem: Problem) -> dict[str, Metric]:
     return found
 
 
-def _metric(wanted: Any, pooled: Pooled, problem: Problem) -> Metric:
+def _metric(wanted: Any, pooled: PooledProblem, problem: Problem) -> Metric:
     """A metric by name, or a function of z and the rows of the test set (of all data where there is none)."""
     if isinstance(wanted, str) and not plugins.is_plugin(wanted):
         rows = _measured_rows(pooled, wanted.startswith("test_"))
@@ -202,7 +202,7 @@ def _metric(wanted: Any, pooled: Pooled, problem: Problem) -> Metric:
 # References --------------------------------------------------------------------------------------
 
 
-def _find_reference(pooled: Pooled, folder: Folder) -> None:
+def _find_reference(pooled: PooledProblem, folder: Folder) -> None:
     """z*, and the facts of the data that a report needs."""
     problem = _problem(pooled, 1, "random", 0)
     with warnings.catch_warnings():
@@ -211,7 +211,7 @@ def _find_reference(pooled: Pooled, folder: Folder) -> None:
     X, y = _training(pooled)
     ranks = problem.component.ranks
     reached = {name: metric(z) for name, metric in _metrics(pooled, problem).items()}
-    facts = Facts(
+    facts = ShownReference(
         id=pooled.id,
         rows=problem.n_samples,
         columns=problem.n_features,
@@ -230,7 +230,7 @@ def _find_reference(pooled: Pooled, folder: Folder) -> None:
     folder.write_sealed(folder.facts(pooled.id), facts)
 
 
-def _binarisation(y: Array, pooled: Pooled) -> str | None:
+def _binarisation(y: Array, pooled: PooledProblem) -> str | None:
     """Which classes were made +1, in words."""
     if pooled.data.binarisation is None or pooled.problem.build().labels == "multiclass":
         return None
@@ -243,7 +243,7 @@ def _binarisation(y: Array, pooled: Pooled) -> str | None:
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """What the runs of a method on a case share: the problem, the network, the reference, the budget."""
 
     case: Case
@@ -278,7 +278,7 @@ def _run(run: RunJob, folder: Folder, watch: Watch) -> None:
         algorithm = run.method.build(**folder.read_search(run.tuning.id).parameters)
     else:
         algorithm = run.method.build(run.method.step_size)
-    setting, file = Setting(run.case, run.stop, run.seed, folder, watch), folder.checkpoint(run.id)
+    setting, file = RunSetting(run.case, run.stop, run.seed, folder, watch), folder.checkpoint(run.id)
     result = setting.solve(algorithm, file, _metrics(run.case.pooled, problem))
     require_sound(result.history, run.title)
     outcome = Outcome(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dsba.lab.curves import SHORT, Entrant, verdict
-from dsba.lab.index import Case
+from dsba.lab.index import ShownCase
 
 if TYPE_CHECKING:
-    from dsba.lab.results import Results
+    from dsba.lab.results import ExperimentResults
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -19,12 +19,14 @@ SPECIAL = {
 }  # fmt: skip
 
 
-def latex(results: Results, costs: Sequence[str], metrics: Sequence[str], tol: float) -> str:
+def latex(results: ExperimentResults, costs: Sequence[str], metrics: Sequence[str], tol: float) -> str:
     """A tabular for each case: what the tolerance cost, the winners' in bold, and what was reached at the end."""
     return "\n\n".join(_tabular(results, case, costs, metrics, tol) for case in results.cases) + "\n"
 
 
-def _tabular(results: Results, case: Case, costs: Sequence[str], metrics: Sequence[str], tol: float) -> str:
+def _tabular(
+    results: ExperimentResults, case: ShownCase, costs: Sequence[str], metrics: Sequence[str], tol: float
+) -> str:
     judged, seeds = results.metric(case), len(results.index.seeds)
     entrants = results.entrants(case)
     columns = [[_cost(e.cost(judged, tol, cost)) for e in entrants.values()] for cost in costs]

@@ -14,7 +14,7 @@ from dsba.errors import InputError
 from dsba.lab.folder import Folder
 from dsba.lab.index import Index
 from dsba.lab.page import as_json, contents, page
-from dsba.lab.results import Results
+from dsba.lab.results import ExperimentResults
 
 
 class Live:
@@ -87,7 +87,7 @@ class Live:
             return None
         with self.lock:
             partial = {id: History(history.to_dict()) for id, history in self.partial.items()}
-        results = Results(self.folder, self.index, partial)
+        results = ExperimentResults(self.folder, self.index, partial)
         if path == "/report.json":
             return "application/json", as_json(contents(results, live=True)).encode()
         return "text/html", page(results, live=True).encode()

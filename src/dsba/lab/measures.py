@@ -13,7 +13,7 @@ from dsba.errors import InputError
 from dsba.problem.problem import Problem
 from dsba.types import Array
 
-LEAST = 1e-300  # a probability of zero has no logarithm
+LEAST_PROBABILITY = 1e-300  # a probability of zero has no logarithm
 
 
 def scores(problem: Problem, X: Any, z: Array) -> Array:
@@ -47,7 +47,7 @@ def log_loss(problem: Problem, rows: Dataset) -> Metric:
     def of(z: Array) -> float:
         p = component.mean(scores(problem, rows.X, z))
         both = np.stack([1 - p, p], axis=1) if binary else p
-        return float(-np.mean(np.log(np.maximum(both[np.arange(place.size), place], LEAST))))
+        return float(-np.mean(np.log(np.maximum(both[np.arange(place.size), place], LEAST_PROBABILITY))))
 
     return of
 

@@ -32,14 +32,14 @@ class Content:
 
 
 @dataclass(frozen=True, eq=False)
-class Arrays(Content):
+class GivenArrays(Content):
     """Rows and their labels."""
 
     X: sp.csr_matrix
     y: npt.NDArray[Any]
 
     @classmethod
-    def of(cls, X: Any, y: Any, what: str) -> Arrays:
+    def of(cls, X: Any, y: Any, what: str) -> GivenArrays:
         try:
             rows = sp.csr_matrix(X, dtype=np.float64)
         except (TypeError, ValueError):

@@ -12,21 +12,21 @@ import numpy as np
 
 from dsba.engine.history import History
 from dsba.lab.curves import COSTS, TOLERANCES, Entrant, costs, median_curve, verdict
-from dsba.lab.figures import AXES, LOGARITHMIC, Look, axis_title, looks
-from dsba.lab.index import Candidate, Case, ShownNetwork, written
+from dsba.lab.figures import AXIS_TITLES, LOGARITHMIC, Look, axis_title, looks
+from dsba.lab.index import Candidate, ShownCase, ShownNetwork, written
 from dsba.pages.templates import asset, filled
 
 if TYPE_CHECKING:
-    from dsba.lab.results import Results
+    from dsba.lab.results import ExperimentResults
 
 SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond",
     "P": "cross", "v": "triangle-down", "X": "x", "*": "star",
 }  # fmt: skip
-DASHES = ("solid", "dash", "dashdot", "dot")
+PLOTLY_DASHES = ("solid", "dash", "dashdot", "dot")
 
 
-def page(results: Results, live: bool = False) -> str:
+def page(results: ExperimentResults, live: bool = False) -> str:
     """The HTML text; ``live`` makes it ask its own server for news."""
     from plotly.offline import get_plotlyjs
 
@@ -44,7 +44,7 @@ def as_json(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def contents(results: Results, live: bool = False) -> dict[str, Any]:
+def contents(results: ExperimentResults, live: bool = False) -> dict[str, Any]:
     """All that the page shows."""
     index, environment = results.index, results.environment
     return {
@@ -60,8 +60,8 @@ def contents(results: Results, live: bool = False) -> dict[str, Any]:
         "planned": len(index.runs),
         "seeds": len(index.seeds),
         "band": index.band,
-        "link": index.link.model_dump(),
-        "axes": AXES | {name: axis_title(name) for name in index.metrics},
+        "link": vars(index.link),
+        "axes": AXIS_TITLES | {name: axis_title(name) for name in index.metrics},
         "logarithmic": LOGARITHMIC,
         "tolerances": TOLERANCES,
         "styles": {label: _style(look) for label, look in looks(results.labels).items()},
@@ -70,7 +70,7 @@ def contents(results: Results, live: bool = False) -> dict[str, Any]:
     }
 
 
-def _lead(results: Results) -> str:
+def _lead(results: ExperimentResults) -> str:
     index = results.index
     problems, data = {case.problem for case in index.cases}, {case.data for case in index.cases}
     counts = ((index.methods, "method"), (problems, "problem"), (data, "data set"), (index.seeds, "seed"))
@@ -78,7 +78,7 @@ def _lead(results: Results) -> str:
     return f"{', '.join(parts)}; up to {index.max_passes:g} passes over the data."
 
 
-def _made(results: Results) -> list[str]:
+def _made(results: ExperimentResults) -> list[str]:
     """Versions, machine, commit, and the digests of data and plugins."""
     environment, index = results.environment, results.index
     used = {outcome.versions.get("dsba") for outcome in results.outcomes.values()} - {None}
@@ -92,7 +92,7 @@ def _made(results: Results) -> list[str]:
 
 
 def _style(look: Look) -> dict[str, str]:
-    return {"color": look.color, "symbol": SYMBOLS[look.marker], "dash": DASHES[look.dash]}
+    return {"color": look.color, "symbol": SYMBOLS[look.marker], "dash": PLOTLY_DASHES[look.dash]}
 
 
 def _network(network: ShownNetwork) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _network(network: ShownNetwork) -> dict[str, Any]:
     }
 
 
-def _case(results: Results, case: Case) -> dict[str, Any]:
+def _case(results: ExperimentResults, case: ShownCase) -> dict[str, Any]:
     from dsba.lab.results import ship_all
 
     facts, entrants = results.facts(case), results.entrants(case)
@@ -147,7 +147,7 @@ def _case(results: Results, case: Case) -> dict[str, Any]:
     }
 
 
-def _curve(results: Results, case: Case, title: str, entrant: Entrant) -> dict[str, Any]:
+def _curve(results: ExperimentResults, case: ShownCase, title: str, entrant: Entrant) -> dict[str, Any]:
     curve, metric = median_curve(entrant.histories, results.index.band), results.metric(case)
     messages = [results.outcomes[run.id].message for run in results.runs_of(case)[title]]
     return {
@@ -181,7 +181,7 @@ def _verdicts(entrants: dict[str, Entrant], metric: str, tol: float) -> dict[str
     return {cost: {"first": v.first, "stopped": v.stopped} for cost, v in found.items()}
 
 
-def _tuning(results: Results, case: Case) -> list[dict[str, Any]]:
+def _tuning(results: ExperimentResults, case: ShownCase) -> list[dict[str, Any]]:
     rows = []
     for search in results.searches(case):
         tried = [f"{_variant(c)} → {_short(c.value)}" for c in search.candidates]

@@ -9,7 +9,7 @@ from dsba.lab.spec import Experiment
 
 PROBLEMS = ("ridge", "logistic", "auc", "auc-paper")
 DATA = ("breast-cancer", "synthetic-text")
-METHODS: tuple[dict[str, str], ...] = (
+PAPER_METHODS: tuple[dict[str, str], ...] = (
     {"algorithm": "dsba"},
     {"algorithm": "dsba", "communication": "sparse"},
     {"algorithm": "dsa"},
@@ -43,6 +43,6 @@ def paper(
             "data": [{"name": name} for name in data],
             "problem": [{"operator": name} for name in problems],
             "network": [{"graph": "random", "n_nodes": 10, "p": 0.4, "seed": 0, "mixing": "laplacian"}],
-            "method": METHODS,
+            "method": PAPER_METHODS,
         }
     )

@@ -25,7 +25,7 @@ from dsba.lab.spec import Experiment, metric_name
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledProblem:
     """A problem on all of a data set: what a reference belongs to, whatever network it is solved over."""
 
     data: Data
@@ -67,7 +67,7 @@ class Pooled:
 class Case:
     """A problem over a network, split in one way: one set of axes, one table, a curve per method."""
 
-    pooled: Pooled
+    pooled: PooledProblem
     network: NetworkSpec
     split: str | Assigned
 
@@ -83,10 +83,10 @@ class Case:
             content["nodes"] = self.split.digest
         return _identifier([self.pooled.id, topology.name, str(self.split)], [content])
 
-    def shown(self) -> index.Case:
+    def shown(self) -> index.ShownCase:
         problem, network = self.pooled.problem, self.network
         named = (problem.title, problem.family), (network.title, network.family)
-        return index.Case(
+        return index.ShownCase(
             id=self.id,
             data=self.pooled.data_title,
             problem=problem.title,
@@ -156,7 +156,7 @@ class RunJob:
         return (self.tuning.id if self.tuning else self.case.pooled.id,)
 
 
-Job = Pooled | Tuning | RunJob
+Job = PooledProblem | Tuning | RunJob
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Plan:
         return index.Index(
             title=e.title, config=e.to_toml(self.kept_plugins), seeds=list(e.seeds), axes=list(e.axes),
             metrics=[metric_name(m) for m in e.metrics], band=e.band or "range",
-            link=index.Link(**e.link.content()) if e.link else index.Link(),
+            link=e.link,
             max_passes=max(run.stop.max_passes for run in self.runs), left_out=self.left_out,
             data=dict(self.sources.data), plugins=self._code(),
             networks=dict(named), cases=[case.shown() for case in self.cases],
@@ -243,22 +243,22 @@ def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     return Plan(e, known, cases, runs, [])
 
 
-def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Sources) -> Pooled:
+def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Sources) -> PooledProblem:
     measured = [m for m in experiment.metrics if callable(m) or ":" in m or m.removeprefix("test_") in index.ON_DATA]
     ranks = problem.build().ranks
     test = test_set(data) if ranks or (measured and needs_test_set(experiment)) else None
     for metric in measured:
         if test is None and isinstance(metric, str) and metric.startswith("test_"):
             raise InputError(f"the metric {metric!r} needs a test set, and {data.name!r} has none.")
-    return Pooled(
+    return PooledProblem(
         data, problem, known.data.get(data.name, ""), known.code_of(problem.operator),
         test, known.data.get(test, "") if test else "",
         tuple(measured), tuple(known.code_of(m) for m in measured),
     )  # fmt: skip
 
 
-def _shown_method(method: Method) -> index.Method:
-    return index.Method(
+def _shown_method(method: Method) -> index.ShownMethod:
+    return index.ShownMethod(
         title=method.title, iterates=_iterates(method), algorithm=titles.class_name(method.name),
         settings=method.settings,
     )  # fmt: skip

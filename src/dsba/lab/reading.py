@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from dsba.errors import InputError, shortened
+from dsba.graph.link import Link
 from dsba.lab.named_code import beside, plugins_in, renamed
-from dsba.lab.sections import Data, Link, NetworkSpec, Part, Problems, Stop, Tune
+from dsba.lab.sections import Data, NetworkSpec, Problems, Section, Stop, Tune
 from dsba.lab.spec import Experiment
 from dsba.lab.toml import line_numbers, line_of
 
@@ -86,7 +88,9 @@ def _is_type_name(part: Any) -> bool:
 
 
 def _keys_at(place: tuple[Any, ...]) -> list[str]:
-    parts: dict[str, type[Part]] = {
-        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": NetworkSpec, "link": Link,
+    sections: dict[str, type[Section]] = {
+        "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": NetworkSpec,
     }  # fmt: skip
-    return list(parts.get(str(place[0]), Experiment).model_fields if len(place) > 1 else Experiment.model_fields)
+    if len(place) > 1 and place[0] == "link":
+        return [field.name for field in fields(Link)]
+    return list(sections.get(str(place[0]), Experiment).model_fields if len(place) > 1 else Experiment.model_fields)

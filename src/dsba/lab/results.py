@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from dsba.engine.history import History
-from dsba.errors import InputError, as_number
+from dsba.errors import InputError
+from dsba.graph.link import Link
 from dsba.lab import latex, sweeps
 from dsba.lab.curves import (  # fmt: skip
     COSTS,
@@ -29,9 +30,18 @@ from dsba.lab.curves import (  # fmt: skip
     timed,
     verdict,
 )
-from dsba.lab.figures import Panel, Size, draw_panels, rendered
+from dsba.lab.figures import FigureSize, Panel, draw_panels, rendered
 from dsba.lab.folder import Folder
-from dsba.lab.index import LARGEST, LONGEST, Case, Environment, Facts, Index, Link, Outcome, Search, ShownRun, written
+from dsba.lab.index import (
+    Environment,
+    Index,
+    Outcome,
+    ShownCase,
+    ShownReference,
+    ShownRun,
+    ShownSearch,
+    written,
+)
 
 FORMULA = ("=", "+", "-", "@", "\t", "\n")  # how a cell begins that a spreadsheet may run
 SUMMARY = TOLERANCES[2:]  # the tolerances of summary.csv and of the winners
@@ -40,12 +50,12 @@ SHIP_ALL = "ship all data once"
 LEAST_GAP = -1e-9  # rounding does not go below; a gap that does was measured against another problem's optimum
 
 
-class Results:
+class ExperimentResults:
     """The finished runs of an experiment.
 
     ``to_frame()`` is one pandas row per record, ``plot()``, ``sweep()`` and ``map()`` are matplotlib figures,
     ``summary()`` are the costs of reaching a tolerance, ``to_latex()`` a table of them, ``winners()`` who paid least;
-    ``report()`` writes all files. ``on(latency, bandwidth)`` are the same results with another link in the axis "time".
+    ``report()`` writes all files. ``on(link)`` are the same results with another link in the axis "time".
     """
 
     def __init__(self, folder: Folder, index: Index, partial: Mapping[str, History] | None = None) -> None:
@@ -56,21 +66,16 @@ class Results:
         self.partial = {id: history for id, history in self.partial.items() if id not in done}
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Results:
+    def load(cls, path: str | PathLike[str]) -> ExperimentResults:
         """The results in a folder that ``run`` has written. Nothing is imported or run."""
         folder = Folder(path)
         if not folder.index.is_file():
             raise InputError(f"{folder.root} is no results folder: it has no {folder.index.name}.")
         return cls(folder, folder.read_index())
 
-    def on(self, latency: float, bandwidth: float) -> Results:
-        """The same results on links with this latency (seconds a round) and bandwidth (bytes a second into a node)."""
-        given = {"latency": as_number("latency", latency, at_least=0.0)}
-        given["bandwidth"] = as_number("bandwidth", bandwidth, at_least=1.0)
-        if given["latency"] > LONGEST or given["bandwidth"] > LARGEST:
-            raise InputError(f"a link has a latency up to {LONGEST:g} and a bandwidth up to {LARGEST:g}, got {given}.")
-        link = Link(**given)
-        return Results(self.folder, self.index.model_copy(update={"link": link}), self.partial)
+    def on(self, link: Link) -> ExperimentResults:
+        """The same results on other links, for the axis "time"."""
+        return ExperimentResults(self.folder, self.index.model_copy(update={"link": link}), self.partial)
 
     @cached_property
     def outcomes(self) -> dict[str, Outcome]:
@@ -107,27 +112,27 @@ class Results:
         return len(self.index.runs) - len(self.runs) + len(self.partial)
 
     @cached_property
-    def _facts(self) -> dict[str, Facts]:
+    def _facts(self) -> dict[str, ShownReference]:
         return {id: self.folder.read_facts(id) for id in {case.reference for case in self.cases}}
 
-    def facts(self, case: Case) -> Facts:
+    def facts(self, case: ShownCase) -> ShownReference:
         """The facts of the case's data and reference."""
         return self._facts[case.reference]
 
     @cached_property
-    def _cases(self) -> dict[str, Case]:
+    def _cases(self) -> dict[str, ShownCase]:
         return {case.id: case for case in self.index.cases}
 
-    def case(self, run: ShownRun) -> Case:
+    def case(self, run: ShownRun) -> ShownCase:
         return self._cases[run.case]
 
     @cached_property
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[ShownCase]:
         """The cases with at least one finished run."""
         begun = {run.case for run in self.runs}
         return [case for case in self.index.cases if case.id in begun]
 
-    def runs_of(self, case: Case) -> dict[str, list[ShownRun]]:
+    def runs_of(self, case: ShownCase) -> dict[str, list[ShownRun]]:
         """The finished runs of a case, by method."""
         found: dict[str, list[ShownRun]] = {}
         for run in self.runs:
@@ -135,14 +140,14 @@ class Results:
                 found.setdefault(run.method, []).append(run)
         return found
 
-    def entrants(self, case: Case) -> dict[str, Entrant]:
+    def entrants(self, case: ShownCase) -> dict[str, Entrant]:
         """The methods of a case, each with the histories of its seeds."""
         return {
             title: Entrant([self.histories[r.id] for r in runs], [self.outcomes[r.id].status for r in runs])
             for title, runs in self.runs_of(case).items()
         }
 
-    def curves(self, case: Case) -> dict[str, Curve]:
+    def curves(self, case: ShownCase) -> dict[str, Curve]:
         """By method: the history, or the median of several seeds with its band."""
         band = self.index.band
         return {title: median_curve(entrant.histories, band) for title, entrant in self.entrants(case).items()}
@@ -181,11 +186,11 @@ class Results:
             rows.append(row | {"dsba": outcome.versions.get("dsba", "")})
         return rows
 
-    def metric(self, case: Case) -> str:
+    def metric(self, case: ShownCase) -> str:
         """What the methods are judged by: the gap, or the distance where there is no objective."""
         return self.facts(case).metric
 
-    def verdicts(self, case: Case, tol: float) -> dict[str, Verdict]:
+    def verdicts(self, case: ShownCase, tol: float) -> dict[str, Verdict]:
         """For each cost, the methods that reached the tolerance at the least of it."""
         entrants, metric = self.entrants(case), self.metric(case)
         return {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
@@ -199,7 +204,7 @@ class Results:
         """
         return [case.titles | {"metric": self.metric(case)} | self._winners(case) for case in self.cases]
 
-    def _winners(self, case: Case) -> dict[str, Any]:
+    def _winners(self, case: ShownCase) -> dict[str, Any]:
         entrants, metric = self.entrants(case), self.metric(case)
         costs = {tol: {title: e.cost(metric, tol, "passes") for title, e in entrants.items()} for tol in SUMMARY}
         reached = {tol: [title for title, cost in paid.items() if cost is not None] for tol, paid in costs.items()}
@@ -250,7 +255,7 @@ class Results:
             for candidate in search.candidates
         ]  # fmt: skip
 
-    def searches(self, case: Case) -> list[Search]:
+    def searches(self, case: ShownCase) -> list[ShownSearch]:
         """The finished step-size searches of a case, as they were written."""
         planned = [s.id for s in self.index.searches if s.case == case.id]
         return [self.folder.read_search(id) for id in planned if self.folder.tuning(id).exists()]
@@ -311,7 +316,7 @@ class Results:
         panels = [self.panel(case, x, y or self.metric(case)) for case in self.cases]
         across = 3 if width is None or width > 4 else 1
         rows = [panels[i : i + across] for i in range(0, len(panels), across)]
-        return draw_panels(rows, self.labels, size=Size(width, font_size))
+        return draw_panels(rows, self.labels, size=FigureSize(width, font_size))
 
     def sweep(
         self,
@@ -329,16 +334,21 @@ class Results:
         divides by the cost of that method.
         """
         found = sweeps.sweep(self, x, cost, tol, relative_to)
-        return sweeps.draw_sweep(found, x, cost, self.labels, relative_to, Size(width, font_size))
+        return sweeps.draw_sweep(found, x, cost, self.labels, relative_to, FigureSize(width, font_size))
 
     def map(
-        self, case: Case | None = None, tol: float | None = None, *, width: float | None = None, font_size: float = 10.0
+        self,
+        case: ShownCase | None = None,
+        tol: float | None = None,
+        *,
+        width: float | None = None,
+        font_size: float = 10.0,
     ) -> Any:
         """A matplotlib figure: which method reaches ``tol`` first, by latency and bandwidth.
 
         It is of one case, the first by default.
         """
-        return sweeps.draw_map(self, case or self.cases[0], tol, Size(width, font_size))
+        return sweeps.draw_map(self, case or self.cases[0], tol, FigureSize(width, font_size))
 
     @property
     def labels(self) -> list[str]:
@@ -349,7 +359,7 @@ class Results:
 
         With a single data set, its panels against the other axes stand side by side.
         """
-        groups: dict[tuple[str, str, str], list[Case]] = {}
+        groups: dict[tuple[str, str, str], list[ShownCase]] = {}
         for case in self.cases:
             groups.setdefault((case.problem, case.network, case.split), []).append(case)
         used: list[str] = []
@@ -365,7 +375,7 @@ class Results:
             for cost in ("passes", "rounds", "bytes_max"):
                 yield f"sweep-{slug(x)}-{slug(cost)}", self.sweep(x, cost)
 
-    def _grid(self, cases: list[Case]) -> list[list[Panel]]:
+    def _grid(self, cases: list[ShownCase]) -> list[list[Panel]]:
         rows = []
         for metric, axes in self._wanted(cases[0]).items():
             shown = [case for case in cases if metric in self._columns(case)]
@@ -373,7 +383,7 @@ class Results:
             rows += grid if len(cases) > 1 else [list(chain.from_iterable(grid))]
         return [row for row in rows if row]
 
-    def _wanted(self, case: Case) -> dict[str, list[str]]:
+    def _wanted(self, case: ShownCase) -> dict[str, list[str]]:
         """The metrics to draw, each with its axes; a test set's AUC against the first of them only."""
         axes = self.index.axes
         if self.index.metrics:
@@ -382,10 +392,10 @@ class Results:
             return {"gap": axes}
         return {"auc": axes, "test_auc": axes[:1], "distance": axes}
 
-    def _columns(self, case: Case) -> set[str]:
+    def _columns(self, case: ShownCase) -> set[str]:
         return set.intersection(*(set(curve.mid) for curve in self.curves(case).values()))
 
-    def panel(self, case: Case, x: str, metric: str) -> Panel:
+    def panel(self, case: ShownCase, x: str, metric: str) -> Panel:
         """The curves of a case. Where x is the work, methods that differ in communication share one if they agree."""
         curves, facts = self.curves(case), self.facts(case)
         if x not in TRAFFIC and x not in ("seconds", "time"):
@@ -414,7 +424,7 @@ def require_sound(history: History, what: str) -> None:
         )
 
 
-def ship_all(facts: Facts, case: Case) -> float:
+def ship_all(facts: ShownReference, case: ShownCase) -> float:
     """DOUBLEs each node receives when all data is sent to every node once: nnz (N - 1)/N."""
     return facts.nonzeros * (case.nodes - 1) / case.nodes
 

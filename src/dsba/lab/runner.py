@@ -23,11 +23,11 @@ from typing import Any
 from dsba._system.threads import own_cores
 from dsba.errors import InputError, unknown_name
 from dsba.lab import environment, jobs, plan
-from dsba.lab.display import Display
+from dsba.lab.display import PlanDisplay
 from dsba.lab.folder import Folder
 from dsba.lab.plan import Job, Plan, RunJob
 from dsba.lab.reading import read
-from dsba.lab.results import Results
+from dsba.lab.results import ExperimentResults
 from dsba.lab.sources import Sources, locate
 from dsba.lab.spec import Experiment
 from dsba.storage import plugins
@@ -50,7 +50,7 @@ def run(
     tune_only: bool | Sequence[str] = False,
     command: str = "",
     on_record: Report | None = None,
-) -> Results:
+) -> ExperimentResults:
     """Do what is not yet done of an experiment, in ``out``, and give its results.
 
     Parameters
@@ -80,11 +80,11 @@ def run(
         _prepare(folder, todo, forced)
         if not (tune_only and _has_results(folder, todo)):  # a search does not change how they were made
             folder.write_sealed(folder.environment, environment.describe(command, todo.place))
-        with Display(progress, todo.experiment, len(wanted)) as display:
+        with PlanDisplay(progress, todo.experiment, len(wanted)) as display:
             processes = 1 if todo.experiment.has_code else workers or len(own_cores())
             _perform_all(wanted, folder, processes, display, on_record)
         folder.drop_checkpoints()
-        results = Results(folder, todo.index())
+        results = ExperimentResults(folder, todo.index())
         if tune_only:
             results.write_tuning()
         elif report:
@@ -171,7 +171,7 @@ def _keep_plugins(folder: Folder, todo: Plan) -> None:
 # The parent --------------------------------------------------------------------------------------
 
 
-def _perform_all(todo: list[Job], folder: Folder, workers: int, display: Display, on_record: Report | None) -> None:
+def _perform_all(todo: list[Job], folder: Folder, workers: int, display: PlanDisplay, on_record: Report | None) -> None:
     done = {job.id for job in todo if jobs.is_done(job, folder)}
     display.begin(len(done))
     left = [job for job in todo if job.id not in done]
@@ -187,7 +187,7 @@ def _perform_all(todo: list[Job], folder: Folder, workers: int, display: Display
         pool.perform(left, done, display, on_record)
 
 
-def _alone(job: Job, folder: Folder, display: Display, on_record: Report | None) -> None:
+def _alone(job: Job, folder: Folder, display: PlanDisplay, on_record: Report | None) -> None:
     """One job in this process; Ctrl-C ends it with its checkpoint written.
 
     Every worker has one BLAS thread, so this process uses one, too: several threads would round sums differently.
@@ -230,7 +230,7 @@ class _Pool:
                 process.terminate()
         self.records.close()
 
-    def perform(self, left: list[Job], done: set[str], display: Display, on_record: Report | None) -> None:
+    def perform(self, left: list[Job], done: set[str], display: PlanDisplay, on_record: Report | None) -> None:
         waiting, running = list(left), dict[Future[None], Job]()
         while waiting or running:
             for job in _ready(waiting, done)[: self.workers - len(running)]:

@@ -31,10 +31,9 @@ from dsba.algorithms import Algorithm
 from dsba.data import registry
 from dsba.errors import InputError, shortened, unknown_name
 from dsba.graph.mixing import MIXINGS
-from dsba.graph.topology import FAMILIES, Topology
+from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.lab import titles
-from dsba.lab.index import LARGEST, LONGEST
-from dsba.lab.objects import Arrays, read_array, read_numpy
+from dsba.lab.objects import GivenArrays, read_array, read_numpy
 from dsba.network import Changing, Compressed, Delayed, Lossy, Network, Simulator, Transport
 from dsba.operators import Operator, penalties
 from dsba.operators.penalties import Penalty
@@ -44,11 +43,11 @@ from dsba.storage import plugins
 BUDGETS = ("max_passes", "max_seconds", "max_doubles", "max_rounds")
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+AtLeastOne = Annotated[int, Field(ge=1, strict=True)]
 Seed = Annotated[int, Field(ge=0, strict=True)]
-Known = str  # a name that a validator looks up
+KnownName = str  # a name that a validator looks up
 UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
-WORD = re.compile(r"\w+")
+WORD_PATTERN = re.compile(r"\w+")
 
 
 def _known(look_up: Callable[[Any], object]) -> BeforeValidator:
@@ -64,7 +63,7 @@ def _known(look_up: Callable[[Any], object]) -> BeforeValidator:
 AS_TEXT = PlainSerializer(lambda given: given if isinstance(given, str) else repr(given), return_type=str)
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """A table of the file: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(
@@ -76,7 +75,7 @@ class Part(BaseModel):
         return self.model_dump(mode="json", exclude_none=True)
 
 
-class Data(Part):
+class Data(Section):
     """A data set: an embedded name, a name in $DSBA_DATA or the cache, the path of a LIBSVM file or of a .npz file with
     X and y (and perhaps X_test and y_test). In Python also arrays: ``X``, ``y``, ``X_test``, ``y_test``.
     """
@@ -86,8 +85,8 @@ class Data(Part):
     test: str | None = None  # the test set; by default the file beside it that ends in .t (or .tst for .trn)
     positive: Literal["half"] | tuple[float, ...] | None = None  # which classes are +1; "half": the first half
     normalize: bool | None = None  # rows of norm 1; true by default
-    rows: Arrays | None = Field(default=None, exclude=True)
-    test_rows: Arrays | None = Field(default=None, exclude=True)
+    rows: GivenArrays | None = Field(default=None, exclude=True)
+    test_rows: GivenArrays | None = Field(default=None, exclude=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -99,7 +98,7 @@ class Data(Part):
         for key, end in (("rows", ""), ("test_rows", "_test")):
             X, y = given.get(f"X{end}"), given.get(f"y{end}")
             if X is not None or y is not None:
-                rest[key] = Arrays.of(X, y, f"the data set {rest.get('name', '')!r}")
+                rest[key] = GivenArrays.of(X, y, f"the data set {rest.get('name', '')!r}")
         return rest
 
     @property
@@ -113,7 +112,7 @@ class Data(Part):
         return self.positive or ("half" if known and known.classes > 2 else None)
 
 
-class Problems(Part):
+class Problems(Section):
     """An operator with its regularisation; ``lam`` missing is 1/(10 Q). Further keys are the operator's own numbers.
 
     ``penalty`` is a table with a name and the penalty's numbers: ``{name = "l1", strength = 0.01}``. In Python operator
@@ -190,7 +189,7 @@ class Problems(Part):
         return titles.problem_title(self.name, lam, self.regularize, options, self.intercept or False)
 
 
-class NetworkSpec(Part):
+class NetworkSpec(Section):
     """A graph with its mixing matrix; ``edges`` is a file of node pairs and replaces ``graph``.
 
     ``mixing`` may be the path of a .npy file. In Python ``graph`` may be a topology, a networkx graph or a list of
@@ -201,16 +200,16 @@ class NetworkSpec(Part):
     ``compress``, ``memory`` and ``pull``. ``link_seed`` is the seed of all of them.
     """
 
-    graph: Known = "random"
-    n_nodes: Count = 10
+    graph: KnownName = "random"
+    n_nodes: AtLeastOne = 10
     p: Annotated[float, Field(ge=0, le=1)] = 0.4
     seed: Seed | Literal["each"] = 0
-    mixing: Known = "laplacian"
+    mixing: KnownName = "laplacian"
     tau: Positive | None = None
     edges: str | None = None
     drop: Annotated[float, Field(ge=0, lt=1)] | None = None
     one_way: bool | None = None
-    delay: Count | tuple[Seed, Seed] | None = None
+    delay: AtLeastOne | tuple[Seed, Seed] | None = None
     change: Annotated[float, Field(gt=0, le=1)] | None = None
     compress: str | None = None
     memory: bool | None = None
@@ -241,7 +240,7 @@ class NetworkSpec(Part):
         named = {key: content[key] for key in ("n_nodes", "p", "seed") if key in content}
         if isinstance(content.get("edges"), str):
             named = {}
-        size = {"n_nodes": 10} if isinstance(graph, str) and graph in FAMILIES else {}
+        size = {"n_nodes": 10} if isinstance(graph, str) and graph in GRAPH_FAMILIES else {}
         topology = Topology.of(graph, **{**size, **named, **weights})
         mixing = content.get("mixing", "laplacian")
         mixing = mixing if isinstance(mixing, str) else topology.mixing.name
@@ -250,8 +249,8 @@ class NetworkSpec(Part):
     @field_validator("graph")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in (*FAMILIES, *UNNAMED):
-            raise unknown_name("graph", name, FAMILIES)
+        if name not in (*GRAPH_FAMILIES, *UNNAMED):
+            raise unknown_name("graph", name, GRAPH_FAMILIES)
         return name
 
     @model_validator(mode="after")
@@ -342,7 +341,7 @@ def _matrix(mixing: Any) -> Any:
     return read_array(mixing) if isinstance(mixing, str) and mixing.endswith(".npy") else mixing
 
 
-class Method(Part):
+class Method(Section):
     """An algorithm, how it communicates, its step size; further keys are the algorithm's options.
 
     ``step_size`` is "tune", a rule's name such as "auto", or a number. A budget replaces the one of [stop]. ``grid``
@@ -360,7 +359,7 @@ class Method(Part):
     max_seconds: Positive | None = None
     max_doubles: Positive | None = None
     max_rounds: Positive | None = None
-    grid: dict[str, Annotated[tuple[Count | Positive, ...], Field(min_length=1)]] | None = None
+    grid: dict[str, Annotated[tuple[AtLeastOne | Positive, ...], Field(min_length=1)]] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -374,7 +373,7 @@ class Method(Part):
     @model_validator(mode="after")
     def _options_known(self) -> Self:
         built = self.build(1.0)
-        known = {f.name: set(WORD.findall(str(f.type))) for f in dataclasses.fields(built)}
+        known = {f.name: set(WORD_PATTERN.findall(str(f.type))) for f in dataclasses.fields(built)}
         grid = self.grid or {}
         for option, values in grid.items():
             if option not in known:
@@ -449,14 +448,7 @@ class Method(Part):
         return self.model_copy(update={"communication": "dense", "label": ""})
 
 
-class Link(Part):
-    """What a message costs in time, for the axis "time": seconds a round, and bytes a second into a node."""
-
-    latency: Annotated[float, Field(ge=0, le=LONGEST)] = 0.01
-    bandwidth: Annotated[float, Field(ge=1, le=LARGEST)] = 1e6
-
-
-class Stop(Part):
+class Stop(Section):
     """When runs end. ``tol`` is the relative residual; ``gap_tol`` counts where there is an objective."""
 
     max_passes: Positive = 60.0
@@ -475,7 +467,7 @@ class Stop(Part):
         return None if given is False else given
 
 
-class Tune(Part):
+class Tune(Section):
     """Successive halving: all of a method's grid for a few passes, the better half for twice as many, ..."""
 
     passes: Positive | None = None  # of the last round, between the last two candidates; max_passes by default

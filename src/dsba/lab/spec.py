@@ -18,17 +18,18 @@ from pydantic import (
 
 from dsba.data import splits
 from dsba.errors import InputError, unknown_name
+from dsba.graph.link import Link
 from dsba.lab import titles
-from dsba.lab.index import AXES, COLUMNS, METRICS
+from dsba.lab.index import AXES, METRICS, OTHER_COLUMNS
 from dsba.lab.named_code import CODE, plugins_in, renamed
 from dsba.lab.objects import Assigned, read_array
-from dsba.lab.sections import Data, Known, Link, Method, NetworkSpec, Part, Problems, Seed, Stop, Tune
+from dsba.lab.sections import Data, KnownName, Method, NetworkSpec, Problems, Section, Seed, Stop, Tune
 from dsba.storage import plugins
 
-TAKEN = {*METRICS, *AXES, *COLUMNS}  # names that a metric of one's own must not have
+TAKEN_METRICS = {*METRICS, *AXES, *OTHER_COLUMNS}  # names that a metric of one's own must not have
 
 
-class Experiment(Part):
+class Experiment(Section):
     """The whole: every combination of data, problem, network, split, method and seed is a run."""
 
     title: str = "Comparison"
@@ -36,10 +37,10 @@ class Experiment(Part):
     splits: Annotated[tuple[str | Assigned, ...], Field(min_length=1)] = ("random",)
     metrics: tuple[str | Callable[..., float], ...] = ()  # drawn in the figures; by default gap, or AUC and distance
     band: Literal["quartiles"] | None = None  # of several seeds; by default from the least to the largest
-    axes: Annotated[tuple[Known, ...], Field(min_length=1)] = ("passes", "doubles_max")
+    axes: Annotated[tuple[KnownName, ...], Field(min_length=1)] = ("passes", "doubles_max")
     stop: Stop = Stop()
     tune: Tune = Tune()
-    link: Link | None = None
+    link: Link = Link()
     data: Annotated[tuple[Data, ...], Field(min_length=1)]
     problem: Annotated[tuple[Problems, ...], Field(min_length=1)]
     network: Annotated[tuple[NetworkSpec, ...], Field(min_length=1)] = (NetworkSpec(),)
@@ -60,7 +61,7 @@ class Experiment(Part):
             name = metric_name(one)
             if isinstance(one, str) and not plugins.is_plugin(one) and one not in METRICS:
                 raise unknown_name("metric", one, METRICS)
-            if (callable(one) or plugins.is_plugin(one)) and (not name.isidentifier() or name in TAKEN):
+            if (callable(one) or plugins.is_plugin(one)) and (not name.isidentifier() or name in TAKEN_METRICS):
                 raise InputError(f"the metric {name!r} needs another name: it becomes a column of the histories.")
         return wanted
 

@@ -13,18 +13,23 @@ import numpy as np
 from dsba.errors import InputError, unknown_name
 from dsba.lab import titles
 from dsba.lab.curves import BANDS, COSTS, SHORT, TOLERANCES, Entrant, fastest
-from dsba.lab.figures import SCREEN, Size, add_legend, axis_title, finish, looks, new_figure, plain
-from dsba.lab.index import Case, Method, written
+from dsba.lab.figures import SCREEN, FigureSize, add_legend, axis_title, finish, looks, new_figure, plain
+from dsba.lab.index import ShownCase, ShownMethod, written
 
 if TYPE_CHECKING:
-    from dsba.lab.results import Results
+    from dsba.lab.results import ExperimentResults
 
-KINDS = {"N": "nodes N", "lam": "regularisation λ", "gamma": "spectral gap γ of the network", "tolerance": "tolerance"}
+SWEEP_AXES = {
+    "N": "nodes N",
+    "lam": "regularisation λ",
+    "gamma": "spectral gap γ of the network",
+    "tolerance": "tolerance",
+}
 LATENCIES = np.logspace(-6, 1, 71)  # seconds a round
-BANDWIDTHS = np.logspace(3, 10, 71)  # bytes a second
+BANDWIDTHS = np.logspace(4, 11, 71)  # bits a second
 
-Point = tuple[float, float, float, float]  # x, the median over the seeds, and the band
-Lines = dict[str, list[Point]]
+SweepPoint = tuple[float, float, float, float]  # x, the median over the seeds, and the band
+SweepLines = dict[str, list[SweepPoint]]
 
 
 @dataclass(frozen=True)
@@ -32,17 +37,17 @@ class Swept:
     """One set of axes of a sweep."""
 
     title: str
-    lines: Lines
+    lines: SweepLines
 
 
-def sweep(results: Results, x: str, cost: str, tol: float | None, relative_to: str | None) -> list[Swept]:
+def sweep(results: ExperimentResults, x: str, cost: str, tol: float | None, relative_to: str | None) -> list[Swept]:
     """The lines of every panel: the cost of reaching the tolerance against ``x``."""
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
     options = {name for method in results.index.methods for name in method.settings}
-    if x not in KINDS and x not in options:
-        raise unknown_name("setting to sweep over", x, {*KINDS, *options})
-    groups: dict[str, Lines] = {}
+    if x not in SWEEP_AXES and x not in options:
+        raise unknown_name("setting to sweep over", x, {*SWEEP_AXES, *options})
+    groups: dict[str, SweepLines] = {}
     for case in results.cases:
         title, lines = _title(case, x), _lines(results, case, x, cost, tol)
         for label, points in lines.items():
@@ -53,16 +58,16 @@ def sweep(results: Results, x: str, cost: str, tol: float | None, relative_to: s
     return [_relative(panel, relative_to) for panel in found] if relative_to else found
 
 
-def varied(results: Results) -> list[str]:
+def varied(results: ExperimentResults) -> list[str]:
     """What the cases of an experiment vary over three values or more."""
     values = {x: {_value(results, case, x) for case in results.cases} for x in ("N", "lam", "gamma")}
     return [x for x in ("N", "lam", "gamma") if len(values[x]) >= 3 and not (x == "gamma" and len(values["N"]) >= 3)]
 
 
-def _lines(results: Results, case: Case, x: str, cost: str, tol: float | None) -> Lines:
+def _lines(results: ExperimentResults, case: ShownCase, x: str, cost: str, tol: float | None) -> SweepLines:
     methods = {method.title: method for method in results.index.methods}
     labels, band = _labels(results.index.methods, x), results.index.band
-    metric, lines = results.metric(case), Lines()
+    metric, lines = results.metric(case), SweepLines()
     for title, entrant in results.entrants(case).items():
         label = labels[title]
         if x == "tolerance":
@@ -73,17 +78,17 @@ def _lines(results: Results, case: Case, x: str, cost: str, tol: float | None) -
     return lines
 
 
-def tolerance(results: Results) -> float:
+def tolerance(results: ExperimentResults) -> float:
     """The tightest tolerance that somebody reached on every case."""
 
-    def reached(case: Case, tol: float) -> bool:
+    def reached(case: ShownCase, tol: float) -> bool:
         metric = results.metric(case)
         return any(e.cost(metric, tol, "passes") is not None for e in results.entrants(case).values())
 
     return next((t for t in reversed(TOLERANCES) if all(reached(case, t) for case in results.cases)), TOLERANCES[0])
 
 
-def _point(entrant: Entrant, metric: str, tol: float, cost: str, x: float, band: str) -> Point:
+def _point(entrant: Entrant, metric: str, tol: float, cost: str, x: float, band: str) -> SweepPoint:
     each = np.array(entrant.each(metric, tol, cost))
     if not math.isfinite(float(np.median(each))):
         return x, math.nan, math.nan, math.nan
@@ -91,7 +96,7 @@ def _point(entrant: Entrant, metric: str, tol: float, cost: str, x: float, band:
     return x, float(np.median(each)), float(low), float(high)
 
 
-def _value(results: Results, case: Case, x: str, method: Method | None = None) -> float | None:
+def _value(results: ExperimentResults, case: ShownCase, x: str, method: ShownMethod | None = None) -> float | None:
     if x == "N":
         return float(case.nodes)
     if x == "lam":
@@ -103,9 +108,9 @@ def _value(results: Results, case: Case, x: str, method: Method | None = None) -
     return float(value) if isinstance(value, int | float) else None
 
 
-def _labels(methods: Sequence[Method], x: str) -> dict[str, str]:
+def _labels(methods: Sequence[ShownMethod], x: str) -> dict[str, str]:
     """The line of every method, by its title. Methods that differ in the swept option alone are one line."""
-    swept = {m.title: _besides(m, x) for m in methods if x not in KINDS and x in m.settings}
+    swept = {m.title: _besides(m, x) for m in methods if x not in SWEEP_AXES and x in m.settings}
     labels = {method.title: method.title for method in methods}
     for method in (m for m in methods if m.title in swept):
         own, alike = swept[method.title], [swept[m.title] for m in methods if m.algorithm == method.algorithm]
@@ -114,14 +119,14 @@ def _labels(methods: Sequence[Method], x: str) -> dict[str, str]:
     return labels
 
 
-def _besides(method: Method, x: str) -> dict[str, Any]:
+def _besides(method: ShownMethod, x: str) -> dict[str, Any]:
     """All that a method is but the swept option: its settings, its step size, its budgets."""
     found = {**json.loads(method.iterates), **method.settings}
     own_object = titles.class_name(found["algorithm"]) != method.algorithm  # its text shows the option, too
     return {key: value for key, value in found.items() if key != x and not (key == "algorithm" and own_object)}
 
 
-def _title(case: Case, x: str) -> str:
+def _title(case: ShownCase, x: str) -> str:
     return f"{case.besides.get(x, f'{case.problem}, {case.network}')}\n{case.data}, split {case.split}"
 
 
@@ -137,7 +142,12 @@ def _relative(panel: Swept, to: str) -> Swept:
 
 
 def draw_sweep(
-    panels: Sequence[Swept], x: str, cost: str, labels: Sequence[str], relative_to: str | None, size: Size = SCREEN
+    panels: Sequence[Swept],
+    x: str,
+    cost: str,
+    labels: Sequence[str],
+    relative_to: str | None,
+    size: FigureSize = SCREEN,
 ) -> Any:
     """A matplotlib figure of a sweep, all axes logarithmic."""
     columns = min(3, len(panels))
@@ -150,7 +160,7 @@ def draw_sweep(
             handles[label] = _draw_line(axes, np.array(points, dtype=float), chosen[label])
         axes.set(xscale="log", yscale="log")
         axes.set_title(plain(size.wrapped(panel.title, columns)), fontsize=size.small)
-        axes.set_xlabel(KINDS.get(x, x), fontsize=size.small)
+        axes.set_xlabel(SWEEP_AXES.get(x, x), fontsize=size.small)
         _tick_values(axes, panel)
         if x == "tolerance":
             axes.invert_xaxis()
@@ -185,7 +195,7 @@ def _tick_values(axes: Any, panel: Swept) -> None:
 # The map -------------------------------------------------------------------------------------------
 
 
-def draw_map(results: Results, case: Case, tol: float | None, size: Size = SCREEN) -> Any:
+def draw_map(results: ExperimentResults, case: ShownCase, tol: float | None, size: FigureSize = SCREEN) -> Any:
     """Who is the fastest, by the latency and the bandwidth of the links; white where it is undecided."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
@@ -201,7 +211,7 @@ def draw_map(results: Results, case: Case, tol: float | None, size: Size = SCREE
     axes = figure.subplots()
     axes.pcolormesh(BANDWIDTHS, LATENCIES, won, cmap=palette, vmin=-1.5, vmax=len(titles) - 0.5, shading="nearest")
     axes.set(xscale="log", yscale="log")
-    axes.set_xlabel("bandwidth, bytes a second into a node", fontsize=size.small)
+    axes.set_xlabel("bandwidth, bits a second into a node", fontsize=size.small)
     axes.set_ylabel("latency, seconds a round", fontsize=size.small)
     metric = results.metric(case)
     heading = f"fastest to a {metric} of {chosen:g}\n{case.problem}, {case.data}\n{case.network}"

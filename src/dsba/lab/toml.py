@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 HEADER = re.compile(r"^\s*(\[\[?)\s*([\w.\"'-]+)\s*\]\]?")
-KEY = re.compile(r"^\s*([\w\"'-]+)\s*=")
+TOML_KEY = re.compile(r"^\s*([\w\"'-]+)\s*=")
 
 
 def line_numbers(text: str) -> dict[tuple[Any, ...], int]:
@@ -24,7 +24,7 @@ def line_numbers(text: str) -> dict[tuple[Any, ...], int]:
                 counts[name] = counts.get(name, 0) + 1
             lines.setdefault(table, number)
             lines.setdefault((name,), number)
-        elif key := KEY.match(line):
+        elif key := TOML_KEY.match(line):
             lines.setdefault((*table, key[1].strip("\"'")), number)
     return lines
 

@@ -20,9 +20,9 @@ from dsba.algorithms import Algorithm
 from dsba.engine.run import Status
 from dsba.errors import InputError
 from dsba.lab import index
-from dsba.lab.curves import ROUNDING
+from dsba.lab.curves import CURVE_ROUNDING
 from dsba.lab.folder import Folder
-from dsba.lab.jobs import Setting, Watch, build
+from dsba.lab.jobs import RunSetting, Watch, build
 from dsba.lab.plan import Tuning
 
 RATIO = 1.5  # between the best value and its neighbours, at the end
@@ -33,7 +33,7 @@ WORSE = 3.0  # a candidate that ends this many times above its best has become u
 
 
 @dataclass
-class Trial:
+class Contender:
     """A variant of the algorithm, and how far it came with every seed; not its iterates, which may be large."""
 
     algorithm: Algorithm
@@ -59,7 +59,7 @@ class Trial:
         """Whether it ends near the best it had reached: with most seeds, each compared with itself."""
         if self.status in (Status.CONVERGED, Status.DIVERGED):
             return self.status == Status.CONVERGED
-        return statistics.median(self.ends[s] / max(self.best_seen[s], ROUNDING) for s in self.ends) <= WORSE
+        return statistics.median(self.ends[s] / max(self.best_seen[s], CURVE_ROUNDING) for s in self.ends) <= WORSE
 
     def __str__(self) -> str:
         return ", ".join(f"{name} = {index.written(value, 4)}" for name, value in self.parameters.items())
@@ -67,7 +67,7 @@ class Trial:
 
 def search(job: Tuning, folder: Folder, watch: Watch) -> None:
     """Find the best candidate and write the table of all."""
-    found = Search(job, folder, watch)
+    found = SearchRun(job, folder, watch)
     found.halve()
     found.refine()
     found.verify()
@@ -81,7 +81,7 @@ def budgets(candidates: int, passes: float) -> list[float]:
     return [max(FIRST_ROUND, 0.5 ** (rounds - 1 - r)) * passes for r in range(rounds)]
 
 
-class Search:
+class SearchRun:
     """A search under way: its candidates, and the best so far."""
 
     def __init__(self, job: Tuning, folder: Folder, watch: Watch) -> None:
@@ -91,20 +91,20 @@ class Search:
         self.base = job.method.build("auto")
         self.on = problem, topology
         self.automatic = self.base.resolved(problem, topology).alpha
-        self.trials: list[Trial] = []
+        self.trials: list[Contender] = []
         self.extended: dict[tuple[str, int], int] = {}
         self.warnings: list[str] = []
         self.journal = self._noted()
         for variant in job.method.candidates(problem, topology):
             self.enter(variant)
 
-    def enter(self, variant: Algorithm) -> Trial:
+    def enter(self, variant: Algorithm) -> Contender:
         grid = self.job.method.grid
         tuned = {name: getattr(variant, name) for name in grid} if grid else _differences(variant, self.base)
-        self.trials.append(Trial(variant.resolved(*self.on), tuned))
+        self.trials.append(Contender(variant.resolved(*self.on), tuned))
         return self.trials[-1]
 
-    def attempt(self, trial: Trial, passes: float) -> Trial:
+    def attempt(self, trial: Contender, passes: float) -> Contender:
         """Run the candidate for so many passes with every seed, or read what an interrupted search has found."""
         found = {}
         for seed in self.job.seeds:
@@ -124,10 +124,10 @@ class Search:
         trial.passes = statistics.mean(one.passes for one in found.values())
         return trial
 
-    def _measured(self, trial: Trial, passes: float, seed: int) -> index.Attempt:
+    def _measured(self, trial: Contender, passes: float, seed: int) -> index.Attempt:
         stop = self.job.stop.model_copy(update={"max_passes": passes, "max_seconds": None})
         trial.files[seed] = self.folder.checkpoint(f"{self.job.id}-{self.trials.index(trial)}-s{seed}")
-        setting = Setting(self.job.case, stop, seed, self.folder, self.watch)
+        setting = RunSetting(self.job.case, stop, seed, self.folder, self.watch)
         result = setting.solve(trial.algorithm, trial.files[seed])
         values = result.history[self.metric]
         return index.Attempt(
@@ -155,7 +155,7 @@ class Search:
         for passes in budgets(len(left), self.job.passes):
             for trial in left:
                 self.attempt(trial, passes)
-            left = sorted(left, key=Trial.score)[: math.ceil(len(left) / 2)]
+            left = sorted(left, key=Contender.score)[: math.ceil(len(left) / 2)]
         self.best = left[0]
 
     def refine(self) -> None:
@@ -163,7 +163,7 @@ class Search:
             if (change := next(self._changes(), None)) is None:
                 break
             trial = self.attempt(self.enter(self.job.method.build(**change)), self.job.passes)
-            self.best = min(self.best, trial, key=Trial.score)
+            self.best = min(self.best, trial, key=Contender.score)
 
     def _changes(self) -> Iterator[dict[str, Any]]:
         """Values around the best that are still to be tried."""
@@ -201,11 +201,11 @@ class Search:
         """At the budget of the run, the best must not become worse, and the next one must not overtake it."""
         full, first = self.job.stop.max_passes, self.best
         checked = [trial for trial in self.trials if trial.budget == full]
-        waiting = sorted((trial for trial in self.trials if trial.budget != full), key=Trial.score)
+        waiting = sorted((trial for trial in self.trials if trial.budget != full), key=Contender.score)
         needed = 2 if full != self.job.passes else 1
         while waiting and (len(checked) < needed or not self.best.holds or self.best.budget != full):
             checked.append(self.attempt(waiting.pop(0), full))
-            self.best = min(checked, key=Trial.score)
+            self.best = min(checked, key=Contender.score)
         if self.best is not first:
             self.warnings.append(
                 f"{self.job.method.title}: {first} was the best after {self.job.passes:g} passes and not after "
@@ -216,13 +216,13 @@ class Search:
 
     # The table -----------------------------------------------------------------------------------
 
-    def table(self) -> index.Search:
+    def table(self) -> index.ShownSearch:
         best = self.best
         tuned = [name for name, value in best.parameters.items() if isinstance(value, float)]
         edge = [n for n in tuned if any(self._is_edge(n, best.parameters[n], side) for side in (1, -1))]
         for name in edge:
             self.warnings.append(f"{self.job.method.title}: the best {name} is at the edge of what was tried.")
-        return index.Search(
+        return index.ShownSearch(
             id=self.job.id,
             method=self.job.method.title,
             metric=self.metric,
@@ -233,7 +233,7 @@ class Search:
             candidates=[self._row(trial) for trial in self.trials],
         )
 
-    def _row(self, trial: Trial) -> index.Candidate:
+    def _row(self, trial: Contender) -> index.Candidate:
         return index.Candidate(
             parameters=trial.parameters,
             factor=trial.algorithm.alpha / self.automatic,

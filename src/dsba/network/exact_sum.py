@@ -17,7 +17,7 @@ from dsba.kernels.exact import add_entries, add_integers, add_numbers, to_number
 from dsba.types import Array, Words
 
 BITS = 126  # of 128, one is the sign and one is to spare
-LEAST = -1074  # the exponent of the smallest positive float64
+LEAST_EXPONENT = -1074  # the exponent of the smallest positive float64
 
 
 class WideIntegers(NamedTuple):
@@ -62,7 +62,7 @@ def largest(rows: Array | SparseRows) -> float:
 
 def exponent(largest: float, count: int) -> int:
     """The power of two for a sum of ``count`` contributions of magnitude at most ``largest`` > 0."""
-    return max(LEAST, math.frexp(largest)[1] + max(0, count - 1).bit_length() - BITS)
+    return max(LEAST_EXPONENT, math.frexp(largest)[1] + max(0, count - 1).bit_length() - BITS)
 
 
 def integers(rows: Array | SparseRows, exponent: int) -> WideIntegers:

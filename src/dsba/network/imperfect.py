@@ -22,9 +22,7 @@ from dsba.kernels.mixing import difference_rows
 from dsba.network.contract import Boxes
 from dsba.network.exact_sum import SparseRows
 from dsba.network.transport import Meeting, Transport
-from dsba.types import Array, Integers
-
-Flags = npt.NDArray[np.bool_]
+from dsba.types import Array, Flags, Integers
 
 LOSS, ONE_WAY_LOSS = "loss", "one-way loss"
 DELAY, VARYING_DELAY = "delay", "varying delay"

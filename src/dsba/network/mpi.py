@@ -25,7 +25,7 @@ from dsba.network.transport import ROWS, Transport
 from dsba.network.waiting import poll, silence
 from dsba.types import Array, Indices
 
-TIMEOUT = 300.0  # seconds a rank may be silent
+MPI_TIMEOUT = 300.0  # seconds a rank may be silent
 WORLD_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_SIZE")
 
 
@@ -50,7 +50,7 @@ class MPINetwork(Transport):
         Seconds after which a silent rank ends the run with an error.
     """
 
-    def __init__(self, topology: Topology, comm: Any = None, timeout: float = TIMEOUT) -> None:
+    def __init__(self, topology: Topology, comm: Any = None, timeout: float = MPI_TIMEOUT) -> None:
         self.mpi = _mpi()
         self.comm = self.mpi.COMM_WORLD if comm is None else comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()

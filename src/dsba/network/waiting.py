@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dsba.errors import NetworkError
 
 PATIENCE = {True: 0.05, False: 2e-4}  # seconds before it sleeps between two looks: with a core of its own, and without
-PAUSE = 5e-5  # seconds of sleep
+POLL_PAUSE = 5e-5  # seconds of sleep
 
 
 def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: float, own_core: bool = False) -> None:
@@ -22,7 +22,7 @@ def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: 
         if waited > timeout:
             raise silent()
         if waited > PATIENCE[own_core]:
-            time.sleep(PAUSE)
+            time.sleep(POLL_PAUSE)
         else:
             os.sched_yield()
 

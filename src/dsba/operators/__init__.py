@@ -9,7 +9,7 @@ from dsba.operators.base import Operator, Saddle, ScalarOperator
 from dsba.operators.huber import Huber
 from dsba.operators.logistic import Logistic
 from dsba.operators.poisson import Poisson
-from dsba.operators.response import DECISIONS, LINKS, Link, decide, link_of
+from dsba.operators.response import DECISIONS, LINKS, LinkFunction, decide, link_of
 from dsba.operators.ridge import Ridge
 from dsba.operators.scaled_huber import ScaledHuber
 from dsba.operators.softmax import Softmax
@@ -59,7 +59,7 @@ __all__ = [
     "LINKS",
     "REGISTRY",
     "Huber",
-    "Link",
+    "LinkFunction",
     "Logistic",
     "Operator",
     "Poisson",

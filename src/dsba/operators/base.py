@@ -29,7 +29,7 @@ from dsba.kernels.resolvents import MAX_NEWTON
 from dsba.operators import response
 from dsba.types import Array
 
-LARGEST = 1.7e308
+LARGEST_FLOAT = 1.7e308
 
 DECISION_OF_LABELS = {"binary": "sign", "multiclass": "largest"}  # all other labels are numbers
 LINK_OF_LABELS = {"real": "identity", "count": "log"}
@@ -227,7 +227,7 @@ class ScalarOperator(Operator):
         """
         if t == 0.0:
             return b
-        lo, hi = -LARGEST, LARGEST
+        lo, hi = -LARGEST_FLOAT, LARGEST_FLOAT
         for c in (0.0, y, b):
             other = b - t * self.map(c, y)
             if not math.isnan(other):

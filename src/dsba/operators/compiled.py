@@ -43,7 +43,7 @@ _classes: dict[str, type[Operator]] = {}
 
 # What kernels may call of an operator, with the types of the arguments.
 _X, _V, _M = types.float64, types.float64[::1], types.float64[:, ::1]
-METHODS: dict[str, tuple[types.Type, ...]] = {
+COMPILED_METHODS: dict[str, tuple[types.Type, ...]] = {
     "value": (_X, _X),
     "map": (_X, _X),
     "slope": (_X, _X),
@@ -69,7 +69,7 @@ class OperatorType(types.Type):
     def refusal(self) -> InputError | None:
         """What to say of the first user-defined method that cannot be compiled; None if all of them can."""
         cls = _classes[self.name]
-        for method, arguments in METHODS.items():
+        for method, arguments in COMPILED_METHODS.items():
             function = getattr(cls, method, None)
             if not inspect.isfunction(function) or function.__module__.startswith("dsba."):
                 continue
@@ -104,7 +104,7 @@ def source_line(file: str, line: int | None) -> str:
 
 def _class_facts(cls: type) -> list[Any]:
     seen: set[int] = set()
-    methods = sorted((n, f) for n, f in vars(cls).items() if n in METHODS and inspect.isfunction(f))
+    methods = sorted((n, f) for n, f in vars(cls).items() if n in COMPILED_METHODS and inspect.isfunction(f))
     return [cls.__qualname__, [[n, code_facts(f, seen)] for n, f in methods]]
 
 
@@ -167,5 +167,5 @@ def _compiled_method(name: str, arity: int) -> None:
     overload_method(OperatorType, name, strict=False)(scope["overload"])
 
 
-for _name, _arguments in METHODS.items():
+for _name, _arguments in COMPILED_METHODS.items():
     _compiled_method(_name, len(_arguments))

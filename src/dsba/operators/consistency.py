@@ -27,11 +27,11 @@ from dsba.operators.base import Operator, ScalarOperator
 from dsba.operators.compiled import operator_type, source_line
 from dsba.types import Array
 
-POINTS, ALLOWED = 20, 3
-TOLERANCE = 1e-3  # relative
+POINTS, ALLOWED_CONTRADICTIONS = 20, 3
+CONSISTENCY_TOLERANCE = 1e-3  # relative
 STEP, LEAST = 1e-2, 1e-5  # of a difference, in distances of a point from its centre; of that distance, in centres
 SHIFTS = (0, 1, 4, 7, 10)  # a point, and whose distances from the centre the scores far from it have
-ROUNDING = 64 * np.finfo(np.float64).eps
+DIFFERENCE_ROUNDING = 64 * np.finfo(np.float64).eps
 UNDEFINED = (NotImplementedError, ArithmeticError, ValueError)  # compiled code gives inf or nan for the last two
 SCALAR_NAMES = {"loss": "value", "forward": "map", "jacobian": "slope", "backward": "resolvent"}
 
@@ -57,7 +57,7 @@ def require_consistent(op: Operator, y: Array) -> None:
             raise InputError(f"the fields of an operator must be numbers, {name}.{field.name} is of type {got}.")
     try:
         for claim, count in contradictions(op, y):
-            if count > ALLOWED:
+            if count > ALLOWED_CONTRADICTIONS:
                 raise InputError(f"the operator {name} contradicts itself: {claim} at {count} of {POINTS} points.")
     except InputError:
         raise
@@ -156,7 +156,7 @@ def _norm(rows: Array) -> Array:
 def _rounding(before: Array, after: Array, h: Array) -> Array:
     """Of a difference over h. The points about 0 tell the size of what may have cancelled before a small value."""
     size = np.abs(before) + np.abs(after)
-    return ROUNDING * (size + np.where(np.isfinite(size), size, 0.0)[2::3].max()) / h
+    return DIFFERENCE_ROUNDING * (size + np.where(np.isfinite(size), size, 0.0)[2::3].max()) / h
 
 
 def _dot(a: Array, b: Array) -> Array:
@@ -172,14 +172,14 @@ def _of_loss(op: Operator, p: Points) -> Array:
     between = (after - before) / (2.0 * p.h)
     slopes = np.stack([_dot(_maps(op, ends, p.y), p.d) for ends in (a, b)])
     outside = np.maximum(slopes.min(axis=0) - between, between - slopes.max(axis=0))
-    return outside - TOLERANCE * np.abs(slopes).max(axis=0) - _rounding(before, after, p.h)
+    return outside - CONSISTENCY_TOLERANCE * np.abs(slopes).max(axis=0) - _rounding(before, after, p.h)
 
 
 def _of_chords(op: Operator, p: Points, a: Array, b: Array) -> tuple[Array, Array]:
     """By how much the map is less steep than its monotonicity from a to b, and steeper than its Lipschitz constant."""
     before, after, length = _maps(op, a, p.y), _maps(op, b, p.y), _norm(b - a)
     steep, rise = _norm(after - before) / length, _dot(after - before, b - a) / length**2
-    slack = TOLERANCE * steep + _rounding(_norm(before), _norm(after), length)
+    slack = CONSISTENCY_TOLERANCE * steep + _rounding(_norm(before), _norm(after), length)
     bound: Array = np.full(POINTS, math.inf)
     with suppress(*UNDEFINED):
         bound = op.lipschitz_constants(np.ones_like(a), p.y)  # of a block with rows of norm 1
@@ -192,7 +192,7 @@ def _of_slopes(op: Operator, p: Points, products: Callable[[Operator, Array, Poi
     between, given = (after - before) / (2.0 * p.h[:, None]), products(op, p.u, p)
     kink = _norm(products(op, b, p) - products(op, a, p))
     rounding = _rounding(_norm(before), _norm(after), p.h)
-    return _norm(between - given) - TOLERANCE * np.maximum(_norm(between), _norm(given)) - kink - rounding
+    return _norm(between - given) - CONSISTENCY_TOLERANCE * np.maximum(_norm(between), _norm(given)) - kink - rounding
 
 
 def _of_resolvent(op: Operator, p: Points) -> Array:
@@ -202,4 +202,8 @@ def _of_resolvent(op: Operator, p: Points) -> Array:
     wanted, got = (p.u - u) / t[:, None], _maps(op, u, p.y)
     towards = (wanted - got) / _norm(wanted - got)[:, None]
     passed = _dot(_maps(op, u + p.h[:, None] * towards, p.y) - wanted, towards)
-    return -passed - TOLERANCE * (_norm(wanted) + _norm(got)) - ROUNDING * (_norm(p.u) + _norm(u)) / t
+    return (
+        -passed
+        - CONSISTENCY_TOLERANCE * (_norm(wanted) + _norm(got))
+        - DIFFERENCE_ROUNDING * (_norm(p.u) + _norm(u)) / t
+    )

@@ -17,7 +17,7 @@ from dsba.errors import InputError, unknown_name
 from dsba.types import Array
 
 
-class Link(NamedTuple):
+class LinkFunction(NamedTuple):
     """A link between scores and the mean response: each is a function of the other."""
 
     mean: Callable[[Array], Array]
@@ -26,11 +26,11 @@ class Link(NamedTuple):
     """The score whose mean response is the given one."""
 
 
-LINKS: dict[str, Link] = {
-    "identity": Link(lambda scores: scores[:, 0], lambda mean: mean),
-    "log": Link(lambda scores: np.exp(scores[:, 0]), np.log),
-    "logit": Link(lambda scores: scipy.special.expit(scores[:, 0]), lambda mean: scipy.special.logit(mean)),
-    "softmax": Link(lambda scores: scipy.special.softmax(scores, axis=1), np.log),
+LINKS: dict[str, LinkFunction] = {
+    "identity": LinkFunction(lambda scores: scores[:, 0], lambda mean: mean),
+    "log": LinkFunction(lambda scores: np.exp(scores[:, 0]), np.log),
+    "logit": LinkFunction(lambda scores: scipy.special.expit(scores[:, 0]), lambda mean: scipy.special.logit(mean)),
+    "softmax": LinkFunction(lambda scores: scipy.special.softmax(scores, axis=1), np.log),
 }
 """The mean of a logit is the probability of the second class."""
 
@@ -39,7 +39,7 @@ DECISIONS = ("number", "sign", "largest", "rank")
 the largest score. rank: the score itself, which only orders samples."""
 
 
-def link_of(name: str) -> Link:
+def link_of(name: str) -> LinkFunction:
     """The link with this name."""
     if name not in LINKS:
         raise unknown_name("link", name, LINKS)

@@ -40,7 +40,7 @@ from dsba.operators import Operator
 from dsba.operators.consistency import require_consistent
 from dsba.operators.penalties import Penalty
 from dsba.problem.validation import (
-    Samples,
+    GivenSamples,
     Terms,
     as_csr,
     as_labels,
@@ -54,7 +54,7 @@ from dsba.types import Array
 
 POWER_ITERATIONS = 40
 MAX_ROOT, ROOT_ROUNDING = 200, 4e-16  # trials for the score of a resolvent with a penalty, and when it is found
-LEAST_SLOPE = 1e-10  # relative to the slopes that steps are planned with
+LEAST_PLANNED_SLOPE = 1e-10  # relative to the slopes that steps are planned with
 LEAST_RESIDUAL = 1e-14  # of the mean norm of the components: a residual at 0 below this is rounding
 
 
@@ -146,11 +146,11 @@ class Problem:
         if normalize:
             kernel.normalize_rows(X.indptr, X.data)
         self = cls.__new__(cls)
-        samples = Samples(X, y[order], weights[order], sizes)
+        samples = GivenSamples(X, y[order], weights[order], sizes)
         self._assemble(samples, checked_terms(operator, lam, regularize, intercept, penalty), Alone())
         return self
 
-    def _assemble(self, samples: Samples, terms: Terms, group: Group) -> None:
+    def _assemble(self, samples: GivenSamples, terms: Terms, group: Group) -> None:
         self.group, self.sizes = group, samples.sizes
         self.intercept, self.penalty, self.n_features = terms.intercept, terms.penalty, int(samples.X.shape[1])
         self._agree(samples.sizes, terms)
@@ -449,7 +449,7 @@ class Problem:
         columns = [self.component.curvature(U, np.tile(unit, (self.y.size, 1)), self.y) for unit in np.eye(self.k)]
         blocks = np.stack(columns, axis=2)
         if self.k == 1 and not self.component.family:
-            slopes = LEAST_SLOPE * self.component.planning_slopes(self.y)
+            slopes = LEAST_PLANNED_SLOPE * self.component.planning_slopes(self.y)
             if chords and self.component.labels == "real":
                 G = np.empty_like(U)
                 kernel.forward_all(self.component, U, self.y, G)

@@ -19,7 +19,7 @@ from dsba.types import Array
 LEAST_LAMBDA = 1e-300  # other than 0; step sizes of smaller ones overflow or vanish
 
 
-class Samples(NamedTuple):
+class GivenSamples(NamedTuple):
     """The samples held here, node after node."""
 
     X: sp.csr_array
@@ -40,7 +40,7 @@ class Terms(NamedTuple):
     """The labels of all processes, sorted; None if they must be asked for."""
 
 
-def of_shards(shards: Any) -> Samples:
+def of_shards(shards: Any) -> GivenSamples:
     """The samples of a list of (X, y) or (X, y, weights), one for each node."""
     tuples = isinstance(shards, (list, tuple)) and all(isinstance(s, (list, tuple)) for s in shards)
     if not tuples or any(len(s) not in (2, 3) for s in shards):
@@ -61,7 +61,7 @@ def of_shards(shards: Any) -> Samples:
         raise InputError("the labels of all shards must be of one kind, got strings in one and numbers in another.")
     X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
     sizes = np.array([b.shape[0] for b in blocks])
-    return Samples(X, np.concatenate(labels), np.concatenate(weights), sizes)
+    return GivenSamples(X, np.concatenate(labels), np.concatenate(weights), sizes)
 
 
 def checked_terms(

@@ -14,21 +14,21 @@ from itertools import pairwise
 import numpy as np
 
 from dsba.problem.problem import Problem
+from dsba.solvers.newton import RISE
 from dsba.types import Array
 
-MAX_STEPS = 20_000
+MAX_COMPOSITE_STEPS = 20_000
 NEWTON_EVERY = 25
-MAX_NEWTON = 20
-MAX_CG = 1000
-RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
-SHRUNK = 0.5  # a Newton step must make R this small, relative to R before
+MAX_COMPOSITE_NEWTON = 20
+MAX_COMPOSITE_CG = 1000
+COMPOSITE_SHRUNK = 0.5  # a Newton step must make R this small, relative to R before
 
 
 def solve(problem: Problem, scale: float, tol: float) -> tuple[Array, float]:
     """The best point found and its residual, relative to ``scale``."""
     best = z = y = np.zeros(problem.dim)
     smallest, t, weight = math.inf, _steps(problem), 1.0
-    for k in range(MAX_STEPS):
+    for k in range(MAX_COMPOSITE_STEPS):
         if k % NEWTON_EVERY == 0:
             z, residual = _newton(problem, z, t)
             y, weight = z, 1.0
@@ -76,10 +76,10 @@ def _newton(problem: Problem, z: Array, t: Array) -> tuple[Array, float]:
     The objective may not rise: far away from everything R is small beside z, and rounds to nothing.
     """
     residual, value = float(np.linalg.norm(problem.residual(z))), problem.objective(z)
-    for _ in range(MAX_NEWTON if problem.component.has_curvature else 0):
+    for _ in range(MAX_COMPOSITE_NEWTON if problem.component.has_curvature else 0):
         new = z + _step(problem, z, t)
         after, worth = float(np.linalg.norm(problem.residual(new))), problem.objective(new)
-        if not (after < SHRUNK * residual and worth <= value + RISE * abs(value)):
+        if not (after < COMPOSITE_SHRUNK * residual and worth <= value + RISE * abs(value)):
             break
         z, residual, value = new, after, worth
     return z, residual
@@ -107,5 +107,5 @@ def _step(problem: Problem, z: Array, t: Array) -> Array:
     rhs = (-R / t - D * H(d))[free] / D[free]
     matrix = LinearOperator((size, size), matvec=system, dtype=np.float64)
     scaled = LinearOperator((size, size), matvec=lambda x: t[free] * x, dtype=np.float64)
-    d[free] = cg(matrix, rhs, rtol=1e-14, atol=0.0, maxiter=MAX_CG, M=scaled)[0]
+    d[free] = cg(matrix, rhs, rtol=1e-14, atol=0.0, maxiter=MAX_COMPOSITE_CG, M=scaled)[0]
     return d

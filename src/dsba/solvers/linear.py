@@ -29,7 +29,7 @@ MAX_CG = 5000
 SHORT_COLUMNS = 1000  # a side of B short enough to factorise a matrix of that size
 SHORT_ROWS = 2500
 MAX_GRAM = 5e10  # multiplications, if B were dense, for which a Gram matrix is still cheap
-DENSE = 0.2  # the share of nonzeros from which a dense matrix is faster, and at most three times as large
+DENSE_SHARE = 0.2  # the share of nonzeros from which a dense matrix is faster, and at most three times as large
 NEVER_FLAT = 1e-12  # the least ridge, relative to the largest diagonal entry: no system is singular
 SUBTRACTED = 1e-9  # the least ridge, relative to the same, for a form that subtracts numbers of size 1/ridge
 
@@ -49,7 +49,7 @@ class CountedRows:
         self.matrix: Any = matrix
         if matrix.nnz == rows * columns and matrix.has_canonical_format:
             self.matrix = matrix.data.reshape(rows, columns)
-        elif matrix.nnz > DENSE * rows * columns:
+        elif matrix.nnz > DENSE_SHARE * rows * columns:
             self.matrix = matrix.toarray()
         self.transposed = self.matrix.T
         self.tally = tally

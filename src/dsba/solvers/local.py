@@ -28,12 +28,12 @@ from dsba._system.threads import CORES, WORTH, one_blas_thread
 from dsba.problem.problem import Problem
 from dsba.solvers import linear
 from dsba.solvers.linear import CountedRows, Tally, dot
-from dsba.solvers.newton import ROUNDING, Equation, Point, line_search, step
+from dsba.solvers.newton import STEP_ROUNDING, Equation, Point, line_search, step
 from dsba.types import Array
 
 ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three digits; 1e-1 costs iterations
 RENEW = 0.1  # a Newton step that shrinks F less than this was made with slopes too old
-MAX_STEPS = 100
+MAX_LOCAL_STEPS = 100
 
 
 class Solution(NamedTuple):
@@ -135,8 +135,8 @@ def _newton(equation: Equation) -> Callable[[Array, Point, float], Point]:
     def node(rhs: Array, point: Point, accuracy: float) -> Point:
         F = point.value - rhs
         first = size = _size(F, D)
-        enough = max(accuracy * first, ROUNDING * (_size(point.value, D) + _size(rhs, D)))
-        for _ in range(MAX_STEPS):
+        enough = max(accuracy * first, STEP_ROUNDING * (_size(point.value, D) + _size(rhs, D)))
+        for _ in range(MAX_LOCAL_STEPS):
             wanted = max(0.5 * enough / size, min(0.1, size / first)) if size > 0.0 else 1.0
             point = step(equation, point, F, wanted)
             F = point.value - rhs
@@ -185,8 +185,8 @@ class _SampleSpace:
         (v, b), change = np.split(last.u, 2), rhs - last.value
         b_rhs, rest, before = A.times(rhs / D), 1.0, 0.0
         b_change, c = b_rhs - b, dot(change, change / D)
-        enough = max(accuracy * math.sqrt(c), ROUNDING * (_size(rhs, D) + _size(last.value, D)))
-        for _ in range(MAX_STEPS):
+        enough = max(accuracy * math.sqrt(c), STEP_ROUNDING * (_size(rhs, D) + _size(last.value, D)))
+        for _ in range(MAX_LOCAL_STEPS):
             u = b_rhs - rest * b_change - G @ v
             rho = equation.s(u) - v
             image = G @ rho - rest * b_change

@@ -23,7 +23,8 @@ from dsba.solvers.linear import CountedRows, Solve, dot
 from dsba.types import Array
 
 MAX_TRIALS = 80
-ROUNDING = 1e-15
+STEP_ROUNDING = 1e-15
+RISE = 1e-12  # how much the objective may rise, relative to itself: less is rounding
 SHRUNK = 0.5  # a full step that makes F this small, relative to F before, needs no line search
 LEAST_SLOPE = 1e-12  # relative to the largest one: a system is as invertible as the data allows even where all are 0
 
@@ -118,7 +119,7 @@ def line_search(terms: Callable[[float], Array], constant: float, linear: float)
     def m(t: float) -> tuple[float, float]:
         """m(t), and how much of it may be rounding."""
         parts = terms(t)
-        return float(parts.sum()) + constant + linear * t, ROUNDING * float(np.abs(parts).sum())
+        return float(parts.sum()) + constant + linear * t, STEP_ROUNDING * float(np.abs(parts).sum())
 
     t, low, high = 1.0, 0.0, math.inf
     with np.errstate(over="ignore", invalid="ignore"):  # a trial too far may overflow: it is shortened

@@ -26,7 +26,7 @@ from dsba.types import Array
 CERTIFIED = 1e-6  # a reference with a larger residual is announced by a warning
 MAX_STEPS = 300
 MAX_APPROACH = 20
-NEAR = 1e-3  # how well a smoothed problem is solved before the next
+NEAR_SMOOTHED = 1e-3  # how well a smoothed problem is solved before the next
 
 
 class Optimum(NamedTuple):
@@ -120,8 +120,8 @@ def _approach(problem: Problem, scale: float) -> Array:
         equation = Smoothed(*samples, t)
         point = equation.at(z)
         for _ in range(MAX_APPROACH):
-            if not np.linalg.norm(point.value) > NEAR * scale / (1.0 + t):
+            if not np.linalg.norm(point.value) > NEAR_SMOOTHED * scale / (1.0 + t):
                 break
-            point = step(equation, point, point.value, NEAR)
+            point = step(equation, point, point.value, NEAR_SMOOTHED)
         z = point.z
     return z

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dsba.errors import InputError
 
-MARK = "This folder belongs to dsba, which writes its results here.\n"
+MARK_TEXT = "This folder belongs to dsba, which writes its results here.\n"
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def owned(folder: Path, marker: str, *, lock: bool = True) -> Iterator[None]:
         if lock:
             _lock(handle, folder)
         if os.fstat(handle).st_size == 0:
-            os.write(handle, MARK.encode())
+            os.write(handle, MARK_TEXT.encode())
         yield
     finally:
         os.close(handle)

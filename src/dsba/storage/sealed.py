@@ -27,13 +27,13 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from dsba.types import Arrays
+
 MAGIC = b"dsba\x00\x01\r\n"
 DIGEST_BYTES = hashlib.sha256().digest_size
 START = len(MAGIC) + 8  # where the header begins
-LINE = 64  # bytes of a cache line
+CACHE_LINE = 64  # bytes of a cache line
 PLAIN = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,5}")  # the dtypes that may be kept
-
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 class DamagedError(ValueError):
@@ -45,7 +45,7 @@ def write(stream: IO[bytes], facts: Mapping[str, Any], arrays: Mapping[str, npt.
     kept = {name: _plain(name, array) for name, array in arrays.items()}
     layout = [[name, array.dtype.str, list(array.shape)] for name, array in kept.items()]
     header = json.dumps({"facts": facts, "arrays": layout}).encode()
-    header += b" " * (-(START + len(header)) % LINE)  # so that the arrays begin at a cache line
+    header += b" " * (-(START + len(header)) % CACHE_LINE)  # so that the arrays begin at a cache line
     digest = hashlib.sha256()
     for part in (MAGIC, len(header).to_bytes(8, "little"), header, *(_bytes(array) for array in kept.values())):
         digest.update(part)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dsba.errors import InputError
 from dsba.storage.atomic import PRIVATE, replacing
 
-FIRST = "0" * 64  # stands for the line before the first
+NO_LINE = "0" * 64  # stands for the line before the first
 TOGETHER = 1000  # messages that may share a line
 
 
@@ -34,7 +34,7 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         self._sent = Sent("", 0, 0)
-        kept, self._before = _whole_lines(path), FIRST
+        kept, self._before = _whole_lines(path), NO_LINE
         for line in kept:
             self._before = _digest(line)
         with replacing(path, PRIVATE) as file:  # without a line that a kill left torn
@@ -81,7 +81,7 @@ class AuditLog:
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of an audit log whose chain is whole; an error names the first line that does not fit."""
-    before, events = FIRST, []
+    before, events = NO_LINE, []
     for number, line in enumerate(_whole_lines(path), start=1):
         try:
             event = json.loads(line)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from dsba._version import __version__
 from dsba.errors import InputError
-from dsba.network.tls.frames import MOST_PAYLOAD, VERSION
+from dsba.network.tls.frames import FRAME_VERSION, MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
 from dsba.study import keys
 from dsba.study.file import Study
@@ -100,7 +100,7 @@ def _measured(study: Study, rank: int, them: Member, key: Path) -> Iterator[Find
     own = study.sites[rank].name
     hello = {
         "program": f"dsba {__version__}",
-        "format": VERSION,
+        "format": FRAME_VERSION,
         "study": study.digest.hex(),
         "site": own,
         "probe": True,

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dsba.engine.progress import LINE_EVERY
 from dsba.network.tls.site_network import SiteNetwork
 
-LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
 
-
-class Display:
+class StudyDisplay:
     """Sentences as lines; on a terminal the state of the run stays below them and is renewed."""
 
     def __init__(self, terminal: bool, prefix: str = "") -> None:
@@ -21,7 +20,7 @@ class Display:
         self.prefix, self.shown_at = prefix, 0.0
         self.status: Any = self.console.status("starting") if terminal else None
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> StudyDisplay:
         if self.status is not None:
             self.status.start()
         return self

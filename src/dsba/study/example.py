@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomli_w
 
-EXAMPLE = """\
+STUDY_EXAMPLE = """\
 # A study: the same file at every site. `dsba study check study.toml` prints its hash; all sites compare it.
 name = "readmission"
 ends = 2099-12-31              # no site takes part after this day
@@ -51,7 +51,7 @@ def example() -> str:
     """With certificates of sites that nobody has the keys of."""
     places = {"aarhus": "aarhus.example.org:8443", "bergen": "bergen.example.org:8443", "cork": None}
     made = [entry(name, place, *SAMPLES[name]) for name, place in places.items()]
-    return EXAMPLE.replace("{sites}", "\n".join(made))
+    return STUDY_EXAMPLE.replace("{sites}", "\n".join(made))
 
 
 SAMPLES: dict[str, tuple[str, str]] = {

@@ -22,23 +22,23 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from dsba import algorithms, operators
 from dsba.errors import InputError, shortened, unknown_name
 from dsba.fitting.spec import OF_TABLES, Settings
-from dsba.graph.topology import FAMILIES, Topology
+from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
 from dsba.study import keys
 from dsba.tables.disclosure import Guards
 from dsba.tables.formula import parse as parse_formula
 from dsba.tables.inference import COVARIANCES
 from dsba.tables.schema import SITE, Wishes
+from dsba.types import Level
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 SHOWN = 40  # digits of the hash that people compare
-MOST_BYTES = 1 << 20
+MOST_STUDY_BYTES = 1 << 20
 
-Known = TypeVar("Known", bound=BaseModel)
-Level = str | int | float | bool
-Seed = Annotated[int, Field(ge=0, strict=True)]
-Count = Annotated[int, Field(ge=1, strict=True)]
+SomeModel = TypeVar("SomeModel", bound=BaseModel)
+StudySeed = Annotated[int, Field(ge=0, strict=True)]
+PositiveCount = Annotated[int, Field(ge=1, strict=True)]
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -49,13 +49,13 @@ def parse_address(text: str) -> tuple[str, int]:
     return found[1].strip("[]"), int(found[2])
 
 
-class Part(BaseModel):
+class StudySection(BaseModel):
     """A table of the file: unknown keys are errors, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Site(Part):
+class StudySite(StudySection):
     """Who takes part."""
 
     name: str
@@ -83,7 +83,7 @@ class Site(Part):
         return Member(self.name, place, base64.b64decode(self.certificate))
 
 
-class Model(Part):
+class ModelSection(StudySection):
     """The model to fit. The names and defaults are those of ``dsba train`` on tables."""
 
     formula: str
@@ -93,7 +93,7 @@ class Model(Part):
     communication: str | None = None
     tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = OF_TABLES["tol"]
     max_passes: Annotated[float, Field(gt=0, allow_inf_nan=False)] = OF_TABLES["max_passes"]
-    seed: Seed = 0
+    seed: StudySeed = 0
     missing: str = "error"
     rare_levels: str = "error"
     cov: str = "classical"
@@ -132,34 +132,34 @@ class Model(Part):
         return {"labels": labels, "missing": self.missing, "rare": self.rare_levels, **others, **shares}
 
 
-class Limits(Part):
+class LimitsSection(StudySection):
     """The disclosure guards; a site may not loosen them, and the study names them for all."""
 
-    sites: Count = Guards.sites
-    rows: Count = Guards.rows
-    rows_per_parameter: Count = Guards.rows_per_parameter
-    rows_per_level: Count = Guards.rows_per_level
+    sites: PositiveCount = Guards.sites
+    rows: PositiveCount = Guards.rows
+    rows_per_parameter: PositiveCount = Guards.rows_per_parameter
+    rows_per_level: PositiveCount = Guards.rows_per_level
 
     def guards(self) -> Guards:
         return Guards(**self.model_dump())
 
 
-class Study(Part):
+class Study(StudySection):
     """Everything that the sites agreed on."""
 
     name: str
     ends: date
     """The last day on which a site takes part."""
-    runs: Count = 10
+    runs: PositiveCount = 10
     """How many runs a site allows with one data set."""
     graph: str | tuple[tuple[str, str], ...] = "ring"
     """A family's name, or pairs of sites that talk to each other."""
     mixing: str = "laplacian"
     columns: dict[str, str | tuple[Level, ...]]
     """For every column of the model, "number" or its levels."""
-    model: Model
-    guards: Limits = Limits()
-    sites: Annotated[tuple[Site, ...], Field(min_length=2)]
+    model: ModelSection
+    guards: LimitsSection = LimitsSection()
+    sites: Annotated[tuple[StudySite, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -179,8 +179,8 @@ class Study(Part):
                 raise ValueError(f'the column {column!r} must be "number" or a list of levels, got {levels!r}')
             if isinstance(levels, str) and column in self.model.levelled():
                 raise ValueError(f"the column {column!r} is a factor or a label: list all its levels under [columns]")
-        if isinstance(self.graph, str) and self.graph.partition(":")[0] not in FAMILIES:
-            raise unknown_name("graph", self.graph, FAMILIES)
+        if isinstance(self.graph, str) and self.graph.partition(":")[0] not in GRAPH_FAMILIES:
+            raise unknown_name("graph", self.graph, GRAPH_FAMILIES)
         if not isinstance(self.graph, str) and (strangers := {n for pair in self.graph for n in pair} - set(names)):
             raise ValueError(f"the graph names {sorted(strangers)[0]!r}, which is not a site of the study")
         self._require_reachable()
@@ -262,8 +262,8 @@ def load(path: Path) -> Study:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read the study {path}: {error.strerror or error}.") from None
-    if len(data) > MOST_BYTES:
-        raise InputError(f"{path} has {len(data)} bytes: a study file has at most {MOST_BYTES}.")
+    if len(data) > MOST_STUDY_BYTES:
+        raise InputError(f"{path} has {len(data)} bytes: a study file has at most {MOST_STUDY_BYTES}.")
     return parse(data, str(path))
 
 
@@ -275,7 +275,7 @@ def parse(data: bytes, name: str) -> Study:
     return checked(Study, content, name)
 
 
-def checked(kind: type[Known], content: Mapping[str, Any], name: str) -> Known:
+def checked(kind: type[SomeModel], content: Mapping[str, Any], name: str) -> SomeModel:
     """A part of a study from plain values; an error says which key of ``name`` is wrong."""
     try:
         return kind.model_validate(content)

@@ -16,15 +16,22 @@ from dsba import algorithms
 from dsba._system import signals
 from dsba.data.table_files import column_names, read_table
 from dsba.errors import InputError, NetworkError
-from dsba.fitting.model import FILE
+from dsba.fitting.model import MODEL_FILE
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
-from dsba.network.tls.site_network import MASKED_FROM, PATIENCE, SMALLEST_PATIENCE, FinishedError, Place, SiteNetwork
+from dsba.network.tls.site_network import (
+    MASKED_FROM,
+    SITE_PATIENCE,
+    SMALLEST_PATIENCE,
+    FinishedError,
+    SiteNetwork,
+    SitePlace,
+)
 from dsba.storage.atomic import PRIVATE, replacing
 from dsba.study import keys
 from dsba.study.audit import AuditLog, Ledger
 from dsba.study.file import Study
-from dsba.tables.fit import Plan, train_own
+from dsba.tables.fit import ModelTerms, train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, own_site_column, plain, plain_value
 
@@ -48,7 +55,7 @@ class Seat:
     key: Path
     data: Path
     out: Path
-    patience: float = PATIENCE
+    patience: float = SITE_PATIENCE
     rows_allowed: bool = False
     listen: tuple[str, int] | None = None
     """Where the site listens, if that is not its address in the study."""
@@ -148,7 +155,7 @@ def decline(seat: Seat, tell: Tell) -> None:
     """
     study, key = seat.study, keys.load(seat.key)
     refusal = f"{seat.site} has not approved this study: the hash that was approved there is another one."
-    place = Place(study.members, seat.rank, seat.key, key.sign, study.digest, listen=seat.listen, refusal=refusal)
+    place = SitePlace(study.members, seat.rank, seat.key, key.sign, study.digest, listen=seat.listen, refusal=refusal)
     tell("Telling the neighbours that wait that the study was not approved here.")
     with SiteNetwork(study.topology, place, patience=SMALLEST_PATIENCE) as network:
         told = network.decline(DECLINING)
@@ -164,7 +171,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
     content = hashlib.sha256(seat.data.read_bytes()).hexdigest()
     commitment = key.commitment(study.digest + content.encode())
     if _begun(seat, commitment):
-        tell(f"This run is complete: {seat.out / FILE}")
+        tell(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
         Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, content, study.runs)
@@ -173,7 +180,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
         log = AuditLog(seat.out / AUDIT)
         stack.callback(log.close)
         log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study))
-        place = Place(
+        place = SitePlace(
             study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell=tell, log=log.log
         )
         try:
@@ -187,7 +194,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
     return results
 
 
-def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
+def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Results:
     study, model = seat.study, seat.study.model
     network = SiteNetwork(study.topology, place, patience=seat.patience, rows_allowed=seat.rows_allowed)
     asked = threading.Event()
@@ -198,8 +205,8 @@ def _among_sites(seat: Seat, place: Place, tell: Tell, show: Show) -> Results:
 
     def work() -> Results:
         return train_own(
-            {seat.site: seat.data}, Plan(model.formula), study.settings, network, wishes=_wished(study), cov=model.cov,
-            guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT,
+            {seat.site: seat.data}, ModelTerms(model.formula), study.settings, network, wishes=_wished(study),
+            cov=model.cov, guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT,
             callbacks=[notice, *show(network)],
         )  # fmt: skip
 
@@ -236,7 +243,7 @@ def _wished(study: Study) -> dict[str, Any]:
 
 def _saved(seat: Seat, result: str) -> Results:
     """The model that this site had saved before it was stopped, if it is the one the others ended with."""
-    if (seat.out / FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
+    if (seat.out / MODEL_FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
         return found
     raise NetworkError(
         "the other sites have ended this run, and this site does not have its model: start again at all sites."

@@ -22,13 +22,12 @@ from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.storage.atomic import replacing
 from dsba.study import keys
-from dsba.study.file import Limits, Model, Study, checked, load
+from dsba.study.file import LimitsSection, ModelSection, Study, checked, load
 from dsba.study.join import result_hash
 from dsba.tables.results import Results
 from dsba.tables.schema import (
     MOST_LEVELS,
     SITE,
-    Level,
     Levels,
     Wishes,
     absent_column,
@@ -39,10 +38,11 @@ from dsba.tables.schema import (
     require_levelled,
     unlisted,
 )
+from dsba.types import Level
 
-FOLDER, FILE = "study", "study.toml"
+TRIAL_FOLDER, TRIAL_FILE = "study", "study.toml"
 DEADLINE = 3600.0  # seconds for all processes together
-FINE = (0, EXIT_CODE)  # exit codes of sites that have saved the model
+SAVED_CODES = (0, EXIT_CODE)  # exit codes of sites that have saved the model
 GRACE = 10.0  # seconds for the others to hear that one has failed
 
 
@@ -64,13 +64,13 @@ def arrange(
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
     if len(names) < 2:
         raise InputError("a study has at least two sites: give a file for each.")
-    if complaint := Limits(**study.get("guards", {})).guards().too_few_sites(len(names)):
+    if complaint := LimitsSection(**study.get("guards", {})).guards().too_few_sites(len(names)):
         raise InputError(complaint)
     folder.mkdir(parents=True, exist_ok=True)
-    wishes = replace(checked(Model, model, "the model").wishes(), event=event, levels=levels or {})
+    wishes = replace(checked(ModelSection, model, "the model").wishes(), event=event, levels=levels or {})
     columns = described(dict(zip(names, files, strict=True)), wishes)  # before keys: nothing is left of what is refused
-    if (folder / FILE).exists():
-        return _found(folder / FILE, names, model, {**study, "columns": columns})
+    if (folder / TRIAL_FILE).exists():
+        return _found(folder / TRIAL_FILE, names, model, {**study, "columns": columns})
     sites = []
     for name, port in zip(names, _free_ports(len(names)), strict=True):
         key = keys.make(name, folder / f"{name}.pem")
@@ -84,15 +84,15 @@ def arrange(
         "model": {key: value for key, value in model.items() if value is not None},
         "sites": sites,
     }
-    with replacing(folder / FILE) as file:
+    with replacing(folder / TRIAL_FILE) as file:
         tomli_w.dump(content, file)
-    return load(folder / FILE)
+    return load(folder / TRIAL_FILE)
 
 
 def _found(file: Path, names: list[str], model: Mapping[str, Any], study: Mapping[str, Any]) -> Study:
     """The study of an earlier trial, which goes on; an error if another one was asked for."""
     before = load(file)
-    same = [site.name for site in before.sites] == names and before.model == checked(Model, model, "the model")
+    same = [site.name for site in before.sites] == names and before.model == checked(ModelSection, model, "the model")
     if not same or any(getattr(before, key) != value for key, value in study.items() if key != "guards"):
         raise InputError(f"{file} is of another trial: give another folder, or move this one away.")
     return before
@@ -146,7 +146,7 @@ class Trial:
     def command(self, rank: int) -> list[str]:
         """What is typed at a site to join."""
         name = self.study.sites[rank].name
-        command = [sys.executable, "-m", "dsba", "study", "join", str(self.folder / FILE), "--site", name]
+        command = [sys.executable, "-m", "dsba", "study", "join", str(self.folder / TRIAL_FILE), "--site", name]
         command += ["--data", str(self.files[rank]), "--key", str(self.folder / f"{name}.pem")]
         return [*command, "--out", str(self.out(rank)), "--approve", self.study.hash, *self.options]
 
@@ -180,7 +180,7 @@ class Trial:
             self.stop()
             for reader in readers:
                 reader.join()
-        failed = [rank for rank, process in self.processes.items() if process.returncode not in FINE]
+        failed = [rank for rank, process in self.processes.items() if process.returncode not in SAVED_CODES]
         if failed:
             raise InputError(f"{self.study.sites[failed[0]].name} did not end well: what it said is above.")
         return self._results()
@@ -189,7 +189,7 @@ class Trial:
         """Wait until all have ended, or until one has failed and the others have had time to hear of it."""
         deadline = time.monotonic() + DEADLINE
         while any(process.poll() is None for process in self.processes.values()):
-            if any(process.poll() not in (None, *FINE) for process in self.processes.values()):
+            if any(process.poll() not in (None, *SAVED_CODES) for process in self.processes.values()):
                 deadline = min(deadline, time.monotonic() + GRACE)
             if time.monotonic() > deadline:
                 return

@@ -19,9 +19,8 @@ from dsba.tables.schema import (
     MISSING_LEVEL,
     SITE,
     Held,
-    Level,
     Schema,
-    Site,
+    SiteTable,
     Wishes,
     agree,
     end_together,
@@ -30,14 +29,13 @@ from dsba.tables.schema import (
     speak,
     usable_rows,
 )
-from dsba.types import Array
+from dsba.types import Array, Flags, Level
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Flags = npt.NDArray[np.bool_]
 
-WORD = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
+WORD_RANGE = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
 FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt}
 INTERCEPT = "Intercept"
 
@@ -73,7 +71,7 @@ class Designs:
 
 
 def design_tables(
-    sites: Sequence[Site],
+    sites: Sequence[SiteTable],
     wishes: Wishes,
     group: Group | None = None,
     guards: Guards | None = None,
@@ -102,22 +100,22 @@ def design_tables(
     return Designs(schema, held, designs, (*schema.told, *told, *rare), rare, compared.rows)
 
 
-def designed(site: Site, schema: Schema, *, outcome: bool = True) -> Design:
+def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design:
     """The design of one table; without ``outcome`` for predictions, where every row stays."""
     wishes = schema.wishes
     frame = usable_rows(site.frame, wishes) if outcome else site.frame
-    ready = _ready(Site(site.name, frame), schema)
+    ready = _ready(SiteTable(site.name, frame), schema)
     matrix = _evaluated(wishes.formula.right, ready)
     shared = [name for name, column in _gap_columns(schema).items() if column in schema.together]
     matrix = matrix.drop(columns=shared, errors="ignore")
     gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
     names = (*matrix.columns, *(f"{column}[missing]" for column in schema.indicators))
     X = np.column_stack([matrix.to_numpy(np.float64), *gaps])
-    y = outcome_of(Site(site.name, ready), schema) if outcome else None
+    y = outcome_of(SiteTable(site.name, ready), schema) if outcome else None
     return Design(names, X, y, _numbers(frame, wishes.weights, 1.0), _offset(frame, wishes))
 
 
-def _ready(site: Site, schema: Schema) -> pd.DataFrame:
+def _ready(site: SiteTable, schema: Schema) -> pd.DataFrame:
     """The columns of the formula with agreed levels, and with gaps filled as agreed."""
     import pandas as pd
 
@@ -126,7 +124,7 @@ def _ready(site: Site, schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(ready, index=range(len(site.frame)))
 
 
-def _filled(column: str, site: Site, schema: Schema) -> Any:
+def _filled(column: str, site: SiteTable, schema: Schema) -> Any:
     import pandas as pd
 
     if column not in site.frame.columns:
@@ -192,7 +190,7 @@ def _own_name(name: str, stem: str, columns: Sequence[str]) -> str:
     return re.sub(f"(^|:)?{stem}([0-9]+)_", own, name)
 
 
-def outcome_of(site: Site, schema: Schema) -> npt.NDArray[Any]:
+def outcome_of(site: SiteTable, schema: Schema) -> npt.NDArray[Any]:
     """Labels of a classification as numbers 0, 1, ...; everything else as it is."""
     formula, frame = schema.wishes.formula, site.frame
     if schema.classes is not None:
@@ -220,7 +218,7 @@ def _offset(frame: pd.DataFrame, wishes: Wishes) -> Array:
 # Checks of the columns of all sites --------------------------------------------------------------
 
 
-def _not_finite(sites: Sequence[Site], designs: Sequence[Design]) -> str | None:
+def _not_finite(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | None:
     """A sentence about a column that is not finite."""
     for site, design in zip(sites, designs, strict=True):
         columns = [*design.X.T] if design.y is None else [*design.X.T, design.y]
@@ -246,7 +244,7 @@ def _compared(designs: Sequence[Design], watched: Watched, few: int, group: Grou
     has a probability of 2^-80 a pair of columns.
     """
     p, rng = len(designs[0].names), np.random.default_rng()
-    words = [rng.integers(0, WORD, (p, 2))[_first_equals(design.X)] for design in designs]
+    words = [rng.integers(0, WORD_RANGE, (p, 2))[_first_equals(design.X)] for design in designs]
     flags = np.append(_others(watched.X, _usual(watched.X, few)) >= few, len(watched.X) >= 2 * few)
     own = np.sum(words, axis=0).reshape(1, -1), np.array([[len(watched.X)]]), _flagged(flags, rng)[None, :]
     found, rows, told = np.split(summed(group, np.hstack(own)), [2 * p, 2 * p + 1])
@@ -255,7 +253,7 @@ def _compared(designs: Sequence[Design], watched: Watched, few: int, group: Grou
 
 def _flagged(flags: Flags, rng: np.random.Generator) -> Array:
     """A random word for every flag that is set, and 0 for the others: a sum tells only whether any site has set one."""
-    return np.where(flags, rng.integers(1, WORD, flags.shape), 0).astype(np.float64)
+    return np.where(flags, rng.integers(1, WORD_RANGE, flags.shape), 0).astype(np.float64)
 
 
 def _usual(X: Array, few: int) -> Array:
@@ -351,7 +349,7 @@ def _first_equals(X: Array) -> list[int]:
 # Tables of one process ---------------------------------------------------------------------------
 
 
-def as_sites(table: Any, sites: str | None = None) -> list[Site]:
+def as_sites(table: Any, sites: str | None = None) -> list[SiteTable]:
     """Sites from a frame and the column that names them, or from a list or mapping of frames, one a site."""
     import pandas as pd
 
@@ -370,11 +368,11 @@ def as_sites(table: Any, sites: str | None = None) -> list[Site]:
     return [_site(str(name) if table is frames else f"{SITE}{name}", frame) for name, frame in frames.items()]
 
 
-def _site(name: str, frame: pd.DataFrame) -> Site:
+def _site(name: str, frame: pd.DataFrame) -> SiteTable:
     """A site's rows, with names of columns that are text and differ."""
     if repeated := [str(column) for column in frame.columns[frame.columns.map(str).duplicated()]]:
         raise InputError(f"the table of {name} has several columns {repeated[0]!r}.")
-    return Site(name, frame.reset_index(drop=True).rename(columns=str))
+    return SiteTable(name, frame.reset_index(drop=True).rename(columns=str))
 
 
 def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from scipy.special import log_expit, xlogy
 from dsba.errors import InputError, noted
 from dsba.network import Group, summed
 from dsba.tables.design import outcome_of
-from dsba.tables.schema import Site, kind_of
+from dsba.tables.schema import SiteTable, kind_of
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Evaluation:
         return {"pooled": self.pooled, "sites": self.sites}
 
 
-def evaluate(results: Results, sites: Sequence[Site], group: Group) -> Evaluation:
+def evaluate(results: Results, sites: Sequence[SiteTable], group: Group) -> Evaluation:
     """Evaluate a model on the rows of the sites here, together with those of the other processes."""
     kind = _kind(results)
     scored = [scored_rows(results, site) for site in sites]
@@ -75,7 +75,7 @@ def _kind(results: Results) -> Kind:
     return COUNTS if facts["labels"] == "count" else NUMBERS
 
 
-def scored_rows(results: Results, site: Site) -> Scored:
+def scored_rows(results: Results, site: SiteTable) -> Scored:
     """The rows of a site that have an outcome and all that the model needs; others are left out and counted."""
     _require_outcome(results, site)
     response = list(results.schema.wishes.formula.response)
@@ -84,7 +84,7 @@ def scored_rows(results: Results, site: Site) -> Scored:
     score, offset = results.scores(frame, name=site.name)
     with np.errstate(over="ignore"):
         exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(frame))
-    y = np.asarray(outcome_of(Site(site.name, frame), results.schema), np.float64)
+    y = np.asarray(outcome_of(SiteTable(site.name, frame), results.schema), np.float64)
     scored = Scored(y, score, results.mean(score), exposure, len(site.frame) - len(frame))
     _require_finite(scored, site.name)
     return scored
@@ -100,7 +100,7 @@ def _require_finite(scored: Scored, site: str) -> None:
             )
 
 
-def _require_outcome(results: Results, site: Site) -> None:
+def _require_outcome(results: Results, site: SiteTable) -> None:
     for column in results.schema.wishes.formula.response:
         if column not in site.frame.columns:
             raise InputError(f"{site.name} has no column {column!r}, which is the outcome.")

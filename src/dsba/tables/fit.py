@@ -18,7 +18,7 @@ from dsba.fitting import not_converged
 from dsba.fitting.fit import Fit, run_facts
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.model import Model
-from dsba.fitting.rows import Size, as_rows, weighted_squares
+from dsba.fitting.rows import RowTotals, as_rows, weighted_squares
 from dsba.fitting.spec import OF_TABLES, Settings
 from dsba.network import Network, Simulator, counted, require_agreement
 from dsba.operators import Operator
@@ -27,11 +27,11 @@ from dsba.tables.design import INTERCEPT, Designs, as_sites, design_tables, held
 from dsba.tables.disclosure import Guards
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.formula import Formula, from_columns, parse
-from dsba.tables.inference import COVARIANCES, NEAR, Inference, Pooled, Sample, infer, null_parts, require_events
+from dsba.tables.inference import COVARIANCES, NEAR, Inference, PooledOutcome, Sample, infer, null_parts, require_events
 from dsba.tables.results import Results
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
-from dsba.tables.schema import Level, Levels, Site, Wishes, absent_column, end_together, share_unless, speak
-from dsba.types import Array
+from dsba.tables.schema import Levels, SiteTable, Wishes, absent_column, end_together, share_unless, speak
+from dsba.types import Array, Level
 
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
@@ -117,7 +117,7 @@ def load(folder: str | Path) -> Results:
     return Results.load(folder)
 
 
-class Plan(NamedTuple):
+class ModelTerms(NamedTuple):
     """What to make of table files: a formula, or a target and its features (None: all other columns)."""
 
     formula: str | None = None
@@ -127,7 +127,7 @@ class Plan(NamedTuple):
 
 def train(
     files: Sequence[Path],
-    plan: Plan,
+    plan: ModelTerms,
     settings: Settings,
     *,
     wishes: dict[str, Any],
@@ -154,7 +154,7 @@ def train(
 
 def train_own(
     own: dict[str, Path],
-    plan: Plan,
+    plan: ModelTerms,
     settings: Settings,
     network: Network,
     *,
@@ -167,7 +167,7 @@ def train_own(
     headers = {name: column_names(file) for name, file in own.items()}
     others = {"labels": operators.get(settings.operator).labels, **wishes}
     wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
-    sites = [Site(name, _read(file, headers[name], wanted)) for name, file in own.items()]
+    sites = [SiteTable(name, _read(file, headers[name], wanted)) for name, file in own.items()]
     results = fit_sites(sites, wanted, settings, network, tell=tell, **options)
     if results.test is not None:
         tell(sentences("Held-out rows of all sites", results.test))
@@ -180,7 +180,7 @@ def evaluate_files(results: Results, files: Sequence[Path], network: Network, gu
     wanted = results.schema.wishes
     sites = []
     for name, file in _own_files(files, network).items():
-        sites.append(Site(name, _read(file, column_names(file), replace(wanted, weights=None))))
+        sites.append(SiteTable(name, _read(file, column_names(file), replace(wanted, weights=None))))
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
     speak(network, [guards.too_few_sites(len(files)), *enough])
     return evaluate(results, sites, network)
@@ -202,7 +202,9 @@ def _read(file: Path, header: Sequence[str], wishes: Wishes) -> Any:
     return read_table(file, [name for name in wishes.columns if name in header], codes=wishes.formula.factors)
 
 
-def _agreed_formula(plan: Plan, headers: dict[str, list[str]], others: dict[str, Any], network: Network) -> Formula:
+def _agreed_formula(
+    plan: ModelTerms, headers: dict[str, list[str]], others: dict[str, Any], network: Network
+) -> Formula:
     """The formula that all processes were given; all features are the columns that the first file has, in its order."""
     formula = None
     if plan.formula is not None:
@@ -217,7 +219,7 @@ def _agreed_formula(plan: Plan, headers: dict[str, list[str]], others: dict[str,
     return formula or _all_features(plan, {k: v for _, process in everyone for k, v in process.items()}, others)
 
 
-def _all_features(plan: Plan, headers: dict[str, list[str]], others: dict[str, Any]) -> Formula:
+def _all_features(plan: ModelTerms, headers: dict[str, list[str]], others: dict[str, Any]) -> Formula:
     site, first = next(iter(headers.items()))
     for other, header in headers.items():
         if odd := sorted(set(first) ^ set(header)):
@@ -229,7 +231,7 @@ def _all_features(plan: Plan, headers: dict[str, list[str]], others: dict[str, A
 
 
 def fit_sites(
-    sites: Sequence[Site],
+    sites: Sequence[SiteTable],
     wishes: Wishes,
     settings: Settings,
     network: Network,
@@ -268,7 +270,9 @@ def fit_sites(
     return results.tested(evaluate(results, tests, network).pooled) if tests else results
 
 
-def _split(sites: Sequence[Site], wishes: Wishes, seed: int, network: Network) -> tuple[list[Site], list[Site]]:
+def _split(
+    sites: Sequence[SiteTable], wishes: Wishes, seed: int, network: Network
+) -> tuple[list[SiteTable], list[SiteTable]]:
     """The rows to fit to and those held out, if any. Rows without an outcome are not held out."""
     if not wishes.test_share:
         return list(sites), []
@@ -282,8 +286,8 @@ def _split(sites: Sequence[Site], wishes: Wishes, seed: int, network: Network) -
             strata = np.unique(labels.astype(str), return_inverse=True)[1]
         out = np.zeros(len(frame), bool)
         out[known[held_out(strata, wishes.test_share, seed, node)]] = True
-        kept.append(Site(name, frame.loc[~out].reset_index(drop=True)))
-        tests.append(Site(name, frame.loc[out].reset_index(drop=True)))
+        kept.append(SiteTable(name, frame.loc[~out].reset_index(drop=True)))
+        tests.append(SiteTable(name, frame.loc[out].reset_index(drop=True)))
     (held,) = counted(network, np.array([[float(len(test.frame))] for test in tests]))
     if not held:  # better said before the fit than after it
         raise InputError(f"a test share of {wishes.test_share:g} is not one row at any site: nothing is held out.")
@@ -291,11 +295,11 @@ def _split(sites: Sequence[Site], wishes: Wishes, seed: int, network: Network) -
 
 
 def _inferred(
-    columns: Columns, coefficients: Array, component: Operator, settings: Settings, cov: str, network: Network
+    columns: ScaledColumns, coefficients: Array, component: Operator, settings: Settings, cov: str, network: Network
 ) -> tuple[Inference | None, str | None]:
     """The inference at the coefficients, or the sentence that says why there is none."""
     size, family = columns.size, component.family
-    pooled = Pooled(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
+    pooled = PooledOutcome(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
     if settings.lam or family is None:
         return None, PENALTY if settings.lam else NO_LIKELIHOOD
     try:
@@ -316,13 +320,13 @@ def _require_usable(component: Operator, wishes: Wishes) -> None:
         raise InputError(f"offsets and exposures are for Poisson and linear models, not for {name}.")
 
 
-class Columns(NamedTuple):
+class ScaledColumns(NamedTuple):
     """The sites' rows in scaled columns, the intercept's among them."""
 
     names: tuple[str, ...]
     scaling: Scaling
     samples: tuple[Sample, ...]
-    size: Size
+    size: RowTotals
     exposure: float
     """How much the factors exp(offset) of a log link raise the mean weight of a row."""
     alike: bool
@@ -343,7 +347,7 @@ class Columns(NamedTuple):
         return coefficients
 
 
-def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
+def _scaled(designs: Designs, component: Operator, network: Network) -> ScaledColumns:
     """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
     intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
     raw = [Sample(d.X, np.asarray(d.y, dtype=np.float64), d.weight, d.offset) for d in designs.designs]
@@ -356,14 +360,14 @@ def _scaled(designs: Designs, component: Operator, network: Network) -> Columns:
     scaling = scaling_by(mean[:-3], sd[:-3], intercept)
     weights, classes = designs.rows * weight, designs.schema.classes
     codes = None if classes is None else tuple(range(len(classes)))
-    size = Size(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
+    size = RowTotals(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
     samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
     alike = intercept is not None and not designs.schema.wishes.extras
-    return Columns(designs.names, scaling, samples, size, weight / own, alike)
+    return ScaledColumns(designs.names, scaling, samples, size, weight / own, alike)
 
 
 def _fitted(
-    columns: Columns, component: Operator, settings: Settings, network: Network, options: dict[str, Any]
+    columns: ScaledColumns, component: Operator, settings: Settings, network: Network, options: dict[str, Any]
 ) -> Fit:
     """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u).
 
@@ -395,7 +399,7 @@ class _Known(NamedTuple):
 
 
 def _results(
-    done: Fit, settings: Settings, designs: Designs, columns: Columns, coefficients: Array, known: _Known
+    done: Fit, settings: Settings, designs: Designs, columns: ScaledColumns, coefficients: Array, known: _Known
 ) -> Results:
     inference, left_out = None, ("rows", "left", "calibration")
     if known.inference is not None:
@@ -422,7 +426,7 @@ def _results(
     return Results(Model(params[columns.others][None, :], np.array(constant), done.gathered, classes, facts))
 
 
-def _events(designs: Designs, columns: Columns) -> int | None:
+def _events(designs: Designs, columns: ScaledColumns) -> int | None:
     """The rows of the second class, from the pooled mean of the outcomes."""
     if designs.schema.classes is None or designs.schema.wishes.weights is not None:
         return None

@@ -25,13 +25,13 @@ from dsba.errors import InputError
 TRANSFORMS = ("log", "exp", "sqrt", "I")
 ALLOWED = ("C", *TRANSFORMS)
 STATEFUL = ("center", "scale", "standardize", "poly", "bs", "cr", "cc", "cs", "te", "hashed", "lag")
-TOKEN = re.compile(
+FORMULA_TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
     r"|`(?P<quoted>[^`{}\\\n\r]+)`|(?P<sign>[-+:*~()]))"
 )
-LONGEST = 10_000  # characters
+LONGEST_FORMULA = 10_000  # characters
 DEEPEST = 50  # parentheses
-TAKEN = {".": "all other columns", "1": "the intercept", "Intercept": "the intercept"}
+TAKEN_NAMES = {".": "all other columns", "1": "the intercept", "Intercept": "the intercept"}
 """Names that no column may have."""
 
 
@@ -67,8 +67,8 @@ class Formula:
 
 def parse(text: str) -> Formula:
     """The formula in ``text``, or an error that says at which character it is wrong."""
-    if not isinstance(text, str) or len(text) > LONGEST:
-        raise InputError(f"a formula is a text of at most {LONGEST} characters.")
+    if not isinstance(text, str) or len(text) > LONGEST_FORMULA:
+        raise InputError(f"a formula is a text of at most {LONGEST_FORMULA} characters.")
     return _Parser(text).formula()
 
 
@@ -80,7 +80,7 @@ def from_columns(target: str | None, features: list[str] | tuple[str, ...]) -> F
 
 def quoted(name: str) -> str:
     """A column's name as a formula has it: in backquotes unless it is a plain word."""
-    if meaning := TAKEN.get(name.strip()):
+    if meaning := TAKEN_NAMES.get(name.strip()):
         raise InputError(f"the column name {name!r} cannot stand in a formula: there it means {meaning}.")
     if re.fullmatch(r"[^\W\d]\w*", name) and not keyword.iskeyword(name):
         return name
@@ -259,7 +259,7 @@ def _calls(token: Token, following: Token | None = None) -> bool:
 def _tokens(text: str) -> list[Token]:
     tokens, at, end = [], 0, len(text.rstrip())
     while at < end:
-        found = TOKEN.match(text, at)
+        found = FORMULA_TOKEN.match(text, at)
         if found is None:
             at += len(text[at:]) - len(text[at:].lstrip())
             raise InputError(

@@ -29,7 +29,7 @@ from dsba.types import Array
 
 COVARIANCES = ("classical", "HC0", "HC1", "site")
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
-ROUNDING = 4.0 * np.finfo(np.float64).eps  # of numbers that are added to a residual
+RESIDUAL_ROUNDING = 4.0 * np.finfo(np.float64).eps  # of numbers that are added to a residual
 ONE_OUTCOME = {
     "poisson": "all counts are 0: a Poisson model needs at least one event.",
     "binomial": "all rows that have a weight are of one class: a logistic model needs both.",
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
     offset: Array
 
 
-class Pooled(NamedTuple):
+class PooledOutcome(NamedTuple):
     """What is known of the rows of all sites."""
 
     mean: float
@@ -117,7 +117,7 @@ def require_events(family: str, mean: float) -> None:
 
 
 def infer(
-    samples: Sequence[Sample], coefficients: Array, family: str, cov: str, pooled: Pooled, group: Group
+    samples: Sequence[Sample], coefficients: Array, family: str, cov: str, pooled: PooledOutcome, group: Group
 ) -> Inference | None:
     """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here.
 
@@ -184,7 +184,7 @@ def _sums(sample: Sample, coefficients: Array, family: Family, cov: str, null: A
     mu = link_of(family.link).mean(u[:, None])
     g = w * (y - mu)
     rows = X * g[:, None] if cov != "site" else (g @ X)[None, :]
-    rounding = ROUNDING * (np.abs(y) + np.abs(offset) + np.abs(null))
+    rounding = RESIDUAL_ROUNDING * (np.abs(y) + np.abs(offset) + np.abs(null))
     deviances = [
         w @ family.deviance(y, u), w @ family.saturated(y), w @ family.deviance(y, null + offset), w @ rounding**2
     ]  # fmt: skip

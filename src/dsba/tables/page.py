@@ -19,7 +19,7 @@ EFFECTS = (
 )
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
 OPERATORS = {"logit": "Logistic", "log": "Poisson", "identity": "Linear"}
-DISCLOSED = {
+DISCLOSURE_TEXTS = {
     "masked": "As sums over all sites: losses, gradients and Hessians. The parts of sums were masked, so that nobody "
     "saw another site's.",
     "newton": "To its neighbour towards the root of the graph's tree, every site: its part of the sums of losses, "
@@ -120,7 +120,7 @@ def _disclosed(results: Results) -> list[str]:
         "or those that do occur.",
         "As sums over all sites: rows, missing values and types of the columns, rows per level, means and standard "
         "deviations.",
-        DISCLOSED[way],
+        DISCLOSURE_TEXTS[way],
     ]
     if results.facts.inference is not None:
         table = "" if results.facts.calibration is None else ", and the calibration table"

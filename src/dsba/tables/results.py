@@ -21,8 +21,8 @@ from dsba.network import Alone
 from dsba.operators import decide, link_of
 from dsba.tables.design import INTERCEPT, as_sites, designed
 from dsba.tables.formula import quoted
-from dsba.tables.schema import MISSING_LEVEL, SITE, Level, Schema, Site, kind_of, plain_value
-from dsba.types import Array
+from dsba.tables.schema import MISSING_LEVEL, SITE, Schema, SiteTable, kind_of, plain_value
+from dsba.types import Array, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
-COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
+SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
 NAME_WIDTH = 40  # of a column in a terminal; a longer name goes on in the next line
 
 
@@ -240,7 +240,7 @@ class Results:
         """The table of the summary."""
         import pandas as pd
 
-        columns = [name.format(statistic=self.statistic) for name in COLUMNS]
+        columns = [name.format(statistic=self.statistic) for name in SUMMARY_COLUMNS]
         if self.facts.inference is None:
             return pd.DataFrame({columns[0]: self._coefficients}, self.facts.names)
         values = [self._coefficients, self._errors, self.tvalues, self.pvalues, *self.conf_int().to_numpy().T]
@@ -328,7 +328,7 @@ class Results:
     def scores(self, table: pd.DataFrame, *, name: str = "the table") -> tuple[Array, Array]:
         """x'b + offset and the offset of each row, of which no column that is needed may be missing."""
         _require_fit(table, self._needed, name)
-        design = designed(Site(name, table.reset_index(drop=True)), self._needed, outcome=False)
+        design = designed(SiteTable(name, table.reset_index(drop=True)), self._needed, outcome=False)
         return design.X @ self._coefficients + design.offset, design.offset
 
     def mean(self, scores: Array) -> Array:

@@ -23,23 +23,23 @@ from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import other_form
 from dsba.tables.disclosure import Guards
 from dsba.tables.formula import Formula, parse
+from dsba.types import Level
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Level = str | int | float | bool
 
 SITE = "site"  # every formula may name it, as a factor
-MISSING = ("error", "drop", "mean", "indicator")
+MISSING_POLICIES = ("error", "drop", "mean", "indicator")
 RARE = ("error", "merge")
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
-KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
+COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
 Levels = Mapping[str, Sequence[Level]]
 TRUTH = {"false": False, "true": True}
 
 
-class Site(NamedTuple):
+class SiteTable(NamedTuple):
     """The rows of one node."""
 
     name: str
@@ -73,7 +73,7 @@ class Wishes:
             raise InputError(f"an event is one of two labels, and the outcome has none: got the event {self.event!r}.")
         if not 0.0 <= as_number("test_share", self.test_share) < 1.0:
             raise InputError(f"the held-out share must be at least 0 and below 1, got {self.test_share!r}.")
-        for kind, name, known in (("missing", self.missing, MISSING), ("rare levels", self.rare, RARE)):
+        for kind, name, known in (("missing", self.missing, MISSING_POLICIES), ("rare levels", self.rare, RARE)):
             if name not in known:
                 raise unknown_name(kind, name, known)
         if self.formula.left is None:
@@ -105,7 +105,7 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Part:
+class SitePart:
     """What a site tells of itself."""
 
     site: str
@@ -124,7 +124,7 @@ class Held(NamedTuple):
     kinds: dict[str, str]
 
 
-class Pooled(NamedTuple):
+class PooledColumns(NamedTuple):
     """The same over all sites: rows, missing values by column, and by column the number of sites with each kind."""
 
     rows: int
@@ -138,7 +138,7 @@ class Schema:
     """What the sites agreed on. It is all that is needed to turn any table into the columns of the model."""
 
     wishes: Wishes
-    parts: tuple[Part, ...]
+    parts: tuple[SitePart, ...]
     rows: NonNegativeInt
     """The rows of all sites, those with missing values included."""
     kinds: dict[str, str]
@@ -179,7 +179,7 @@ class Schema:
         return tuple(column for column in self.means if column not in self.together)
 
 
-def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | None = None) -> Schema:
+def agree(sites: Sequence[SiteTable], wishes: Wishes, group: Group, guards: Guards | None = None) -> Schema:
     """Agree with all processes on a schema, or end at all of them with one sentence.
 
     Of columns whose levels are listed in ``wishes`` no site tells which of them it has.
@@ -187,7 +187,7 @@ def agree(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards | 
     guards = guards or Guards()
     require_agreement(group, wishes.facts())
     parts = _parts(sites, wishes, group, guards)
-    usable = [Site(site.name, usable_rows(site.frame, wishes)) for site in sites]
+    usable = [SiteTable(site.name, usable_rows(site.frame, wishes)) for site in sites]
     few = [guards.too_few_rows(site.name, len(site.frame)) for site in usable]
     told = speak(group, [guards.too_few_sites(len(parts)), *few])  # before any sum of the data
     held = [held_at(site, wishes) for site in sites]
@@ -245,17 +245,17 @@ def end_together(group: Group, complaint: str | None) -> None:
 # Columns and types -------------------------------------------------------------------------------
 
 
-def _parts(sites: Sequence[Site], wishes: Wishes, group: Group, guards: Guards) -> tuple[Part, ...]:
-    own = [asdict(Part(site.name, guards)) for site in sites]
+def _parts(sites: Sequence[SiteTable], wishes: Wishes, group: Group, guards: Guards) -> tuple[SitePart, ...]:
+    own = [asdict(SitePart(site.name, guards)) for site in sites]
     complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes)
-    parts = tuple(part for parts in share_unless(group, complaint, own, list[Part]) for part in parts)
+    parts = tuple(part for parts in share_unless(group, complaint, own, list[SitePart]) for part in parts)
     names = [part.site for part in parts]
     if len(set(names)) < len(names):
         raise InputError(f"two sites have the same name {next(n for n in names if names.count(n) > 1)!r}.")
     return parts
 
 
-def held_at(site: Site, wishes: Wishes) -> Held:
+def held_at(site: SiteTable, wishes: Wishes) -> Held:
     """The rows, missing values and types of the model's columns at a site."""
     columns = [column for column in wishes.columns if column in site.frame.columns]
     usable = usable_rows(site.frame, wishes)
@@ -263,24 +263,24 @@ def held_at(site: Site, wishes: Wishes) -> Held:
     return Held(site.name, len(site.frame), missing, gaps, {column: kind_of(site.frame[column]) for column in columns})
 
 
-def _pooled(held: Sequence[Held], wishes: Wishes, group: Group) -> Pooled:
+def _pooled(held: Sequence[Held], wishes: Wishes, group: Group) -> PooledColumns:
     """One sum over all sites."""
     columns = wishes.columns
 
     def row(one: Held) -> list[float]:
-        kinds = [one.kinds.get(column) == kind for column in columns for kind in KINDS]
+        kinds = [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
         empty = [part.get(column, 0) for part in (one.missing, one.gaps) for column in columns]
         return [one.rows, *empty, *kinds]
 
     rows, *counts = counted(group, np.array([row(one) for one in held], dtype=np.float64))
     p = len(columns)
-    sites = np.array(counts[2 * p :]).reshape(p, len(KINDS)).tolist()
-    kinds = {column: dict(zip(KINDS, row, strict=True)) for column, row in zip(columns, sites, strict=True)}
+    sites = np.array(counts[2 * p :]).reshape(p, len(COLUMN_KINDS)).tolist()
+    kinds = {column: dict(zip(COLUMN_KINDS, row, strict=True)) for column, row in zip(columns, sites, strict=True)}
     missing, gaps = (dict(zip(columns, part, strict=True)) for part in (counts[:p], counts[p : 2 * p]))
-    return Pooled(rows, missing, gaps, kinds)
+    return PooledColumns(rows, missing, gaps, kinds)
 
 
-def _require_one_meaning_of_site(pooled: Pooled, sites: int) -> None:
+def _require_one_meaning_of_site(pooled: PooledColumns, sites: int) -> None:
     """An error if some tables have a column with the name that stands for the sites, and others have none."""
     if 0 < sum(pooled.kinds.get(SITE, {}).values()) < sites:
         raise InputError(
@@ -328,7 +328,7 @@ def kind_of(series: pd.Series) -> str:
     return "text" if values == {str} else "mixed"
 
 
-def _agreed_kinds(pooled: Pooled, held: Sequence[Held], wishes: Wishes, group: Group) -> dict[str, str]:
+def _agreed_kinds(pooled: PooledColumns, held: Sequence[Held], wishes: Wishes, group: Group) -> dict[str, str]:
     """One type per column; a site that differs from most others names itself."""
     agreed = {}
     for column in wishes.columns:
@@ -337,7 +337,7 @@ def _agreed_kinds(pooled: Pooled, held: Sequence[Held], wishes: Wishes, group: G
             if column == SITE:
                 continue
             raise InputError(f"the column {column!r} is empty at every site.")
-        usual = agreed[column] = max(KINDS, key=lambda kind: sites[kind])
+        usual = agreed[column] = max(COLUMN_KINDS, key=lambda kind: sites[kind])
         if sum(count > 0 for count in sites.values()) > 1:
             end_together(group, _odd_kind(column, usual, held))
             raise InputError(f"the column {column!r} is not of one type at all sites.")
@@ -372,7 +372,7 @@ def is_factor(column: str, wishes: Wishes, kinds: Mapping[str, str]) -> bool:
 # Missing values ----------------------------------------------------------------------------------
 
 
-def _check_missing(pooled: Pooled, held: Sequence[Held], wishes: Wishes, kinds: Mapping[str, str]) -> None:
+def _check_missing(pooled: PooledColumns, held: Sequence[Held], wishes: Wishes, kinds: Mapping[str, str]) -> None:
     """An error where missing values are not wanted, with their number over all sites; a note has those here."""
     for column, count in pooled.missing.items():
         if not count:
@@ -397,7 +397,7 @@ def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
     return used.loc[used[wishes.weights].ne(0)] if wishes.weights in used.columns else used
 
 
-def _no_rows(usable: Sequence[Site]) -> str | None:
+def _no_rows(usable: Sequence[SiteTable]) -> str | None:
     """A sentence about a site of which no row enters the model."""
     for site in usable:
         if not len(site.frame):
@@ -406,7 +406,7 @@ def _no_rows(usable: Sequence[Site]) -> str | None:
     return None
 
 
-def _bad_numbers(sites: Sequence[Site], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:
+def _bad_numbers(sites: Sequence[SiteTable], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:
     """A sentence where numbers are not finite, or counts, weights or exposures are negative."""
     positive = {wishes.exposure: "above 0"} | {wishes.weights: "at least 0"}
     if wishes.labels == "count":
@@ -445,7 +445,9 @@ def _levelled(wishes: Wishes, kinds: Mapping[str, str]) -> tuple[list[str], list
     return labels, [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
 
 
-def _too_many_levels(own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[Site], wishes: Wishes) -> str | None:
+def _too_many_levels(
+    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[SiteTable], wishes: Wishes
+) -> str | None:
     """A sentence about a column with more levels than it may have at a site, before anybody is told anything of it."""
     most = 2 if wishes.labels == "binary" else MOST_LEVELS
     for column, found in own.items():
@@ -464,7 +466,7 @@ def _too_many_levels(own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequen
 
 def _found_levels(
     own: Mapping[str, Sequence[Sequence[Level]]],
-    sites: Sequence[Site],
+    sites: Sequence[SiteTable],
     wishes: Wishes,
     kinds: Mapping[str, str],
     group: Group,
@@ -568,7 +570,7 @@ def _union(found: Sequence[Sequence[Level]], column: str) -> list[Level]:
 def _agreed_labels(
     found: Mapping[str, Mapping[Level, int]],
     own: Mapping[str, Sequence[Sequence[Level]]],
-    sites: Sequence[Site],
+    sites: Sequence[SiteTable],
     wishes: Wishes,
 ) -> tuple[Level, ...] | None:
     if not found:
@@ -588,7 +590,11 @@ def _agreed_labels(
 
 
 def _agreed_levels(
-    found: Mapping[str, Mapping[Level, int]], names: tuple[Level, ...], pooled: Pooled, wishes: Wishes, guards: Guards
+    found: Mapping[str, Mapping[Level, int]],
+    names: tuple[Level, ...],
+    pooled: PooledColumns,
+    wishes: Wishes,
+    guards: Guards,
 ) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
     """The levels of every factor, those merged, and what the guard says of rare ones."""
     levels: dict[str, tuple[Level, ...]] = {}
@@ -630,7 +636,7 @@ def _kept(
 
 
 def _pooled_means(
-    sites: Sequence[Site], pooled: Pooled, wishes: Wishes, kinds: Mapping[str, str], group: Group
+    sites: Sequence[SiteTable], pooled: PooledColumns, wishes: Wishes, kinds: Mapping[str, str], group: Group
 ) -> dict[str, float]:
     """The means of the number columns that have missing values anywhere, over all sites' known values."""
     if wishes.missing not in ("mean", "indicator"):

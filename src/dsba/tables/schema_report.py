@@ -11,7 +11,7 @@ from dsba.tables.design import Designs
 from dsba.tables.schema import SITE, Schema
 
 SHOWN_LEVELS = 8
-GAPS = {
+MISSING_WORDS = {
     "error": "A missing value would end the fit.",
     "drop": "Rows with a missing value are left out.",
     "mean": "Missing numbers become the pooled mean of their column.",
@@ -37,7 +37,7 @@ def told(designs: Designs) -> list[str]:
         "",
         *_aligned(rows),
         "",
-        *([GAPS[schema.wishes.missing]] if missing else []),
+        *([MISSING_WORDS[schema.wishes.missing]] if missing else []),
         *(f"{column} is missing where {other} is: one column of the model for both." for column, other in together),
         f"No column is constant, and no two are equal. {designs.rows} rows enter the model.",
         *guards,

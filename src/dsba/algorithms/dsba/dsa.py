@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
-from dsba.algorithms.dsba.forms import StepForm
+from dsba.algorithms.dsba.forms import SomeForm
 from dsba.algorithms.dsba.one_sample import OneSample
 from dsba.algorithms.step_rules import finite_lipschitz, forward_step
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
 from dsba.types import Indices
-
-State = TypeVar("State", bound=StepForm)
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class DSA(OneSample):
     name: ClassVar[str] = "dsa"
     backward: ClassVar[bool] = False
 
-    def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
+    def step(self, s: SomeForm, problem: Problem, net: Network, samples: Indices) -> SomeForm:
         alpha, lam = self.alpha, problem.lam_diag
         ids = s.parts.ids(samples)
         g = s.parts.forward(samples, s.Z)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
 from dsba._system.threads import CORES, WORTH, even_cuts, run_pieces, run_team
 from dsba.algorithms.dsba.batches import Blocks, Components, layout
-from dsba.algorithms.dsba.node import Arrays, Common, Lazy, Replay, Shard, SparseNode, hold_round, shards
+from dsba.algorithms.dsba.node import Common, Lazy, Replay, Shard, SparseNode, hold_round, shards
 from dsba.algorithms.iterates import Iterates, MeanAndScatter, StackedRows
 from dsba.errors import CheckpointError
 from dsba.graph.mixing import Mixing
@@ -44,7 +44,7 @@ from dsba.network.messages.routing import Routing
 from dsba.network.messages.traffic import Traffic
 from dsba.network.messages.wire import Bounds
 from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
+from dsba.types import Array, Arrays, Indices
 
 if TYPE_CHECKING:
     from dsba.algorithms.dsba.one_sample import OneSample
@@ -184,6 +184,9 @@ class StepForm(RowState):
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         method.step(self, problem, net, np.zeros(len(problem.nodes), np.int64))
+
+
+SomeForm = TypeVar("SomeForm", bound=StepForm)
 
 
 @dataclass

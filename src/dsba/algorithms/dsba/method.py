@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
-from dsba.algorithms.dsba.forms import StepForm
+from dsba.algorithms.dsba.forms import SomeForm
 from dsba.algorithms.dsba.one_sample import OneSample
 from dsba.algorithms.step_rules import finite_lipschitz, practical_step, proved_lipschitz
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
 from dsba.types import Indices
-
-State = TypeVar("State", bound=StepForm)
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class DSBA(OneSample):
     backward: ClassVar[bool] = True
     composite: ClassVar[bool] = True
 
-    def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
+    def step(self, s: SomeForm, problem: Problem, net: Network, samples: Indices) -> SomeForm:
         alpha = self.alpha
         ids = s.parts.ids(samples)
         phi = s.phi[ids]

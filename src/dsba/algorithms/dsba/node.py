@@ -12,10 +12,9 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import CheckpointError
 from dsba.graph.topology import Topology
@@ -51,9 +50,7 @@ from dsba.network.messages.wire import (  # fmt: skip
     unpack,
 )
 from dsba.operators import Operator
-from dsba.types import Array, Indices
-
-Arrays = dict[str, npt.NDArray[Any]]
+from dsba.types import Array, Arrays, Indices
 
 
 @dataclass(frozen=True)

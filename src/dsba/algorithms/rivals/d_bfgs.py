@@ -19,8 +19,8 @@ from dsba.network import Network
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
-MOST_COLUMNS = 100
-LARGEST = 3000  # the side of a BFGS matrix: coefficients times nodes of a neighbourhood
+MOST_BFGS_COLUMNS = 100
+LARGEST_MATRIX = 3000  # the side of a BFGS matrix: coefficients times nodes of a neighbourhood
 REGULAR = 1e-3  # the paper's Gamma, and its gamma
 LEAST_CURVATURE = 1e-10  # a pair of changes with less says nothing of the curvature
 
@@ -115,12 +115,10 @@ class DBFGS(Algorithm):
         if reason := super().why_not(problem, net):
             return reason
         rows = problem.dim * (1 + int(net.topology.degrees.max(initial=0)))
-        if rows > LARGEST:
-            return f"it would need matrices of {rows:,} rows at a node, and {LARGEST:,} are the limit."
-        if problem.dim > MOST_COLUMNS:
-            return (
-                f"it keeps dense matrices, and {problem.dim:,} coefficients are more than the {MOST_COLUMNS} it takes."
-            )
+        if rows > LARGEST_MATRIX:
+            return f"it would need matrices of {rows:,} rows at a node, and {LARGEST_MATRIX:,} are the limit."
+        if problem.dim > MOST_BFGS_COLUMNS:
+            return f"it keeps dense matrices, and {problem.dim:,} coefficients are more than {MOST_BFGS_COLUMNS}."
         return None
 
 

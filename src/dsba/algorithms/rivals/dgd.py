@@ -17,7 +17,7 @@ from dsba.network import Network
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
-ROUNDING = 1e-12  # of an eigenvalue that should be 0
+EIGENVALUE_ROUNDING = 1e-12  # of an eigenvalue that should be 0
 
 
 @dataclass
@@ -56,7 +56,7 @@ class DGD(Algorithm):
         smallest = float(topology.eigenvalues[-1])  # of W~ = (I + W)/2
 
         def half() -> float:
-            if smallest < ROUNDING:
+            if smallest < EIGENVALUE_ROUNDING:
                 raise InputError(
                     "dgd has no stable step where W has the eigenvalue -1: mix with another matrix or tau."
                 )

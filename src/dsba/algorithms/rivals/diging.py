@@ -18,7 +18,7 @@ from dsba.types import Array, Indices
 
 
 @dataclass
-class TrackingState:
+class DIGingState:
     """Z, the tracked mean operator Y, and B(Z) (N x p each)."""
 
     Z: Array
@@ -43,16 +43,16 @@ class DIGing(Algorithm):
     needs: ClassVar[tuple[Need, ...]] = (objective,)
     proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "compressed changes")
 
-    def init(self, problem: Problem, net: Network, z0: Array) -> TrackingState:
+    def init(self, problem: Problem, net: Network, z0: Array) -> DIGingState:
         Z = np.tile(z0, (len(problem.nodes), 1))
         B = problem.operator(Z)
-        return TrackingState(Z, B, B)
+        return DIGingState(Z, B, B)
 
-    def step(self, s: TrackingState, problem: Problem, net: Network, samples: Indices) -> TrackingState:
+    def step(self, s: DIGingState, problem: Problem, net: Network, samples: Indices) -> DIGingState:
         WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
         Z = WZ - self.alpha * s.Y
         B = problem.operator(Z)
-        return TrackingState(Z, WY + (B - s.B), B, s.t + 1)
+        return DIGingState(Z, WY + (B - s.B), B, s.t + 1)
 
     def first_passes(self, problem: Problem) -> float:
         return 1.0  # the first operator

@@ -19,7 +19,7 @@ from dsba.types import Array, Indices
 
 
 @dataclass
-class DualState:
+class DualAveragingState:
     """The running averages Z, the primal points X and the dual ones Y (N x p each), the centre z0."""
 
     Z: Array
@@ -47,16 +47,16 @@ class DualAveraging(Algorithm):
     linear: ClassVar[bool] = False
     proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "delay")
 
-    def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
+    def init(self, problem: Problem, net: Network, z0: Array) -> DualAveragingState:
         X = np.tile(z0, (len(problem.nodes), 1))
-        return DualState(X, X, np.zeros_like(X), z0)
+        return DualAveragingState(X, X, np.zeros_like(X), z0)
 
-    def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
+    def step(self, s: DualAveragingState, problem: Problem, net: Network, samples: Indices) -> DualAveragingState:
         lazy = net.mix(s.Y)
         Y = (2 * lazy - s.Y if plain_is_faster(net.topology) else lazy) + problem.operator(s.X)
         X = s.z0 - self.alpha / math.sqrt(s.t + 1) * Y
         Z = s.Z + (X - s.Z) / (s.t + 1)
-        return DualState(Z, X, Y, s.z0, s.t + 1)
+        return DualAveragingState(Z, X, Y, s.z0, s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 2/L, so that no step is longer than a gradient method's longest."""

@@ -19,7 +19,7 @@ from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
 
-class Plan(NamedTuple):
+class EdgePlan(NamedTuple):
     """sigma, tau, the probability of a computation, l2, the length of an inner loop, the momentum beta."""
 
     sigma: float
@@ -39,7 +39,7 @@ class DVRState:
     X_last: Array
     y: Array
     phi: Array
-    plan: Plan = field(metadata={"static": True})
+    plan: EdgePlan = field(metadata={"static": True})
     t: int = 0
     touched: float = 0.0
 
@@ -105,7 +105,7 @@ class DVR(WithCoins):
         Z = s.Z - problem.spread(samples, g - s.phi[ids]) / (sizes * s.plan.sigma)
         return DVRState(Z, s.C, s.X_last, y, phi, s.plan, s.t + 1, s.touched + problem.n_nodes)
 
-    def plan(self, problem: Problem, topology: Topology) -> Plan:
+    def plan(self, problem: Problem, topology: Topology) -> EdgePlan:
         c, (l1, l2) = problem.constants, laplacian_spectrum(topology)
         tau = self.tau(problem)
         sigma = problem.lam + tau
@@ -113,7 +113,7 @@ class DVR(WithCoins):
         samples, nodes = weight * (c.q + c.L_plan / sigma), l2 / sigma
         p_comp = samples / (samples + nodes)
         root = math.sqrt(problem.lam / sigma)
-        return Plan(sigma, tau, p_comp, l2, math.ceil((c.q + c.L_plan / sigma) / p_comp), (1 - root) / (1 + root))
+        return EdgePlan(sigma, tau, p_comp, l2, math.ceil((c.q + c.L_plan / sigma) / p_comp), (1 - root) / (1 + root))
 
     def tau(self, problem: Problem) -> float:
         """Catalyst's weight for methods that touch one of q samples at a time: L/q - lam, where that is positive."""

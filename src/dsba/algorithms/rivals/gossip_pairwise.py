@@ -18,7 +18,7 @@ from dsba.network.contract import ROWS_OF_DATA
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
-LARGEST = 20_000_000  # numbers in the slots of all nodes
+LARGEST_SLOTS = 20_000_000  # numbers in the slots of all nodes
 
 
 @dataclass
@@ -109,8 +109,8 @@ class GossipPairwise(WithCoins):
             return f"it maximises the AUC over pairs of samples, and the problem is {name}."
         if problem.n_regular == problem.dim and problem.lam > 0:
             return f"with lambda on all coordinates {name} is no problem of pairs: use regularize='weights'."
-        if (numbers := problem.n_samples * problem.dim) > LARGEST:
-            return f"its slots for {name} would hold {numbers:,} numbers, and {LARGEST:,} are the limit."
+        if (numbers := problem.n_samples * problem.dim) > LARGEST_SLOTS:
+            return f"its slots for {name} would hold {numbers:,} numbers, and {LARGEST_SLOTS:,} are the limit."
         return None
 
 

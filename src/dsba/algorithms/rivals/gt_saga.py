@@ -17,7 +17,7 @@ from dsba.types import Array, Indices
 
 
 @dataclass
-class TrackingState:
+class GTSAGAState:
     """Z, the trackers Y, the estimates G (N x p each), the table phi (Q x k) and the mean of its entries (N x p)."""
 
     Z: Array
@@ -44,14 +44,14 @@ class GTSAGA(Algorithm):
     needs: ClassVar[tuple[Need, ...]] = (objective,)
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
 
-    def init(self, problem: Problem, net: Network, z0: Array) -> TrackingState:
+    def init(self, problem: Problem, net: Network, z0: Array) -> GTSAGAState:
         Z = np.tile(z0, (len(problem.nodes), 1))
         phi = problem.table(Z)
         mean = problem.average(phi)
         G = mean + problem.lam_diag * Z
-        return TrackingState(Z, G, G, phi, mean)
+        return GTSAGAState(Z, G, G, phi, mean)
 
-    def step(self, s: TrackingState, problem: Problem, net: Network, samples: Indices) -> TrackingState:
+    def step(self, s: GTSAGAState, problem: Problem, net: Network, samples: Indices) -> GTSAGAState:
         ids = problem.ids(samples)
         WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
         Z = WZ - self.alpha * s.Y
@@ -61,7 +61,7 @@ class GTSAGA(Algorithm):
         phi = s.phi.copy()
         phi[ids] = g
         mean = s.mean + change / problem.sizes[:, None]
-        return TrackingState(Z, WY + G - s.G, G, phi, mean, s.t + 1)
+        return GTSAGAState(Z, WY + G - s.G, G, phi, mean, s.t + 1)
 
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes

@@ -83,7 +83,7 @@ class LEAD(WithCoins):
 
     def exchanged(self, V: Array, net: Network, random: list[np.random.Generator]) -> tuple[Array, Array]:
         """Q = C(V), and W Q from the messages. In place of a row that it did not hear, a node takes its own row."""
-        codec, W = Levels(self.bits), net.topology.W
+        codec, W = LeadLevels(self.bits), net.topology.W
         frames = [codec.encoded(v, generator.random(v.size)) for v, generator in zip(V, random, strict=True)]
         neighbors = [net.topology.neighbors[n].tolist() for n in net.nodes]
         heard = net.exchange([dict.fromkeys(m, frame) for m, frame in zip(neighbors, frames, strict=True)])
@@ -100,7 +100,7 @@ class LEAD(WithCoins):
         return {"auto": lambda: 1 / smoothness(problem)}
 
 
-class Levels:
+class LeadLevels:
     """Vectors as their largest magnitude and, for each number, one of 2^bits + 1 levels."""
 
     def __init__(self, bits: int) -> None:

@@ -18,7 +18,7 @@ from dsba.types import Array, Indices
 
 
 @dataclass
-class DualState(InnerState):
+class SSDAState(InnerState):
     """Z (the theta of the formula), the dual points x, y (N x p), and the samples touched so far."""
 
     x: Array
@@ -46,20 +46,20 @@ class SSDA(InnerSolver):
     needs: ClassVar[tuple[Need, ...]] = (objective, local_solutions, strong_convexity)
     factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
 
-    def init(self, problem: Problem, net: Network, z0: Array) -> DualState:
+    def init(self, problem: Problem, net: Network, z0: Array) -> SSDAState:
         Z = np.tile(z0, (len(problem.nodes), 1))
         L = problem.local_smoothness.max() + problem.lam
         root = np.sqrt(self.alpha * self.spectrum(net.topology)[0] / L)
         solver, x = LocalSolver(problem, 0.0), np.zeros_like(Z)
         first, touched = solver.begin(Z)
-        return DualState(*first, solver, x, x, (1 - root) / (1 + root), touched=solver.touched + touched)
+        return SSDAState(*first, solver, x, x, (1 - root) / (1 + root), touched=solver.touched + touched)
 
-    def step(self, s: DualState, problem: Problem, net: Network, samples: Indices) -> DualState:
+    def step(self, s: SSDAState, problem: Problem, net: Network, samples: Indices) -> SSDAState:
         eta = self.alpha
         theta, touched = s.solver.solve(s.x, s.solution)
         y = s.x - eta * self.gossip(theta.Z, net)
         x = y + s.momentum * (y - s.y)
-        return DualState(*theta, s.solver, x, y, s.momentum, s.t + 1, s.touched + touched)
+        return SSDAState(*theta, s.solver, x, y, s.momentum, s.t + 1, s.touched + touched)
 
     def gossip(self, Z: Array, net: Network) -> Array:
         """Lap Z."""

@@ -83,7 +83,7 @@
   // Time on a network: the nodes compute side by side, every round waits, every byte takes its time -------------
 
   const duration = ([seconds, rounds, bytes], nodes, { latency, bandwidth }) =>
-    seconds / nodes + rounds * latency + bytes / bandwidth;
+    seconds / nodes + rounds * latency + 8 * bytes / bandwidth;
 
   const along = (curve, it, name = chosen.x) => (name !== "time" ? curve.mid[name]
     : curve.mid.seconds.map((s, k) => duration([s, curve.mid.rounds[k], curve.mid.bytes_max[k]], it.nodes, link)));
@@ -108,13 +108,13 @@
   }
 
   const quantity = (value, unit) => {
-    const steps = unit === "s" ? [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] : [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"]];
+    const steps = unit === "s" ? [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] : [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"]];
     const [size, name] = steps.find(([least]) => value >= 0.9995 * least) ?? steps.at(-1);
     return `${Number((value / size).toPrecision(3))} ${name}`;
   };
 
   function renderLink() {
-    for (const [name, unit] of [["latency", "s"], ["bandwidth", "B"]]) {
+    for (const [name, unit] of [["latency", "s"], ["bandwidth", "bit"]]) {
       const slider = $(name);
       slider.value = Math.log10(Math.max(link[name], 1e-9));
       slider.nextElementSibling.value = quantity(link[name], unit);
@@ -124,7 +124,7 @@
 
   function renderMap(it) {
     const latencies = Array.from({ length: 57 }, (_, k) => 10 ** (-6 + k / 8));
-    const bandwidths = Array.from({ length: 57 }, (_, k) => 10 ** (3 + k / 8));
+    const bandwidths = Array.from({ length: 57 }, (_, k) => 10 ** (4 + k / 8));
     const methods = it.curves.map((c) => c.method);
     const z = latencies.map((latency) => bandwidths.map((bandwidth) => {
       const { first, stopped } = race(it, { latency, bandwidth });
@@ -138,11 +138,11 @@
       marker: { symbol: "circle-open", size: 12, color: ink("--ink"), line: { width: 2 } } };
     const axis = { type: "log", gridcolor: ink("--line"), zeroline: false, automargin: true, exponentformat: "SI", dtick: 1 };
     Plotly.react("map", [{ x: bandwidths, y: latencies, z, type: "heatmap", colorscale: scale, zmin: -0.5, zmax: n - 0.5,
-      showscale: false, hovertemplate: "latency %{y:.2~s}s, bandwidth %{x:.2~s}B/s<br>%{text}<extra></extra>",
+      showscale: false, hovertemplate: "latency %{y:.2~s}s, bandwidth %{x:.2~s}bit/s<br>%{text}<extra></extra>",
       text: z.map((row) => row.map((k) => (k === null ? "undecided" : plain(methods[k])))) }, ...keys, here], {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink("--ink"), size: 13 },
       margin: { l: 64, r: 12, t: 12, b: 48 }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom" },
-      xaxis: { ...axis, range: [3, 10], title: { text: "bandwidth, bytes a second into a node", font: { size: 13 } } },
+      xaxis: { ...axis, range: [4, 11], title: { text: "bandwidth, bits a second into a node", font: { size: 13 } } },
       yaxis: { ...axis, range: [-6, 1], title: { text: "latency, seconds a round", font: { size: 13 } } },
     }, { responsive: true, displayModeBar: false });
     $("map-note").textContent = `To reach a relative ${it.metric} of ${data.tolerances[chosen.tolerance].toExponential(0)}. Nothing is drawn where nobody `
@@ -390,7 +390,7 @@
       const reached = (k) => it.curves.filter((c) => c.costs[k].passes !== null).length;
       chosen.tolerance = [...data.tolerances.keys()].reverse().find((k) => reached(k) >= Math.min(2, it.curves.length)) ?? 0;
     }
-    $("shown").textContent = `${it.problem} · ${it.data} · ${it.network} · split ${it.split} · latency ${quantity(link.latency, "s")}, bandwidth ${quantity(link.bandwidth, "B")}`;
+    $("shown").textContent = `${it.problem} · ${it.data} · ${it.network} · split ${it.split} · latency ${quantity(link.latency, "s")}, bandwidth ${quantity(link.bandwidth, "bit")}`;
     renderChoices(it);
     renderLink();
     renderChart(it);

@@ -46,19 +46,19 @@ from dsba.kernels.varints import (
 )
 from dsba.types import Array, Integers
 
-Count = TypeVar("Count", int, Integers)
+IntOrIntegers = TypeVar("IntOrIntegers", int, Integers)
 
-MAGIC, VERSION = 0xDB, 1
-HEADER = struct.Struct("<BBHHHIIII")
-HEADER_BYTES = HEADER.size
-CRC_BYTES = 4  # the header's last
-MAX_NODES = MAX_ENTRIES = 65535
+WIRE_MAGIC, WIRE_VERSION = 0xDB, 1
+WIRE_HEADER = struct.Struct("<BBHHHIIII")
+HEADER_BYTES = WIRE_HEADER.size
+CHECKSUM_BYTES = 4  # the header's last
+MAX_WIRE_NODES = MAX_ENTRIES = 65535
 
-AGAIN, VECTOR, DENSE = 1, 2, 4  # bits: a sample with its coefficients, a block, a dense row
-FIRST = AGAIN | VECTOR
-KINDS = (AGAIN, VECTOR, FIRST, DENSE)
+AGAIN, VECTOR, DENSE_ROW = 1, 2, 4  # bits: a sample with its coefficients, a block, a dense row
+FIRST_TIME = AGAIN | VECTOR
+ENTRY_KINDS = (AGAIN, VECTOR, FIRST_TIME, DENSE_ROW)
 
-REASONS = {
+WIRE_REASONS = {
     TRUNCATED: "it ends in the middle of an entry",
     OVERLONG: "a whole number takes more bytes than it may",
 }
@@ -140,7 +140,7 @@ def encode_first(source: int, sample: int, block: Block, coefficients: Array) ->
     """A sample that is not in the cache: its block and k coefficients."""
     if len(coefficients) != block.lengths.size:
         raise WireError(f"a block of {block.lengths.size} rows has {len(coefficients)} coefficients.")
-    return _encode(FIRST, source, (sample,), block, coefficients)
+    return _encode(FIRST_TIME, source, (sample,), block, coefficients)
 
 
 def encode_again(source: int, sample: int, coefficients: Array) -> bytes:
@@ -150,12 +150,12 @@ def encode_again(source: int, sample: int, coefficients: Array) -> bytes:
 
 def encode_dense(source: int, values: Array) -> bytes:
     """A dense row."""
-    return _encode(DENSE, source, (), None, values)
+    return _encode(DENSE_ROW, source, (), None, values)
 
 
 def _encode(kind: int, source: int, sample: tuple[int, ...], block: Block | None, reals: npt.ArrayLike) -> bytes:
-    if not 0 <= source < MAX_NODES:
-        raise WireError(f"the source must be a node below {MAX_NODES}, not {source}.")
+    if not 0 <= source < MAX_WIRE_NODES:
+        raise WireError(f"the source must be a node below {MAX_WIRE_NODES}, not {source}.")
     parts: list[npt.ArrayLike] = [(source, *sample)]
     values = b""
     if block is not None:
@@ -174,14 +174,14 @@ def pack(header: Header, entries: Sequence[bytes]) -> bytes:
     """One frame of coded entries, which are in increasing order of their source."""
     payload = b"".join(entries)
     session, sender, receiver, round_ = header
-    if len(entries) > MAX_ENTRIES or max(sender, receiver) >= MAX_NODES:
+    if len(entries) > MAX_ENTRIES or max(sender, receiver) >= MAX_WIRE_NODES:
         raise WireError(f"a frame is of at most {MAX_ENTRIES} entries and nodes, got {len(entries)} with {header}.")
     try:
-        fields = (MAGIC, VERSION, sender, receiver, len(entries), session, round_, len(payload))
-        start = HEADER.pack(*fields, 0)[:-CRC_BYTES]
+        fields = (WIRE_MAGIC, WIRE_VERSION, sender, receiver, len(entries), session, round_, len(payload))
+        start = WIRE_HEADER.pack(*fields, 0)[:-CHECKSUM_BYTES]
     except struct.error as error:
         raise WireError(f"a frame of {len(payload)} bytes cannot be sent with {header} ({error}).") from error
-    return start + _checksum(start, payload).to_bytes(CRC_BYTES, "little") + payload
+    return start + _checksum(start, payload).to_bytes(CHECKSUM_BYTES, "little") + payload
 
 
 def _checksum(start: bytes | memoryview, payload: bytes | memoryview) -> int:
@@ -224,15 +224,15 @@ class _Reader:
         """The number of entries, once the header is found to be in order."""
         if len(self.frame) < HEADER_BYTES:
             self.refuse(f"it has {len(self.frame)} bytes, and a header alone has {HEADER_BYTES}")
-        magic, version, sender, receiver, count, session, round_, length, crc = HEADER.unpack_from(self.frame)
-        if magic != MAGIC:
+        magic, version, sender, receiver, count, session, round_, length, crc = WIRE_HEADER.unpack_from(self.frame)
+        if magic != WIRE_MAGIC:
             self.refuse("it does not begin like a frame of dsba")
-        if version != VERSION:
-            self.refuse(f"it is of version {version} of the format, and this program reads version {VERSION}")
+        if version != WIRE_VERSION:
+            self.refuse(f"it is of version {version} of the format, and this program reads version {WIRE_VERSION}")
         if length != self.left:
             self.refuse(f"it has {self.left} bytes after its header, which announces {length}")
         view = memoryview(self.frame)
-        if crc != _checksum(view[: HEADER_BYTES - CRC_BYTES], view[HEADER_BYTES:]):
+        if crc != _checksum(view[: HEADER_BYTES - CHECKSUM_BYTES], view[HEADER_BYTES:]):
             self.refuse("its checksum is wrong, it was damaged on the way")
         for what, got, due in zip(IDENTITY, (session, sender, receiver, round_), self.expected, strict=True):
             if got != due:
@@ -243,10 +243,10 @@ class _Reader:
         """The next entry, which must be of source ``due``."""
         begin, k = self.at, self.bounds.k
         if not self.left:
-            self.refuse(REASONS[TRUNCATED])
+            self.refuse(WIRE_REASONS[TRUNCATED])
         kind = self.frame[self.at]
         self.at += 1
-        if kind not in KINDS:
+        if kind not in ENTRY_KINDS:
             self.refuse(f"it has an entry of the unknown kind {kind}")
         source, *numbers = self.numbers(1 + bool(kind & AGAIN) + k * bool(kind & VECTOR)).tolist()
         if source >= self.bounds.n_nodes:
@@ -258,21 +258,21 @@ class _Reader:
             self.refuse(f"it names sample {sample} of source {source}, which has {self.bounds.sizes[source]}")
         block = self.block(numbers) if kind & VECTOR else None
         coefficients = self.reals(k if kind & AGAIN else 0)
-        dense = self.reals(self.bounds.dim) if kind & DENSE else None
+        dense = self.reals(self.bounds.dim) if kind & DENSE_ROW else None
         return Entry(source, sample, coefficients, block, dense, self.frame[begin : self.at])
 
     def numbers(self, count: int) -> Integers:
         out = np.empty(count, np.int64)
         at = take_varints(self.buffer, self.at, out)
         if at < 0:
-            self.refuse(REASONS[at])
+            self.refuse(WIRE_REASONS[at])
         self.at = at
         return out
 
     def reals(self, count: int) -> Array:
         begin, end = self.at, self.at + 8 * count
         if end > len(self.frame):
-            self.refuse(REASONS[TRUNCATED])
+            self.refuse(WIRE_REASONS[TRUNCATED])
         self.at = end
         return self.buffer[begin:end].copy().view("<f8").astype(np.float64, copy=False)
 
@@ -281,7 +281,7 @@ class _Reader:
         if max(lengths) > dim:
             self.refuse(f"it has a row of {max(lengths)} indices below {dim}")
         if 9 * nnz > self.left:  # before room is made for them: an index has at least one byte, its value eight
-            self.refuse(REASONS[TRUNCATED])
+            self.refuse(WIRE_REASONS[TRUNCATED])
         rows, indices = np.array(lengths, np.int64), self.numbers(nnz)
         if not indices_from_gaps(rows, indices, dim):
             self.refuse(f"it has an index that is not below {dim}")
@@ -291,7 +291,7 @@ class _Reader:
 # What both ends remember
 
 
-def cached_bytes(nnz: Count, k: int) -> Count:
+def cached_bytes(nnz: IntOrIntegers, k: int) -> IntOrIntegers:
     """What a block of k rows counts in the cache."""
     return 16 * nnz + 8 * k
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from dsba._version import __version__
 from dsba.errors import InputError
-from dsba.network.tls.frames import VERSION, FrameError
-from dsba.network.tls.link import Link
+from dsba.network.tls.frames import FRAME_VERSION, FrameError
+from dsba.network.tls.link import SiteLink
 from dsba.network.tls.pinned import HANDSHAKE, Door, Hearing, RefusedError, answer, context, dialled
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LOOK = 0.2  # seconds between looks whether all is over
 LONGEST_SENTENCE = 500  # of what another site sends to be shown
 
 
-class Lines:
+class Connections:
     """All connections of one site."""
 
     def __init__(self, net: SiteNetwork) -> None:
@@ -100,7 +100,7 @@ class Lines:
 
     # Dialling -----------------------------------------------------------------------------------------
 
-    def _dial(self, link: Link) -> None:
+    def _dial(self, link: SiteLink) -> None:
         pause = FIRST_PAUSE
         while not self.closing.is_set():
             try:
@@ -159,7 +159,7 @@ class Lines:
 
     # A connection -------------------------------------------------------------------------------------
 
-    def _serve(self, connection: Hearing, link: Link, *, answers: bool) -> None:
+    def _serve(self, connection: Hearing, link: SiteLink, *, answers: bool) -> None:
         """Greet, and read until the connection ends."""
         self.connections.add(connection)
         try:
@@ -180,11 +180,11 @@ class Lines:
             if lost and not link.done:
                 self.say(link.name, f"The line to {link.name} is broken.")
 
-    def hello(self, link: Link) -> dict[str, Any]:
+    def hello(self, link: SiteLink) -> dict[str, Any]:
         net = self.net
         return {
             "program": f"dsba {__version__}",
-            "format": VERSION,
+            "format": FRAME_VERSION,
             "study": self.place.study.hex(),
             "site": self.place.name,
             "data": self.place.data,
@@ -194,7 +194,7 @@ class Lines:
             "arrived": link.received,
         }
 
-    def _greeted(self, connection: Hearing, link: Link, answers: bool) -> dict[str, Any]:
+    def _greeted(self, connection: Hearing, link: SiteLink, answers: bool) -> dict[str, Any]:
         """What the neighbour says of itself, if it fits; whoever dialled speaks first."""
         if self.place.refusal is not None:
             raise self._declining(connection, link, self.place.refusal, answers)
@@ -221,7 +221,7 @@ class Lines:
             raise _refuse(connection, reason)
         return said
 
-    def _declining(self, connection: Hearing, link: Link, refusal: str, answers: bool) -> RefusedError:
+    def _declining(self, connection: Hearing, link: SiteLink, refusal: str, answers: bool) -> RefusedError:
         """Tell a neighbour that this site takes no part. Nothing that it says is looked at."""
         if answers:
             with suppress(Exception):
@@ -230,7 +230,7 @@ class Lines:
         self.declined.add(link.rank)
         return error
 
-    def _unfit(self, said: Any, link: Link) -> str | None:
+    def _unfit(self, said: Any, link: SiteLink) -> str | None:
         """Why a neighbour's hello does not fit, or None."""
         if not isinstance(said, dict):
             return "its first message is not one of dsba."
@@ -255,7 +255,7 @@ class Lines:
             return "its first message is damaged."
         return None
 
-    def _adopt(self, connection: Hearing, link: Link, said: dict[str, Any]) -> None:
+    def _adopt(self, connection: Hearing, link: SiteLink, said: dict[str, Any]) -> None:
         with self.net.changed:
             link.known_data = said["data"]
             self.net.heard(link, said["epoch"], bytes.fromhex(said["nonce"]))
@@ -271,7 +271,7 @@ class Lines:
         for link in self.net.links.values():
             link.announce()
 
-    def _read(self, connection: Hearing, link: Link) -> None:
+    def _read(self, connection: Hearing, link: SiteLink) -> None:
         try:
             connection.hear(partial(self._heard, connection, link))
         except (FrameError, ValueError, TypeError, KeyError) as error:
@@ -279,7 +279,7 @@ class Lines:
         except Exception:  # the connection ended, in one of many ways
             return
 
-    def _heard(self, connection: Hearing, link: Link, message: str | bytes) -> None:
+    def _heard(self, connection: Hearing, link: SiteLink, message: str | bytes) -> None:
         owed = False
         with self.net.changed:
             if link.connection is not connection:
@@ -296,7 +296,7 @@ class Lines:
         if owed:
             link.acknowledge(connection)
 
-    def _told(self, link: Link, said: dict[str, Any]) -> None:
+    def _told(self, link: SiteLink, said: dict[str, Any]) -> None:
         """A message beside the frames."""
         if "begin" in said:
             epoch, nonce = said["begin"]
@@ -312,7 +312,7 @@ class Lines:
         if "refused" in said:
             self.say(link.name, f"{link.name} refused this site: {_shown(said['refused'])}")
 
-    def _end(self, link: Link, said: dict[str, Any]) -> None:
+    def _end(self, link: SiteLink, said: dict[str, Any]) -> None:
         with self.net.changed:
             self.net.ended = self.net.ended or f"{link.name} refused this site: {_shown(said['refused'])}"
             self.net.wake()

@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 from dsba.network.transport import FRAMES, QUESTIONS, ROWS
 
-MAGIC, VERSION = b"DS", 1
-HEADER = struct.Struct("<2sBBQQQI")
-CRC_BYTES = 4
+FRAME_MAGIC, FRAME_VERSION = b"DS", 1
+FRAME_HEADER = struct.Struct("<2sBBQQQI")
+FRAME_CRC_BYTES = 4
 ACKNOWLEDGE = 0
 GOES_ON = 0x80
 KINDS = (ACKNOWLEDGE, ROWS, FRAMES, QUESTIONS)
 MOST_PAYLOAD = 1 << 16
-MOST_BYTES = HEADER.size + MOST_PAYLOAD
+MOST_FRAME_BYTES = FRAME_HEADER.size + MOST_PAYLOAD
 
 
 class FrameError(ValueError):
@@ -45,22 +45,22 @@ class Frame(NamedTuple):
 def encode(tag: int, frame: Frame) -> bytes:
     """The bytes of a frame."""
     kind = frame.kind | (GOES_ON if frame.goes_on else 0)
-    start = HEADER.pack(MAGIC, VERSION, kind, tag, frame.number, frame.received, 0)[:-CRC_BYTES]
+    start = FRAME_HEADER.pack(FRAME_MAGIC, FRAME_VERSION, kind, tag, frame.number, frame.received, 0)[:-FRAME_CRC_BYTES]
     crc = zlib.crc32(frame.payload, zlib.crc32(start))
-    return start + crc.to_bytes(CRC_BYTES, "little") + frame.payload
+    return start + crc.to_bytes(FRAME_CRC_BYTES, "little") + frame.payload
 
 
 def decode(data: bytes, tag: int) -> Frame:
     """The frame in ``data``, which must be whole and have the tag that is due."""
-    if not HEADER.size <= len(data) <= MOST_BYTES:
-        raise FrameError(f"it has {len(data)} bytes, and {HEADER.size} to {MOST_BYTES} are wanted")
-    magic, version, kind, found, number, received, crc = HEADER.unpack_from(data)
-    if magic != MAGIC:
+    if not FRAME_HEADER.size <= len(data) <= MOST_FRAME_BYTES:
+        raise FrameError(f"it has {len(data)} bytes, and {FRAME_HEADER.size} to {MOST_FRAME_BYTES} are wanted")
+    magic, version, kind, found, number, received, crc = FRAME_HEADER.unpack_from(data)
+    if magic != FRAME_MAGIC:
         raise FrameError("it does not begin like a frame of dsba")
-    if version != VERSION:
-        raise FrameError(f"it is of version {version} of the format, and this program reads version {VERSION}")
-    payload = data[HEADER.size :]
-    if crc != zlib.crc32(payload, zlib.crc32(data[: HEADER.size - CRC_BYTES])):
+    if version != FRAME_VERSION:
+        raise FrameError(f"it is of version {version} of the format, and this program reads version {FRAME_VERSION}")
+    payload = data[FRAME_HEADER.size :]
+    if crc != zlib.crc32(payload, zlib.crc32(data[: FRAME_HEADER.size - FRAME_CRC_BYTES])):
         raise FrameError("its checksum is wrong")
     if found != tag:
         raise FrameError("it belongs to an earlier run, or to another one")

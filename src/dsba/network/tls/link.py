@@ -29,7 +29,7 @@ ACKNOWLEDGE_BYTES = WINDOW // 4
 MOST_UNREAD = 1 << 28  # bytes of a message, and of all messages that wait to be read
 
 
-class Link:
+class SiteLink:
     """One neighbour. ``epoch`` and ``nonce`` are this site's; ``theirs`` is the neighbour's nonce, once it is known."""
 
     def __init__(self, rank: int, name: str) -> None:

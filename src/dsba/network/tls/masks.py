@@ -146,7 +146,7 @@ class Window(NamedTuple):
         return math.ldexp(0.5, self.lowest + place - 1) if 1 <= place <= self.size else None
 
 
-ALL = Window(LOWEST, HIGHEST - LOWEST + 1)
+WHOLE_WINDOW = Window(LOWEST, HIGHEST - LOWEST + 1)
 """All exponents that a number can have: outside is only what is not finite."""
 
 

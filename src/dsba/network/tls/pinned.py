@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsba.errors import InputError
-from dsba.network.tls.frames import MOST_BYTES
+from dsba.network.tls.frames import MOST_FRAME_BYTES
 
 if TYPE_CHECKING:
     from websockets.sync.connection import Connection as _Connection
@@ -45,7 +45,7 @@ ALERTS = {
     "PROTOCOL_VERSION": "it accepts no version of TLS that was offered: TLS 1.3 is wanted",
     "HANDSHAKE_FAILURE": "it found no common way to encrypt: TLS 1.3 is wanted",
 }
-REASONS = {
+TLS_REASONS = {
     "WRONG_VERSION_NUMBER": "it answers in plain text and not with TLS: a wrong port, or a proxy in between",
     "HTTP_REQUEST": "it speaks plain text and not TLS",
     "UNSUPPORTED_PROTOCOL": "it offers no TLS 1.3: something older, or a proxy in between",
@@ -110,7 +110,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ssl.SSLError):
         reason = error.reason or ""
         told = next((text for name, text in ALERTS.items() if "ALERT" in reason and reason.endswith(name)), None)
-        return told or REASONS.get(reason, f"TLS failed ({reason or error})")
+        return told or TLS_REASONS.get(reason, f"TLS failed ({reason or error})")
     if isinstance(error, socket.gaierror):
         return "its name is not known here: look at the address in the study"
     if isinstance(error, ConnectionRefusedError):
@@ -242,7 +242,7 @@ def _connect(name: str, host: str, port: int, using: ssl.SSLContext) -> Any:
     return connect(
         f"wss://{f'[{host}]' if ':' in host else host}:{port}/", ssl=using, server_hostname=name,
         compression=None, open_timeout=HANDSHAKE, ping_interval=PING_EVERY, ping_timeout=PING_PATIENCE,
-        close_timeout=1.0, max_size=MOST_BYTES, max_queue=None, logger=quiet, create_connection=Telling, **direct,
+        close_timeout=1.0, max_size=MOST_FRAME_BYTES, max_queue=None, logger=quiet, create_connection=Telling, **direct,
     )  # fmt: skip
 
 
@@ -274,7 +274,7 @@ def answer(sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member]
     secured = _secured(sock, using, deadline)
     try:
         rank = member_of(secured.getpeercert(binary_form=True), members)
-        protocol = ServerProtocol(max_size=MOST_BYTES, logger=quiet)
+        protocol = ServerProtocol(max_size=MOST_FRAME_BYTES, logger=quiet)
         made = Answering(
             secured, protocol, door, ping_interval=PING_EVERY, ping_timeout=PING_PATIENCE,
             close_timeout=1.0, max_queue=None,

@@ -32,19 +32,19 @@ from dsba.network import exact_sum
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.exact_sum import SparseRows, WideIntegers
 from dsba.network.messages.routing import Routing
-from dsba.network.tls.connections import Lines
+from dsba.network.tls.connections import Connections
 from dsba.network.tls.frames import cut
-from dsba.network.tls.link import MOST_UNREAD, Link
-from dsba.network.tls.masks import ALL, Agreement, Guesses, Masks, Window, around, require_signed
+from dsba.network.tls.link import MOST_UNREAD, SiteLink
+from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around, require_signed
 from dsba.network.tls.pinned import Member
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Transport, unpacked
 from dsba.types import Array, Words
 
 Answer = TypeVar("Answer")
 
-PATIENCE = 1800.0  # seconds to wait for a site
+SITE_PATIENCE = 1800.0  # seconds to wait for a site
 SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for whom
-DISCLOSED = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA}  # a question says itself what it discloses
+DISCLOSED_BY = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA}  # a question says itself what it discloses
 LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
 MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
@@ -66,7 +66,7 @@ class FinishedError(Exception):
 
 
 @dataclass(frozen=True)
-class Place:
+class SitePlace:
     """Who takes part, and who this site is."""
 
     members: Sequence[Member]
@@ -110,7 +110,7 @@ class SiteNetwork(Transport):
     """
 
     def __init__(
-        self, topology: Topology, place: Place, *, patience: float = PATIENCE, masked: bool | None = None,
+        self, topology: Topology, place: SitePlace, *, patience: float = SITE_PATIENCE, masked: bool | None = None,
         rows_allowed: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(topology, place.rank, len(place.members))
@@ -122,7 +122,7 @@ class SiteNetwork(Transport):
         self.routes = Routing(self.placement.graph, self.placement.graph.diameter)
         self.changed = threading.Condition()
         self.waiting = False  # whether somebody waits for ``changed``
-        self.links = {peer: Link(peer, place.members[peer].name) for peer in self.placement.peers}
+        self.links = {peer: SiteLink(peer, place.members[peer].name) for peer in self.placement.peers}
         self.epoch, self.joined, self.nonce = 1, 0, b""
         self.run_id = b""
         self.ended: str | None = None  # a sentence from another site that ends the run here, too
@@ -130,7 +130,7 @@ class SiteNetwork(Transport):
         self.elsewhere: str | None = None  # the same, as a neighbour told it
         self._asked = TOTALS
         self._enter(1)
-        self.lines = Lines(self)
+        self.lines = Connections(self)
 
     def __enter__(self) -> SiteNetwork:
         self.lines.open()
@@ -169,7 +169,7 @@ class SiteNetwork(Transport):
         with self.changed:
             self.finished = result
 
-    def heard(self, link: Link, epoch: int, nonce: bytes) -> None:
+    def heard(self, link: SiteLink, epoch: int, nonce: bytes) -> None:
         """What a neighbour says of its epoch; called by the threads that read, within ``changed``."""
         if self.finished is not None:
             if nonce != link.theirs:
@@ -335,7 +335,7 @@ class SiteNetwork(Transport):
                 f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
                 "communication='dense' in the study, or allow it at every site (--allow-rows)."
             )
-        self.place.log("sent", discloses=DISCLOSED.get(purpose, self._asked), bytes=length)
+        self.place.log("sent", discloses=DISCLOSED_BY.get(purpose, self._asked), bytes=length)
 
     # Questions ----------------------------------------------------------------------------------------
 
@@ -352,10 +352,10 @@ class SiteNetwork(Transport):
         """Masked, the largest exponent of all sites is learned and not whose it is."""
         if self.masks is None:
             return super().top(own)
-        hidden = self.masks.hide_words(ALL.levels(own, secrets.token_bytes))
+        hidden = self.masks.hide_words(WHOLE_WINDOW.levels(own, secrets.token_bytes))
         total = self._ask(_bytes(hidden), lambda a, b: _bytes(_words(a) + _words(b)))
         self._count_question(8, 8)
-        top = ALL.largest(_words(total))
+        top = WHOLE_WINDOW.largest(_words(total))
         self.last_top = math.inf if top is None else top
         return self.last_top
 
