@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from conftest import also_in_full
+from conftest import ROOT, also_in_full
 
 import dsba
 
@@ -62,6 +61,6 @@ def test_nothing_is_compiled_while_the_clock_runs(case):
     name, options = case
     script = SCRIPT.replace("{name!r}", repr(name)).replace("{options}", options)
     command = [sys.executable, "-c", script]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parent)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT / "tests")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip() == "[]"

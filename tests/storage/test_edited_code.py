@@ -7,10 +7,10 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import dsba
 from dsba.errors import InputError
@@ -320,7 +320,7 @@ def test_a_checkpoint_of_code_before_an_edit_is_refused(tmp_path, edited, operat
 def test_a_checkpoint_of_the_same_code_is_taken_up_in_another_process(tmp_path):
     stopped(tmp_path / "run", 2)
     script = "from test_edited_code import stopped; print(len(stopped('run', 4).history))"
-    paths = [str(Path(__file__).parent), *sys.path]
+    paths = [str(ROOT / "tests"), *sys.path]
     assert python(tmp_path, "-c", script, PYTHONPATH=os.pathsep.join(paths)) == 5
 
 

@@ -11,11 +11,10 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import main_thread_only
+from conftest import ROOT, main_thread_only
 from test_engine import RING, is_a_sentence, same_run
 from typer.testing import CliRunner
 
@@ -186,7 +185,7 @@ for k in range(3):
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_a_script_in_the_first_of_its_runs(tmp_path, number):
     """`timeout` sends SIGTERM. A script that ends by KeyboardInterrupt ends by SIGINT in the end."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), *sys.path])}
     command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         try:

@@ -9,17 +9,17 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import dsba
 from dsba.kernels.dense import advance_dense
 from dsba.kernels.modes import advance_modes
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "own_loss.py"
+EXAMPLE = ROOT / "examples" / "own_loss.py"
 
 LOSS = """
 from __future__ import annotations

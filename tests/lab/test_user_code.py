@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from sklearn import datasets, linear_model
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
@@ -21,7 +22,7 @@ import dsba
 from dsba.cli import app
 from dsba.fitting import Model
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 LOSS = f"{EXAMPLES / 'own_loss.py'}:LogCosh"
 ALGORITHM = f"{EXAMPLES / 'own_algorithm.py'}:GradientTracking"
 TIGHT = {"tol": 1e-8, "max_passes": 20_000, "random_state": 0}

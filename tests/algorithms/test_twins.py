@@ -7,11 +7,10 @@ networks or states.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_problem
+from conftest import ROOT, make_problem
 
 import dsba
 from dsba.algorithms import sampling
@@ -370,10 +369,10 @@ TWINS = {
 
 OF_THEIR_OWN = {"dual-rbcd", "gossip-pairwise", "solam"}  # tests below
 ELSEWHERE = {
-    "test_blocks.py": {"dsba", "dsa"},
-    "test_one_node.py": {"point-saga", "saga"},
-    "test_baselines.py": {"extra", "dlm"},
-    "test_local.py": {"ssda", "msda", "p-extra", "d-admm"},
+    "algorithms/test_batches.py": {"dsba", "dsa"},
+    "algorithms/test_one_node.py": {"point-saga", "saga"},
+    "algorithms/test_baselines.py": {"extra", "dlm"},
+    "solvers/test_local.py": {"ssda", "msda", "p-extra", "d-admm"},
 }
 
 
@@ -381,7 +380,7 @@ def test_every_method_has_a_twin():
     """A new method is missing here until it has one."""
     named = [*OF_THEIR_OWN, *TWINS, *(name.partition(" ")[0] for name in COINED), *set().union(*ELSEWHERE.values())]
     assert set(named) == set(dsba.algorithms.names())
-    assert all((Path(__file__).parent / file).exists() for file in ELSEWHERE)
+    assert all((ROOT / "tests" / file).exists() for file in ELSEWHERE)
 
 
 @pytest.mark.parametrize("operator", ["ridge", "logistic"])

@@ -24,7 +24,7 @@ from dsba.network import MessageSimulator
 from dsba.network.messages.wire import CHECKSUM_BYTES, HEADER_BYTES, Header, WireError, encode_again, encode_dense, pack
 
 RANKS = 3
-SLOW_TRAIN = (sys.executable, Path(__file__).parent / "slow_train.py", "train")
+SLOW_TRAIN = (sys.executable, ROOT / "tests" / "slow_train.py", "train")
 OPTIONS = ("--graph", "ring", "--communication", "cached", "--lam", "1e-6", "--tol", "0", "--max-passes")
 PASSES = 200
 

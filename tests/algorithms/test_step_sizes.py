@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 from conftest import make_data, make_problem
-from test_columns import LAM, UNEQUAL, normalised
 from test_engine import RING, same_run
+from test_lazy_columns import LAM, UNEQUAL, normalised
 
 import dsba
 

@@ -10,13 +10,12 @@ import inspect
 import json
 import math
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import queues
 from conformance import TOPOLOGIES, answers, check, rows
-from conftest import make_problem
+from conftest import ROOT, make_problem
 from mpi import mpiexec, needs_mpi
 
 import dsba
@@ -59,7 +58,7 @@ def test_the_message_simulator(topology):
 @needs_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_mpi(ranks, tmp_path):
-    script = Path(__file__).parent / "mpi_script.py"
+    script = ROOT / "tests" / "mpi_script.py"
     code, text = mpiexec(ranks, sys.executable, "-m", "mpi4py", script, "conformance", tmp_path / "found.json")
     assert code == 0, text
     for name, everyone in json.loads((tmp_path / "found.json").read_text()).items():
