@@ -82,19 +82,20 @@ _HOMES = {
     "graph.link": ("Link",),
     "graph.topology": ("Topology",),
     "network": ("MPINetwork", "Simulator"),
-    "operators": ("Operator", "ScalarOperator", "penalties"),
+    "operators": ("Operator", "ScalarOperator"),
     "problem.problem": ("Problem",),
     "solvers.reference": ("optimum",),
     "tables.fit": ("fit", "load"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
+_FOLDER = {"penalties": "operators.penalties"}  # public modules that are not at the top
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when they are first asked for, because importing the libraries beneath takes long."""
     if name not in __all__:
         raise AttributeError(f"module 'dsba' has no attribute {name!r}")
-    home = importlib.import_module(f"dsba.{_HOME.get(name, name)}")
+    home = importlib.import_module(f"dsba.{_HOME.get(name, _FOLDER.get(name, name))}")
     value = globals()[name] = getattr(home, name) if name in _HOME else home
     return value
 

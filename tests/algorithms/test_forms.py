@@ -290,6 +290,6 @@ def test_bits_do_not_depend_on_the_number_of_threads(algorithm, many, monkeypatc
         figures = [result.history[name] for name in ("residual", "consensus", "objective")]
         return b"".join(np.asarray(part).tobytes() for part in (result.Z, *figures))
 
-    for name in ("parallel.WORTH", "problem.WORTH", "algorithms.extra.WORTH"):
+    for name in ("_system.threads.WORTH", "problem.problem.WORTH", "algorithms.rivals.extra.WORTH"):
         monkeypatch.setattr(f"dsba.{name}", 1)
     assert outcome(1) == outcome(2) == outcome(3)

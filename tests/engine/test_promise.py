@@ -101,7 +101,7 @@ def drawn(index):
 def held(index):
     """None if the method does not apply, otherwise whether it converged; an error if it did and is not near."""
     plain, problem, topology, method, z0, tol = drawn(index)
-    if dsba.algorithms.get(method).refused(problem) is not None:
+    if dsba.algorithms.get(method).why_not(problem) is not None:
         return None
     result = dsba.solve(problem, topology, method, z0=z0, tol=tol, max_passes=150, record_every=3.0)
     if result.status != "converged":

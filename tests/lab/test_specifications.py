@@ -16,6 +16,7 @@ from dsba.errors import InputError
 from dsba.lab import jobs, paper, plan, run, runner
 from dsba.lab.example import EXAMPLE
 from dsba.lab.reading import read
+from dsba.lab.runner import check
 from dsba.lab.sources import Sources
 
 # Specifications ----------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ def test_bad_files_are_refused_with_the_line(text, message, tmp_path):
 
 
 def test_a_method_that_does_not_apply_is_left_out_with_the_reason():
-    made = plan.make(spec(problem=[{"operator": "auc"}], method=[{"algorithm": "dsba"}, {"algorithm": "ssda"}]))
+    made = check(spec(problem=[{"operator": "auc"}], method=[{"algorithm": "dsba"}, {"algorithm": "ssda"}]))
     assert [r.method.title for r in made.runs] == ["DSBA"]
     assert "SSDA is left out for auc" in made.left_out[0]
 
@@ -158,7 +159,7 @@ def test_the_paper_is_the_paper():
     assert [p.operator for p in experiment.problem] == ["ridge", "logistic", "auc", "auc-paper"]
     assert all(p.lam is None for p in experiment.problem)  # 1/(10 Q)
     assert all(m.tuned for m in experiment.method)
-    made = plan.make(experiment, Sources())  # the data is not here
+    made = check(paper(["breast-cancer"], seeds=[1]))
     on_auc = {r.method.algorithm for r in made.runs if r.case.pooled.problem.operator == "auc"}
     assert on_auc == {"dsba", "dsa", "extra"}
 

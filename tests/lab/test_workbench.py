@@ -82,8 +82,11 @@ def test_a_penalty_in_a_file(tmp_path):
     assert problem.penalty == dsba.penalties.L1(0.02)
     assert results.cases[0].problem == "logistic, penalty = l1 0.02, λ = 0.01"
     refused = " ".join(results.index.left_out)
-    assert "EXTRA is left out for logistic: it has no proximal step, and the problem has the penalty L1" in refused
-    assert "DSBA is left out for logistic: batch_size=4 is for problems without a penalty" in refused
+    assert (
+        "EXTRA is left out for logistic on breast-cancer: it has no proximal step, and the problem has the penalty L1"
+        in refused
+    )
+    assert "DSBA is left out for logistic on breast-cancer: batch_size=4 is for problems without a penalty" in refused
 
 
 def test_penalties_tell_experiments_apart():
@@ -174,7 +177,10 @@ def test_flaws_of_links_reach_the_run(tmp_path):
     methods = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "newton", "step_size": "auto"}]
     results = run(SMALL | {"network": networks, "method": methods}, tmp_path, workers=1)
     assert [case.network for case in results.cases] == ["ring, N = 4, laplacian", "ring, N = 4, laplacian, 40% loss"]
-    assert "NEWTON is left out for logistic on ring, N = 4, laplacian, 40% loss: it sums" in results.index.left_out[0]
+    assert (
+        "NEWTON is left out for logistic on breast-cancer, ring, N = 4, laplacian, 40% loss: it sums"
+        in results.index.left_out[0]
+    )
     net = dsba.network.Lossy(dsba.network.Simulator(dsba.Topology.ring(4)), 0.4, seed=3)
     problem = jobs.build(made().cases[0], 0)
     wanted = dsba.solve(problem, dsba.Topology.ring(4), "extra", max_passes=4, network=net).history["residual"][-1]

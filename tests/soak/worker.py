@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # conftest sits there
 from tests.soak.mutate import mutated
 from tests.soak.readers import READERS, Reader
 
-from dsba.errors import InputError
+from dsba.errors import InputError, NetworkError
 
 SECONDS = 10.0  # for one input
 MEMORY = 1 << 30  # bytes beyond what the process has when it begins
@@ -68,7 +68,7 @@ class Judge:
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
             return self._judged(seed, self.reader.read(self.folders[seed]))
-        except InputError as error:
+        except (InputError, NetworkError) as error:
             return REFUSED, str(error)
         except HangError:
             return HANG, f"no end after {SECONDS:g} seconds"

@@ -34,6 +34,7 @@ MISSING_MARKS = [
 ]  # fields without a value, in every column
 NO_VALUE = "None"  # a missing value in a column of numbers, and a level in others
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
+LONGEST_FIELD = 1 << 30  # characters; files have a bound of their own
 
 
 class Dialect(NamedTuple):
@@ -148,6 +149,7 @@ def _check_lines(path: Path, separator: str) -> None:
 def _records(path: Path, stream: IO[bytes], separator: str) -> Any:
     """The fields of every line, by Python's own reader."""
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    csv.field_size_limit(LONGEST_FIELD)  # of the process; Python's own is 131,072 characters
     return csv.reader(_whole_lines(path, text), delimiter=separator)
 
 
