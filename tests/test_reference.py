@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 from dsba import operators
 from dsba.errors import InputError
+from dsba.exact import norm
 from dsba.operators import Operator, ScalarOperator
 from dsba.problem import Problem
 from dsba.solvers import linear, reference
@@ -40,7 +41,7 @@ def problem_of(name, shape, lam=1e-2, **keywords):
 
 
 def true_residual(problem, z):
-    return np.linalg.norm(problem.pooled(z)) / np.linalg.norm(problem.pooled(np.zeros(problem.dim)))
+    return norm(problem.pooled(z)) / norm(problem.pooled(np.zeros(problem.dim)))
 
 
 def distance(z, other):
