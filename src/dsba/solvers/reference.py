@@ -75,7 +75,7 @@ def _iterate(problem: Problem, z: Array, scale: float, tol: float) -> Optimum:
     best, stalled = Optimum(z, math.inf), 0
     for _ in range(MAX_STEPS):
         F = problem.pooled(point.z)
-        residual = float(np.linalg.norm(F)) / scale
+        residual = norm(F) / scale
         if not math.isfinite(residual):
             break
         stalled = 0 if residual < 0.5 * best.residual else stalled + 1
