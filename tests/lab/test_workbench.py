@@ -83,10 +83,13 @@ def test_a_penalty_in_a_file(tmp_path):
     assert results.cases[0].problem == "logistic, penalty = l1 0.02, λ = 0.01"
     refused = " ".join(results.index.left_out)
     assert (
-        "EXTRA is left out for logistic on breast-cancer: it has no proximal step, and the problem has the penalty L1"
+        "EXTRA is left out for logistic on breast cancer (real): it has no proximal step, and the problem has the penalty L1"
         in refused
     )
-    assert "DSBA is left out for logistic on breast-cancer: batch_size=4 is for problems without a penalty" in refused
+    assert (
+        "DSBA is left out for logistic on breast cancer (real): batch_size=4 is for problems without a penalty"
+        in refused
+    )
 
 
 def test_penalties_tell_experiments_apart():
@@ -178,7 +181,7 @@ def test_flaws_of_links_reach_the_run(tmp_path):
     results = run(SMALL | {"network": networks, "method": methods}, tmp_path, workers=1)
     assert [case.network for case in results.cases] == ["ring, N = 4, laplacian", "ring, N = 4, laplacian, 40% loss"]
     assert (
-        "NEWTON is left out for logistic on breast-cancer, ring, N = 4, laplacian, 40% loss: it sums"
+        "NEWTON is left out for logistic on mine, ring, N = 4, laplacian, 40% loss: it sums"
         in results.index.left_out[0]
     )
     net = dsba.network.Lossy(dsba.network.Simulator(dsba.Topology.ring(4)), 0.4, seed=3)
