@@ -227,7 +227,7 @@ def test_what_may_be_given_to_an_experiment_is_taken():
     rows = {row[0]: row[1:] for row in rows_of("docs/howto/paper.md", "| | by name (TOML) | as an object (Python) |")}
     named = [name for name in code_in(rows["metrics"][0]) if name.isidentifier() and name != "test_"]
     assert sorted([*named, *(f"test_{name}" for name in named[-4:])]) == sorted(MEASURES)
-    assert code_in(rows["splits"][0]) == [*splits.SPLITS, ".npy"]
+    assert code_in(rows["splits"][0]) == [*splits.EXAMPLES, ".npy"]
     penalty, *others = (name for name in code_in(rows["problem"][0]) if "l1" in name or name in dsba.penalties.REGISTRY)
     assert [tomllib.loads(penalty)["penalty"]["name"], *others] == list(dsba.penalties.REGISTRY)
     arrays = {"X", "y", "X_test", "y_test"}

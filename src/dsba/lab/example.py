@@ -8,7 +8,8 @@ title = "DSBA against EXTRA, two networks"
 seeds = [0, 1, 2]              # [0]; with several, figures show the median and a band
 # band = "quartiles"           # [from the least to the largest]
 splits = ["random"]            # ["random"]; "label" sorts by label: every node sees another part of the world;
-                               # "dirichlet:0.3" (alpha), "column:4" (a node per value), "nodes.npy" (node of each row)
+                               # "stratified", "power:1.5" (sizes), "shards:2", "classes:2", "dirichlet:0.3" (alpha),
+                               # "column:4" (a node per value), "nodes.npy" (node of each row)
 axes = ["passes", "doubles_max"]  # of the figures; also nominal_passes, rounds, bytes_max, seconds, time
 # metrics = ["gap", "consensus"]  # of the figures [gap; or auc, test_auc, distance]; also residual, accuracy, log_loss,
                                # loss, test_accuracy, test_log_loss, test_loss, "mine.py:function" of (z, X, y)

@@ -133,9 +133,8 @@ class Problem:
     ) -> Problem:
         """Pooled data, split over ``n_nodes`` nodes.
 
-        ``split``: "random" (sizes equal but for one), "label" (sorted by label: heterogeneous), "dirichlet:0.3" (each
-        class dealt out by proportions with this alpha), "column:4" (a node for each value of this column), or an
-        integer array, the node of each row. With the last two, ``n_nodes`` follows from the data.
+        ``split``: a name that ``dsba.data.splits`` lists ("random", "label", "dirichlet:0.3", ...), or an array of
+        integers, the node of each row. With "column:4" and an array, ``n_nodes`` follows from the data.
         ``normalize`` scales every row to norm 1 (without the intercept); empty rows stay empty.
         """
         X = as_csr(X, "X")

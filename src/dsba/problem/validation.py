@@ -201,19 +201,11 @@ def _sortable(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def split_rows(X: Any, y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
     """The rows in node order, and how many each node gets."""
     if isinstance(split, str):
-        kind, number = splits.parsed(split)
+        splits.parsed(split)
         n_nodes, seed = as_integer("n_nodes", n_nodes, at_least=1), as_integer("seed", seed, at_least=0)
         if n_nodes > y.size:
             raise InputError(f"n_nodes must be between 1 and the number of rows, {y.size}, got {n_nodes}.")
-        if kind == "dirichlet":
-            split = splits.dirichlet(_sortable(y), n_nodes, number, seed)
-        elif kind == "column":
-            split = splits.by_column(X, int(number))
-        else:
-            order = np.random.default_rng(seed).permutation(y.size)
-            if kind == "label":
-                order = order[np.argsort(_sortable(y)[order], kind="stable")]
-            return order, np.array([part.size for part in np.array_split(order, n_nodes)])
+        return splits.dealt(split, X, _sortable(y), n_nodes, seed)
     nodes = as_array("split", split)
     if nodes.shape != y.shape or nodes.dtype.kind not in "iu" or nodes.min(initial=0) < 0:
         raise InputError(
