@@ -353,8 +353,6 @@ class Run:
             history.append(record)  # the run ended between two record points; this record is not part of the checkpoint
         status, message = verdict
         message += self.algorithm.doubts(self.net)
-        if self.choice:
-            message = f"{message}; {self.choice.removesuffix('.')}"
         Z, z = self._good_iterates(good)
         return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
 
