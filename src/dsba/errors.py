@@ -53,8 +53,21 @@ class CheckpointError(InputError):
     """A checkpoint is truncated, foreign, or belongs to another run."""
 
 
+class StorageError(DsbaError, OSError):
+    """The system refuses to read or write a file: a full disk, a missing permission, a broken disk."""
+
+
 class NetworkError(DsbaError, RuntimeError):
     """A neighbour is silent, or the transport failed."""
+
+
+def cannot(do: str, error: Exception, otherwise: str = "") -> StorageError | InputError:
+    """An error for a file: the system refuses it, or what the caller named is missing or unusable (``otherwise``)."""
+    if isinstance(error, StorageError):
+        return error
+    refusal = error.strerror if isinstance(error, OSError) else None
+    refused = refusal is not None and not isinstance(error, FileNotFoundError)
+    return (StorageError if refused else InputError)(f"cannot {do}: {refusal or otherwise or error}.")
 
 
 def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:

@@ -18,7 +18,7 @@ import typer
 
 from dsba._system.signals import orderly_end
 from dsba.engine.progress import LINE_EVERY
-from dsba.errors import InputError, NetworkError
+from dsba.errors import DsbaError, InputError
 from dsba.fitting import not_converged
 from dsba.fitting.model import MODEL_FILE
 from dsba.fitting.spec import OF_TABLES, Settings
@@ -305,7 +305,7 @@ def _together(work: Callable[[], None]) -> None:
     except typer.Exit:
         raise
     except BaseException as error:
-        if not isinstance(error, (InputError, NetworkError, OSError, KeyboardInterrupt)):
+        if not isinstance(error, (DsbaError, OSError, KeyboardInterrupt)):
             traceback.print_exc()
         _abort_all(error)
         raise

@@ -61,7 +61,7 @@ class Result:
     history: History
     algorithm: Algorithm
     choice: str | None = None
-    """Why "auto" chose the algorithm; also at the end of the message."""
+    """Why "auto" chose the algorithm."""
 
     @property
     def step_size(self) -> float:

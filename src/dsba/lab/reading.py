@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dsba.errors import InputError, shortened, validation_sentence
+from dsba.errors import InputError, StorageError, cannot, shortened, validation_sentence
 from dsba.graph.link import Link
 from dsba.lab.named_code import beside, plugins_in, renamed
 from dsba.lab.sections import Data, NetworkSpec, Problems, Section, Stop, Tune
@@ -30,8 +30,7 @@ def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | Non
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot read the experiment {path}: {reason}.") from error
+        raise cannot(f"read the experiment {path}", error, "it is not UTF-8 text") from error
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
@@ -57,6 +56,8 @@ def _validated(content: dict[str, Any], where: str, line_of: Any) -> Experiment:
         if first["type"] == "extra_forbidden":
             sentence = f"unknown key; known here: {', '.join(_keys_at(place))}."
         raise InputError(f"{where}{line_of(place)}: {key + ': ' if key else ''}{sentence}") from None
+    except StorageError as error:
+        raise StorageError(f"{where}: {error}") from None
 
 
 def _shown(given: Any) -> str:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dsba import algorithms, operators
-from dsba.errors import InputError, shortened, unknown_name, validation_sentence
+from dsba.errors import InputError, cannot, shortened, unknown_name, validation_sentence
 from dsba.fitting.spec import OF_TABLES, Settings
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
@@ -261,7 +261,7 @@ def load(path: Path) -> Study:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read the study {path}: {error.strerror or error}.") from None
+        raise cannot(f"read the study {path}", error) from None
     if len(data) > MOST_STUDY_BYTES:
         raise InputError(f"{path} has {len(data)} bytes: a study file has at most {MOST_STUDY_BYTES}.")
     return parse(data, str(path))

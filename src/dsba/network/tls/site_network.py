@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dsba._system import signals
-from dsba.errors import InputError, NetworkError
+from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.graph.topology import Topology
 from dsba.network import exact_sum
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
@@ -53,11 +53,11 @@ FIRST_GUESS = 20  # the binary exponent of sums over some thousand rows
 SPREAD_BYTES = 1 << 17  # of all parts of a question together, so that everybody gets every part
 
 
-class RestartedError(Exception):
+class RestartedError(DsbaError):
     """A site was restarted: everything since the last common checkpoint is done again."""
 
 
-class FinishedError(Exception):
+class FinishedError(DsbaError):
     """The run is over at other sites; ``result`` is the digest of what came out."""
 
     def __init__(self, result: str) -> None:
@@ -433,4 +433,6 @@ def _plainly(error: BaseException) -> str:
     """Why this site leaves, for the others: a sentence without its notes, and nothing of an unforeseen error."""
     if isinstance(error, InputError | NetworkError):
         return str(error)
+    if isinstance(error, OSError):  # whose sentence names a file here
+        return "it cannot read or write a file."
     return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."
