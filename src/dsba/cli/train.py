@@ -231,7 +231,7 @@ def _train(
         if first:
             stack.enter_context(owned(out, MARKER))
         if network:
-            network.share(None)  # the others come to the folder when it is marked
+            network.share(None, discloses="totals")  # the others come to the folder when it is marked
         if not first:
             stack.enter_context(owned(out, MARKER, lock=False))
         _save(partial(work, network=network, checkpoint=checkpoint or out / "checkpoint"), out, first)

@@ -230,7 +230,7 @@ def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Result
 
 def _stopped(network: SiteNetwork, asked: bool) -> str:
     """Who was asked to stop, for the people at all sites."""
-    everyone = network.aside().share(asked)
+    everyone = network.aside().share(asked, discloses=TOTALS)
     names = [member.name for member, was in zip(network.place.members, everyone, strict=True) if was]
     return f"{', '.join(names) or 'A site'} was asked to stop, and all sites have stopped."
 
