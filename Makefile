@@ -21,8 +21,15 @@ lint: .venv/.installed
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-quick: .venv/.installed  ## at most a minute: tests that neither compile nor start processes
-	$(BIN)/python -m pytest -n 2 --quick
+# The files of `make quick`: they compile little, start few processes, and take under a minute without compiled kernels.
+QUICK := tests/algorithms/test_sampling.py tests/cli/test_train_help.py tests/data/test_table_files.py \
+	tests/graph/test_topology.py tests/lab/test_messages_of_files.py tests/lab/test_specifications.py \
+	tests/network/test_exact_sum.py tests/problem/test_bad_numbers.py tests/storage/test_files.py \
+	tests/study/test_study.py tests/tables/test_formula_roles.py tests/tables/test_table_refusals.py \
+	tests/tables/test_units.py tests/test_architecture.py tests/test_names.py tests/test_tiers.py
+
+quick: .venv/.installed  ## at most a minute: the tests of the files above
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 test: lint  ## the gate, at most ten minutes: linters, and every stress test at 1 % of its scale
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15

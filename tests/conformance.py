@@ -45,7 +45,12 @@ def answers(net):
     ask("sum of infinities", lambda: net.sum(np.where(np.arange(len(Z))[:, None] == 0, np.inf, Z)))
     ask("largest", lambda: net.largest(np.max(Z, axis=0)))
     ask("gather", lambda: net.gather(Z, discloses="iterates"))
-    ask("share", lambda: [n for part in net.share([{"node": n, "é": None} for n in net.nodes]) for n in part])
+    ask(
+        "share",
+        lambda: [
+            n for part in net.share([{"node": n, "é": None} for n in net.nodes], discloses="totals") for n in part
+        ],
+    )
     boxes = [{int(m): _frame(n, int(m)) for m in net.topology.neighbors[n]} for n in net.nodes]
     ask("frames", lambda: [sorted([m, frame.hex()] for m, frame in box.items()) for box in net.exchange(boxes)])
     net.reset()

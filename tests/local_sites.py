@@ -136,4 +136,4 @@ class Running:
         with self.dial(self.sites.folder / f"site{rank}.pem") as connection:
             hello = self.nets[rank].lines.hello(SiteLink(0, "site0"))
             connection.send(json.dumps({**hello, **changed}))
-            return json.loads(connection.recv(10)).get("refused")
+            return json.loads(connection.recv(10))

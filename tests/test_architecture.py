@@ -76,3 +76,96 @@ def test_compiled_functions_live_in_kernels_and_take_few_arguments(path):
     found = dict(compiled_functions(path))
     assert not found or path.parent.name == "kernels"
     assert not {name: count for name, count in found.items() if count > 8}
+
+
+# Text is for people: no branch depends on the words of a message --------------------------------------------------
+
+MESSAGES = {"message", "reason", "refusal", "sentence", "complaint", "unfit", "why", "why_not", "msg"}
+TAKING_APART = {
+    "startswith", "endswith", "removeprefix", "removesuffix", "strip", "rstrip", "lstrip", "partition", "rpartition",
+    "split", "find", "index", "replace", "match", "fullmatch", "search",
+}  # fmt: skip
+THIRD_PARTY_WORDS = {
+    ("network/tls/pinned.py", "openssl"): "OpenSSL's reasons are names in a string, and it gives nothing else",
+    ("network/tls/pinned.py", "reason"): "the same: an alert is known by its reason",
+}
+
+
+def called(node):
+    """The name of what is looked at: ``reason``, ``result.message``, ``found["msg"]``; of ``str(error)``, the error."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("str", "repr", "getattr") and node.args:
+        inner = node.args[-2] if node.func.id == "getattr" and len(node.args) > 2 else node.args[-1]
+        return called(inner)
+    if isinstance(node, ast.Subscript):
+        return called(node.slice)
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    return getattr(node, "id", getattr(node, "attr", ""))
+
+
+def is_message(node, raised):
+    """Whether an expression is the text of a message, or of an error that was caught."""
+    if isinstance(node, ast.Constant):
+        return False
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("str", "repr"):
+        return called(node) in MESSAGES | raised
+    return called(node) in MESSAGES | {"openssl"}
+
+
+def is_wording(node):
+    """A text in the source, or a constant by name."""
+    text = isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return text or (isinstance(node, ast.Name) and node.id.isupper())
+
+
+def decided_by_words(tree):
+    """Where the text of a message is compared with words, searched, or taken apart."""
+    handlers = [node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+    raised = {"error", "exc", *filter(None, handlers)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TAKING_APART:
+            looked_at = [node.func.value, *(node.args if node.func.attr in ("match", "fullmatch", "search") else [])]
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            sought = isinstance(node.ops[0], (ast.In, ast.NotIn)) or any(map(is_wording, sides))
+            looked_at = sides if sought else []
+        else:
+            continue
+        yield from ((called(side), node.lineno) for side in looked_at if is_message(side, raised))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT / "src")))
+def test_no_branch_depends_on_the_words_of_a_message(path):
+    where = path.relative_to(ROOT / "src" / "dsba").as_posix()
+    found = decided_by_words(ast.parse(path.read_text()))
+    assert not [(name, line) for name, line in found if (where, name) not in THIRD_PARTY_WORDS]
+
+
+def test_every_exception_for_third_party_words_is_needed():
+    found = {
+        (path.relative_to(ROOT / "src" / "dsba").as_posix(), name)
+        for path in SOURCES
+        for name, _ in decided_by_words(ast.parse(path.read_text()))
+    }
+    assert found == THIRD_PARTY_WORDS.keys()
+
+
+def test_the_check_of_messages_finds_what_it_looks_for():
+    for text in (
+        'if reason.startswith("the data"): pass',
+        'message.removesuffix(".")',
+        'found["msg"].removeprefix("Value error, ")',
+        '"wanted" in str(error)',
+        'repr(key) in first["msg"]',
+        'if result.message == "done": pass',
+        "try: pass\nexcept ValueError as problem:\n    if 'full' in str(problem): pass",
+        're.search("words", sentence)',
+    ):
+        assert list(decided_by_words(ast.parse(text))), text
+    for text in (
+        "if reason is not None: pass",
+        "if said.get(name) != sentence: pass",
+        'f"{message}."',
+        "if reason: pass",
+    ):
+        assert not list(decided_by_words(ast.parse(text))), text

@@ -1,10 +1,13 @@
-"""The tiers: the gate sees every pair of parameters, quick leaves out what costs."""
+"""The tiers: the gate sees every pair of parameters, quick is a fixed list of files, one marker chooses."""
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 GRID = """
 import pytest
@@ -19,33 +22,6 @@ def test_grid(a, b, c, pytestconfig):
 @pytest.mark.parametrize(("a", "b"), [(a, b) for a in range(2) for b in range(3)])
 def test_list(a, b):
     pass
-"""
-COSTLY = """
-import subprocess, sys, threading, time
-import pytest
-from numba import njit
-
-def test_cheap():
-    pass
-
-def test_compiles():
-    njit(lambda x: x + 1)(1)
-
-def test_catches_what_it_hits():
-    with pytest.raises(ZeroDivisionError):
-        try:
-            njit(lambda x: x + 2)(1)
-        except BaseException:
-            raise RuntimeError from None
-
-def test_starts_a_process():
-    subprocess.run([sys.executable, "--version"])
-
-def test_starts_a_thread():
-    threading.Thread(target=print).start()
-
-def test_waits():
-    time.sleep(30)
 """
 
 
@@ -71,9 +47,22 @@ def test_the_gate_sees_every_pair_of_values(suite):
     assert run(suite, "-m", "").parseoutcomes()["passed"] == 30
 
 
-def test_quick_leaves_out_what_costs(suite):
-    suite.makepyfile(COSTLY)
-    result = run(suite, "--quick", "-rs")
-    assert result.parseoutcomes() == {"passed": 1, "skipped": 5}
-    for reason in ("compiles a kernel", "starts a process", "starts a thread", "takes longer than 2 seconds"):
-        result.stdout.fnmatch_lines([f"*{reason}: left out of `make quick`*"])
+def quick():
+    """The files of `make quick`, as the Makefile lists them."""
+    return re.search(r"^QUICK := ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.M)[1].replace("\\", "").split()
+
+
+def test_quick_is_a_list_of_files_with_some_of_every_kind():
+    files = quick()
+    assert all(re.fullmatch(r"tests/(\w+/)?test_\w+\.py", file) for file in files)
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+    assert files == sorted(set(files))
+    assert {"algorithms", "data", "graph", "lab", "network", "operators", "tables"} <= {
+        Path(f).parent.name for f in files
+    }
+
+
+def test_one_marker_chooses_tests():
+    known = {"parametrize", "skipif", "usefixtures", "filterwarnings"}
+    text = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    assert set(re.findall(r"pytest\.mark\.(\w+)", text)) - known == {"full"}

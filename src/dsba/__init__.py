@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsba.engine.history import History
     from dsba.engine.run import Result, Status
     from dsba.engine.solve import solve
-    from dsba.errors import CheckpointError, InputError, NetworkError
+    from dsba.errors import CheckpointError, DsbaError, InputError, NetworkError, StorageError
     from dsba.estimators import (
         DecentralizedAUCClassifier,
         DecentralizedClassifier,
@@ -45,6 +45,7 @@ __all__ = [
     "DecentralizedRegressor",
     "DecentralizedRidge",
     "DecentralizedSVM",
+    "DsbaError",
     "History",
     "InputError",
     "Link",
@@ -56,6 +57,7 @@ __all__ = [
     "ScalarOperator",
     "Simulator",
     "Status",
+    "StorageError",
     "Topology",
     "__version__",
     "algorithms",
@@ -77,7 +79,7 @@ _HOMES = {
     "engine.history": ("History",),
     "engine.run": ("Result", "Status"),
     "engine.solve": ("solve",),
-    "errors": ("CheckpointError", "InputError", "NetworkError"),
+    "errors": ("CheckpointError", "DsbaError", "InputError", "NetworkError", "StorageError"),
     "estimators": tuple(name for name in __all__ if name.startswith("Decentralized")),
     "graph.link": ("Link",),
     "graph.topology": ("Topology",),

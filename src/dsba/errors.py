@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,8 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 
-class InputError(ValueError):
-    """Something the caller gave is not usable. The message is one sentence for a person."""
+class DsbaError(Exception):
+    """The base of all errors of this package. The message is one sentence for a person."""
+
+
+class InputError(DsbaError, ValueError):
+    """Something the caller gave is not usable. ``key`` is the key in question, if it was given in a table."""
+
+    def __init__(self, message: str = "", *, key: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 def noted(error: InputError, own: Sequence[str]) -> InputError:
@@ -45,8 +53,21 @@ class CheckpointError(InputError):
     """A checkpoint is truncated, foreign, or belongs to another run."""
 
 
-class NetworkError(RuntimeError):
+class StorageError(DsbaError, OSError):
+    """The system refuses to read or write a file: a full disk, a missing permission, a broken disk."""
+
+
+class NetworkError(DsbaError, RuntimeError):
     """A neighbour is silent, or the transport failed."""
+
+
+def cannot(do: str, error: Exception, otherwise: str = "") -> StorageError | InputError:
+    """An error for a file: the system refuses it, or what the caller named is missing or unusable (``otherwise``)."""
+    if isinstance(error, StorageError):
+        return error
+    refusal = error.strerror if isinstance(error, OSError) else None
+    refused = refusal is not None and not isinstance(error, FileNotFoundError)
+    return (StorageError if refused else InputError)(f"cannot {do}: {refusal or otherwise or error}.")
 
 
 def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
@@ -54,7 +75,16 @@ def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
     names = sorted(known)
     close = get_close_matches(str(got).lower(), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}.")
+    return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}.", key=str(got))
+
+
+def validation_sentence(found: Mapping[str, Any], got: str = "") -> str:
+    """The sentence of one of pydantic's errors: the validator's own, or pydantic's and what it ``got``."""
+    error = found.get("ctx", {}).get("error")
+    if isinstance(error, InputError):
+        return str(error)
+    missing = found["type"] == "missing"
+    return f"{error}." if error is not None else f"{found['msg']}{'' if missing else got}."
 
 
 def as_number(name: str, value: object, *, at_least: float = -math.inf, above: float = -math.inf) -> float:

@@ -376,7 +376,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path, m
     made = runner.check(spec())
     run(spec(), tmp_path, workers=1, tune_only=True)
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match=r"cannot write .*No space left on device"):
+    with pytest.raises(dsba.StorageError, match=r"cannot write .*No space left on device"):
         run(spec(), tmp_path, workers=1)
     monkeypatch.undo()
     assert leftovers(tmp_path) == []

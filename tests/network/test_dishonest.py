@@ -28,7 +28,7 @@ SENTENCES = (dsba.InputError, dsba.NetworkError)
 WORK = {
     "largest": lambda net: net.largest(np.arange(3.0)),
     "gather": lambda net: net.gather(np.arange(3.0), discloses="totals"),
-    "share": lambda net: net.share({"rank": net.rank}),
+    "share": lambda net: net.share({"rank": net.rank}, discloses="totals"),
     "sum": lambda net: net.sum(np.arange(4.0)[None, :]),
     "agreement": lambda net: require_agreement(net, {"seed": 1}),
     "mix": lambda net: net.mix(np.arange(4.0)[None, :]),
@@ -174,7 +174,7 @@ def test_masked_sums_of_sites(manner, sentence, tmp_path):
         kind = lying(SiteNetwork, manner, number) if rank == LIAR else SiteNetwork
         try:
             with kind(PATH, sites.place(rank), patience=60.0) as net:
-                net.run(lambda: (summed(net, np.ones((1, 4))), net.share(None)))
+                net.run(lambda: (summed(net, np.ones((1, 4))), net.share(None, discloses="totals")))
         except Exception as error:
             return error
 

@@ -289,28 +289,40 @@ def test_tls_1_2(running):
 
 def test_not_a_neighbour(running):
     """site2 is in the study, and no neighbour of site0."""
-    assert running.greet(2) == "site2 and site0 are not neighbours in the study."
+    refusal = {"refused": "site2 and site0 are not neighbours in the study.", "kind": "site"}
+    assert running.greet(2) == refusal
     running.wait_for("Refused site2: site2 and site0 are not neighbours in the study.")
     running.more()
 
 
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
+    ("changed", "kind", "sentence"),
     [
-        ({"study": "0" * 64}, "site1 has another study file than site0: compare the hashes"),
-        ({"program": "dsba 0.0.1"}, "site1 has dsba 0.0.1 and site0 has dsba .*: use the same"),
-        ({"format": 99}, "site1 has dsba .* and site0 has dsba .*: use the same"),
-        ({"data": "other"}, "the data of site1 changed since the run began"),
-        ({"site": "site2"}, "site1 calls itself site2"),
-        ({"nonce": "x"}, "its first message is damaged"),
-        ({"epoch": -1}, "its first message is damaged"),
-        ({"heard": None}, "its first message is damaged"),
+        ({"study": "0" * 64}, "study", "site1 has another study file than site0: compare the hashes"),
+        ({"program": "dsba 0.0.1"}, "program", "site1 has dsba 0.0.1 and site0 has dsba .*: use the same"),
+        ({"format": 99}, "program", "site1 has dsba .* and site0 has dsba .*: use the same"),
+        ({"data": "other"}, "data", "the data of site1 changed since the run began"),
+        ({"site": "site2"}, "site", "site1 calls itself site2"),
+        ({"nonce": "x"}, "message", "its first message is damaged"),
+        ({"epoch": -1}, "message", "its first message is damaged"),
+        ({"data": None}, "message", "its first message is damaged"),
+        ({"heard": None}, "message", "its first message is damaged"),
     ],
 )
-def test_another_study_version_or_data(changed, sentence, running):
-    assert re.search(sentence, running.greet(1, **changed))
+def test_another_study_version_or_data(changed, kind, sentence, running):
+    answer = running.greet(1, **changed)
+    assert answer["kind"] == kind
+    assert re.search(sentence, answer["refused"])
     running.wait_for(f"Refused site1: {sentence}")
     running.more()
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("data", True), ("message", False), (None, False), (["data"], False)])
+def test_a_refusal_ends_the_run_by_its_kind_and_not_by_its_words(kind, ends, tmp_path):
+    net = Sites(tmp_path, 2).network(dsba.Topology.path(2), 1)  # never opened
+    said = {"refused": "the data of site1 changed since the run began.", "kind": kind}
+    assert "site0 refused this site: the data" in str(net.lines._refused(net.links[0], said))
+    assert (net.ended is not None) == ends
 
 
 @pytest.mark.parametrize("place", ["tag", "crc", "cut"])

@@ -16,10 +16,15 @@ import pytest
 import queues
 from conformance import TOPOLOGIES, answers, check, rows
 from conftest import ROOT, make_problem
+from local_sites import Sites
 from mpi import mpiexec, needs_mpi
 
 import dsba
 from dsba.network import MessageSimulator, Simulator
+from dsba.network.contract import ROWS_OF_DATA, Group
+from dsba.network.simulator import Alone
+from dsba.network.tls.site_network import SiteNetwork
+from dsba.network.transport import Aside, Transport
 
 METHODS = dsba.algorithms.names()
 
@@ -200,3 +205,18 @@ def test_the_laplacian_is_the_graphs_whatever_the_weights():
     for method in ("dlm", "d-admm"):
         a, b = (dsba.solve(problem, t, method, step_size=0.1, max_passes=20) for t in (whole, odd))
         assert (a.Z == b.Z).all()
+
+
+@pytest.mark.parametrize("question", ["share", "gather"])
+@pytest.mark.parametrize("kind", [Group, Alone, Aside, Transport, SiteNetwork], ids=lambda kind: kind.__name__)
+def test_a_question_that_carries_data_says_what_it_discloses(kind, question):
+    asked = inspect.signature(getattr(kind, question)).parameters["discloses"]
+    assert asked.kind is asked.KEYWORD_ONLY
+    assert asked.default is asked.empty
+
+
+@pytest.mark.parametrize("question", ["share", "gather"])
+def test_a_site_that_allows_no_rows_shares_none(question, tmp_path):
+    net = Sites(tmp_path, 2).network(dsba.Topology.path(2), 1)  # never opened
+    with pytest.raises(dsba.InputError, match="site1 refuses it"):
+        getattr(net, question)(np.ones(2), discloses=ROWS_OF_DATA)

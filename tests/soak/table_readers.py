@@ -138,7 +138,7 @@ class Told(Alone):
         self.answers, self.given = answers, []
         self.size = 1 if answers is None else 2
 
-    def share(self, value: Any) -> list[Any]:
+    def share(self, value: Any, *, discloses: str) -> list[Any]:
         value = json.loads(json.dumps(value))
         self.given.append(value)
         if self.answers is None:

@@ -77,20 +77,20 @@ def choose(
         return Choice("newton", "newton was chosen: to the last digits other methods may need very many rounds.")
     unfit = DSBA().why_not(problem, net)
     if unfit and (refusal or problem.dim > MOST_COLUMNS):
-        return Choice("nids", f"nids was chosen: dsba does not apply: {unfit.rstrip('.')}.")
+        return Choice("nids", f"nids was chosen: dsba does not apply: {unfit}")
     seconds = {} if unfit else {"dsba": _dsba(problem, topology, link)}
     if problem.dim > MOST_COLUMNS:
-        why = f"newton is for at most {MOST_COLUMNS:,} coefficients"
+        why = f"; newton is for at most {MOST_COLUMNS:,} coefficients."
     elif refusal:
-        why = f"newton does not apply: {refusal.rstrip('.')}"
+        why = f"; newton does not apply: {refusal}"
     else:
-        why = ""
+        why = "."
         seconds = {"newton": _newton(problem, topology, link)} | seconds
     name = min(seconds, key=lambda candidate: seconds[candidate])
     estimates = " and ".join(f"{_about(value)} for {candidate}" for candidate, value in seconds.items())
     most = int(problem.all_sizes.max()) if most_rows is None else most_rows
     facts = f"{problem.dim:,} coefficients, {most:,} rows at the largest of {problem.n_nodes} nodes"
-    return Choice(name, f"{name} was chosen for {facts}: about {estimates} at {link}{why and '; ' + why}.", seconds)
+    return Choice(name, f"{name} was chosen for {facts}: about {estimates} at {link}{why}", seconds)
 
 
 def _newton(problem: Problem, topology: Topology, link: Link) -> float:

@@ -13,7 +13,7 @@ import typer
 
 from dsba._version import __version__
 from dsba.cli import data, lab, study, train
-from dsba.errors import InputError, NetworkError
+from dsba.errors import DsbaError
 
 app = typer.Typer(
     help="Decentralised learning: data at N nodes, no server, one model.",
@@ -51,7 +51,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal that has no λ shows its number instead
     try:
         app()
-    except (InputError, NetworkError) as error:
+    except DsbaError as error:
         sys.exit(_said("\n".join([str(error), *getattr(error, "__notes__", [])])))
     except OSError as error:
         sys.exit(_said(f"{error.filename or ''}: {error.strerror or error}"))

@@ -18,7 +18,7 @@ import typer
 
 from dsba._system.signals import orderly_end
 from dsba.engine.progress import LINE_EVERY
-from dsba.errors import InputError, NetworkError
+from dsba.errors import DsbaError, InputError
 from dsba.fitting import not_converged
 from dsba.fitting.model import MODEL_FILE
 from dsba.fitting.spec import OF_TABLES, Settings
@@ -231,7 +231,7 @@ def _train(
         if first:
             stack.enter_context(owned(out, MARKER))
         if network:
-            network.share(None)  # the others come to the folder when it is marked
+            network.share(None, discloses="totals")  # the others come to the folder when it is marked
         if not first:
             stack.enter_context(owned(out, MARKER, lock=False))
         _save(partial(work, network=network, checkpoint=checkpoint or out / "checkpoint"), out, first)
@@ -305,7 +305,7 @@ def _together(work: Callable[[], None]) -> None:
     except typer.Exit:
         raise
     except BaseException as error:
-        if not isinstance(error, (InputError, NetworkError, OSError, KeyboardInterrupt)):
+        if not isinstance(error, (DsbaError, OSError, KeyboardInterrupt)):
             traceback.print_exc()
         _abort_all(error)
         raise

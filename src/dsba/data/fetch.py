@@ -20,7 +20,7 @@ from typing import Any
 from dsba.data import cache, registry
 from dsba.data.libsvm import find_file, load_libsvm
 from dsba.data.registry import LIBSVM, PublicSet
-from dsba.errors import InputError, shortened
+from dsba.errors import InputError, cannot, shortened
 from dsba.storage.atomic import PART, USUAL, private_folder
 
 FETCH_TIMEOUT = 30.0  # seconds without a byte
@@ -49,7 +49,7 @@ def fetch(
     try:
         private_folder(folder)
     except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+        raise cannot(f"write into {folder}", error) from error
     target, part = folder / entry.file, folder / (PART + entry.file)
     failures = []
     for base in [*mirrors, *os.environ.get("DSBA_MIRROR", "").split(), LIBSVM]:

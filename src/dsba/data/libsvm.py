@@ -31,7 +31,7 @@ from dsba._system import memory
 from dsba.data import cache as parsed
 from dsba.data.bounds import bound, most_bytes, require_within
 from dsba.data.dataset import Dataset, csr
-from dsba.errors import InputError
+from dsba.errors import DsbaError, InputError, cannot
 
 ENDINGS = (".bz2", ".gz", ".svm", ".libsvm", ".txt")
 OPENERS: tuple[tuple[bytes, Callable[..., Any]], ...] = (
@@ -96,8 +96,7 @@ def _reading(path: Path, work: Callable[[], Dataset]) -> Dataset:
     try:
         return work()
     except (EOFError, OSError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {path} as plain, gzip or bzip2 text: {reason}.") from error
+        raise cannot(f"read {path} as plain, gzip or bzip2 text", error) from error
 
 
 def _checked_width(n_features: int | None) -> int | None:
@@ -310,7 +309,7 @@ def _place(path: Path, number: int, line: bytes, token: int) -> str:
     return f"{path}" if begin is None else f"{path}, line {number}, column {begin + 1}"
 
 
-class _MalformedError(ValueError):
+class _MalformedError(DsbaError, ValueError):
     """Word number ``token`` of a line is not what was wanted."""
 
     def __init__(self, token: int, wanted: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dsba.data import parquet, text_tables
 from dsba.data.text_tables import NUMBER, head
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +111,7 @@ def _reading(path: Path, work: Callable[[], Read]) -> Read:
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text.") from None
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or 'it is no whole file'}.") from None
+        raise cannot(f"read {path}", error, "it is no whole file") from None
     except InputError:
         raise
     except Exception:

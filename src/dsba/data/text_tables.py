@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from dsba.data.bounds import Unpacked
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,8 +215,7 @@ def head(path: Path) -> bytes:
         with gzip.open(path) as packed:
             return packed.read(HEAD_BYTES)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or "it is no whole gzip file"
-        raise InputError(f"cannot read {path}: {reason}.") from None
+        raise cannot(f"read {path}", error, "it is no whole gzip file") from None
 
 
 def _lines(head: bytes) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dsba.errors import CheckpointError, InputError, shortened
+from dsba.errors import CheckpointError, InputError, StorageError, shortened
 from dsba.storage import sealed
 from dsba.storage.atomic import PRIVATE, replacing
 from dsba.types import Arrays
@@ -29,11 +29,8 @@ def save(path: Path, run: Mapping[str, Any], arrays: Arrays, choice: Mapping[str
 
     ``choice`` is the algorithm that "auto" chose, and why.
     """
-    try:
-        with replacing(path, PRIVATE) as file:
-            sealed.write(file, {"format": FORMAT, "run": run, "choice": choice}, arrays)
-    except OSError as error:
-        raise InputError(f"cannot write the checkpoint {path}: {error.strerror or error}.") from error
+    with replacing(path, PRIVATE) as file:
+        sealed.write(file, {"format": FORMAT, "run": run, "choice": choice}, arrays)
 
 
 def require_file(path: Path) -> None:
@@ -41,7 +38,7 @@ def require_file(path: Path) -> None:
     if path.is_dir():
         raise InputError(f"the checkpoint must be a file, {path} is a folder.")
     if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InputError(f"cannot write the checkpoint {path}: its folder is missing or not writable.")
+        raise StorageError(f"cannot write the checkpoint {path}: its folder is missing or not writable.")
 
 
 def require_same_kind(path: Path, processes: int) -> None:

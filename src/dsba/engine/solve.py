@@ -22,6 +22,7 @@ from dsba.engine.run import Callback, Limits, Result, Run, facts_of
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.graph.topology import Topology
 from dsba.network import Group, Network, require_agreement
+from dsba.network.contract import TOTALS
 from dsba.problem.problem import Problem
 from dsba.solvers.reference import Optimum, optimum
 from dsba.types import Array
@@ -182,7 +183,7 @@ def _kept_choice(path: Path, group: Group) -> Choice | None:
     """A resumed run goes on with the method that was chosen when it began."""
     files = [path] if group.size == 1 else checkpoint.slots(path, group.rank)
     own = next(filter(None, map(checkpoint.kept_choice, files)), None)
-    kept = next(filter(None, group.aside().share(own)), None)
+    kept = next(filter(None, group.aside().share(own, discloses=TOTALS)), None)
     if kept is None:
         return None
     name, reason = kept

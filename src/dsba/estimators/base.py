@@ -30,6 +30,7 @@ from dsba.errors import InputError, as_number
 from dsba.fitting import Fit, Rows, Settings, as_rows, fit, not_converged, numbered, total_weight
 from dsba.fitting.fit import Coefficients
 from dsba.network import Alone, Group
+from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.operators.penalties import L1
 from dsba.types import Array
@@ -121,7 +122,8 @@ class Decentralized(BaseEstimator):
             self._operator(), (1.0 - ratio) * self._unit * lam, bool(self.fit_intercept), self.graph,
             penalty=L1(ratio * lam) if ratio > 0.0 else None,
             algorithm=self.algorithm, communication=self.communication, step_size=self.step_size,
-            max_passes=self.max_passes, tol=self.tol, seed=self._group.share(_seed(self.random_state))[0],
+            max_passes=self.max_passes, tol=self.tol,
+            seed=self._group.share(_seed(self.random_state), discloses=TOTALS)[0],
         )  # fmt: skip
 
     def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 0.0) -> Fit:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.estimators.base import Decentralized
 from dsba.fitting import Rows
-from dsba.network.contract import ROWS_OF_DATA
+from dsba.network.contract import ROWS_OF_DATA, TOTALS
 from dsba.operators import Operator
 from dsba.operators import get as get_operator
 from dsba.types import Array
@@ -37,7 +37,7 @@ class _Classifier(ClassifierMixin, Decentralized):
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if self._group.size > 1:
-            self.classes_ = np.unique(np.concatenate(self._group.share(self.classes_.tolist())))
+            self.classes_ = np.unique(np.concatenate(self._group.share(self.classes_.tolist(), discloses=TOTALS)))
         if self.classes_.size < 2:
             raise InputError(
                 f"{type(self).__name__} needs samples of two classes, got one class: {self.classes_[0]!r}."
@@ -49,7 +49,8 @@ class _Classifier(ClassifierMixin, Decentralized):
 
     def _require_weight(self, rows: Rows) -> None:
         """A class whose weights are all 0 is as good as absent, and the intercept would grow without end."""
-        heavy = set().union(*self._group.share(np.unique(rows.y[rows.weight > 0]).tolist()))
+        present = np.unique(rows.y[rows.weight > 0]).tolist()
+        heavy = set().union(*self._group.share(present, discloses=TOTALS))
         if len(heavy) < 2:
             raise InputError(f"{type(self).__name__} needs samples of two classes with a weight above 0.")
         if light := [label for label in self.classes_.tolist() if label not in heavy]:

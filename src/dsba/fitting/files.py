@@ -19,6 +19,7 @@ from dsba.fitting.model import Model
 from dsba.fitting.rows import Rows, as_rows
 from dsba.fitting.spec import Settings
 from dsba.network import Alone, Group, require_agreement
+from dsba.network.contract import TOTALS
 
 
 def train(
@@ -56,7 +57,7 @@ def train(
                 f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...), or say what to "
                 "make of the table (--formula or --target)."
             )
-    held = group.share([data.index_range(files[n]) for n in own])
+    held = group.share([data.index_range(files[n]) for n in own], discloses=TOTALS)
     ranges = [IndexRange(*pair) for pairs in held for pair in pairs]
     columns = agreed_columns([file.name for file in files], ranges, n_features, zero_based)
     tell(columns.sentence)

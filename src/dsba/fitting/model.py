@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from dsba import operators
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 from dsba.kernels.samples import normalize_rows
 from dsba.storage import sealed
 from dsba.storage.atomic import clear_torn, replacing
@@ -96,7 +96,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], Arrays]:
     except FileNotFoundError:
         raise InputError(f"there is no model in {folder}: {MODEL_FILE} is missing.") from None
     except OSError as error:
-        raise InputError(f"cannot read the model in {folder}: {error.strerror or error}.") from None
+        raise cannot(f"read the model in {folder}", error) from None
     except sealed.DamagedError as error:
         raise InputError(f"the model in {folder} is damaged: {error}.") from None
     except ValidationError as error:

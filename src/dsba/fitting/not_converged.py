@@ -26,8 +26,6 @@ def of_model(facts: dict[str, Any]) -> str | None:
     if status is Status.CONVERGED:
         return None
     message = str(facts["message"])
-    if facts.get("choice"):  # models of dsba 0.1.0 have none
-        message = message.removesuffix(f"; {facts['choice'].removesuffix('.')}")
     if status is Status.INTERRUPTED:
         message = f"{message}, the relative residual is {facts['figures']['residual']:.3g}"
     return unconverged("The fit", message, facts["tol"], _advice(status, facts))

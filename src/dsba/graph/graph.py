@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -173,7 +173,7 @@ def read_edges(path: Path) -> list[tuple[int, int]]:
         # A binary file must fail at its first line with the message below, not inside the decoder.
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
-        raise InputError(f"cannot read the edge list {path}: {error.strerror}.") from error
+        raise cannot(f"read the edge list {path}", error) from error
     pairs = []
     for number, line in enumerate(lines, start=1):
         words = line.split("#", 1)[0].split()

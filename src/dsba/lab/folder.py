@@ -30,7 +30,7 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from dsba.engine.history import History
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 from dsba.lab import digests
 from dsba.lab.index import Environment, Index, Outcome, ShownReference, ShownSearch
 from dsba.storage import folders
@@ -225,8 +225,7 @@ def _sentences(path: Path, verb: str) -> Iterator[None]:
     try:
         yield
     except (OSError, RuntimeError) as error:  # RuntimeError: symbolic links in a circle
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise InputError(f"cannot {verb} {path}: {reason or error}.") from error
+        raise cannot(f"{verb} {path}", error) from error
 
 
 def _number(value: Any) -> float:

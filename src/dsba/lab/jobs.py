@@ -20,7 +20,7 @@ from dsba.data.dataset import csr
 from dsba.engine.recorder import Metric, area_under_curve
 from dsba.engine.run import Result, Status
 from dsba.engine.solve import solve
-from dsba.errors import CheckpointError, InputError, unknown_name
+from dsba.errors import CheckpointError, DsbaError, InputError, unknown_name
 from dsba.graph.topology import Topology
 from dsba.kernels.samples import normalize_rows
 from dsba.lab import environment, measures
@@ -41,7 +41,7 @@ from dsba.types import Array
 Watch = Callable[[dict[str, float]], object]  # sees every record; a true answer stops the run
 
 
-class Interrupted(Exception):
+class Interrupted(DsbaError):
     """A job was stopped on request; its checkpoint is on disk."""
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from dsba.engine.history import History
-from dsba.errors import InputError
+from dsba.errors import DsbaError, InputError
 from dsba.lab.folder import Folder
 from dsba.lab.index import Index
 from dsba.lab.page import as_json, contents, page
@@ -77,7 +77,7 @@ class Live:
             return HTTPStatus.FORBIDDEN, "text/plain", b"not for you"
         try:
             answer = self.answer(path)
-        except InputError as error:  # files that the command has not yet written
+        except DsbaError as error:  # files that the command has not yet written
             return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error} Reload in a moment.".encode()
         return (HTTPStatus.OK, *answer) if answer else (HTTPStatus.NOT_FOUND, "text/plain", b"not here")
 

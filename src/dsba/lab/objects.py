@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dsba.data import Dataset
-from dsba.errors import InputError, as_array
+from dsba.errors import InputError, as_array, cannot
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,5 +110,4 @@ def _readable(path: str) -> Iterator[IO[bytes]]:
     except InputError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it holds no plain arrays"
-        raise InputError(f"cannot read the arrays of {path}: {reason}.") from None
+        raise cannot(f"read the arrays of {path}", error, "it holds no plain arrays") from None

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dsba.errors import InputError, shortened
+from dsba.errors import InputError, StorageError, cannot, shortened, validation_sentence
 from dsba.graph.link import Link
 from dsba.lab.named_code import beside, plugins_in, renamed
 from dsba.lab.sections import Data, NetworkSpec, Problems, Section, Stop, Tune
@@ -30,8 +30,7 @@ def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | Non
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot read the experiment {path}: {reason}.") from error
+        raise cannot(f"read the experiment {path}", error, "it is not UTF-8 text") from error
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
@@ -49,14 +48,16 @@ def _validated(content: dict[str, Any], where: str, line_of: Any) -> Experiment:
     except ValidationError as error:
         first = _most_telling(error.errors())
         place = tuple(part for part in first["loc"] if not _is_type_name(part))
-        if first["type"] == "value_error":  # raised for a whole table: the message quotes the key
-            place += tuple(key for key in first["input"] if repr(key) in first["msg"])[:1] if _is_table(first) else ()
+        if first["type"] == "value_error" and isinstance(first["input"], dict):  # raised for a whole table
+            named = getattr(first["ctx"]["error"], "key", None)
+            place += (named,) if named in first["input"] else ()
         key = ".".join(map(str, place))
-        message = first["msg"].removeprefix("Value error, ").rstrip(".")
-        got = "" if first["type"] in ("value_error", "missing") else f", got {_shown(first['input'])}"
+        sentence = validation_sentence(first, f", got {_shown(first['input'])}")
         if first["type"] == "extra_forbidden":
-            message, got = f"unknown key; known here: {', '.join(_keys_at(place))}", ""
-        raise InputError(f"{where}{line_of(place)}: {key + ': ' if key else ''}{message}{got}.") from None
+            sentence = f"unknown key; known here: {', '.join(_keys_at(place))}."
+        raise InputError(f"{where}{line_of(place)}: {key + ': ' if key else ''}{sentence}") from None
+    except StorageError as error:
+        raise StorageError(f"{where}: {error}") from None
 
 
 def _shown(given: Any) -> str:
@@ -74,10 +75,6 @@ def _shown(given: Any) -> str:
 def _most_telling(errors: Sequence[Any]) -> Any:
     """A misspelt key often causes a missing one: name the misspelling."""
     return next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-
-
-def _is_table(error: Any) -> bool:
-    return isinstance(error["input"], dict)
 
 
 def _is_type_name(part: Any) -> bool:

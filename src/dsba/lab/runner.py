@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dsba._system.threads import own_cores
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, StorageError, unknown_name
 from dsba.lab import environment, jobs, plan
 from dsba.lab.display import PlanDisplay
 from dsba.lab.folder import Folder
@@ -262,6 +262,8 @@ class _Pool:
             ) from None
         except InputError as error:
             raise InputError(f"{job.title}: {error}") from error
+        except StorageError as error:
+            raise StorageError(f"{job.title}: {error}") from error
 
     def _arrived(self) -> Iterator[tuple[str, dict[str, float]]]:
         with suppress(queue.Empty):

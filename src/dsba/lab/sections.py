@@ -151,7 +151,7 @@ class Problems(Section):
     @model_validator(mode="after")
     def _options_known(self) -> Self:
         if not self.build().has_loss and self.penalty is not None:
-            raise InputError(f"a 'penalty' needs an objective, and {self.name} has none.")
+            raise InputError(f"a 'penalty' needs an objective, and {self.name} has none.", key="penalty")
         return self
 
     def build(self) -> Operator:
@@ -162,7 +162,7 @@ class Problems(Section):
             if option not in known:
                 raise unknown_name(f"key of the problem {self.name}", option, {*known, *type(self).model_fields})
             if not isinstance(value, bool | int | float):
-                raise InputError(f"{option!r} must be a number, got {shortened(repr(value), 60)}.")
+                raise InputError(f"{option!r} must be a number, got {shortened(repr(value), 60)}.", key=option)
         return dataclasses.replace(found, **options) if options else found
 
     @property
@@ -229,7 +229,7 @@ class NetworkSpec(Section):
         weights = {"mixing": _matrix(content.get("mixing", "laplacian")), "tau": content.get("tau")}
         if graphs := content.get("graphs"):
             if not isinstance(graphs, list | tuple):
-                raise InputError(f"'graphs' must be a list, got {shortened(repr(graphs), 60)}.")
+                raise InputError(f"'graphs' must be a list, got {shortened(repr(graphs), 60)}.", key="graphs")
             content["graphs"] = tuple(Topology.of(graph, **weights) for graph in graphs)
             union = sorted({edge for graph in content["graphs"] for edge in graph.edges})
             content.setdefault("graph", Topology.from_edges(union, n_nodes=content["graphs"][0].n_nodes, **weights))
@@ -257,10 +257,11 @@ class NetworkSpec(Section):
     def _buildable(self) -> Self:
         if self.given is None and self.mixing not in MIXINGS:
             raise InputError(
-                f"'mixing' must be {' or '.join(MIXINGS)}, or the path of a .npy file, got {self.mixing!r}."
+                f"'mixing' must be {' or '.join(MIXINGS)}, or the path of a .npy file, got {self.mixing!r}.",
+                key="mixing",
             )
         if self.seed == "each" and (self.graph != "random" or self.given is not None or self.edges):
-            raise InputError('\'seed\' = "each" draws random graphs: it needs graph = "random".')
+            raise InputError('\'seed\' = "each" draws random graphs: it needs graph = "random".', key="seed")
         self.links(self.topology)
         return self
 

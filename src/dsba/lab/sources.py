@@ -11,7 +11,7 @@ from typing import Any
 from dsba import data as datasets
 from dsba.data import registry
 from dsba.data.libsvm import find_file
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 from dsba.lab.objects import digest_of_rows
 from dsba.lab.sections import Data
 from dsba.lab.spec import Experiment
@@ -64,7 +64,7 @@ def data_digest(name: str) -> str:
         with Path(path).open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
+        raise cannot(f"read {path}", error) from error
 
 
 def locate(data: Data) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Status
-from dsba.errors import InputError
+from dsba.errors import DsbaError
 from dsba.lab import index
 from dsba.lab.curves import CURVE_ROUNDING
 from dsba.lab.folder import Folder
@@ -141,7 +141,7 @@ class SearchRun:
         """What an interrupted search has found. Notes that cannot be read count as no notes."""
         try:
             return dict(self.folder.read_sealed(self.notes, index.Attempts).attempts)
-        except InputError:
+        except DsbaError:
             return {}
 
     @property

@@ -44,19 +44,20 @@ COUNTERS = Counts._fields
 class Group(Protocol):
     """What the processes that hold a problem together tell each other, one after the other in node order.
 
-    Every process must ask the same questions in the same order.
+    Every process must ask the same questions in the same order. ``discloses`` says what a question tells of the data
+    (``TOTALS``, ``ITERATES`` or ``ROWS_OF_DATA``). ``largest`` and ``sum`` disclose totals by definition.
     """
 
     rank: int
     size: int
     masked: bool  # whether a sum shows nobody the part of a single process
 
-    def share(self, value: Any) -> list[Any]:
+    def share(self, value: Any, *, discloses: str) -> list[Any]:
         """Every process's value (of JSON's types), in order."""
         ...
 
     def gather(self, values: Array, *, discloses: str) -> Array:
-        """The processes' arrays, flattened, one after the other; ``discloses`` says what they tell of the data."""
+        """The processes' arrays, flattened, one after the other."""
         ...
 
     def largest(self, values: Array) -> Array:
@@ -154,8 +155,8 @@ class Network(Group, Protocol):
 
 
 def alike(group: Group, own: Any) -> list[Any]:
-    """Every process's value; an error unless all are of the type of this process's."""
-    everyone = group.share(own)
+    """Every process's value, a fact of the whole process; an error unless all are of the type of this process's."""
+    everyone = group.share(own, discloses=TOTALS)
     for rank, theirs in enumerate(everyone):
         if type(theirs) is not type(own):
             raise other_form(rank)

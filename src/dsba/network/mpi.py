@@ -20,7 +20,7 @@ from dsba._system.threads import own_cores
 from dsba._version import __version__
 from dsba.errors import InputError, NetworkError, as_number
 from dsba.graph.topology import Topology
-from dsba.network.contract import require_agreement
+from dsba.network.contract import TOTALS, require_agreement
 from dsba.network.transport import ROWS, Transport
 from dsba.network.waiting import poll, silence
 from dsba.types import Array, Indices
@@ -64,7 +64,7 @@ class MPINetwork(Transport):
         facts = {"program": f"dsba {__version__}", "topology": repr(topology) + topology.digest()}
         require_agreement(self, facts)
         self.session = zlib.crc32(json.dumps(facts).encode())
-        self.own_core = _enough_cores(self.aside().share([platform.node(), *own_cores()]))
+        self.own_core = _enough_cores(self.aside().share([platform.node(), *own_cores()], discloses=TOTALS))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MPINetwork:
         return self  # a place among processes has no copy; scikit-learn's clone asks for one

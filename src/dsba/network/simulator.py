@@ -36,7 +36,7 @@ class Alone:
     size = 1
     masked = False
 
-    def share(self, value: Any) -> list[Any]:
+    def share(self, value: Any, *, discloses: str) -> list[Any]:
         return [value]
 
     def gather(self, values: Array, *, discloses: str) -> Array:

@@ -203,7 +203,7 @@ class Transport:
             raise InputError(f"the network was made for {self.topology}, got {topology}.")
         return self
 
-    def share(self, value: Any) -> list[Any]:
+    def share(self, value: Any, *, discloses: str) -> list[Any]:
         parts = self._collect(json.dumps(value).encode())
         self._count_question(0, sum(map(len, parts)), numbers=False)
         return [self._loaded(rank, part) for rank, part in enumerate(parts)]
@@ -333,8 +333,8 @@ class Aside:
         self._net.counts = before
         return answer
 
-    def share(self, value: Any) -> list[Any]:
-        return self._ask(self._net.share, value)
+    def share(self, value: Any, *, discloses: str) -> list[Any]:
+        return self._ask(partial(self._net.share, discloses=discloses), value)
 
     def gather(self, values: Array, *, discloses: str) -> Array:
         return self._ask(partial(self._net.gather, discloses=discloses), values)

@@ -205,9 +205,9 @@ class Problem:
     def _per_node(self, of_samples: Any, values: Array) -> Array:
         """``of_samples`` (np.sum, np.max, ...) of every node's samples, for all nodes of all processes."""
         own = [of_samples(values[first:last]) for first, last in zip(self.start[:-1], self.start[1:], strict=True)]
-        return self.gathered(np.array(own, dtype=np.float64))
+        return self.gathered(np.array(own, dtype=np.float64), discloses=TOTALS)
 
-    def gathered(self, rows: Array, discloses: str = TOTALS) -> Array:
+    def gathered(self, rows: Array, *, discloses: str) -> Array:
         """The rows (or numbers) of all processes' nodes, given one for each node held here."""
         everyone = self.group.gather(rows, discloses=discloses)
         wanted = (self.n_nodes, *rows.shape[1:])
@@ -517,7 +517,7 @@ class Problem:
             norms = np.maximum(np.linalg.norm(Z, axis=1), 1e-300)
             products = np.einsum("icd,id->ic", factors[t % len(factors)], self.images(Z / norms[:, None]))
             Z = self.average(products)
-        return self.gathered(1.05 * np.linalg.norm(Z, axis=1))
+        return self.gathered(1.05 * np.linalg.norm(Z, axis=1), discloses=TOTALS)
 
     @computed_once
     def mean_curvature(self) -> float:
@@ -598,7 +598,7 @@ class Problem:
     @computed_once
     def all_sizes(self) -> npt.NDArray[np.int64]:
         """How many samples each node has; methods that need it ask all processes for it."""
-        return self.gathered(self.sizes.astype(np.float64)).astype(np.int64)
+        return self.gathered(self.sizes.astype(np.float64), discloses=TOTALS).astype(np.int64)
 
     @computed_once
     def largest_plan(self) -> float:

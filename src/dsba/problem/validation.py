@@ -12,6 +12,7 @@ from dsba import operators
 from dsba.data import splits
 from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
 from dsba.network import Group
+from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.operators.penalties import Penalty
 from dsba.types import Array
@@ -183,7 +184,7 @@ def _all_classes(own: npt.NDArray[Any], known: tuple[Any, ...] | None, group: Gr
         return np.array(known)
     if group.size == 1:
         return own
-    everyone = group.share(own.tolist())
+    everyone = group.share(own.tolist(), discloses=TOTALS)
     kinds = {isinstance(value, str) for values in everyone for value in values}
     if len(kinds) > 1:
         raise InputError("the labels of all ranks must be of one kind, got strings at one and numbers at another.")

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from dsba.errors import StorageError
+
 PART = ".part-"  # how the temporary names begin
 PRIVATE = 0o600  # the mode of a file that holds somebody's data
 
@@ -26,7 +28,10 @@ USUAL = 0o666 & ~_umask()  # read once: asking changes the mask for a moment, an
 @contextmanager
 def replacing(path: Path, mode: int = USUAL) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file ``path`` when the block ends well, and vanish otherwise."""
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{PART}{path.name}-")
+    try:
+        handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{PART}{path.name}-")
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
@@ -34,6 +39,8 @@ def replacing(path: Path, mode: int = USUAL) -> Iterator[IO[bytes]]:
             os.fsync(stream.fileno())
         os.chmod(part, mode)  # mkstemp's own is PRIVATE
         os.replace(part, path)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
     finally:
         Path(part).unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 
 MARK_TEXT = "This folder belongs to dsba, which writes its results here.\n"
 
@@ -24,7 +24,7 @@ def owned(folder: Path, marker: str, *, lock: bool = True) -> Iterator[None]:
             raise InputError(f"{folder} has files that are not this command's: give another folder.")
         handle = os.open(folder / marker, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+        raise cannot(f"write into {folder}", error) from error
     try:
         if lock:
             _lock(handle, folder)

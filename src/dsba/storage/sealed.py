@@ -27,6 +27,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from dsba.errors import DsbaError
 from dsba.types import Arrays
 
 MAGIC = b"dsba\x00\x01\r\n"
@@ -36,7 +37,7 @@ CACHE_LINE = 64  # bytes of a cache line
 PLAIN = re.compile(r"\|b1|\|[iu]1|<[iu][248]|<f[248]|<U[1-9][0-9]{0,5}")  # the dtypes that may be kept
 
 
-class DamagedError(ValueError):
+class DamagedError(DsbaError, ValueError):
     """A file is cut, changed, or not a sealed file. The message says which; the caller makes a sentence of it."""
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsba._version import __version__
-from dsba.errors import InputError
+from dsba.errors import DsbaError, InputError
 from dsba.network.tls.frames import FRAME_VERSION, MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
 from dsba.study import keys
@@ -68,7 +68,7 @@ def _about_study(study: Study) -> Iterator[Finding]:
 def _found(work: Callable[[], object], fine: str) -> Finding:
     try:
         work()
-    except InputError as error:
+    except DsbaError as error:
         return Finding(False, str(error))  # as it is: it may begin with the name of a file
     return Finding(True, fine)
 

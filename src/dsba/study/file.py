@@ -20,7 +20,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dsba import algorithms, operators
-from dsba.errors import InputError, shortened, unknown_name
+from dsba.errors import InputError, cannot, shortened, unknown_name, validation_sentence
 from dsba.fitting.spec import OF_TABLES, Settings
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
@@ -261,7 +261,7 @@ def load(path: Path) -> Study:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read the study {path}: {error.strerror or error}.") from None
+        raise cannot(f"read the study {path}", error) from None
     if len(data) > MOST_STUDY_BYTES:
         raise InputError(f"{path} has {len(data)} bytes: a study file has at most {MOST_STUDY_BYTES}.")
     return parse(data, str(path))
@@ -280,7 +280,7 @@ def checked(kind: type[SomeModel], content: Mapping[str, Any], name: str) -> Som
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        raise InputError(f"{name}: {_first(error)}.") from None
+        raise InputError(f"{name}: {_first(error)}") from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply.") from None
 
@@ -289,8 +289,7 @@ def _first(error: ValidationError) -> str:
     found = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in found["loc"])
     if found["type"] == "extra_forbidden":
-        return f"the key {where} is not known"
+        return f"the key {where} is not known."
     if found["type"] == "missing":
-        return f"the key {where} is missing"
-    reason = found["msg"].removeprefix("Value error, ").rstrip(".")
-    return f"{where}: {reason}" if where else reason
+        return f"the key {where} is missing."
+    return f"{where}: {validation_sentence(found)}" if where else validation_sentence(found)

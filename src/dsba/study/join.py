@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dsba import algorithms
 from dsba._system import signals
 from dsba.data.table_files import column_names, read_table
-from dsba.errors import InputError, NetworkError
+from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting.model import MODEL_FILE
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
@@ -185,7 +185,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
         )
         try:
             results = _among_sites(seat, place, tell, show)
-        except (InputError, NetworkError) as error:
+        except DsbaError as error:
             log.log("ended", said=str(error))
             raise
         if results.model.facts["status"] != "interrupted":
@@ -230,7 +230,7 @@ def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Result
 
 def _stopped(network: SiteNetwork, asked: bool) -> str:
     """Who was asked to stop, for the people at all sites."""
-    everyone = network.aside().share(asked)
+    everyone = network.aside().share(asked, discloses=TOTALS)
     names = [member.name for member, was in zip(network.place.members, everyone, strict=True) if was]
     return f"{', '.join(names) or 'A site'} was asked to stop, and all sites have stopped."
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsba.errors import InputError
+from dsba.errors import InputError, cannot
 from dsba.storage.atomic import PRIVATE, replacing
 
 if TYPE_CHECKING:
@@ -62,11 +62,8 @@ def make(site: str, path: Path, *, begins: datetime | None = None, days: int = 3
         .sign(private, None)
     )
     secret = private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-    try:
-        with replacing(path, PRIVATE) as file:
-            file.write(secret + certificate.public_bytes(forms.Encoding.PEM))
-    except OSError as error:
-        raise InputError(f"cannot write the key {path}: {error.strerror or error}.") from None
+    with replacing(path, PRIVATE) as file:
+        file.write(secret + certificate.public_bytes(forms.Encoding.PEM))
     return Key(private, certificate.public_bytes(forms.Encoding.DER))
 
 
@@ -81,7 +78,7 @@ def load(path: Path) -> Key:
         data = path.read_bytes()
         mode = os.stat(path).st_mode
     except OSError as error:
-        raise InputError(f"cannot read the key {path}: {error.strerror or error} (dsba study key makes one).") from None
+        raise cannot(f"read the key {path} (dsba study key makes one)", error) from None
     if mode & 0o077:
         raise InputError(f"others may read the key {path}: chmod 600 it, or make a new one if it was copied.")
     try:

@@ -10,7 +10,7 @@ from typing import Any
 from dsba.pages.templates import asset, filled
 from dsba.tables.design import INTERCEPT
 from dsba.tables.evaluation import TITLES
-from dsba.tables.results import Results
+from dsba.tables.results import P_VALUES, Results
 
 Z95 = 1.959963984540054  # of a normal distribution
 EFFECTS = (
@@ -175,7 +175,7 @@ def _ratio(value: float, *ends: float) -> str:
 
 
 def _cell(column: str, value: float) -> str:
-    return "<0.001" if column.startswith("P>") and value < 0.001 else _number(float(value))
+    return "<0.001" if column in P_VALUES and value < 0.001 else _number(float(value))
 
 
 def _figures(results: Results) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
+P_VALUES = ("P>|t|", "P>|z|")  # columns of a summary
 SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
 NAME_WIDTH = 40  # of a column in a terminal; a longer name goes on in the next line
 
@@ -470,6 +471,6 @@ class Summary:
 
 def _cell(column: str, value: float) -> str:
     """A number for the terminal; a tiny p-value says no more than that it is tiny."""
-    if column.startswith("P>"):
+    if column in P_VALUES:
         return "<0.001" if value < 0.001 else f"{value:.3f}"
     return f"{value:.4g}"

@@ -20,7 +20,7 @@ from pydantic import NonNegativeInt, TypeAdapter, ValidationError
 
 from dsba.errors import InputError, as_number, noted, unknown_name
 from dsba.network import Group, counted, require_agreement, summed
-from dsba.network.contract import other_form
+from dsba.network.contract import TOTALS, other_form
 from dsba.tables.disclosure import Guards
 from dsba.tables.formula import Formula, parse
 from dsba.types import Level
@@ -223,7 +223,7 @@ def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
 def shared(group: Group, own: Any, kind: Any) -> list[Any]:
     """Every process's value. What others sent is read like a file: it must be of the kind that is wanted."""
     try:
-        return TypeAdapter(list[kind]).validate_python(group.share(own))
+        return TypeAdapter(list[kind]).validate_python(group.share(own, discloses=TOTALS))
     except ValidationError as error:
         raise other_form(error.errors(include_input=False, include_url=False)[0]["loc"][0]) from None
 

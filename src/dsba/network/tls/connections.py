@@ -21,7 +21,7 @@ from dsba._version import __version__
 from dsba.errors import InputError
 from dsba.network.tls.frames import FRAME_VERSION, FrameError
 from dsba.network.tls.link import SiteLink
-from dsba.network.tls.pinned import HANDSHAKE, Door, Hearing, RefusedError, answer, context, dialled
+from dsba.network.tls.pinned import HANDSHAKE, Door, Hearing, Refusal, RefusedError, answer, context, dialled
 
 if TYPE_CHECKING:
     from dsba.network.tls.site_network import SiteNetwork
@@ -149,7 +149,8 @@ class Connections:
             if link is None:
                 with suppress(Exception):
                     connection.recv(HANDSHAKE)  # whoever dials speaks first, and would not hear us before
-                raise _refuse(connection, f"{name} and {self.place.name} are not neighbours in the study.")
+                sentence = f"{name} and {self.place.name} are not neighbours in the study."
+                raise _refuse(connection, RefusedError(sentence, Refusal.SITE))
             self._serve(connection, link, answers=True)
         except RefusedError as error:
             self.place.log("refused", address=host, said=str(error))
@@ -205,20 +206,17 @@ class Connections:
                 connection.send(own)
             said = json.loads(connection.recv(HANDSHAKE))
             if answers and "refused" not in said:
-                reason = self._unfit(said, link)
-                if reason:
-                    raise _refuse(connection, reason, ends="data" in said and reason.startswith("the data"))
+                if unfit := self._unfit(said, link):
+                    raise _refuse(connection, unfit)
                 connection.send(own)
         except RefusedError:
             raise
         except Exception as error:
-            raise RefusedError(f"{link.name} did not say who it is.") from error
+            raise RefusedError(f"{link.name} did not say who it is.", Refusal.MESSAGE) from error
         if "refused" in said:
-            if said.get("ends") is True:
-                self._end(link, said)
-            raise RefusedError(f"{link.name} refused this site: {_shown(said['refused'])}")
-        if reason := self._unfit(said, link):
-            raise _refuse(connection, reason)
+            raise self._refused(link, said)
+        if unfit := self._unfit(said, link):
+            raise _refuse(connection, unfit)
         return said
 
     def _declining(self, connection: Hearing, link: SiteLink, refusal: str, answers: bool) -> RefusedError:
@@ -226,34 +224,25 @@ class Connections:
         if answers:
             with suppress(Exception):
                 connection.recv(HANDSHAKE)
-        error = _refuse(connection, refusal)
+        error = _refuse(connection, RefusedError(refusal, Refusal.ABSENT))
         self.declined.add(link.rank)
         return error
 
-    def _unfit(self, said: Any, link: SiteLink) -> str | None:
+    def _unfit(self, said: Any, link: SiteLink) -> RefusedError | None:
         """Why a neighbour's hello does not fit, or None."""
         if not isinstance(said, dict):
-            return "its first message is not one of dsba."
+            return RefusedError("its first message is not one of dsba.", Refusal.MESSAGE)
         own = self.hello(link)
         if said.get("program") != own["program"] or said.get("format") != own["format"]:
-            theirs = _shown(said.get("program"))
-            return f"{link.name} has {theirs} and {self.place.name} has {own['program']}: use the same."
+            theirs = f"{link.name} has {_shown(said.get('program'))}"
+            return RefusedError(f"{theirs} and {self.place.name} has {own['program']}: use the same.", Refusal.PROGRAM)
         if said.get("study") != own["study"]:
-            return (
-                f"{link.name} has another study file than {self.place.name}: compare the hashes that "
-                "`dsba study check` prints, and use the same file."
-            )
+            other = f"{link.name} has another study file than {self.place.name}"
+            advice = "compare the hashes that `dsba study check` prints, and use the same file."
+            return RefusedError(f"{other}: {advice}", Refusal.STUDY)
         if said.get("site") != link.name:
-            return f"{link.name} calls itself {_shown(said.get('site'))}."
-        if said.get("probe"):
-            return None
-        if link.known_data not in (None, said.get("data")):
-            return f"the data of {link.name} changed since the run began: a run with other data is another run."
-        numbers, texts = ([said.get(key) for key in both] for both in (("epoch", "arrived"), ("data", "heard")))
-        sound = all(type(n) is int and 0 <= n < 2**62 for n in numbers) and all(type(text) is str for text in texts)
-        if not sound or not _hex(said.get("nonce"), 32):
-            return "its first message is damaged."
-        return None
+            return RefusedError(f"{link.name} calls itself {_shown(said.get('site'))}.", Refusal.SITE)
+        return None if said.get("probe") else _unfit_state(said, link)
 
     def _adopt(self, connection: Hearing, link: SiteLink, said: dict[str, Any]) -> None:
         with self.net.changed:
@@ -275,7 +264,8 @@ class Connections:
         try:
             connection.hear(partial(self._heard, connection, link))
         except (FrameError, ValueError, TypeError, KeyError) as error:
-            raise _refuse(connection, f"refused a frame from {link.name}: {error}.") from None
+            sentence = f"refused a frame from {link.name}: {error}."
+            raise _refuse(connection, RefusedError(sentence, Refusal.MESSAGE)) from None
         except Exception:  # the connection ended, in one of many ways
             return
 
@@ -312,10 +302,26 @@ class Connections:
         if "refused" in said:
             self.say(link.name, f"{link.name} refused this site: {_shown(said['refused'])}")
 
-    def _end(self, link: SiteLink, said: dict[str, Any]) -> None:
-        with self.net.changed:
-            self.net.ended = self.net.ended or f"{link.name} refused this site: {_shown(said['refused'])}"
-            self.net.wake()
+    def _refused(self, link: SiteLink, said: dict[str, Any]) -> RefusedError:
+        """The error of a neighbour that refuses this site. It ends the run if to dial again would not help."""
+        error = RefusedError(f"{link.name} refused this site: {_shown(said['refused'])}")
+        if said.get("kind") == Refusal.DATA:
+            with self.net.changed:
+                self.net.ended = self.net.ended or str(error)
+                self.net.wake()
+        return error
+
+
+def _unfit_state(said: dict[str, Any], link: SiteLink) -> RefusedError | None:
+    """Why the part of a hello about run and data does not fit, or None."""
+    numbers, texts = ([said.get(key) for key in both] for both in (("epoch", "arrived"), ("data", "heard")))
+    sound = all(type(n) is int and 0 <= n < 2**62 for n in numbers) and all(type(text) is str for text in texts)
+    if not sound or not _hex(said.get("nonce"), 32):
+        return RefusedError("its first message is damaged.", Refusal.MESSAGE)
+    if link.known_data in (None, said["data"]):
+        return None
+    changed = f"the data of {link.name} changed since the run began"
+    return RefusedError(f"{changed}: a run with other data is another run.", Refusal.DATA)
 
 
 def _listening(address: tuple[str, int]) -> socket.socket:
@@ -330,14 +336,14 @@ def _listening(address: tuple[str, int]) -> socket.socket:
     return made
 
 
-def _refuse(connection: Hearing, sentence: str, ends: bool = False) -> RefusedError:
-    """Tell the other side why, and give the error for this one."""
+def _refuse(connection: Hearing, error: RefusedError) -> RefusedError:
+    """Tell the other side why: the kind and the sentence of the error, which is for this side."""
     try:
-        connection.send(json.dumps({"refused": sentence, "ends": ends}))
+        connection.send(json.dumps({"refused": str(error), "kind": error.kind}))
         connection.close(reason="refused")
     except Exception:  # it has gone already
         connection.close_socket()
-    return RefusedError(sentence)
+    return error
 
 
 def _echo(connection: Hearing) -> None:

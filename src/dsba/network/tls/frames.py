@@ -16,6 +16,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
+from dsba.errors import DsbaError
 from dsba.network.transport import FRAMES, QUESTIONS, ROWS
 
 FRAME_MAGIC, FRAME_VERSION = b"DS", 1
@@ -28,7 +29,7 @@ MOST_PAYLOAD = 1 << 16
 MOST_FRAME_BYTES = FRAME_HEADER.size + MOST_PAYLOAD
 
 
-class FrameError(ValueError):
+class FrameError(DsbaError, ValueError):
     """A frame is not the expected one. The message is the reason; the caller makes a sentence of it."""
 
 

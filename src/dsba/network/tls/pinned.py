@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsba.errors import InputError
+from dsba.errors import DsbaError, InputError
 from dsba.network.tls.frames import MOST_FRAME_BYTES
 
 if TYPE_CHECKING:
@@ -34,23 +35,23 @@ OPEN = 1  # of websockets' states
 MESSAGE_GOES_ON, MESSAGE_TEXT, MESSAGE_BYTES = MESSAGES = (0, 1, 2)  # of WebSocket's frames (RFC 6455)
 
 CERTIFICATES = {
-    9: "its certificate is not valid yet: look at the clocks of both sites",
-    10: "its certificate has expired: it needs a new one (dsba study key), which changes the study",
+    9: "its certificate is not valid yet: look at the clocks of both sites.",
+    10: "its certificate has expired: it needs a new one (dsba study key), which changes the study.",
 }
-ALERTS = {
-    "CERTIFICATE_EXPIRED": "it says that the certificate of this site has expired: make a new one (dsba study key)",
-    "CERTIFICATE_REQUIRED": "it wants a certificate, and none was sent",
+ALERTS = {  # by the ends of OpenSSL's reasons
+    "CERTIFICATE_EXPIRED": "it says that the certificate of this site has expired: make a new one (dsba study key).",
+    "CERTIFICATE_REQUIRED": "it wants a certificate, and none was sent.",
     "BAD_CERTIFICATE": "it does not accept the certificate of this site: is it valid yet, by its clock?",
-    "UNKNOWN_CA": "it does not know the certificate of this site: compare the study files (dsba study check)",
-    "PROTOCOL_VERSION": "it accepts no version of TLS that was offered: TLS 1.3 is wanted",
-    "HANDSHAKE_FAILURE": "it found no common way to encrypt: TLS 1.3 is wanted",
+    "UNKNOWN_CA": "it does not know the certificate of this site: compare the study files (dsba study check).",
+    "PROTOCOL_VERSION": "it accepts no version of TLS that was offered: TLS 1.3 is wanted.",
+    "HANDSHAKE_FAILURE": "it found no common way to encrypt: TLS 1.3 is wanted.",
 }
 TLS_REASONS = {
-    "WRONG_VERSION_NUMBER": "it answers in plain text and not with TLS: a wrong port, or a proxy in between",
-    "HTTP_REQUEST": "it speaks plain text and not TLS",
-    "UNSUPPORTED_PROTOCOL": "it offers no TLS 1.3: something older, or a proxy in between",
-    "NO_PROTOCOLS_AVAILABLE": "it offers no TLS 1.3: something older, or a proxy in between",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate",
+    "WRONG_VERSION_NUMBER": "it answers in plain text and not with TLS: a wrong port, or a proxy in between.",
+    "HTTP_REQUEST": "it speaks plain text and not TLS.",
+    "UNSUPPORTED_PROTOCOL": "it offers no TLS 1.3: something older, or a proxy in between.",
+    "NO_PROTOCOLS_AVAILABLE": "it offers no TLS 1.3: something older, or a proxy in between.",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate.",
 }
 PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
@@ -76,8 +77,24 @@ class Member(NamedTuple):
         return hashlib.sha256(self.certificate).hexdigest()
 
 
-class RefusedError(Exception):
+class Refusal(StrEnum):
+    """What is wrong where a connection does not come about; it goes over the wire beside the sentence."""
+
+    LINE = "line"  # no connection with the right certificates
+    MESSAGE = "message"  # damaged, or not one of dsba
+    PROGRAM = "program"
+    STUDY = "study"
+    SITE = "site"  # another name, or not a neighbour
+    DATA = "data"  # changed since the run began
+    ABSENT = "absent"  # the site takes no part
+
+
+class RefusedError(DsbaError):
     """A connection that does not come about. The message is the sentence for the people at this end."""
+
+    def __init__(self, sentence: str, kind: Refusal = Refusal.LINE) -> None:
+        super().__init__(sentence)
+        self.kind = kind
 
 
 def context(own: Path, members: Sequence[Member], *, server: bool) -> ssl.SSLContext:
@@ -100,24 +117,19 @@ def context(own: Path, members: Sequence[Member], *, server: bool) -> ssl.SSLCon
 
 def explained(error: BaseException) -> str:
     """Why a connection failed, as the end of a sentence."""
-    reason = _reason(error)
-    return reason if reason.endswith("?") else f"{reason}."
-
-
-def _reason(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return CERTIFICATES.get(error.verify_code, "it shows another certificate than the one in the study")
+        return CERTIFICATES.get(error.verify_code, "it shows another certificate than the one in the study.")
     if isinstance(error, ssl.SSLError):
-        reason = error.reason or ""
-        told = next((text for name, text in ALERTS.items() if "ALERT" in reason and reason.endswith(name)), None)
-        return told or TLS_REASONS.get(reason, f"TLS failed ({reason or error})")
+        openssl = error.reason or ""
+        told = next((text for name, text in ALERTS.items() if "ALERT" in openssl and openssl.endswith(name)), None)
+        return told or TLS_REASONS.get(openssl, f"TLS failed ({openssl or error}).")
     if isinstance(error, socket.gaierror):
-        return "its name is not known here: look at the address in the study"
+        return "its name is not known here: look at the address in the study."
     if isinstance(error, ConnectionRefusedError):
         return "nobody listens there: has the site started, and is the port open?"
     if isinstance(error, TimeoutError):
-        return f"it gave no answer within {HANDSHAKE:g} seconds: a firewall, or a port of something else"
-    return f"the connection broke ({error})" if str(error) else "the connection broke"
+        return f"it gave no answer within {HANDSHAKE:g} seconds: a firewall, or a port of something else."
+    return f"the connection broke ({error})." if str(error) else "the connection broke."
 
 
 def member_of(certificate: bytes | None, members: Sequence[Member]) -> int:
@@ -202,15 +214,16 @@ def dialled(to: Member, using: ssl.SSLContext) -> Iterator[Hearing]:
     """A connection to a member, whose certificate was compared; it is closed at the end."""
     assert to.address is not None
     host, port = to.address
+    nowhere = f"no connection to {to.name} at {host}:{port}"
     with ExitStack() as stack:
         try:
             made = stack.enter_context(_connect(to.name, host, port, using))
         except Exception as error:  # whatever websockets makes of a line that breaks
-            raise RefusedError(f"no connection to {to.name} at {host}:{port}: {explained(error)}") from error
+            raise RefusedError(f"{nowhere}: {explained(error)}") from error
         stack.callback(made.close_socket)
         _settle(made.socket)
         if made.socket.getpeercert(binary_form=True) != to.certificate:
-            raise RefusedError(f"no connection to {to.name} at {host}:{port}: it shows another site's certificate.")
+            raise RefusedError(f"{nowhere}: it shows another site's certificate.")
         yield made
 
 

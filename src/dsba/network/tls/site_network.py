@@ -16,7 +16,8 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dsba._system import signals
-from dsba.errors import InputError, NetworkError
+from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.graph.topology import Topology
 from dsba.network import exact_sum
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
@@ -53,11 +54,11 @@ FIRST_GUESS = 20  # the binary exponent of sums over some thousand rows
 SPREAD_BYTES = 1 << 17  # of all parts of a question together, so that everybody gets every part
 
 
-class RestartedError(Exception):
+class RestartedError(DsbaError):
     """A site was restarted: everything since the last common checkpoint is done again."""
 
 
-class FinishedError(Exception):
+class FinishedError(DsbaError):
     """The run is over at other sites; ``result`` is the digest of what came out."""
 
     def __init__(self, result: str) -> None:
@@ -162,7 +163,7 @@ class SiteNetwork(Transport):
 
     def finish(self, result: str) -> None:
         """All sites have what came out, whose digest this is; it must be the same everywhere."""
-        everyone = self.aside().share(result)
+        everyone = self.aside().share(result, discloses=TOTALS)
         odd = [self.place.members[n].name for n, theirs in enumerate(everyone) if theirs != everyone[0]]
         if odd:
             raise NetworkError(f"{odd[0]} came to another result than {self.place.members[0].name}: report this.")
@@ -201,7 +202,7 @@ class SiteNetwork(Transport):
         agreement = Agreement()
         own = {"nonce": self.nonce.hex(), "key": agreement.public.hex(), "data": self.place.data}
         own["signature"] = self.place.sign(self._signed(self.rank, own)).hex()
-        everyone = self.aside().share(own)
+        everyone = self.aside().share(own, discloses=TOTALS)
         self.run_id = self._verified(everyone)
         self.session = int.from_bytes(self.run_id[:4], "little")
         if self.masked:
@@ -339,12 +340,22 @@ class SiteNetwork(Transport):
 
     # Questions ----------------------------------------------------------------------------------------
 
+    def share(self, value: Any, *, discloses: str) -> list[Any]:
+        with self._disclosing(discloses):
+            return super().share(value, discloses=discloses)
+
     def gather(self, values: Array, *, discloses: str) -> Array:
-        if discloses == ROWS_OF_DATA and not self.rows_allowed:
-            raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
-        self._asked = discloses
-        try:
+        with self._disclosing(discloses):
             return super().gather(values, discloses=discloses)
+
+    @contextmanager
+    def _disclosing(self, what: str) -> Iterator[None]:
+        """A question that discloses so much, which the log shows; an error where this site does not allow it."""
+        if what == ROWS_OF_DATA and not self.rows_allowed:
+            raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
+        self._asked = what
+        try:
+            yield
         finally:
             self._asked = TOTALS
 
@@ -433,4 +444,6 @@ def _plainly(error: BaseException) -> str:
     """Why this site leaves, for the others: a sentence without its notes, and nothing of an unforeseen error."""
     if isinstance(error, InputError | NetworkError):
         return str(error)
+    if isinstance(error, OSError):  # whose sentence names a file here
+        return "it cannot read or write a file."
     return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."
