@@ -21,7 +21,7 @@ from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.problem.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
-from dsba.solvers.newton import RISE, unsolvable
+from dsba.solvers.newton import falls, unsolvable
 from dsba.types import Array, Indices
 
 MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
@@ -90,6 +90,7 @@ class Newton(Algorithm):
     alpha (1, 1/2, 1/8, 1/64, ...) at which the objective (AUC: the residual) does not rise by more than rounding, which
     every node checks by itself.
 
+    An iteration of its own, because every trial is a sum over the network, and a checkpoint may lie between two steps.
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
 
     The method goes on until a step is nothing but rounding: its last steps are few, and ``tol`` does not end it
@@ -142,8 +143,7 @@ class Newton(Algorithm):
             z = s.Z[0] + length * step.d
             total = _summed(problem, net, z, chords=trial > 0)
             s = replace(s, evaluations=s.evaluations + 1)
-            falls = _merit(problem, total, z, s) <= before + RISE * abs(before)
-            if falls and not _flattened(problem, s.total, total):
+            if falls(_merit(problem, total, z, s), before) and not _flattened(problem, s.total, total):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
             length *= 0.5 ** (trial + 1)
         stuck = step.errors > NEAR_ERRORS
