@@ -21,7 +21,7 @@ from dsba.network.contract import TOTALS
 from dsba.operators import Operator
 from dsba.problem.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
-from dsba.solvers.newton import RISE, unsolvable
+from dsba.solvers.newton import falls, unsolvable
 from dsba.types import Array, Indices
 
 MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
@@ -85,11 +85,12 @@ class Direction(NamedTuple):
 class Newton(Algorithm):
     """z+ = z - t H^-1 F(z),   F(z) = (1/Q) sum_i B_i(z) + Lambda z,   H its Jacobian: the same z at all nodes.
 
-    Losses, F and H at a trial point are one exact sum over the nodes. The node at the root of the graph's tree
-    solves the system and sends the step to all, as the largest of the nodes' messages (the others say -inf). So nodes
-    on unequal processors hold the same bits. t is the first of alpha (1, 1/2, 1/8, 1/64, ...) at which the objective
-    (AUC: the residual) does not rise by more than rounding, which every node checks by itself.
+    Losses, F and H at a trial point are one exact sum over the nodes. The process at the root of the tree solves the
+    system and broadcasts the step, so that nodes on unequal processors hold the same bits. t is the first of
+    alpha (1, 1/2, 1/8, 1/64, ...) at which the objective (AUC: the residual) does not rise by more than rounding, which
+    every node checks by itself.
 
+    An iteration of its own, because every trial is a sum over the network, and a checkpoint may lie between two steps.
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
 
     The method goes on until a step is nothing but rounding: its last steps are few, and ``tol`` does not end it
@@ -142,8 +143,7 @@ class Newton(Algorithm):
             z = s.Z[0] + length * step.d
             total = _summed(problem, net, z, chords=trial > 0)
             s = replace(s, evaluations=s.evaluations + 1)
-            falls = _merit(problem, total, z, s) <= before + RISE * abs(before)
-            if falls and not _flattened(problem, s.total, total):
+            if falls(_merit(problem, total, z, s), before) and not _flattened(problem, s.total, total):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
             length *= 0.5 ** (trial + 1)
         stuck = step.errors > NEAR_ERRORS
@@ -236,13 +236,13 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
 
 
 def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
-    """The step as the root computed it: the same bits at all nodes. It is the largest of what the nodes say."""
-    message = np.full(HEAD + problem.dim, -np.inf)
-    if net.topology.graph.tree.root in net.nodes:
+    """The step as the root computed it: the same bits at all nodes."""
+    message = np.zeros(HEAD + problem.dim)
+    if net.rank == net.root:
         with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
             found = _direction(s, problem)
         message[:] = [found.verdict, found.errors, found.size, *found.d]
-    verdict, errors, size, *d = net.largest(message)
+    verdict, errors, size, *d = net.broadcast(message)
     if verdict not in (GO, LAST, *SENTENCES):
         raise NetworkError("the step that the root of the tree sent to all is no step: report this.")
     return Direction(int(verdict), float(errors), float(size), np.array(d))

@@ -6,7 +6,7 @@ whose nodes have at most C children, at most G neighbours a node, latency l in s
     newton   I iterations (2 where the operator is affine, 8 elsewhere), and a sum at the start.
              An iteration: one sum of 1 + p + p (p + 1)/2 numbers, and p + 3 numbers from the root to all.
              A sum of m numbers: 4 D rounds of l, and 2 D transfers of 16 m bytes, from C children one after the other.
-             What the root says: 2 D rounds of l, and 2 D transfers of 8 m bytes.
+             What the root broadcasts: D rounds of l, and D transfers of 8 m bytes, to C children one after the other.
              Arithmetic: q nnz^2 + p^3/3 multiplications an iteration.
     dsba     30 passes, so 30 q rounds of l, each with 8 p bytes from G neighbours.
              Arithmetic: 4 nnz multiplications and a microsecond of bookkeeping for each of 30 q samples.
@@ -99,12 +99,12 @@ def _newton(problem: Problem, topology: Topology, link: Link) -> float:
     iterations = 2 if problem.component.affine else 8
     children = int(tree.children.max(initial=0))
 
-    def question(rounds: int, numbers: float, size: int) -> float:
-        return tree.depth * link.seconds(rounds, 2 * size * numbers * children)
+    def question(rounds: int, size: float) -> float:
+        return tree.depth * link.seconds(rounds, size * children)
 
-    derivatives = question(4, 1 + p + p * (p + 1) / 2, size=16)
+    derivatives = question(4, 2 * 16 * (1 + p + p * (p + 1) / 2))
     arithmetic = (q * problem.mean_nnz**2 + p**3 / 3) / SPEED
-    return derivatives + iterations * (derivatives + question(2, p + 3, size=8) + arithmetic)
+    return derivatives + iterations * (derivatives + question(1, 8 * (p + 3)) + arithmetic)
 
 
 def _dsba(problem: Problem, topology: Topology, link: Link) -> float:

@@ -16,9 +16,10 @@ from dsba import algorithms
 from dsba.algorithms import Algorithm
 from dsba.algorithms.planner import CANDIDATES, Choice, choose
 from dsba.engine import checkpoint
+from dsba.engine.budgets import Limits
 from dsba.engine.progress import Progress
 from dsba.engine.recorder import Metric, Recorder
-from dsba.engine.run import Callback, Limits, Result, Run, facts_of
+from dsba.engine.run import Callback, Result, Run, facts_of
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.graph.topology import Topology
 from dsba.network import Group, Network, require_agreement

@@ -162,6 +162,7 @@ def _newton_direction(op: Any, gram: Any, t: Any, y: Any, u: Any, F: Any, M: Any
 def resolve_block(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None:
     """u, g <- the solution of u + G t g(u) = v and g there: Newton from 0, its steps halved until the excess falls.
 
+    An iteration of its own, because it is compiled into the kernels, and its bits are the same on every machine.
     At long steps the undamped iteration runs in circles. The matrix is never singular, as G is symmetric and
     positive and g monotone, so a short enough step always lowers the excess.
     """

@@ -14,7 +14,7 @@ import numpy as np
 
 from dsba.kernels.cache import njit, part
 from dsba.kernels.dense import sample_delta
-from dsba.kernels.modes import move_column
+from dsba.kernels.modes import column_at, effects_at, group_of, move_column
 from dsba.kernels.simd import add_modes, read_modes, width_of
 from dsba.types import Array, Indices
 
@@ -84,7 +84,7 @@ def read_columns(lo: int, hi: int, plan: Any, state: Any, time: int, touched: An
             for e in range(touched.starts[f], touched.starts[f + 1]):
                 row = touched.rows[e]
                 place = row // k * width
-                found = read_modes(state.modes, j * 2 * width, plan.basis, place, (plan.lanes, width))
+                found = read_modes(state.modes, column_at(j, width), plan.basis, place, (plan.lanes, width))
                 sums[piece, row] += touched.values[e] * found
 
 
@@ -109,8 +109,9 @@ def add_columns(lo: int, hi: int, plan: Any, state: Any, time: int, touched: Any
     for f in range(touched.pieces[lo], touched.pieces[hi]):
         j = touched.columns[f]
         move_column(plan, state, j, time)
-        group = 0 if j < plan.n_regular else 1
+        group = group_of(plan.n_regular, j)
         for e in range(touched.starts[f], touched.starts[f + 1]):
             n, c = touched.rows[e] // k, touched.rows[e] % k
-            z, x = (n * 4 + group) * width, touched.values[e] * delta[n, c]
-            add_modes(state.modes, j * 2 * width, plan.effects, z, z + 2 * width, x, (plan.lanes, width))
+            z, v = effects_at(n, group, width)
+            x = touched.values[e] * delta[n, c]
+            add_modes(state.modes, column_at(j, width), plan.effects, z, v, x, (plan.lanes, width))

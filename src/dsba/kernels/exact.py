@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from dsba.kernels.cache import njit, part
+from dsba.kernels.simd import Emit, instructions
 
 ZERO, ONE = np.uint64(0), np.uint64(1)
 LOW = 2.0**64  # what one of the high half is worth
@@ -67,14 +67,10 @@ def add_integers(high: Any, low: Any, more_high: Any, more_low: Any) -> None:
         high[j] += more_high[j] + (ONE if low[j] < more_low[j] else np.uint64(0))
 
 
-@intrinsic
-def _leading_zeros(typing: Any, h: Any) -> Any:
+@instructions(types.uint64)
+def _leading_zeros(emit: Emit, h: Any) -> Any:
     """Of 64 bits, one instruction where the machine has it."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ctlz(args[0], ir.IntType(1)(0))
-
-    return types.uint64(types.uint64), code
+    return emit.builder.ctlz(h.value, ir.IntType(1)(0))
 
 
 @njit(cache=True)

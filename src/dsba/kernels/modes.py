@@ -195,6 +195,35 @@ def start_modes(plan: ModePlan, z0: Any, carry: Any, alpha: float) -> npt.NDArra
     return modes
 
 
+# Places in the arrays of a plan and a state, whose axes the classes above name. Vector instructions take a place, which
+# is the number of the first element, and the arrays have ``width`` modes.
+
+
+@part()
+def group_of(n_regular: int, j: int) -> int:
+    """The group of the column at position j: 0 with lambda, 1 without."""
+    return 0 if j < n_regular else 1
+
+
+@part()
+def column_at(j: int, width: int) -> int:
+    """Of z of the column at position j in ``modes``; v follows."""
+    return j * 2 * width
+
+
+@part()
+def power_at(group: int, level: int, gap: int, width: int) -> int:
+    """Of P of a power in ``powers``; Q follows. Level 1 has the powers of GAPS iterations."""
+    return ((group * 2 + level) * GAPS + gap) * 2 * width
+
+
+@part()
+def effects_at(n: int, group: int, width: int) -> tuple[int, int]:
+    """Of what a unit of node n's delta does to z and to v, in ``effects``."""
+    z = (n * 4 + group) * width
+    return z, z + 2 * width
+
+
 @part()
 def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     """Move a column by multiples of GAPS until fewer than GAPS iterations remain; returns those."""
@@ -202,7 +231,7 @@ def _leap(plan: Any, modes: Any, at: int, group: int, gap: int) -> int:
     powers, c1 = plan.powers, plan.c1
     while gap >= GAPS:
         leaps = min(gap // GAPS, GAPS - 1)
-        power = ((group * 2 + 1) * GAPS + leaps) * 2 * width
+        power = power_at(group, 1, leaps, width)
         move_modes(modes, at, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width))
         gap -= leaps * GAPS
     return gap
@@ -213,7 +242,7 @@ def _move(plan: Any, modes: Any, at: int, group: int, gap: int) -> None:
     """Move a column by ``gap`` iterations."""
     width = width_of(plan.lanes, plan.basis.shape[1])
     powers, c1 = plan.powers, plan.c1
-    power = (group * 2 * GAPS + _leap(plan, modes, at, group, gap)) * 2 * width
+    power = power_at(group, 0, _leap(plan, modes, at, group, gap), width)
     move_modes(modes, at, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width))
 
 
@@ -223,7 +252,7 @@ def move_column(plan: Any, state: Any, j: int, time: int) -> None:
     gap = time - state.stamp[j]
     if gap != 0:
         width = width_of(plan.lanes, plan.basis.shape[1])
-        _move(plan, state.modes, j * 2 * width, 0 if j < plan.n_regular else 1, gap)
+        _move(plan, state.modes, column_at(j, width), group_of(plan.n_regular, j), gap)
         state.stamp[j] = time
 
 
@@ -266,18 +295,18 @@ def _read_rows(plan: Any, A: Any, state: Any, time: int, n: int, row: int, b: An
         for e in range(np.uint64(indptr[row + c]), np.uint64(indptr[row + c + 1])):
             soon = np.int64(indices[min(e + np.uint64(COLUMNS_AHEAD), np.uint64(last))])
             prefetch(stamp, soon)
-            prefetch_column(modes, soon * 2 * width, (plan.lanes, width))
+            prefetch_column(modes, column_at(soon, width), (plan.lanes, width))
             j = np.int64(indices[e])
-            gap = time - stamp[np.uint64(j)]
+            at, gap = column_at(j, width), time - stamp[np.uint64(j)]
             if gap == 0:
-                found = read_modes(modes, j * 2 * width, basis, n * width, (plan.lanes, width))
+                found = read_modes(modes, at, basis, n * width, (plan.lanes, width))
             else:
                 stamp[np.uint64(j)] = time
-                group = 0 if j < n_regular else 1
+                group = group_of(n_regular, j)
                 if gap >= GAPS:
-                    gap = _leap(plan, modes, j * 2 * width, group, gap)
+                    gap = _leap(plan, modes, at, group, gap)
                 found = move_and_read(
-                    modes, j * 2 * width, powers, (group * 2 * GAPS + gap) * 2 * width,
+                    modes, at, powers, power_at(group, 0, gap, width),
                     (c1, group * width, c2[group]), (plan.lanes, width), (basis, n * width),
                 )  # fmt: skip
             total += data[e] * found
@@ -297,12 +326,12 @@ def _add_rows(plan: Any, A: Any, state: Any, row: int, coef: Any, n: int) -> Non
     """Add A_i' coef, a change of node n, to the sample's columns, which have moved already."""
     indptr, indices, data = A
     width = width_of(plan.lanes, plan.basis.shape[1])
-    modes, n_regular, effects, place = state.modes, plan.n_regular, plan.effects, n * 4 * width
+    modes, n_regular, effects = state.modes, plan.n_regular, plan.effects
     for c in range(coef.size):
         for e in range(indptr[row + c], indptr[row + c + 1]):
             j = np.int64(indices[e])
-            x, z = coef[c] * data[e], place if j < n_regular else place + width
-            add_modes(modes, j * 2 * width, effects, z, z + 2 * width, x, (plan.lanes, width))
+            z, v = effects_at(n, group_of(n_regular, j), width)
+            add_modes(modes, column_at(j, width), effects, z, v, coef[c] * data[e], (plan.lanes, width))
 
 
 @part()
@@ -332,13 +361,13 @@ def _read_copies(plan: Any, share: Any, A: Any, state: Any, time: int, n: int, r
         after = _next_own(share, indices, e + np.uint64(1), end)
         j, soon = np.int64(indices[e]), np.int64(indices[after if after < end else e])
         prefetch(stamp, soon)
-        group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
+        group, gap = group_of(plan.n_regular, j), time - stamp[np.uint64(j)]
         if gap >= GAPS:
             gap = _leap_copies(plan, state, time, j, k)
-        power, half, x = (group * 2 * GAPS + gap) * 2 * width, 1 if j >= plan.middle else 0, data[e]
+        power, half, x = power_at(group, 0, gap, width), 1 if j >= plan.middle else 0, data[e]
         for m in range(k):
-            at = (j + m) * 2 * width
-            prefetch_column(modes, (soon + m) * 2 * width, (plan.lanes, width))
+            at = column_at(j + m, width)
+            prefetch_column(modes, column_at(soon + m, width), (plan.lanes, width))
             sums[half, m] += x * read_ahead(modes, at, powers, power, (basis, n * width), (plan.lanes, width))
         e = after
 
@@ -353,15 +382,15 @@ def _inject_copies(plan: Any, share: Any, A: Any, state: Any, time: int, row: in
         j, x = np.int64(indices[e]), data[e]
         if not share.lo <= j < share.hi:
             continue
-        group, gap = 0 if j < plan.n_regular else 1, time - stamp[np.uint64(j)]
+        group, gap = group_of(plan.n_regular, j), time - stamp[np.uint64(j)]
         if gap >= GAPS:
             gap = _leap_copies(plan, state, time, j, coef.size)
-        power, z = (group * 2 * GAPS + gap) * 2 * width, (n * 4 + group) * width
+        power, (z, v) = power_at(group, 0, gap, width), effects_at(n, group, width)
         for m in range(coef.size):
             stamp[np.uint64(j + m)] = time
             move_and_add(
-                modes, (j + m) * 2 * width, powers, power, (c1, group * width, plan.c2[group]), (plan.lanes, width),
-                (effects, z, z + 2 * width, x * coef[m]),
+                modes, column_at(j + m, width), powers, power, (c1, group * width, plan.c2[group]),
+                (plan.lanes, width), (effects, z, v, x * coef[m]),
             )  # fmt: skip
 
 
@@ -369,9 +398,9 @@ def _inject_copies(plan: Any, share: Any, A: Any, state: Any, time: int, row: in
 def _leap_copies(plan: Any, state: Any, time: int, j: int, copies: int) -> int:
     """Move a column and its copies by multiples of GAPS; returns the gap that remains."""
     width, gap = width_of(plan.lanes, plan.basis.shape[1]), time - state.stamp[j]
-    group, left = 0 if j < plan.n_regular else 1, gap
+    group, left = group_of(plan.n_regular, j), gap
     for m in range(copies):
-        left = _leap(plan, state.modes, (j + m) * 2 * width, group, gap)
+        left = _leap(plan, state.modes, column_at(j + m, width), group, gap)
         state.stamp[j + m] = time - left
     return left
 
@@ -457,7 +486,7 @@ def _copy_column(modes: Any, at: int, column: Any) -> None:
 def _modes_now(plan: Any, state: Any, time: int, at: int, column: Any) -> None:
     """column <- the modes of the column at this place, as of ``time``; the state stays as it is."""
     _copy_column(state.modes, at, column)
-    _move(plan, column, 0, 0 if at < plan.n_regular else 1, time - state.stamp[at])
+    _move(plan, column, 0, group_of(plan.n_regular, at), time - state.stamp[at])
 
 
 @njit(cache=True)
@@ -496,14 +525,14 @@ def mean_from_modes(lo: int, hi: int, plan: Any, state: Any, time: int, mean: An
     for piece in range(lo, hi):
         total = 0.0
         for at in range(piece * PLACES, min((piece + 1) * PLACES, mean.size)):
-            gap, group = time - stamp[np.uint64(at)], 0 if at < plan.n_regular else 1
+            gap, group = time - stamp[np.uint64(at)], group_of(plan.n_regular, at)
             if gap < GAPS:  # two paths that say what they read: a choice between arrays costs half of the time
-                place, power = at * 2 * width, (group * 2 * GAPS + gap) * 2 * width
+                place, power = column_at(at, width), power_at(group, 0, gap, width)
                 mean[at] = _first_mode(modes, place, powers, power, width) / root
                 total += scatter_modes(modes, place, powers, power, others, (plan.lanes, width))
             else:
                 _copy_column(state.modes, at, column)
-                power = (group * 2 * GAPS + _leap(plan, column, 0, group, gap)) * 2 * width
+                power = power_at(group, 0, _leap(plan, column, 0, group, gap), width)
                 mean[at] = _first_mode(column, 0, powers, power, width) / root
                 total += scatter_modes(column, 0, powers, power, others, (plan.lanes, width))
         scatter[piece] = total

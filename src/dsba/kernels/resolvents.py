@@ -8,6 +8,8 @@ from typing import Any
 from dsba.kernels.cache import njit, part
 
 MAX_NEWTON = 200
+"""Steps of an equation in one sample's scores. Each operator has an iteration of its own, because it is compiled into
+the kernels, and its start and safeguards are those of its curve."""
 
 
 @njit(cache=True)

@@ -12,8 +12,9 @@ known only when the code runs.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import binding, ir
 from numba import types
@@ -38,24 +39,32 @@ def lanes_of(width: int) -> tuple[int, ...]:
     return (0,) * (width // LANES) if width <= LANES * MOST_LANES else ()
 
 
-class _Emit:
-    """The few vector instructions the kernels below are written with."""
+class _Argument(NamedTuple):
+    """An argument of an intrinsic: its Numba type and its LLVM value."""
 
-    def __init__(self, context: Any, builder: Any, signature: Any, args: Any, size: int = LANES) -> None:
+    kind: Any
+    value: Any
+
+
+class Emit:
+    """The few instructions that intrinsics are written with."""
+
+    def __init__(self, context: Any, builder: Any, size: int) -> None:
         self.context, self.builder = context, builder
-        self.types, self.args = signature.args, args
         self.size, self.vector = size, ir.VectorType(ir.DoubleType(), size)
 
-    def pointer(self, position: int, offset: Any) -> Any:
-        """The data of the array argument at ``position``, from element ``offset`` on."""
-        array = self.context.make_array(self.types[position])(self.context, self.builder, self.args[position])
-        return self.builder.gep(array.data, [offset])
+    def pointer(self, array: _Argument, offset: Any) -> Any:
+        """The data of an array, from element ``offset`` on."""
+        data = self.context.make_array(array.kind)(self.context, self.builder, array.value).data
+        return self.builder.gep(data, [offset.value if isinstance(offset, _Argument) else offset])
 
-    def pointer_in(self, position: int, place: int = 1) -> Any:
-        """The same of a tuple argument (array, offset, ...), whose offset is at ``place``."""
-        array, offset = (self.builder.extract_value(self.args[position], i) for i in (0, place))
-        data = self.context.make_array(self.types[position][0])(self.context, self.builder, array).data
-        return self.builder.gep(data, [offset])
+    def item(self, argument: _Argument, place: int) -> _Argument:
+        """One entry of a tuple."""
+        return _Argument(argument.kind[place], self.builder.extract_value(argument.value, place))
+
+    def pointer_in(self, argument: _Argument, place: int = 1) -> Any:
+        """The data of a tuple's first entry, an array, from the offset on that is at ``place``."""
+        return self.pointer(self.item(argument, 0), self.item(argument, place))
 
     def _at(self, pointer: Any, index: Any) -> Any:
         return self.builder.bitcast(self.builder.gep(pointer, [index]), self.vector.as_pointer())
@@ -97,10 +106,9 @@ class _Emit:
         """for i in range(0, width, size of a vector)."""
         return cgutils.for_range_slice(self.builder, width.type(0), width, width.type(self.size), width.type)
 
-    def modes(self, width: int, body: Callable[[Any, Any], None]) -> None:
-        """``body`` (place of z, place of v) for each vector of a column; ``width`` is the position of the argument
-        (lanes, number of modes)."""
-        count, modes = self.types[width][0].count, self.builder.extract_value(self.args[width], 1)
+    def modes(self, width: _Argument, body: Callable[[Any, Any], None]) -> None:
+        """``body`` (place of z, place of v) for each vector of a column; ``width`` is (lanes, number of modes)."""
+        count, modes = width.kind[0].count, self.item(width, 1).value
         if count:
             for i in range(0, count * LANES, LANES):
                 body(modes.type(i), modes.type(i + count * LANES))
@@ -124,215 +132,176 @@ class _Emit:
         return parts[0]
 
 
-def _columns(context: Any, builder: Any, signature: Any, args: Any, width: int) -> _Emit:
-    """For columns of modes; ``width`` is the position of the argument (lanes, number of modes)."""
-    return _Emit(context, builder, signature, args, LANES if signature.args[width][0].count else LINE_DOUBLES)
+def instructions(result: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Makes an intrinsic of a function that writes its instructions; the first argument is an ``Emit``.
+
+    Where an argument is called ``width`` it is (lanes, number of modes), and vectors are those of a column.
+    """
+
+    def decorate(write: Callable[..., Any]) -> Any:
+        names = list(inspect.signature(write).parameters)
+
+        def typed(typing: Any, *kinds: Any) -> Any:
+            wide = "width" not in names or not kinds[names.index("width") - 1][0].count
+
+            def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+                emit = Emit(context, builder, LINE_DOUBLES if wide else LANES)
+                found = write(emit, *map(_Argument, signature.args, values))
+                return context.get_dummy_value() if found is None else found
+
+            return result(*kinds), code
+
+        typed.__name__, typed.__doc__ = write.__name__, write.__doc__
+        typed.__signature__ = inspect.signature(write)  # type: ignore[attr-defined]
+        return intrinsic(typed)
+
+    return decorate
 
 
-@intrinsic
-def width_of(typing: Any, lanes: Any, otherwise: Any) -> Any:
+@instructions(types.int64)
+def width_of(emit: Emit, lanes: Any, otherwise: Any) -> Any:
     """The number of modes: a constant if ``lanes`` says it."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        count = signature.args[0].count
-        return args[1].type(LANES * count) if count else args[1]
-
-    return types.int64(lanes, types.int64), code
+    count = lanes.kind.count
+    return otherwise.value.type(LANES * count) if count else otherwise.value
 
 
-@intrinsic
-def read_modes(typing: Any, state: Any, at: Any, basis: Any, row: Any, width: Any) -> Any:
+@instructions(types.float64)
+def read_modes(emit: Emit, state: Any, at: Any, basis: Any, row: Any, width: Any) -> Any:
     """sum_m basis[row + m] z_m: one node's entry of one column, z = state[at:][:modes]; ``width`` is (lanes, modes)."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _columns(context, builder, signature, args, 4)
-        state, basis = emit.pointer(0, args[1]), emit.pointer(2, args[3])
-        total = emit.zeros()
-        emit.modes(4, lambda i, j: emit.add_product(emit.load_constant(basis, i), emit.load(state, i), total))
-        return emit.sum(total)
-
-    return types.float64(state, at, basis, row, width), code
+    z, weights, total = emit.pointer(state, at), emit.pointer(basis, row), emit.zeros()
+    emit.modes(width, lambda i, j: emit.add_product(emit.load_constant(weights, i), emit.load(z, i), total))
+    return emit.sum(total)
 
 
-@intrinsic
-def read_ahead(typing: Any, state: Any, at: Any, powers: Any, power: Any, basis: Any, width: Any) -> Any:
+@instructions(types.float64)
+def read_ahead(emit: Emit, state: Any, at: Any, powers: Any, power: Any, basis: Any, width: Any) -> Any:
     """What ``read_modes`` would give after ``move_modes``; the column stays as it is. basis = (array, place).
 
     Basis and powers are multiplied first: columns with the same powers share the products.
     """
+    column, P = emit.pointer(state, at), emit.pointer(powers, power)
+    weights, total = emit.pointer_in(basis), emit.zeros()
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _columns(context, builder, signature, args, 5)
-        state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
-        basis, total = emit.pointer_in(4), emit.zeros()
+    def body(i: Any, j: Any) -> None:
+        weight = emit.load_constant(weights, i)
+        emit.add_product(emit.mul(weight, emit.load_constant(P, i)), emit.load(column, i), total)
+        emit.add_product(emit.mul(weight, emit.load_constant(P, j)), emit.load(column, j), total)
 
-        def body(i: Any, j: Any) -> None:
-            weight = emit.load_constant(basis, i)
-            emit.add_product(emit.mul(weight, emit.load_constant(powers, i)), emit.load(state, i), total)
-            emit.add_product(emit.mul(weight, emit.load_constant(powers, j)), emit.load(state, j), total)
-
-        emit.modes(5, body)
-        return emit.sum(total)
-
-    return types.float64(state, at, powers, power, basis, width), code
+    emit.modes(width, body)
+    return emit.sum(total)
 
 
-@intrinsic
-def scatter_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, weights: Any, width: Any) -> Any:
+@instructions(types.float64)
+def scatter_modes(emit: Emit, state: Any, at: Any, powers: Any, power: Any, weights: Any, width: Any) -> Any:
     """sum_m weights_m (P_m z_m + Q_m v_m)^2: of one column, some iterations later; the column stays as it is."""
+    column, table = emit.pointer(state, at), emit.pointer(powers, power)
+    factors, total = emit.pointer(weights, at.value.type(0)), emit.zeros()
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _columns(context, builder, signature, args, 5)
-        state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
-        weights, total = emit.pointer(4, args[1].type(0)), emit.zeros()
+    def body(i: Any, j: Any) -> None:
+        z, v = emit.load(column, i), emit.load(column, j)
+        P, Q = emit.load_constant(table, i), emit.load_constant(table, j)
+        moved = emit.fma(P, z, emit.mul(Q, v))
+        emit.add_product(emit.mul(emit.load_constant(factors, i), moved), moved, total)
 
-        def body(i: Any, j: Any) -> None:
-            z, v = emit.load(state, i), emit.load(state, j)
-            P, Q = emit.load_constant(powers, i), emit.load_constant(powers, j)
-            moved = emit.fma(P, z, emit.mul(Q, v))
-            emit.add_product(emit.mul(emit.load_constant(weights, i), moved), moved, total)
-
-        emit.modes(5, body)
-        return emit.sum(total)
-
-    return types.float64(state, at, powers, power, weights, width), code
+    emit.modes(width, body)
+    return emit.sum(total)
 
 
-@intrinsic
-def move_modes(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any) -> Any:
+@instructions(types.void)
+def move_modes(emit: Emit, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any) -> None:
     """z, v <- P z + Q v,  P v - Q (c2 v + c1 z): some iterations at once.
 
     z, v = state[at:][:modes], state[at + modes:][:modes];  P, Q likewise in powers from ``power``.
     c = (array, place, c2): c1 is in the array from ``place`` on.
     """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _columns(context, builder, signature, args, 5)
-        _move(emit, lambda i, z, v: (z, v))
-        return context.get_dummy_value()
-
-    return types.void(state, at, powers, power, c, width), code
+    _move(emit, (state, at, powers, power, c, width), lambda i, z, v: (z, v))
 
 
-@intrinsic
-def move_and_read(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any, basis: Any) -> Any:
+@instructions(types.float64)
+def move_and_read(emit: Emit, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any, basis: Any) -> Any:
     """``move_modes``, and what ``read_modes`` then gives; basis = (array, place)."""
+    weights, total = emit.pointer_in(basis), emit.zeros()
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _columns(context, builder, signature, args, 5)
-        basis, total = emit.pointer_in(6), emit.zeros()
+    def read(i: Any, z: Any, v: Any) -> Any:
+        emit.add_product(emit.load_constant(weights, i), z, total)
+        return z, v
 
-        def read(i: Any, z: Any, v: Any) -> Any:
-            emit.add_product(emit.load_constant(basis, i), z, total)
-            return z, v
-
-        _move(emit, read)
-        return emit.sum(total)
-
-    return types.float64(state, at, powers, power, c, width, basis), code
+    _move(emit, (state, at, powers, power, c, width), read)
+    return emit.sum(total)
 
 
-@intrinsic
-def move_and_add(typing: Any, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any, change: Any) -> Any:
+@instructions(types.void)
+def move_and_add(emit: Emit, state: Any, at: Any, powers: Any, power: Any, c: Any, width: Any, change: Any) -> None:
     """``move_modes``, and what ``add_modes`` then does; change = (array, place of dz, place of dv, x)."""
+    dz, dv = emit.pointer_in(change), emit.pointer_in(change, 2)
+    x = emit.splat(emit.item(change, 3).value)
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _columns(context, builder, signature, args, 5)
-        dz, dv = emit.pointer_in(6), emit.pointer_in(6, 2)
-        x = emit.splat(builder.extract_value(args[6], 3))
+    def add(i: Any, z: Any, v: Any) -> Any:
+        return emit.fma(x, emit.load_constant(dz, i), z), emit.fma(x, emit.load_constant(dv, i), v)
 
-        def add(i: Any, z: Any, v: Any) -> Any:
-            return emit.fma(x, emit.load_constant(dz, i), z), emit.fma(x, emit.load_constant(dv, i), v)
-
-        _move(emit, add)
-        return context.get_dummy_value()
-
-    return types.void(state, at, powers, power, c, width, change), code
+    _move(emit, (state, at, powers, power, c, width), add)
 
 
-def _move(emit: _Emit, then: Callable[[Any, Any, Any], Any]) -> None:
-    """The code of ``move_modes``, whose arguments come first; ``then`` (place, z, v) gives what is stored."""
-    args, builder = emit.args, emit.builder
-    state, powers = emit.pointer(0, args[1]), emit.pointer(2, args[3])
-    c1, c2 = emit.pointer_in(4), emit.splat(builder.extract_value(args[4], 2))
+def _move(emit: Emit, arguments: Any, then: Callable[[Any, Any, Any], Any]) -> None:
+    """The instructions of ``move_modes``; ``then`` (place, z, v) gives what is stored."""
+    state, at, powers, power, c, width = arguments
+    column, table = emit.pointer(state, at), emit.pointer(powers, power)
+    c1, c2 = emit.pointer_in(c), emit.splat(emit.item(c, 2).value)
 
     def body(i: Any, j: Any) -> None:
-        z, v = emit.load(state, i), emit.load(state, j)
-        P, Q = emit.load_constant(powers, i), emit.load_constant(powers, j)
+        z, v = emit.load(column, i), emit.load(column, j)
+        P, Q = emit.load_constant(table, i), emit.load_constant(table, j)
         back = emit.fma(c2, v, emit.mul(emit.load_constant(c1, i), z))
         moved = emit.fma(P, z, emit.mul(Q, v)), emit.fma(P, v, emit.negative(emit.mul(Q, back)))
         for new, place in zip(then(i, *moved), (i, j), strict=True):
-            emit.store(new, state, place)
+            emit.store(new, column, place)
 
-    emit.modes(5, body)
+    emit.modes(width, body)
 
 
-@intrinsic
-def add_modes(typing: Any, state: Any, at: Any, effect: Any, z: Any, v: Any, x: Any, width: Any) -> Any:
+@instructions(types.void)
+def add_modes(emit: Emit, state: Any, at: Any, effect: Any, z: Any, v: Any, x: Any, width: Any) -> None:
     """z, v <- z + x dz, v + x dv, dz and dv in ``effect`` from its elements z and v on."""
+    column, dz, dv = emit.pointer(state, at), emit.pointer(effect, z), emit.pointer(effect, v)
+    factor = emit.splat(x.value)
 
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _columns(context, builder, signature, args, 6)
-        state, dz, dv = emit.pointer(0, args[1]), emit.pointer(2, args[3]), emit.pointer(2, args[4])
-        x = emit.splat(args[5])
+    def body(i: Any, j: Any) -> None:
+        emit.store(emit.fma(factor, emit.load_constant(dz, i), emit.load(column, i)), column, i)
+        emit.store(emit.fma(factor, emit.load_constant(dv, i), emit.load(column, j)), column, j)
 
-        def body(i: Any, j: Any) -> None:
-            emit.store(emit.fma(x, emit.load_constant(dz, i), emit.load(state, i)), state, i)
-            emit.store(emit.fma(x, emit.load_constant(dv, i), emit.load(state, j)), state, j)
-
-        emit.modes(6, body)
-        return context.get_dummy_value()
-
-    return types.void(state, at, effect, z, v, x, width), code
+    emit.modes(width, body)
 
 
-@intrinsic
-def dot_and_add_lines(typing: Any, x: Any, at: Any, z: Any, size: Any, a: Any, before: Any, out: Any) -> Any:
+@instructions(types.float64)
+def dot_and_add_lines(emit: Emit, x: Any, at: Any, z: Any, size: Any, a: Any, before: Any, out: Any) -> Any:
     """The product of z with the row of x at ``at``; on the way there out <- out + a times the row at ``before``.
 
     Both in their first ``size`` columns, a multiple of LINE.
     """
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args, LINE_DOUBLES)
-        size, zero = args[3], args[3].type(0)
-        row, z, old, out = (emit.pointer(i, at) for i, at in ((0, args[1]), (2, zero), (0, args[5]), (6, zero)))
-        a, total = emit.splat(args[4]), emit.zeros()
-        with emit.lanes(size) as (j, _):
-            emit.add_product(emit.load(row, j), emit.load(z, j), total)
-            emit.store(emit.fma(a, emit.load(old, j), emit.load(out, j)), out, j)
-        return emit.sum(total)
-
-    return types.float64(x, at, z, size, a, before, out), code
+    zero = size.value.type(0)
+    row, point, old, new = (emit.pointer(*where) for where in ((x, at), (z, zero), (x, before), (out, zero)))
+    factor, total = emit.splat(a.value), emit.zeros()
+    with emit.lanes(size.value) as (j, _):
+        emit.add_product(emit.load(row, j), emit.load(point, j), total)
+        emit.store(emit.fma(factor, emit.load(old, j), emit.load(new, j)), new, j)
+    return emit.sum(total)
 
 
-@intrinsic
-def prefetch(typing: Any, array: Any, at: Any) -> Any:
+@instructions(types.void)
+def prefetch(emit: Emit, array: Any, at: Any) -> None:
     """Ask for array[at] before it is needed."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
-        _ask_for(emit, emit.pointer(0, args[1]))
-        return context.get_dummy_value()
-
-    return types.void(array, at), code
+    _ask_for(emit, emit.pointer(array, at))
 
 
-@intrinsic
-def prefetch_column(typing: Any, state: Any, at: Any, width: Any) -> Any:
+@instructions(types.void)
+def prefetch_column(emit: Emit, state: Any, at: Any, width: Any) -> None:
     """Ask for a column's z and v before they are needed; of many modes, for the first ones."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emit(context, builder, signature, args)
-        count = signature.args[2][0].count or FIRST_LANES
-        for line in range(0, 2 * count * LANES, LINE_DOUBLES):
-            _ask_for(emit, emit.pointer(0, builder.add(args[1], args[1].type(line))))
-        return context.get_dummy_value()
-
-    return types.void(state, at, width), code
+    count = width.kind[0].count or FIRST_LANES
+    for line in range(0, 2 * count * LANES, LINE_DOUBLES):
+        _ask_for(emit, emit.pointer(state, emit.builder.add(at.value, at.value.type(line))))
 
 
-def _ask_for(emit: _Emit, pointer: Any) -> None:
+def _ask_for(emit: Emit, pointer: Any) -> None:
     byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
     function = cgutils.get_or_insert_function(emit.builder.module, kind, "llvm.prefetch.p0i8")

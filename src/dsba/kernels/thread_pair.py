@@ -17,10 +17,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from dsba.kernels.cache import part
-from dsba.kernels.simd import LINE_DOUBLES
+from dsba.kernels.simd import LINE_DOUBLES, Emit, instructions
 from dsba.types import Array, Indices
 
 LONG = 2_000_000  # looks at another thread's place, about a millisecond: it sleeps
@@ -85,37 +84,21 @@ def collect(share: Any, b: Any) -> None:
         share.board[ENDED] = _look(share.board, CROWDED)
 
 
-@intrinsic
-def _publish(typing: Any, array: Any, at: Any, value: Any) -> Any:
+@instructions(types.void)
+def _publish(emit: Emit, array: Any, at: Any, value: Any) -> None:
     """array[at] <- value; who sees it sees all that was written before."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        builder.store_atomic(args[2], builder.gep(data, [args[1]]), "release", 8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64, types.int64), code
+    emit.builder.store_atomic(value.value, emit.pointer(array, at), "release", 8)
 
 
-@intrinsic
-def _look(typing: Any, array: Any, at: Any) -> Any:
+@instructions(types.int64)
+def _look(emit: Emit, array: Any, at: Any) -> Any:
     """array[at], as another thread may have just written it."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.load_atomic(builder.gep(data, [args[1]]), "acquire", 8)
-
-    return types.int64(array, types.int64), code
+    return emit.builder.load_atomic(emit.pointer(array, at), "acquire", 8)
 
 
-@intrinsic
-def _give_way(typing: Any) -> Any:
+@instructions(types.void)
+def _give_way(emit: Emit) -> None:
     """Let another thread have this core: it may be the one that is waited for."""
-
-    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if sys.platform != "win32":
-            kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-        return context.get_dummy_value()
-
-    return types.void(), code
+    if sys.platform != "win32":
+        kind = ir.FunctionType(ir.IntType(32), [])
+        emit.builder.call(cgutils.get_or_insert_function(emit.builder.module, kind, "sched_yield"), [])

@@ -50,6 +50,7 @@ class Group(Protocol):
 
     rank: int
     size: int
+    root: int  # the process that broadcasts
     masked: bool  # whether a sum shows nobody the part of a single process
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
@@ -62,6 +63,10 @@ class Group(Protocol):
 
     def largest(self, values: Array) -> Array:
         """The largest over the processes, number by number; nothing may be NaN."""
+        ...
+
+    def broadcast(self, values: Array) -> Array:
+        """The values of the process ``root``; those of the other processes only say how many there are."""
         ...
 
     def sum(self, rows: Array | SparseRows) -> Array:

@@ -34,6 +34,7 @@ class Alone:
 
     rank = 0
     size = 1
+    root = 0
     masked = False
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
@@ -43,6 +44,9 @@ class Alone:
         return values
 
     def largest(self, values: Array) -> Array:
+        return values
+
+    def broadcast(self, values: Array) -> Array:
         return values
 
     def sum(self, rows: Array | SparseRows) -> Array:

@@ -67,7 +67,7 @@ class Transport:
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
         self.topology, self.rank, self.size = topology, rank, size
         self.placement = Placement(topology, rank, size)
-        self.nodes = self.placement.nodes
+        self.nodes, self.root = self.placement.nodes, self.placement.tree.root
         self.talks = int(topology.n_nodes > 1)  # a single node talks to nobody: its rounds do not count
         self._of_width: dict[int, tuple[Array, Array]] = {}
         self.reset()
@@ -228,6 +228,11 @@ class Transport:
         self._count_question(8 * values.size, 8 * values.size)
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
+    def broadcast(self, values: Array) -> Array:
+        answer = self._handed_down(np.ascontiguousarray(values, "<f8").tobytes(), 8 * values.size)
+        self._count_question(0, 8 * values.size, ways=1)
+        return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
+
     def sum(self, rows: Array | SparseRows) -> Array:
         top = self.top(exact_sum.largest(rows))
         if top == 0.0 or not math.isfinite(top):
@@ -261,19 +266,23 @@ class Transport:
 
     def _relayed(self, own: bytes, merge: Callable[[bytes, bytes], bytes], length: int | None) -> bytes:
         """Merge the parts up the tree of processes and hand the answer down; None is any ``length``."""
-
-        def heard(peer: int) -> bytes:
-            part = self.receive(peer, QUESTIONS)
-            return part if length is None else self.whole(peer, part, length)
-
         for child in self.placement.children:
-            own = merge(own, heard(child))
+            own = merge(own, self._heard(child, length))
         if self.placement.parent >= 0:
             self.send(self.placement.parent, own, QUESTIONS)
-            own = heard(self.placement.parent)
+        return self._handed_down(own, length)
+
+    def _handed_down(self, own: bytes, length: int | None) -> bytes:
+        """What the root of the tree of processes has, passed on from parents to children."""
+        if self.placement.parent >= 0:
+            own = self._heard(self.placement.parent, length)
         for child in self.placement.children:
             self.send(child, own, QUESTIONS)
         return own
+
+    def _heard(self, peer: int, length: int | None) -> bytes:
+        part = self.receive(peer, QUESTIONS)
+        return part if length is None else self.whole(peer, part, length)
 
     def whole(self, rank: int, part: bytes, length: int) -> bytes:
         """What a process sent; an error that names it unless it has the length that is due."""
@@ -310,22 +319,23 @@ class Transport:
         self.index_bytes += np.asarray(index_bytes)
         self.bytes += np.asarray(bytes)
 
-    def _count_question(self, up: int, down: int, numbers: bool = True) -> None:
+    def _count_question(self, up: int, down: int, numbers: bool = True, ways: int = 2) -> None:
         """Count a question: up the graph's tree and down again, with these bytes from a child and from a parent.
+        One of two ``ways`` is down only.
 
         An answer of all processes' values counts on its way down, where every node receives the whole of it.
         """
         tree = self.topology.graph.tree
         own = slice(self.nodes.start, self.nodes.stop)
         received = up * tree.children[own] + down * (tree.parents[own] >= 0)
-        self.count(2 * tree.depth, received / 8 if numbers else 0, 0 if numbers else received, received)
+        self.count(ways * tree.depth, received / 8 if numbers else 0, 0 if numbers else received, received)
 
 
 class Aside:
     """A transport's questions without its counters."""
 
     def __init__(self, net: Transport) -> None:
-        self._net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
+        self._net, self.rank, self.size, self.root, self.masked = net, net.rank, net.size, net.root, net.masked
 
     def _ask(self, question: Callable[[Any], Any], value: Any) -> Any:
         before = self._net.counts
@@ -341,6 +351,9 @@ class Aside:
 
     def largest(self, values: Array) -> Array:
         return self._ask(self._net.largest, values)
+
+    def broadcast(self, values: Array) -> Array:
+        return self._ask(self._net.broadcast, values)
 
     def sum(self, rows: Array | SparseRows) -> Array:
         return self._ask(self._net.sum, rows)

@@ -14,13 +14,15 @@ from itertools import pairwise
 import numpy as np
 
 from dsba.problem.problem import Problem
-from dsba.solvers.newton import RISE
+from dsba.solvers.linear import conjugate_gradients
+from dsba.solvers.newton import RISE, falls
 from dsba.types import Array
 
 MAX_COMPOSITE_STEPS = 20_000
 NEWTON_EVERY = 25
 MAX_COMPOSITE_NEWTON = 20
 MAX_COMPOSITE_CG = 1000
+COMPOSITE_ACCURACY = 1e-14  # of the systems, relative
 COMPOSITE_SHRUNK = 0.5  # a Newton step must make R this small, relative to R before
 
 
@@ -73,13 +75,14 @@ def _smooth(problem: Problem, z: Array) -> float:
 def _newton(problem: Problem, z: Array, t: Array) -> tuple[Array, float]:
     """Newton's iteration on R as long as it shrinks R, and the residual of the point where it ends.
 
+    An iteration of its own: R has kinks, and a step across them is not shortened but left to proximal steps.
     The objective may not rise: far away from everything R is small beside z, and rounds to nothing.
     """
     residual, value = float(np.linalg.norm(problem.residual(z))), problem.objective(z)
     for _ in range(MAX_COMPOSITE_NEWTON if problem.component.has_curvature else 0):
         new = z + _step(problem, z, t)
         after, worth = float(np.linalg.norm(problem.residual(new))), problem.objective(new)
-        if not (after < COMPOSITE_SHRUNK * residual and worth <= value + RISE * abs(value)):
+        if not (after < COMPOSITE_SHRUNK * residual and falls(worth, value)):
             break
         z, residual, value = new, after, worth
     return z, residual
@@ -87,8 +90,6 @@ def _newton(problem: Problem, z: Array, t: Array) -> tuple[Array, float]:
 
 def _step(problem: Problem, z: Array, t: Array) -> Array:
     """d with  d - D (d - t H d) = -R(z),  D the slopes of prox, H the Jacobian of F: a symmetric system where D > 0."""
-    from scipy.sparse.linalg import LinearOperator, cg  # not for every import of dsba
-
     products = problem.products(z)
     V = z - t * problem.pooled(z)
     D, R = problem.prox_slope(V, t), z - problem.prox(V, t)
@@ -103,9 +104,6 @@ def _step(problem: Problem, z: Array, t: Array) -> Array:
         v[free] = x
         return ((1.0 - D) / t * v + D * H(v))[free] / D[free]
 
-    size = int(free.sum())
     rhs = (-R / t - D * H(d))[free] / D[free]
-    matrix = LinearOperator((size, size), matvec=system, dtype=np.float64)
-    scaled = LinearOperator((size, size), matvec=lambda x: t[free] * x, dtype=np.float64)
-    d[free] = cg(matrix, rhs, rtol=1e-14, atol=0.0, maxiter=MAX_COMPOSITE_CG, M=scaled)[0]
+    d[free] = conjugate_gradients(system, t[free], rhs, COMPOSITE_ACCURACY, most=MAX_COMPOSITE_CG)
     return d

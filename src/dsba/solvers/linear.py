@@ -189,20 +189,24 @@ def conjugate_gradients(
     r: Array,
     accuracy: float,
     dot: Callable[[Array, Array], float] = dot,
+    most: int | None = None,
 ) -> Array:
     """x with product(x) = r to a relative residual of ``accuracy``, preconditioned by the diagonal ``inverse``.
 
-    ``product`` is a positive definite matrix. Cut short at MAX_CG, x is still a direction of descent.
+    ``product`` is a positive definite matrix. After ``most`` steps (MAX_CG) x is still a direction of descent.
     ``dot`` is x'y, for machines that must come to the same bits.
     """
     enough = accuracy**2 * dot(r, r)
     x, r, direction = np.zeros_like(r), r.copy(), inverse * r
     energy = dot(r, direction)
-    for _ in range(MAX_CG):
+    for _ in range(MAX_CG if most is None else most):
         if not dot(r, r) > enough:
             break
         image = product(direction)
-        length = energy / dot(direction, image)
+        curvature = dot(direction, image)
+        if curvature == 0.0:  # flat in floating point: there is no length
+            break
+        length = energy / curvature
         x += length * direction
         r -= length * image
         conditioned = inverse * r

@@ -28,7 +28,7 @@ from dsba._system.threads import CORES, WORTH, one_blas_thread
 from dsba.problem.problem import Problem
 from dsba.solvers import linear
 from dsba.solvers.linear import CountedRows, Tally, dot
-from dsba.solvers.newton import STEP_ROUNDING, Equation, Point, line_search, step
+from dsba.solvers.newton import STEP_ROUNDING, Equation, Point, iterate, line_search, step
 from dsba.types import Array
 
 ACCURACY = 1e-2  # the outer iterates are then those of exact solutions to three digits; 1e-1 costs iterations
@@ -132,24 +132,23 @@ def _newton(equation: Equation) -> Callable[[Array, Point, float], Point]:
     """At least one step, so that a solve never costs nothing, and more until F is small enough."""
     D = equation.D
 
-    def node(rhs: Array, point: Point, accuracy: float) -> Point:
-        F = point.value - rhs
-        first = size = _size(F, D)
-        enough = max(accuracy * first, STEP_ROUNDING * (_size(point.value, D) + _size(rhs, D)))
-        for _ in range(MAX_LOCAL_STEPS):
-            wanted = max(0.5 * enough / size, min(0.1, size / first)) if size > 0.0 else 1.0
-            point = step(equation, point, F, wanted)
-            F = point.value - rhs
+    def node(rhs: Array, last: Point, accuracy: float) -> Point:
+        first = _size(last.value - rhs, D)
+        enough = max(accuracy * first, STEP_ROUNDING * (_size(last.value, D) + _size(rhs, D)))
+
+        def judge(point: Point, F: Array) -> float | None:
             size = _size(F, D)
-            if not size > enough:
-                break
-        return point
+            if point is not last and not size > enough:
+                return None
+            return max(0.5 * enough / size, min(0.1, size / first)) if size > 0.0 else 1.0
+
+        return iterate(equation, last, lambda point: point.value - rhs, judge, MAX_LOCAL_STEPS)
 
     return node
 
 
 def _on_samples(equation: Equation) -> Node:
-    """Newton's iteration in the space of the samples: one product with A before it, one with A' after it."""
+    """An iteration of its own, in the space of the samples: a step there makes no product with A or A'."""
     space = _SampleSpace(equation)
     return Node(space.begin, space.solved, 2 * equation.A.shape[0])
 

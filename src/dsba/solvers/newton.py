@@ -1,4 +1,4 @@
-"""Newton's iteration for the equation of a set of samples,
+"""The one Newton iteration, for the equation of a set of samples,
 
     F(z) = A' s(A z) + D z - rhs = 0,       s(u) = scale_i g(u_i) for every sample i,  D >= 0 a diagonal.
 
@@ -90,6 +90,26 @@ def unsolvable(component: Operator) -> str | None:
     return f"{type(component).__name__} gives no curvature (a ScalarOperator: no slope)"
 
 
+NextAccuracy = Callable[[Point, Array], float | None]  # of the step from a point, given F there; None at the end
+
+
+def iterate(
+    equation: Equation, point: Point, excess: Callable[[Point], Array], judge: NextAccuracy, most: int
+) -> Point:
+    """Newton's iteration on F = ``excess`` from a point, with ``most`` steps. The system of an affine operator stays.
+
+    ``judge`` sees every point with F there. It says how accurately the next step is to be solved, and where to end.
+    """
+    solve = equation.system(point.u) if equation.component.affine else None
+    for _ in range(most):
+        F = excess(point)
+        accuracy = judge(point, F)
+        if accuracy is None:
+            break
+        point = step(equation, point, F, accuracy, solve)
+    return point
+
+
 def step(equation: Equation, point: Point, F: Array, accuracy: float, solve: Solve | None = None) -> Point:
     """z + t d with J d = -F to a relative ``accuracy``.
 
@@ -105,6 +125,11 @@ def step(equation: Equation, point: Point, F: Array, accuracy: float, solve: Sol
     constant = dot(d, F) - dot(v, equation.s(point.u))
     t = line_search(equation.along(point.u, v), constant, dot(equation.D * d, d))
     return full if t == 1.0 else equation.at(point.z + t * d)
+
+
+def falls(after: float, before: float) -> bool:
+    """Whether what a step must not raise has risen by rounding at most; not where it is NaN."""
+    return after <= before + RISE * abs(before)
 
 
 def line_search(terms: Callable[[float], Array], constant: float, linear: float) -> float:

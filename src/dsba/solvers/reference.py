@@ -20,7 +20,7 @@ from dsba.operators import Operator
 from dsba.problem.problem import Problem
 from dsba.solvers import composite
 from dsba.solvers.linear import CountedRows, Tally
-from dsba.solvers.newton import Equation, step, unsolvable
+from dsba.solvers.newton import Equation, NextAccuracy, Point, iterate, unsolvable
 from dsba.types import Array
 
 CERTIFIED = 1e-6  # a reference with a larger residual is announced by a warning
@@ -68,24 +68,24 @@ def _announced(best: Optimum, tol: float) -> Optimum:
 
 
 def _iterate(problem: Problem, z: Array, scale: float, tol: float) -> Optimum:
-    """z <- z + step, until F(z) is small or stops shrinking; the best point seen."""
-    equation = Equation(*_samples(problem))
-    point, affine = equation.at(z), problem.component.affine
-    solve = equation.system(point.u) if affine else None
-    best, stalled = Optimum(z, math.inf), 0
-    for _ in range(MAX_STEPS):
-        F = problem.pooled(point.z)
+    """Newton's iteration until F(z) is small or stops shrinking; the best point seen."""
+    equation, best, stalled = Equation(*_samples(problem)), Optimum(z, math.inf), 0
+
+    def judge(point: Point, F: Array) -> float | None:
+        nonlocal best, stalled
         residual = norm(F) / scale
         if not math.isfinite(residual):
-            break
+            return None
         stalled = 0 if residual < 0.5 * best.residual else stalled + 1
         if residual < best.residual:
             best = Optimum(point.z, residual)
         # Far from the solution the objective falls while F may grow; near it, no progress is rounding.
         if residual <= tol or stalled > (3 if best.residual < 1e-10 else 40):
-            break
+            return None
         enough = max(0.5 * tol / residual, 1e-15)
-        point = step(equation, point, F, enough if affine else max(enough, min(0.1, residual)), solve)
+        return enough if problem.component.affine else max(enough, min(0.1, residual))
+
+    iterate(equation, equation.at(z), lambda point: problem.pooled(point.z), judge, MAX_STEPS)
     return best
 
 
@@ -117,11 +117,10 @@ def _approach(problem: Problem, scale: float) -> Array:
     """
     z, samples = np.zeros(problem.dim), _samples(problem)
     for t in 10.0 ** np.arange(8, -3, -1):
-        equation = Smoothed(*samples, t)
-        point = equation.at(z)
-        for _ in range(MAX_APPROACH):
-            if not np.linalg.norm(point.value) > NEAR_SMOOTHED * scale / (1.0 + t):
-                break
-            point = step(equation, point, point.value, NEAR_SMOOTHED)
-        z = point.z
+        equation, small = Smoothed(*samples, t), NEAR_SMOOTHED * scale / (1.0 + t)
+        z = iterate(equation, equation.at(z), lambda point: point.value, _until(small), MAX_APPROACH).z
     return z
+
+
+def _until(small: float) -> NextAccuracy:
+    return lambda point, F: NEAR_SMOOTHED if np.linalg.norm(F) > small else None
