@@ -64,8 +64,8 @@ def is_done(job: Job, folder: Folder) -> bool:
 def files(job: Job, folder: Folder) -> list[Path]:
     """What the job writes, in this order."""
     if isinstance(job, PooledProblem):
-        return [folder.optimum(job.id), folder.facts(job.id)]
-    return [folder.tuning(job.id)] if isinstance(job, Tuning) else [folder.history(job.id), folder.outcome(job.id)]
+        return [folder.optimum(job.id)]
+    return [folder.tuning(job.id)] if isinstance(job, Tuning) else [folder.run(job.id)]
 
 
 # Data --------------------------------------------------------------------------------------------
@@ -225,9 +225,8 @@ def _find_reference(pooled: PooledProblem, folder: Folder) -> None:
         auc=area_under_curve(problem.y, problem.scores(z)) if ranks else None,
         test_auc=reached.pop("test_auc", None),
         metrics=dict(reached),
-        array=folder.write_optimum(pooled.id, z),
     )
-    folder.write_sealed(folder.facts(pooled.id), facts)
+    folder.write_sealed(folder.optimum(pooled.id), facts, {"z": z})
 
 
 def _binarisation(y: Array, pooled: PooledProblem) -> str | None:
@@ -257,7 +256,7 @@ class RunSetting:
         problem = build(self.case, self.seed)
         limits = self.stop.content() | ({} if problem.has_objective else {"gap_tol": None})
         arguments: dict[str, Any] = limits | {
-            "seed": self.seed, "reference": self.folder.read_optimum(self.case.pooled.id), "checkpoint": file,
+            "seed": self.seed, "reference": self.folder.read_reference(self.case.pooled.id)[1], "checkpoint": file,
             "callbacks": [self.watch], "metrics": metrics,
         }  # fmt: skip
         topology = self.case.network.drawn(self.seed)
@@ -290,8 +289,7 @@ def _run(run: RunJob, folder: Folder, watch: Watch) -> None:
         problem=problem.digest(),
         node_rows=problem.sizes.tolist(),
         node_positives=[int((problem.y[a:b] > 0).sum()) for a, b in pairwise(problem.start)],
-        history=folder.write_history(run.id, result.history),
         versions=environment.versions(),
     )
-    folder.write_sealed(folder.outcome(run.id), outcome)
+    folder.write_sealed(folder.run(run.id), outcome, result.history.to_dict())
     file.unlink(missing_ok=True)

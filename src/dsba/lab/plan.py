@@ -190,7 +190,7 @@ class Plan:
         ]
         return replace(self, runs=left, left_out=list(dict.fromkeys(sentences)))
 
-    def index(self) -> index.Index:
+    def index(self, environment: index.Environment | None = None) -> index.Index:
         """What the report must know of the plan."""
         e = self.experiment
         graphs = {case.network.title: case.network.graph_of_all(e.seeds) for case in self.cases}
@@ -204,7 +204,8 @@ class Plan:
             networks=dict(named), cases=[case.shown() for case in self.cases],
             methods=[_shown_method(m) for m in e.method],
             runs=[index.ShownRun(id=r.id, case=r.case.id, method=r.method.title, seed=r.seed) for r in self.runs],
-            searches=[index.Planned(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
+            searches=[index.PlannedSearch(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
+            environment=environment or index.Environment(),
         )  # fmt: skip
 
     def _code(self) -> dict[str, str]:

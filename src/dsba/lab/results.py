@@ -61,38 +61,39 @@ class ExperimentResults:
     def __init__(self, folder: Folder, index: Index, partial: Mapping[str, History] | None = None) -> None:
         """``partial``: histories of runs under way, for a look before they are finished."""
         self.folder, self.index, self.partial = folder, index, dict(partial or {})
-        done = {run.id for run in index.runs if folder.outcome(run.id).exists()}
+        done = {run.id for run in index.runs if folder.run(run.id).exists()}
         self.runs = [run for run in index.runs if run.id in done or run.id in self.partial]
         self.partial = {id: history for id, history in self.partial.items() if id not in done}
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> ExperimentResults:
+    def load(cls, path: str | PathLike[str], partial: Mapping[str, History] | None = None) -> ExperimentResults:
         """The results in a folder that ``run`` has written. Nothing is imported or run."""
         folder = Folder(path)
         if not folder.index.is_file():
             raise InputError(f"{folder.root} is no results folder: it has no {folder.index.name}.")
-        return cls(folder, folder.read_index())
+        return cls(folder, folder.read_index(), partial)
 
     def on(self, link: Link) -> ExperimentResults:
         """The same results on other links, for the axis "time"."""
         return ExperimentResults(self.folder, self.index.model_copy(update={"link": link}), self.partial)
 
     @cached_property
+    def _read(self) -> dict[str, tuple[Outcome, History]]:
+        """How each run ended, and its history as it was written."""
+        running = {id: (Outcome(id=id, status="running", message=""), h) for id, h in self.partial.items()}
+        return {run.id: running.get(run.id) or self.folder.read_run(run.id) for run in self.runs}
+
+    @cached_property
     def outcomes(self) -> dict[str, Outcome]:
         """How each run ended, by its id."""
-        return {
-            run.id: Outcome(id=run.id, status="running", message="")
-            if run.id in self.partial
-            else self.folder.read_outcome(run.id)
-            for run in self.runs
-        }
+        return {id: outcome for id, (outcome, _) in self._read.items()}
 
     @cached_property
     def histories(self) -> dict[str, History]:
         """Each run's history, by its id."""
         found = {}
         for run in self.runs:
-            history = self.partial.get(run.id) or self.folder.read_history(self.outcomes[run.id])
+            history = self._read[run.id][1]
             if self.metric(self.case(run)) not in history:
                 raise InputError(
                     f"the history of {run.id} has no {self.metric(self.case(run))}: it is of another problem."
@@ -101,10 +102,10 @@ class ExperimentResults:
             found[run.id] = timed(history, self.case(run).nodes, self.index.link)
         return found
 
-    @cached_property
+    @property
     def environment(self) -> Environment:
         """The command, the versions and the machine."""
-        return self.folder.read_environment()
+        return self.index.environment
 
     @property
     def unfinished(self) -> int:
@@ -113,7 +114,7 @@ class ExperimentResults:
 
     @cached_property
     def _facts(self) -> dict[str, ShownReference]:
-        return {id: self.folder.read_facts(id) for id in {case.reference for case in self.cases}}
+        return {id: self.folder.read_reference(id)[0] for id in {case.reference for case in self.cases}}
 
     def facts(self, case: ShownCase) -> ShownReference:
         """The facts of the case's data and reference."""
@@ -281,7 +282,7 @@ class ExperimentResults:
 
         if not self.runs:
             raise InputError(f"no run in {self.folder.root} is finished yet: there is nothing to report.")
-        self.write_table("summary.csv", self.summary())
+        self.write_table(self.folder.summary, self.summary())
         self.write_tuning()
         figures = self.folder.inside(self.folder.root / "figures")
         figures.mkdir(exist_ok=True)
@@ -295,14 +296,14 @@ class ExperimentResults:
         return self.folder.page
 
     def write_tuning(self) -> None:
-        self.write_table("tuning.csv", self.tuning())
+        self.write_table(self.folder.candidates, self.tuning())
 
-    def write_table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write_table(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         stream = io.StringIO()
         writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows({column: as_text(value) for column, value in row.items()} for row in rows)
-        self.folder.write(self.folder.root / name, stream.getvalue().encode())
+        self.folder.write(path, stream.getvalue().encode())
 
     # Figures -------------------------------------------------------------------------------------
 

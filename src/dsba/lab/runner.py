@@ -25,6 +25,7 @@ from dsba.errors import InputError, unknown_name
 from dsba.lab import environment, jobs, plan
 from dsba.lab.display import PlanDisplay
 from dsba.lab.folder import Folder
+from dsba.lab.index import Environment
 from dsba.lab.plan import Job, Plan, RunJob
 from dsba.lab.reading import read
 from dsba.lab.results import ExperimentResults
@@ -78,13 +79,13 @@ def run(
     wanted = _searches(todo, tune_only) if tune_only else todo.jobs
     with folder.owned():
         _prepare(folder, todo, forced)
-        if not (tune_only and _has_results(folder, todo)):  # a search does not change how they were made
-            folder.write_sealed(folder.environment, environment.describe(command, todo.place))
+        index = todo.index(_environment_of(folder, todo, bool(tune_only), command))
+        folder.write_sealed(folder.index, index)
         with PlanDisplay(progress, todo.experiment, len(wanted)) as display:
             processes = 1 if todo.experiment.has_code else workers or len(own_cores())
             _perform_all(wanted, folder, processes, display, on_record)
         folder.drop_checkpoints()
-        results = ExperimentResults(folder, todo.index())
+        results = ExperimentResults(folder, index)
         if tune_only:
             results.write_tuning()
         elif report:
@@ -109,23 +110,11 @@ def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
 
 def _prepare(folder: Folder, todo: Plan, forced: Sequence[Job]) -> None:
     """Make the folder ready and describe the plan in it."""
-    folder.prepare()
-    planned = [p for job in todo.jobs for p in (*jobs.files(job, folder), *_notes(folder, job))]
-    own = (folder.index, folder.config, folder.environment, folder.page)
-    tables = (folder.root / "summary.csv", folder.root / "tuning.csv")
-    folder.clear_torn([*planned, *own, *tables])
+    folder.prepare(p for job in todo.jobs for p in (*jobs.files(job, folder), folder.checkpoint(job.id)))
     for job in forced:
-        folder.remove([*reversed(jobs.files(job, folder)), *_notes(folder, job)])
-        folder.remove(folder.trials(job.id))
+        folder.remove([*jobs.files(job, folder), folder.checkpoint(job.id), *folder.trials(job.id)])
     _keep_plugins(folder, todo)
     folder.write(folder.config, todo.experiment.to_toml(todo.kept_plugins).encode())
-    folder.write_sealed(folder.index, todo.index())
-
-
-def _notes(folder: Folder, job: Job) -> list[Path]:
-    """What an unfinished job keeps: the checkpoint of a run, the notes of a search."""
-    file = folder.checkpoint(job.id)
-    return [file, file.with_suffix(".json")]
 
 
 def _forced(todo: Plan, force: bool | Sequence[str]) -> list[Job]:
@@ -153,8 +142,11 @@ def _searches(todo: Plan, only: bool | Sequence[str]) -> list[Job]:
     return list({job.id: job for job in needed}.values())
 
 
-def _has_results(folder: Folder, todo: Plan) -> bool:
-    return folder.environment.exists() and any(jobs.is_done(run, folder) for run in todo.runs)
+def _environment_of(folder: Folder, todo: Plan, tune_only: bool, command: str) -> Environment:
+    """Of this command; of the one that made the results, where there are some and step sizes are searched."""
+    if tune_only and folder.index.exists() and any(jobs.is_done(run, folder) for run in todo.runs):
+        return folder.read_index().environment
+    return environment.describe(command, todo.place)
 
 
 def _keep_plugins(folder: Folder, todo: Plan) -> None:

@@ -140,13 +140,13 @@ class SearchRun:
     def _noted(self) -> dict[str, index.Attempt]:
         """What an interrupted search has found. Notes that cannot be read count as no notes."""
         try:
-            return dict(self.folder.read_sealed(self.notes, index.Attempts).attempts)
+            return dict(self.folder.read_sealed(self.notes, index.Attempts)[0].attempts)
         except InputError:
             return {}
 
     @property
     def notes(self) -> Path:
-        return self.folder.checkpoint(self.job.id).with_suffix(".json")
+        return self.folder.checkpoint(self.job.id)
 
     # Rounds --------------------------------------------------------------------------------------
 
