@@ -20,6 +20,7 @@ import dsba
 from dsba.cli import app
 from dsba.errors import InputError
 from dsba.lab import Experiment, ExperimentResults, jobs, plan, run, runner, tuning
+from dsba.lab.cases import PooledProblem
 from dsba.lab.curves import costs, median_curve
 from dsba.lab.example import EXAMPLE
 from dsba.lab.folder import Folder
@@ -49,7 +50,7 @@ def test_the_search_finds_the_best(small):
     """Every candidate run to the end by hand, those beyond the grid too: none beats the chosen one."""
     table = the_search(small)
     case = plan.make(spec()).cases[0]
-    problem, topology = jobs.build(case, 0), case.network.topology
+    problem, topology = case.build(0), case.network.topology
     z_star = dsba.optimum(problem).z
     finals = {}
     tried = [candidate.parameters["step_size"] for candidate in table.candidates]
@@ -107,7 +108,7 @@ def test_tune_only_writes_the_table_and_makes_no_run(tmp_path):
 
 def test_a_run_is_what_solve_gives(small):
     of_extra = next(r for r in plan.make(spec()).runs if r.method.algorithm == "extra")
-    problem, topology = jobs.build(of_extra.case, 0), of_extra.case.network.topology
+    problem, topology = of_extra.case.build(0), of_extra.case.network.topology
     z_star = small.folder.read_reference(of_extra.case.pooled.id)[1]
     straight = dsba.solve(problem, topology, "extra", max_passes=12, reference=z_star).history
     kept = small.histories[of_extra.id]
@@ -322,7 +323,7 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
 
 def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
     """Within a run, which leaves its checkpoint, and elsewhere."""
-    solve, find, seen = jobs.solve, jobs._find_reference, []
+    solve, find, seen = jobs.solve, PooledProblem.perform, []
 
     def stopped_within(*args, callbacks=(), **options):
         def stop(record):
@@ -337,7 +338,7 @@ def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGHUP)
 
     monkeypatch.setattr(jobs, "solve", stopped_within)
-    monkeypatch.setattr(jobs, "_find_reference", stopped_before)
+    monkeypatch.setattr(PooledProblem, "perform", stopped_before)
     wanted = spec(method=SMALL["method"][1:], stop={"max_passes": 6})
     (tmp_path / "small.toml").write_text(wanted.to_toml())
     arguments = ["compare", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
@@ -379,7 +380,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path, m
         run(spec(), tmp_path, workers=1)
     monkeypatch.undo()
     assert leftovers(tmp_path) == []
-    assert not any(jobs.is_done(r, Folder(tmp_path)) for r in made.runs)
+    assert not any(r.is_done(Folder(tmp_path)) for r in made.runs)
     assert len(run(spec(), tmp_path, workers=1).runs) == 2
 
 

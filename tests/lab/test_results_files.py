@@ -307,7 +307,7 @@ def test_a_search_may_have_several_seeds(tmp_path):
     case = runner.check(SMALL).cases[0]
     finals = []
     for seed in tune["seeds"]:
-        problem = jobs.build(case, seed)
+        problem = case.build(seed)
         z = dsba.optimum(problem).z
         step = chosen.parameters["step_size"]
         solved = dsba.solve(problem, case.network.topology, "dsba", step, max_passes=12, seed=seed, reference=z)
