@@ -12,7 +12,7 @@ import pytest
 
 from dsba.lab import run
 from dsba.lab.live import Live
-from dsba.lab.page import page
+from dsba.lab.page import contents, page
 from dsba.lab.runner import check
 
 EXPERIMENT = {
@@ -227,7 +227,7 @@ def test_the_live_page_waits_for_its_files(tmp_path):
 
 
 def test_names_cannot_break_the_page(results):
-    text = page(results)
+    text = page(contents(results))
     assert html.escape(EXPERIMENT["title"]) in text
     start = text.index('id="data">') + len('id="data">')
     content = json.loads(text[start : text.index("</script>", start)])  # the title's </script> does not end it

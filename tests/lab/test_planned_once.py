@@ -1,9 +1,12 @@
-"""A plan is made once: every identifier is hashed once and every problem is built once."""
+"""A plan is made once: every identifier is hashed once, every problem is built once, and modules import one way."""
 
 from __future__ import annotations
 
+import ast
 import pickle
+from graphlib import TopologicalSorter
 
+from conftest import ROOT
 from small_experiments import SMALL, spec
 
 from dsba.lab import plan, planned, run, runner
@@ -36,9 +39,7 @@ def test_the_real_problem_is_built_once(tmp_path, monkeypatch):
     """For the plan's check, the search and the runs; the reference has one of its own, with all rows at one node."""
     built, real = [], Problem.from_arrays
     lam = 0.0123  # a problem that no other test of this process has built
-    monkeypatch.setattr(
-        Problem, "from_arrays", lambda *args, **options: built.append(args[3]) or real(*args, **options)
-    )
+    monkeypatch.setattr(Problem, "from_arrays", lambda *args, **rest: built.append(args[3]) or real(*args, **rest))
     run(SMALL | {"problem": [{"operator": "ridge", "lam": lam}], "method": METHODS}, tmp_path, workers=1)
     assert sorted(built) == [1, 4]
 
@@ -49,3 +50,18 @@ def test_every_job_says_what_it_writes(tmp_path):
     written = {path for job in todo.jobs for path in job.files(results.folder) if path.exists()}
     assert written == {path for path in tmp_path.rglob("*.dsba") if path != results.folder.index}
     assert all(job.is_done(results.folder) for job in todo.jobs)
+
+
+def imports_of(path):
+    """The modules of the laboratory that a module imports anywhere, for types or in a function too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "dsba.lab":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dsba.lab."):
+            yield node.module.split(".")[2]
+
+
+def test_modules_of_the_laboratory_import_one_way():
+    home = ROOT / "src" / "dsba" / "lab"
+    graph = {path.stem: set(imports_of(path)) for path in home.glob("*.py") if path.stem != "__init__"}
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(graph)

@@ -19,9 +19,9 @@ from dsba.errors import InputError
 from dsba.lab import ExperimentResults, jobs, run, runner
 from dsba.lab.curves import TOLERANCES, Entrant, verdict
 from dsba.lab.figures import KNOWN_METHODS, LOOKS, Panel, draw_panels, looks, rendered
+from dsba.lab.finished import require_sound
 from dsba.lab.page import as_json, contents
 from dsba.lab.reading import read
-from dsba.lab.results import require_sound
 
 # Content -----------------------------------------------------------------------------------------
 

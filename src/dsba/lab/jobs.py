@@ -15,10 +15,10 @@ from dsba.engine.solve import solve
 from dsba.errors import CheckpointError
 from dsba.lab import environment, titles
 from dsba.lab.cases import Case
+from dsba.lab.finished import require_sound
 from dsba.lab.folder import Folder
 from dsba.lab.index import Outcome
 from dsba.lab.planned import Interrupted, Job, Watch
-from dsba.lab.results import require_sound
 from dsba.lab.sections import BUDGETS, Method, Stop
 
 

@@ -11,8 +11,8 @@ from typing import Self
 
 from dsba.engine.history import History
 from dsba.errors import InputError
+from dsba.lab.finished import FinishedRuns
 from dsba.lab.page import as_json, contents, page
-from dsba.lab.results import ExperimentResults
 
 
 class Live:
@@ -85,7 +85,7 @@ class Live:
             return None
         with self.lock:
             partial = {id: History(history.to_dict()) for id, history in self.partial.items()}
-        results = ExperimentResults.load(self.out, partial)
+        content = contents(FinishedRuns.load(self.out, partial), live=True)
         if path == "/report.json":
-            return "application/json", as_json(contents(results, live=True)).encode()
-        return "text/html", page(results, live=True).encode()
+            return "application/json", as_json(content).encode()
+        return "text/html", page(content).encode()
