@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import csv
 import errno
-import json
 import math
 import os
 import signal
 import subprocess
 import sys
 import time
-from zipfile import is_zipfile
 
 import numpy as np
 import pytest
@@ -22,10 +20,12 @@ import dsba
 from dsba.cli import app
 from dsba.errors import InputError
 from dsba.lab import Experiment, ExperimentResults, jobs, plan, run, runner, tuning
+from dsba.lab.cases import PooledProblem
 from dsba.lab.curves import costs, median_curve
 from dsba.lab.example import EXAMPLE
 from dsba.lab.folder import Folder
 from dsba.lab.reading import read
+from dsba.storage import sealed
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_search_finds_the_best(small):
     """Every candidate run to the end by hand, those beyond the grid too: none beats the chosen one."""
     table = the_search(small)
     case = plan.make(spec()).cases[0]
-    problem, topology = jobs.build(case, 0), case.network.topology
+    problem, topology = case.build(0), case.network.topology
     z_star = dsba.optimum(problem).z
     finals = {}
     tried = [candidate.parameters["step_size"] for candidate in table.candidates]
@@ -108,8 +108,8 @@ def test_tune_only_writes_the_table_and_makes_no_run(tmp_path):
 
 def test_a_run_is_what_solve_gives(small):
     of_extra = next(r for r in plan.make(spec()).runs if r.method.algorithm == "extra")
-    problem, topology = jobs.build(of_extra.case, 0), of_extra.case.network.topology
-    z_star = small.folder.read_optimum(of_extra.case.pooled.id)
+    problem, topology = of_extra.case.build(0), of_extra.case.network.topology
+    z_star = small.folder.read_reference(of_extra.case.pooled.id)[1]
     straight = dsba.solve(problem, topology, "extra", max_passes=12, reference=z_star).history
     kept = small.histories[of_extra.id]
     for column in straight:
@@ -134,7 +134,7 @@ def test_no_spreadsheet_runs_a_label_of_a_summary(tmp_path):
     data = [{"name": "breast-cancer", "label": "\r=1"}]
     results = run(spec(data=data, method=methods, stop={"max_passes": 1}), tmp_path, workers=1, report=False)
     assert [row["method"] for row in results.summary()] == labels
-    results.write_table("summary.csv", results.summary())
+    results.write_table(results.folder.summary, results.summary())
     rows = list(csv.DictReader((tmp_path / "summary.csv").open(newline="")))
     assert [row["method"] for row in rows] == [f"'{labels[0]}", "'+1+cmd", "-2", "'@SUM(A1)", "'\t=1", "a=b"]
     assert {row["data"] for row in rows} == {"'\n=1"}
@@ -152,7 +152,7 @@ def test_frame_and_plot(small):
 
 def test_the_folder_is_complete_and_reports_are_rebuilt_from_it(small):
     root = small.folder.root
-    kept = ["experiment.toml", "environment.json", "results.json"]
+    kept = ["experiment.toml", "results.dsba"]
     wanted = [*kept, "summary.csv", "tuning.csv", "report.html", "figures/ridge.png", "figures/ridge.pdf"]
     before = {}
     for name in wanted:
@@ -162,8 +162,9 @@ def test_the_folder_is_complete_and_reports_are_rebuilt_from_it(small):
     assert not (root / "checkpoints").exists()
     ExperimentResults.load(root).report()
     assert {name: (root / name).read_bytes() for name in wanted} == before
-    assert json.loads(before["environment.json"])["versions"]["dsba"] == dsba.__version__
-    machine = json.loads(before["environment.json"])["machine"]
+    environment = sealed.read(root / "results.dsba")[0]["environment"]
+    assert environment["versions"]["dsba"] == dsba.__version__
+    machine = environment["machine"]
     assert machine["CPU"]
     assert machine["cores"] == os.cpu_count()
     with pytest.raises(InputError, match="no results folder"):
@@ -205,10 +206,9 @@ def without_seconds(root):
     found = {}
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
         name, text = str(path.relative_to(root)), path.read_bytes()
-        if path.suffix == ".jsonl":
-            found[name] = [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in text.splitlines()]
-        elif path.suffix == ".json":
-            found[name] = {k: v for k, v in json.loads(text).items() if k not in ("history", "sha256")}
+        if path.suffix == ".dsba":
+            facts, arrays = sealed.read(path)
+            found[name] = facts, {k: v.tobytes() for k, v in arrays.items() if k != "seconds"}
         elif name == "summary.csv":
             found[name] = [
                 {k: v for k, v in row.items() if "seconds" not in k and "time" not in k}
@@ -309,7 +309,7 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
     killed.communicate(timeout=180)
 
     stopped = command(*arguments)
-    wait_for(lambda: any(out.glob("runs/*.json")) or any(out.glob("tuning/*.json")), stopped)
+    wait_for(lambda: any(out.glob("runs/*.dsba")) or any(out.glob("tuning/*.dsba")), stopped)
     os.kill(stopped.pid, signal.SIGINT)
     _, errors = stopped.communicate(timeout=180)
     assert stopped.returncode in (130, 0), errors
@@ -323,7 +323,7 @@ def test_killed_and_interrupted_commands_go_on(tmp_path):
 
 def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
     """Within a run, which leaves its checkpoint, and elsewhere."""
-    solve, find, seen = jobs.solve, jobs._find_reference, []
+    solve, find, seen = jobs.solve, PooledProblem.perform, []
 
     def stopped_within(*args, callbacks=(), **options):
         def stop(record):
@@ -338,7 +338,7 @@ def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
         signal.raise_signal(signal.SIGHUP)
 
     monkeypatch.setattr(jobs, "solve", stopped_within)
-    monkeypatch.setattr(jobs, "_find_reference", stopped_before)
+    monkeypatch.setattr(PooledProblem, "perform", stopped_before)
     wanted = spec(method=SMALL["method"][1:], stop={"max_passes": 6})
     (tmp_path / "small.toml").write_text(wanted.to_toml())
     arguments = ["compare", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
@@ -351,7 +351,7 @@ def test_sigterm_and_sighup_end_a_comparison_like_ctrl_c(tmp_path, monkeypatch):
     assert [one.exit_code for one in ended] == [130, 130]
     assert all("the same command goes on from here" in one.output for one in ended)
     assert len(list(tmp_path.glob("out/checkpoints/*.dsba"))) == 1
-    assert all(is_zipfile(file) for file in tmp_path.glob("out/**/*.npz"))  # a checkpoint is not NumPy's
+    assert all(sealed.read(file) for file in tmp_path.glob("out/**/*.dsba"))
     monkeypatch.undo()
     resumed, straight = (run(wanted, tmp_path / name, workers=1, report=False) for name in ("out", "straight"))
     assert without_seconds(resumed.folder.root / "runs") == without_seconds(straight.folder.root / "runs")
@@ -380,7 +380,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing_half_written(tmp_path, m
         run(spec(), tmp_path, workers=1)
     monkeypatch.undo()
     assert leftovers(tmp_path) == []
-    assert not any(jobs.is_done(r, Folder(tmp_path)) for r in made.runs)
+    assert not any(r.is_done(Folder(tmp_path)) for r in made.runs)
     assert len(run(spec(), tmp_path, workers=1).runs) == 2
 
 
@@ -414,7 +414,7 @@ def test_the_command_on_a_full_disk(small_disk):
 
 def test_a_damaged_file_is_named(tmp_path):
     results = run(spec(), tmp_path, workers=1)
-    path = results.folder.outcome(results.runs[0].id)
+    path = results.folder.run(results.runs[0].id)
     path.write_text("{")
     with pytest.raises(InputError, match="is damaged"):
         ExperimentResults.load(tmp_path).report()

@@ -27,7 +27,7 @@ def tree(root):
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_folder_of_somebody_else_is_refused_untouched(force, tmp_path):
-    for name in ("checkpoints/mine.dsba", "runs/mine.json", "figures/a.png", ".part-x-1", "notes.txt"):
+    for name in ("checkpoints/mine.dsba", "runs/mine.dsba", "figures/a.png", ".part-x-1", "notes.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
     before = tree(tmp_path)
@@ -38,11 +38,11 @@ def test_a_folder_of_somebody_else_is_refused_untouched(force, tmp_path):
 
 def test_only_planned_files_are_removed(tmp_path):
     results = run(TINY, tmp_path, workers=1)
-    own = [f"runs/{results.runs[0].id}.json", "report.html"]
-    torn = [f"runs/.part-{results.runs[0].id}.json-abc", ".part-report.html-x1"]
+    own = [f"runs/{results.runs[0].id}.dsba", "report.html"]
+    torn = [f"runs/.part-{results.runs[0].id}.dsba-abc", ".part-report.html-x1"]
     foreign = [
         "checkpoints/mine.dsba",
-        "runs/mine.json",
+        "runs/mine.dsba",
         "figures/a.png",
         "notes.txt",
         ".part-mine-1",
@@ -98,7 +98,7 @@ def test_a_folder_of_somebody_else_runs_nothing(finished, tmp_path):
     done = command("report", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists()
-    assert "root" not in (out / "results.json").read_text()
+    assert b"root" not in (out / "results.dsba").read_bytes()
     shutil.copy(out / "experiment.toml", tmp_path / "theirs.toml")
     refused = command("compare", "theirs.toml", "--out", "new", cwd=tmp_path)
     assert refused.returncode == 2

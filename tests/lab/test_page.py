@@ -12,7 +12,7 @@ import pytest
 
 from dsba.lab import run
 from dsba.lab.live import Live
-from dsba.lab.page import page
+from dsba.lab.page import contents, page
 from dsba.lab.runner import check
 
 EXPERIMENT = {
@@ -195,7 +195,7 @@ def test_curves_grow_while_runs_go_on(results, browser, tmp_path):
     index = check(EXPERIMENT).index()
     run(EXPERIMENT, tmp_path, workers=1, tune_only=True)  # references are there, no run is finished
     job = index.runs[0]
-    with Live(tmp_path, index) as live:
+    with Live(tmp_path) as live:
         open_page(browser, live.address)
         records = results.histories[job.id].to_dict()
         for k in range(3):
@@ -211,7 +211,7 @@ def test_curves_grow_while_runs_go_on(results, browser, tmp_path):
 
 
 def test_the_live_server_answers_its_own_paths_only(results):
-    with Live(results.folder.root, results.index) as live:
+    with Live(results.folder.root) as live:
         content = json.load(urllib.request.urlopen(live.address + "report.json", timeout=10))
         assert content["finished"] == content["planned"] == 8
         with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -222,12 +222,12 @@ def test_the_live_server_answers_its_own_paths_only(results):
 
 
 def test_the_live_page_waits_for_its_files(tmp_path):
-    with Live(tmp_path, check(EXPERIMENT).index()) as live, pytest.raises(urllib.error.HTTPError, match="503"):
+    with Live(tmp_path) as live, pytest.raises(urllib.error.HTTPError, match="503"):
         urllib.request.urlopen(live.address, timeout=10)
 
 
 def test_names_cannot_break_the_page(results):
-    text = page(results)
+    text = page(contents(results))
     assert html.escape(EXPERIMENT["title"]) in text
     start = text.index('id="data">') + len('id="data">')
     content = json.loads(text[start : text.index("</script>", start)])  # the title's </script> does not end it

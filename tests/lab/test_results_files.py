@@ -19,9 +19,9 @@ from dsba.errors import InputError
 from dsba.lab import ExperimentResults, jobs, run, runner
 from dsba.lab.curves import TOLERANCES, Entrant, verdict
 from dsba.lab.figures import KNOWN_METHODS, LOOKS, Panel, draw_panels, looks, rendered
+from dsba.lab.finished import require_sound
 from dsba.lab.page import as_json, contents
 from dsba.lab.reading import read
-from dsba.lab.results import require_sound
 
 # Content -----------------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ def test_a_search_may_have_several_seeds(tmp_path):
     case = runner.check(SMALL).cases[0]
     finals = []
     for seed in tune["seeds"]:
-        problem = jobs.build(case, seed)
+        problem = case.build(seed)
         z = dsba.optimum(problem).z
         step = chosen.parameters["step_size"]
         solved = dsba.solve(problem, case.network.topology, "dsba", step, max_passes=12, seed=seed, reference=z)

@@ -13,7 +13,7 @@ from hypothesis import given
 from small_experiments import SMALL, spec
 
 from dsba.errors import InputError
-from dsba.lab import jobs, paper, plan, run, runner
+from dsba.lab import paper, plan, run, runner
 from dsba.lab.example import EXAMPLE
 from dsba.lab.reading import read
 from dsba.lab.runner import check
@@ -182,11 +182,11 @@ def test_more_than_two_classes_need_a_binarisation(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="has 5 classes and logistic needs two"):
         run(spec(data=[{"name": name}], problem=[{"operator": "logistic"}]), tmp_path / "a", workers=1)
     case = plan.make(spec(data=[{"name": name, "positive": "half"}])).cases[0]
-    assert (jobs.build(case, 0).y > 0).sum() == (y <= 2).sum()
+    assert (case.build(0).y > 0).sum() == (y <= 2).sum()
     case = plan.make(spec(data=[{"name": name, "positive": [5, 1]}])).cases[0]
-    assert (jobs.build(case, 0).y > 0).sum() == np.isin(y, [1, 5]).sum()
+    assert (case.build(0).y > 0).sum() == np.isin(y, [1, 5]).sum()
     with pytest.raises(InputError, match="positive names the class 9"):
-        jobs.build(plan.make(spec(data=[{"name": name, "positive": [9]}])).cases[0], 0)
+        plan.make(spec(data=[{"name": name, "positive": [9]}])).cases[0].build(0)
 
 
 def test_the_test_set_beside_the_data_is_used(tmp_path, monkeypatch):
@@ -203,7 +203,7 @@ def test_the_test_set_beside_the_data_is_used(tmp_path, monkeypatch):
     results = run(spec(**changes), tmp_path / "out", workers=1)
     case = results.cases[0]
     assert results.facts(case).test_set == "set.t"
-    z = results.folder.read_optimum(case.reference)
+    z = results.folder.read_reference(case.reference)[1]
     scores = (X[50:] / np.linalg.norm(X[50:], axis=1, keepdims=True)) @ z[:12]
     assert results.facts(case).test_auc == pytest.approx(roc_auc_score(y[50:], scores), abs=1e-12)
     assert "test_auc" in results.histories[results.runs[0].id]

@@ -18,7 +18,7 @@ def test_tuning_one_method_keeps_the_description_of_a_finished_comparison(finish
     out, file = tmp_path / "out", tmp_path / "mine.toml"
     shutil.copytree(finished, out)
     file.write_text(read(TINY | {"method": METHODS, "seeds": [0, 1]}).to_toml())
-    described = {name: (out / name).read_bytes() for name in ("results.json", "experiment.toml", "environment.json")}
+    described = {name: (out / name).read_bytes() for name in ("results.dsba", "experiment.toml")}
     said = CliRunner().invoke(app, ["tune", str(file), "--method", "extra", "--out", str(out), "--workers", "1"])
     assert said.exit_code == 0, said.output
     assert {name: (out / name).read_bytes() for name in described} == described

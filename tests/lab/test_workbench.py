@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score, log_loss
 import dsba
 from dsba.engine.history import History
 from dsba.errors import InputError
-from dsba.lab import ExperimentResults, jobs, plan, run
+from dsba.lab import ExperimentResults, plan, run
 from dsba.lab.curves import Entrant, fastest, median_curve, timed
 from dsba.lab.reading import read
 from dsba.operators.compiled import operator_type
@@ -78,7 +78,7 @@ def test_a_penalty_in_a_file(tmp_path):
     (only,) = results.runs
     assert only.method == "NIDS"
     assert results.histories[only.id]["gap"][-1] <= 1e-6
-    problem = jobs.build(plan.make(read(tmp_path / "lasso.toml")).cases[0], 0)
+    problem = plan.make(read(tmp_path / "lasso.toml")).cases[0].build(0)
     assert problem.penalty == dsba.penalties.L1(0.02)
     assert results.cases[0].problem == "logistic, penalty = l1 0.02, λ = 0.01"
     refused = " ".join(results.index.left_out)
@@ -133,7 +133,7 @@ def test_metrics_are_those_of_scikit_learn(tmp_path):
         SMALL | {"metrics": wanted, "problem": [{"operator": "logistic", "lam": 0.1, "intercept": True}]}, tmp_path
     )
     history, facts = results.histories[results.runs[0].id], results.facts(results.cases[0])
-    problem = jobs.build(made(problem=[{"operator": "logistic", "lam": 0.1, "intercept": True}]).cases[0], 0)
+    problem = made(problem=[{"operator": "logistic", "lam": 0.1, "intercept": True}]).cases[0].build(0)
     z = dsba.solve(problem, dsba.Topology.ring(4), "extra", max_passes=4).z
     rows = X[60:] / np.linalg.norm(X[60:], axis=1, keepdims=True)
     scores = rows @ z[:12] + z[12]
@@ -152,7 +152,7 @@ def test_graphs_matrices_and_splits_reach_the_run():
     nodes = np.repeat([0, 1, 2, 3], [6, 12, 18, 24])
     case = made(network=[{"graph": nx.cycle_graph(4), "mixing": W}], splits=[nodes]).cases[0]
     assert (case.network.topology.W == W).all()
-    assert jobs.build(case, 0).sizes.tolist() == [6, 12, 18, 24]
+    assert case.build(0).sizes.tolist() == [6, 12, 18, 24]
     assert case.shown().split == "own"
     given = dsba.Topology.star(4)
     assert made(network=[{"graph": given}]).cases[0].network.topology is given
@@ -185,7 +185,7 @@ def test_flaws_of_links_reach_the_run(tmp_path):
         in results.index.left_out[0]
     )
     net = dsba.network.Lossy(dsba.network.Simulator(dsba.Topology.ring(4)), 0.4, seed=3)
-    problem = jobs.build(made().cases[0], 0)
+    problem = made().cases[0].build(0)
     wanted = dsba.solve(problem, dsba.Topology.ring(4), "extra", max_passes=4, network=net).history["residual"][-1]
     last = {
         results.case(r).network: results.histories[r.id]["residual"][-1] for r in results.runs if r.method == "EXTRA"

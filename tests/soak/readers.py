@@ -276,7 +276,7 @@ def results_corpus() -> list[Input]:
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "results"
         run_experiment(content, root, workers=1)
-        files = [path for path in sorted(root.rglob("*")) if path.suffix in (".toml", ".json", ".jsonl", ".npz")]
+        files = [path for path in sorted(root.rglob("*")) if path.suffix in (".toml", ".dsba")]
         return [{str(path.relative_to(root)): path.read_bytes() for path in files}]
 
 

@@ -224,7 +224,7 @@ def _run(plan: Plan, out: Path, workers: int | None, force: Sequence[str] | None
         if live:
             from dsba.lab.live import Live as Server
 
-            with Server(out, plan.index(), port) as server:
+            with Server(out, port) as server:
                 typer.echo(f"Live: {server.address}")
                 results = run(plan, out, on_record=server.record, **options)
         else:

@@ -80,7 +80,8 @@ def final(history: History, metric: str) -> float:
 
 def has_fallen_back(history: History, metric: str) -> bool:
     """Whether the run ended far above the best it had reached."""
-    return final(history, metric) > FALLEN_BACK * max(float(np.nanmin(history[metric])), CURVE_ROUNDING)
+    best = float(np.nanmin(history[metric], initial=math.inf))
+    return final(history, metric) > FALLEN_BACK * max(best, CURVE_ROUNDING)
 
 
 @dataclass(frozen=True)

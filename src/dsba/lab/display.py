@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsba.engine.progress import Bar
-from dsba.lab.plan import Job
+from dsba.lab.planned import Job
 from dsba.lab.spec import Experiment
 
 

@@ -1,18 +1,17 @@
 """The results folder: where everything of an experiment is kept, and nothing half-written.
 
 .dsba-results         marks the folder as dsba's own; the lock of the command that works in it
-results.json          the index: titles, networks, identifiers; the report needs no other description
+results.dsba          the index: titles, networks, identifiers, the environment; the report needs no other description
 experiment.toml       the whole configuration, defaults included; `dsba compare` reads it
-environment.json      the command, the versions and the machine
 plugins/              the sources of one's own code, as they were run
-optima/ID.npz, .json  reference solutions with their certificates, and facts about the data
-tuning/ID.json        step-size searches, every candidate
-runs/ID.jsonl         histories: one JSON object per record point, numbers exact, null for NaN and infinity
-runs/ID.json          how each run ended, its step size, the data at each node, the SHA-256 of its history
+optima/ID.dsba        a reference solution with its certificate, and facts about the data
+tuning/ID.dsba        a step-size search, every candidate
+runs/ID.dsba          how a run ended, its step size, the data at each node, and its history, one array a column
 tuning.csv, summary.csv, figures/, report.html
-checkpoints/ID.dsba   of unfinished runs (sealed files); gone when all are finished
+checkpoints/ID.dsba   of unfinished runs and searches; gone when all are finished
 
-Every JSON file carries a SHA-256 of its content. Only files that an experiment plans are ever removed.
+Files that end in .dsba are sealed (storage/sealed.py), and ``index.py`` has the schema of each kind. Only files that an
+experiment plans are ever removed.
 """
 
 from __future__ import annotations
@@ -20,26 +19,29 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel
 
 from dsba.engine.history import History
-from dsba.errors import InputError, cannot
-from dsba.lab import digests
-from dsba.lab.index import Environment, Index, Outcome, ShownReference, ShownSearch
-from dsba.storage import folders
+from dsba.errors import InputError, cannot, shortened
+from dsba.lab.index import Identified, Index, Outcome, ShownReference, ShownSearch
+from dsba.storage import folders, sealed
 from dsba.storage.atomic import PART, replacing
+from dsba.types import Array, Arrays
 
 PARTS = ("optima", "tuning", "runs", "checkpoints", "figures")
 RESULTS_MARKER = ".dsba-results"
 REQUIRED_COLUMNS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "distance")  # of every history
 TORN = re.compile(re.escape(PART) + r"(.+)-[^-]+")  # the name of a file that a killed process left
+DAMAGE = (ValueError, TypeError, ArithmeticError, RecursionError)  # of content that was forged
+
+SomeSchema = TypeVar("SomeSchema", bound=BaseModel)
+SomeIdentified = TypeVar("SomeIdentified", bound=Identified)
 
 
 class Folder:
@@ -47,39 +49,18 @@ class Folder:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
-
-    # Paths -----------------------------------------------------------------------------------------
-
-    @property
-    def index(self) -> Path:
-        return self.root / "results.json"
-
-    @property
-    def environment(self) -> Path:
-        return self.root / "environment.json"
-
-    @property
-    def config(self) -> Path:
-        return self.root / "experiment.toml"
-
-    @property
-    def page(self) -> Path:
-        return self.root / "report.html"
+        self.index, self.config = self.root / "results.dsba", self.root / "experiment.toml"
+        self.page = self.root / "report.html"
+        self.summary, self.candidates = self.root / "summary.csv", self.root / "tuning.csv"
 
     def optimum(self, id: str) -> Path:
-        return self.root / "optima" / f"{id}.npz"
-
-    def facts(self, id: str) -> Path:
-        return self.root / "optima" / f"{id}.json"
+        return self.root / "optima" / f"{id}.dsba"
 
     def tuning(self, id: str) -> Path:
-        return self.root / "tuning" / f"{id}.json"
+        return self.root / "tuning" / f"{id}.dsba"
 
-    def history(self, id: str) -> Path:
-        return self.root / "runs" / f"{id}.jsonl"
-
-    def outcome(self, id: str) -> Path:
-        return self.root / "runs" / f"{id}.json"
+    def run(self, id: str) -> Path:
+        return self.root / "runs" / f"{id}.dsba"
 
     def checkpoint(self, id: str) -> Path:
         return self.inside(self.root / "checkpoints" / f"{id}.dsba")
@@ -107,23 +88,18 @@ class Folder:
         with folders.owned(self.root, RESULTS_MARKER):
             yield
 
-    def prepare(self) -> None:
-        """Make the parts of the folder, and find out now whether files can be written."""
+    def prepare(self, planned: Iterable[Path]) -> None:
+        """Make the parts of the folder, remove what a killed process left of the planned files, and try to write."""
+        known = {*planned, self.index, self.config, self.page, self.summary, self.candidates}
         with _sentences(self.root, "write"):
             for part in PARTS:
                 self.inside(self.root / part).mkdir(exist_ok=True)
+            for found in (path for part in ("", *PARTS) for path in (self.root / part).glob(PART + "*")):
+                torn = TORN.fullmatch(found.name)
+                if torn and found.parent / torn[1] in known:
+                    found.unlink(missing_ok=True)
         self.write(self.root / (PART + "try"), b"")
         (self.root / (PART + "try")).unlink()
-
-    def clear_torn(self, planned: Iterable[Path]) -> None:
-        """Remove what a killed process left of the planned files."""
-        known = set(planned)
-        with _sentences(self.root, "write"):
-            for part in ("", *PARTS):
-                for found in self.inside(self.root / part).glob(PART + "*"):
-                    torn = TORN.fullmatch(found.name)
-                    if torn and found.parent / torn[1] in known:
-                        found.unlink(missing_ok=True)
 
     def remove(self, planned: Iterable[Path]) -> None:
         """Remove these files of the folder, where they are."""
@@ -148,75 +124,65 @@ class Folder:
         with self.writing(path) as stream:
             stream.write(content)
 
-    def write_sealed(self, path: Path, content: BaseModel) -> None:
-        self.write(path, digests.dumped(content))
-
-    def write_history(self, id: str, history: History) -> str:
-        """The digest of what was written."""
-        columns = {name: values.tolist() for name, values in history.to_dict().items()}
-        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        text = "".join(json.dumps(digests.strict(row), allow_nan=False) + "\n" for row in rows).encode()
-        self.write(self.history(id), text)
-        return digests.sha256(text)
-
-    def write_optimum(self, id: str, z: npt.NDArray[np.float64]) -> str:
-        """The digest of what was written."""
-        with self.writing(self.optimum(id)) as stream:
-            np.savez(stream, z=z)
-        return digests.sha256(self.read(self.optimum(id)))
+    def write_sealed(self, path: Path, content: BaseModel, arrays: Mapping[str, Array] | None = None) -> None:
+        with self.writing(path) as stream:
+            sealed.write(stream, content.model_dump(mode="json"), arrays or {})
 
     # Reading ---------------------------------------------------------------------------------------
 
-    def read(self, path: Path) -> bytes:
-        with _sentences(self.inside(path), "read"):
-            return path.read_bytes()
-
-    def read_sealed(self, path: Path, schema: type[digests.SomeSchema]) -> digests.SomeSchema:
-        return digests.loaded(self.read(path), schema, str(path))
+    def read_sealed(self, path: Path, schema: type[SomeSchema]) -> tuple[SomeSchema, Arrays]:
+        with _sentences(self.inside(path), "read"), _undamaged(path):
+            facts, arrays = sealed.read(path)
+        with _undamaged(path):
+            json.dumps([facts, *arrays], ensure_ascii=False).encode()  # half a surrogate pair is an error here
+            return schema.model_validate(facts), arrays
 
     def read_index(self) -> Index:
-        return self.read_sealed(self.index, Index)
+        return self.read_sealed(self.index, Index)[0]
 
-    def read_environment(self) -> Environment:
-        return self.read_sealed(self.environment, Environment)
-
-    def read_facts(self, id: str) -> ShownReference:
-        return self._of(id, self.read_sealed(self.facts(id), ShownReference), self.facts(id))
+    def read_reference(self, id: str) -> tuple[ShownReference, Array]:
+        """The facts of a data set, and the reference solution."""
+        facts, arrays = self._read_own(self.optimum(id), id, ShownReference)
+        with _undamaged(self.optimum(id)):
+            return facts, _columns(arrays, ("z",))["z"]
 
     def read_search(self, id: str) -> ShownSearch:
-        return self._of(id, self.read_sealed(self.tuning(id), ShownSearch), self.tuning(id))
+        return self._read_own(self.tuning(id), id, ShownSearch)[0]
 
-    def read_outcome(self, id: str) -> Outcome:
-        return self._of(id, self.read_sealed(self.outcome(id), Outcome), self.outcome(id))
+    def read_run(self, id: str) -> tuple[Outcome, History]:
+        """How a run ended, and its history; infinite numbers are NaN, as everything that cannot be shown."""
+        outcome, arrays = self._read_own(self.run(id), id, Outcome)
+        with _undamaged(self.run(id)):
+            columns = _columns(arrays, REQUIRED_COLUMNS)
+        return outcome, History({name: np.where(np.isfinite(v), v, np.nan) for name, v in columns.items()})
 
-    def _of(self, id: str, content: Any, path: Path) -> Any:
-        if content.id != id:
-            raise digests.damaged(str(path), f"it belongs to {content.id}")
-        return content
+    def _read_own(self, path: Path, id: str, schema: type[SomeIdentified]) -> tuple[SomeIdentified, Arrays]:
+        content, arrays = self.read_sealed(path, schema)
+        with _undamaged(path):
+            if content.id != id:
+                raise ValueError(f"it belongs to {content.id}")
+        return content, arrays
 
-    def read_history(self, outcome: Outcome) -> History:
-        """The history of a run, if it is the one that the run wrote."""
-        path = self.history(outcome.id)
-        raw = self.read(path)
-        if digests.sha256(raw) != outcome.history:
-            raise digests.damaged(str(path), "its content does not match its SHA-256")
-        try:
-            rows = [digests.parsed(line) for line in raw.splitlines()]
-            if any(set(row) != set(rows[0]) for row in rows):
-                raise ValueError("its records have different columns")
-            if not rows or not set(rows[0]).issuperset(REQUIRED_COLUMNS):
-                raise ValueError(f"it lacks one of the columns {', '.join(REQUIRED_COLUMNS)}")
-            return History({name: [_number(row[name]) for row in rows] for name in rows[0]})
-        except digests.DAMAGE as error:
-            raise digests.damaged(str(path), error) from None
 
-    def read_optimum(self, id: str) -> npt.NDArray[np.float64]:
-        """The reference solution, if it is the one that its facts were found with."""
-        path = self.optimum(id)
-        if digests.sha256(self.read(path)) != self.read_facts(id).array:
-            raise digests.damaged(str(path), "its content does not match its SHA-256")
-        with np.load(path, allow_pickle=False) as file:
-            return file["z"]
+def _columns(arrays: Arrays, required: Iterable[str]) -> dict[str, Array]:
+    """The arrays, if they are columns of numbers of one length, and the required ones are among them."""
+    if not set(arrays).issuperset(required):
+        raise ValueError(f"it lacks one of the columns {', '.join(required)}")
+    shapes = {array.shape for array in arrays.values()}
+    if len(shapes) > 1 or any(array.dtype != np.float64 or array.ndim != 1 for array in arrays.values()):
+        raise ValueError("its arrays are not columns of numbers of one length")
+    if shapes == {(0,)}:
+        raise ValueError("its columns are empty")
+    return arrays
+
+
+@contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    """What is wrong with a file's content, in one sentence."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise InputError(f"{path} is damaged ({shortened(error)}): remove it and run the comparison again.") from None
 
 
 @contextmanager
@@ -226,11 +192,3 @@ def _sentences(path: Path, verb: str) -> Iterator[None]:
         yield
     except (OSError, RuntimeError) as error:  # RuntimeError: symbolic links in a circle
         raise cannot(f"{verb} {path}", error) from error
-
-
-def _number(value: Any) -> float:
-    if value is None:
-        return float("nan")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)

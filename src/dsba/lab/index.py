@@ -1,10 +1,9 @@
-"""What a results folder says of itself: one schema a file. The report needs nothing else.
+"""What a results folder says of itself: one schema for the facts of each kind of file. The report needs nothing else.
 
-results.json     Index: titles, order, networks, and the identifiers of the present experiment's files
-environment.json Environment: command, versions, machine
-optima/ID.json   Facts of a data set and of the reference solution
-tuning/ID.json   Search: a step-size search
-runs/ID.json     Outcome: how a run ended
+results.dsba     Index: titles, order, networks, the environment, and the identifiers of the present experiment's files
+optima/ID.dsba   ShownReference: facts of a data set and of the reference solution
+tuning/ID.dsba   ShownSearch: a step-size search
+runs/ID.dsba     Outcome: how a run ended
 """
 
 from __future__ import annotations
@@ -69,10 +68,15 @@ class ShownNetwork(Shown):
         return self
 
 
-class ShownCase(Shown):
-    """A problem on data over a network, split in one way: one set of axes, one table, a curve per method."""
+class Identified(Shown):
+    """A part that belongs to one identifier."""
 
     id: Identifier
+
+
+class ShownCase(Identified):
+    """A problem on data over a network, split in one way: one set of axes, one table, a curve per method."""
+
     data: str
     problem: str
     operator: str
@@ -94,25 +98,28 @@ class ShownMethod(Shown):
     settings: dict[str, SettingValue] = {}  # the options that a sweep may go over
 
 
-class ShownRun(Shown):
-    id: Identifier
+class PlannedSearch(Identified):
     case: Identifier
     method: str
+
+
+class ShownRun(PlannedSearch):
     seed: AtLeastZero
 
 
-class Planned(Shown):
-    """A step-size search of the plan."""
+class Environment(Shown):
+    """What results depend on besides their content."""
 
-    id: Identifier
-    case: Identifier
-    method: str
+    command: str = ""
+    versions: dict[str, str] = {}
+    machine: dict[str, str | int] = {}
+    commit: str | None = None
 
 
 class Index(Shown):
     """Everything that the files of the single jobs do not say."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     title: str
     config: str  # the experiment as TOML, for people
     seeds: list[AtLeastZero]
@@ -128,7 +135,8 @@ class Index(Shown):
     cases: list[ShownCase]
     methods: list[ShownMethod]
     runs: list[ShownRun]
-    searches: list[Planned]
+    searches: list[PlannedSearch]
+    environment: Environment = Environment()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -142,17 +150,9 @@ class Index(Shown):
         return self
 
 
-class Environment(Shown):
-    command: str
-    versions: dict[str, str]
-    machine: dict[str, str | int] = {}
-    commit: str | None = None
+class ShownReference(Identified):
+    """Of the data and the reference solution."""
 
-
-class ShownReference(Shown):
-    """Of the data and the reference solution; ``array`` is the digest of the file that holds it."""
-
-    id: Identifier
     rows: AtLeastZero
     columns: AtLeastZero
     nonzeros: AtLeastZero
@@ -165,7 +165,6 @@ class ShownReference(Shown):
     auc: Number | None = None
     test_auc: Number | None = None
     metrics: dict[str, Number | None] = {}
-    array: Digest
 
     @property
     def levels(self) -> dict[str, float]:
@@ -185,10 +184,9 @@ class Candidate(Shown):
     chosen: bool
 
 
-class ShownSearch(Shown):
+class ShownSearch(Identified):
     """A step-size search: every candidate, the chosen one, and what there is to warn of."""
 
-    id: Identifier
     method: str
     metric: Judge
     parameters: dict[str, SettingValue]
@@ -213,10 +211,9 @@ class Attempts(Shown):
     attempts: dict[str, Attempt]
 
 
-class Outcome(Shown):
-    """How a run ended; ``history`` is the digest of the history's file."""
+class Outcome(Identified):
+    """How a run ended."""
 
-    id: Identifier
     status: str
     message: str
     step_size: Number | None = None
@@ -224,7 +221,6 @@ class Outcome(Shown):
     problem: str = ""
     node_rows: list[AtLeastZero] = []
     node_positives: list[AtLeastZero] = []
-    history: Digest | None = None
     versions: dict[str, str] = {}
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dsba.lab.curves import SHORT, Entrant, verdict
+from dsba.lab.finished import FinishedRuns
 from dsba.lab.index import ShownCase
-
-if TYPE_CHECKING:
-    from dsba.lab.results import ExperimentResults
 
 SPECIAL = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -19,14 +16,12 @@ SPECIAL = {
 }  # fmt: skip
 
 
-def latex(results: ExperimentResults, costs: Sequence[str], metrics: Sequence[str], tol: float) -> str:
+def latex(results: FinishedRuns, costs: Sequence[str], metrics: Sequence[str], tol: float) -> str:
     """A tabular for each case: what the tolerance cost, the winners' in bold, and what was reached at the end."""
     return "\n\n".join(_tabular(results, case, costs, metrics, tol) for case in results.cases) + "\n"
 
 
-def _tabular(
-    results: ExperimentResults, case: ShownCase, costs: Sequence[str], metrics: Sequence[str], tol: float
-) -> str:
+def _tabular(results: FinishedRuns, case: ShownCase, costs: Sequence[str], metrics: Sequence[str], tol: float) -> str:
     judged, seeds = results.metric(case), len(results.index.seeds)
     entrants = results.entrants(case)
     columns = [[_cost(e.cost(judged, tol, cost)) for e in entrants.values()] for cost in costs]

@@ -11,17 +11,15 @@ from typing import Self
 
 from dsba.engine.history import History
 from dsba.errors import DsbaError, InputError
-from dsba.lab.folder import Folder
-from dsba.lab.index import Index
+from dsba.lab.finished import FinishedRuns
 from dsba.lab.page import as_json, contents, page
-from dsba.lab.results import ExperimentResults
 
 
 class Live:
     """A server for one experiment under way; ``record`` feeds it."""
 
-    def __init__(self, out: Path, index: Index, port: int = 0) -> None:
-        self.folder, self.index = Folder(out), index
+    def __init__(self, out: Path, port: int = 0) -> None:
+        self.out = out
         self.partial: dict[str, History] = {}
         self.lock = threading.Lock()
         live = self
@@ -87,7 +85,7 @@ class Live:
             return None
         with self.lock:
             partial = {id: History(history.to_dict()) for id, history in self.partial.items()}
-        results = ExperimentResults(self.folder, self.index, partial)
+        content = contents(FinishedRuns.load(self.out, partial), live=True)
         if path == "/report.json":
-            return "application/json", as_json(contents(results, live=True)).encode()
-        return "text/html", page(results, live=True).encode()
+            return "application/json", as_json(content).encode()
+        return "text/html", page(content).encode()

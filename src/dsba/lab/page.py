@@ -6,18 +6,16 @@ import html
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dsba.engine.history import History
 from dsba.lab.curves import COSTS, TOLERANCES, Entrant, costs, median_curve, verdict
 from dsba.lab.figures import AXIS_TITLES, LOGARITHMIC, Look, axis_title, looks
+from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import Candidate, ShownCase, ShownNetwork, written
 from dsba.pages.templates import asset, filled
-
-if TYPE_CHECKING:
-    from dsba.lab.results import ExperimentResults
 
 SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond",
@@ -26,11 +24,10 @@ SYMBOLS = {
 PLOTLY_DASHES = ("solid", "dash", "dashdot", "dot")
 
 
-def page(results: ExperimentResults, live: bool = False) -> str:
-    """The HTML text; ``live`` makes it ask its own server for news."""
+def page(content: dict[str, Any]) -> str:
+    """The HTML text of what the page shows."""
     from plotly.offline import get_plotlyjs
 
-    content = contents(results, live)
     return filled(asset("dsba.lab", "page.html"), {
         "title": html.escape(content["title"]),
         "css": asset("dsba.pages", "page.css"),
@@ -44,8 +41,8 @@ def as_json(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def contents(results: ExperimentResults, live: bool = False) -> dict[str, Any]:
-    """All that the page shows."""
+def contents(results: FinishedRuns, live: bool = False) -> dict[str, Any]:
+    """All that the page shows; ``live`` makes it ask its own server for news."""
     index, environment = results.index, results.environment
     return {
         "title": index.title,
@@ -70,7 +67,7 @@ def contents(results: ExperimentResults, live: bool = False) -> dict[str, Any]:
     }
 
 
-def _lead(results: ExperimentResults) -> str:
+def _lead(results: FinishedRuns) -> str:
     index = results.index
     problems, data = {case.problem for case in index.cases}, {case.data for case in index.cases}
     counts = ((index.methods, "method"), (problems, "problem"), (data, "data set"), (index.seeds, "seed"))
@@ -78,7 +75,7 @@ def _lead(results: ExperimentResults) -> str:
     return f"{', '.join(parts)}; up to {index.max_passes:g} passes over the data."
 
 
-def _made(results: ExperimentResults) -> list[str]:
+def _made(results: FinishedRuns) -> list[str]:
     """Versions, machine, commit, and the digests of data and plugins."""
     environment, index = results.environment, results.index
     used = {outcome.versions.get("dsba") for outcome in results.outcomes.values()} - {None}
@@ -114,9 +111,7 @@ def _network(network: ShownNetwork) -> dict[str, Any]:
     }
 
 
-def _case(results: ExperimentResults, case: ShownCase) -> dict[str, Any]:
-    from dsba.lab.results import ship_all
-
+def _case(results: FinishedRuns, case: ShownCase) -> dict[str, Any]:
     facts, entrants = results.facts(case), results.entrants(case)
     outcomes = [results.outcomes[run.id] for runs in results.runs_of(case).values() for run in runs]
     first = next((outcome for outcome in outcomes if outcome.node_rows), None)
@@ -147,7 +142,7 @@ def _case(results: ExperimentResults, case: ShownCase) -> dict[str, Any]:
     }
 
 
-def _curve(results: ExperimentResults, case: ShownCase, title: str, entrant: Entrant) -> dict[str, Any]:
+def _curve(results: FinishedRuns, case: ShownCase, title: str, entrant: Entrant) -> dict[str, Any]:
     curve, metric = median_curve(entrant.histories, results.index.band), results.metric(case)
     messages = [results.outcomes[run.id].message for run in results.runs_of(case)[title]]
     return {
@@ -181,7 +176,7 @@ def _verdicts(entrants: dict[str, Entrant], metric: str, tol: float) -> dict[str
     return {cost: {"first": v.first, "stopped": v.stopped} for cost, v in found.items()}
 
 
-def _tuning(results: ExperimentResults, case: ShownCase) -> list[dict[str, Any]]:
+def _tuning(results: FinishedRuns, case: ShownCase) -> list[dict[str, Any]]:
     rows = []
     for search in results.searches(case):
         tried = [f"{_variant(c)} → {_short(c.value)}" for c in search.candidates]

@@ -1,162 +1,25 @@
-"""From an experiment to its jobs: references, step-size searches and runs, each with a stable identifier.
-
-An identifier is made of the content that the job computes from, and of nothing else: the bytes of the data, the
-sources of plugins, the settings. So a finished job is known again after methods, data or seeds were added around it,
-and is not mistaken for one with other data, other code or other settings.
-"""
+"""From an experiment to its jobs: references, step-size searches and runs."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from dsba.errors import InputError
+from dsba.errors import InputError, unknown_name
+from dsba.graph.topology import Topology
 from dsba.lab import index, titles
-from dsba.lab.objects import Assigned
-from dsba.lab.sections import BUDGETS, Data, Method, NetworkSpec, Problems, Stop, Tune
+from dsba.lab.cases import Case, PooledProblem
+from dsba.lab.jobs import RunJob
+from dsba.lab.planned import Job
+from dsba.lab.sections import Data, Method, Problems, Stop
 from dsba.lab.sources import Sources, needs_test_set, test_set
 from dsba.lab.spec import Experiment, metric_name
-
-
-@dataclass(frozen=True)
-class PooledProblem:
-    """A problem on all of a data set: what a reference belongs to, whatever network it is solved over."""
-
-    data: Data
-    problem: Problems
-    digest: str = ""  # of the data
-    code: str = ""  # of the operator's sources
-    test: str | None = None  # the name of the test set, where something is measured on it
-    test_digest: str = ""
-    metrics: tuple[Any, ...] = ()  # what is measured besides what every run has
-    metric_code: tuple[str, ...] = ()  # of the metrics' sources
-
-    @property
-    def id(self) -> str:
-        operator = self.problem.operator
-        named = self.problem.name if isinstance(operator, str) else repr(operator)
-        problem = self.problem.content() | {"operator": [named, self.code]}
-        problem.pop("label", None)
-        content: list[Any] = [self.digest, self.data.binarisation, self.test_digest, problem]
-        if self.data.normalize is not None:
-            content.append({"normalize": self.data.normalize})
-        if self.metrics:
-            content.append([[metric_name(m), code] for m, code in zip(self.metrics, self.metric_code, strict=True)])
-        return _identifier([Path(self.data.name).name, self.problem.name], content)
-
-    @property
-    def data_title(self) -> str:
-        """The data set's name, and that it was made one of two classes."""
-        changed = self.data.binarisation and self.problem.build().labels != "multiclass"
-        return titles.data_title(self.data.name, self.data.label, bool(changed))
-
-    @property
-    def title(self) -> str:
-        return f"{self.problem.title}, {self.data_title}"
-
-    needs: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Case:
-    """A problem over a network, split in one way: one set of axes, one table, a curve per method."""
-
-    pooled: PooledProblem
-    network: NetworkSpec
-    split: str | Assigned
-
-    @property
-    def id(self) -> str:
-        topology = self.network.topology
-        file = Path(self.network.edges).stem if self.network.edges else None
-        content = self.network.content() | {"edges": file, "topology": topology.digest()}
-        content.pop("label", None)
-        if links := self.network.links(topology):
-            content["links"] = links.describe()
-        if not isinstance(self.split, str):
-            content["nodes"] = self.split.digest
-        return _identifier([self.pooled.id, topology.name, str(self.split)], [content])
-
-    def shown(self) -> index.ShownCase:
-        problem, network = self.pooled.problem, self.network
-        named = (problem.title, problem.family), (network.title, network.family)
-        return index.ShownCase(
-            id=self.id,
-            data=self.pooled.data_title,
-            problem=problem.title,
-            operator=problem.name,
-            network=network.title,
-            nodes=network.topology.n_nodes,
-            split=str(self.split),
-            reference=self.pooled.id,
-            besides=titles.besides(*named, network.topology.n_nodes, network.flaws),
-        )
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """The search for a method's step size on a case."""
-
-    case: Case
-    method: Method
-    tune: Tune
-    stop: Stop
-    seeds: tuple[int, ...]
-    code: str = ""  # of the algorithm's sources
-
-    @property
-    def id(self) -> str:
-        stop = self.stop.content() | {"max_seconds": None}
-        words = [self.case.pooled.id, "tune", titles.class_name(self.method.name)]
-        return _identifier(words, [self.case.id, _method(self.method, self.code), self.passes, self.seeds, stop])
-
-    @property
-    def title(self) -> str:
-        return f"step size of {self.method.title}: {self.case.pooled.title}"
-
-    @property
-    def passes(self) -> float:
-        """The budget of the last round."""
-        return min(self.tune.passes or self.stop.max_passes, self.stop.max_passes)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.case.pooled.id,)
-
-
-@dataclass(frozen=True)
-class RunJob:
-    """One method on one case with one seed."""
-
-    case: Case
-    method: Method
-    seed: int
-    stop: Stop
-    tuning: Tuning | None
-    code: str = ""  # of the algorithm's sources
-
-    @property
-    def id(self) -> str:
-        step = self.tuning.id if self.tuning else self.method.step_size
-        words = [self.case.pooled.id, self.method.title, f"s{self.seed}"]
-        return _identifier(words, [self.case.id, _method(self.method, self.code), step, self.stop.content()])
-
-    @property
-    def title(self) -> str:
-        return f"{self.method.title}: {self.case.pooled.title}"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (self.tuning.id if self.tuning else self.case.pooled.id,)
-
-
-Job = PooledProblem | Tuning | RunJob
+from dsba.lab.tuning import Tuning
+from dsba.network import Simulator
+from dsba.problem.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -172,25 +35,28 @@ class Plan:
 
     @property
     def jobs(self) -> list[Job]:
-        return list({job.id: job for run in self.runs for job in _with_needs(run)}.values())
+        return list({job.id: job for run in self.runs for job in (*run.needs, run)}.values())
 
     @property
     def tunings(self) -> list[Tuning]:
         return [job for job in self.jobs if isinstance(job, Tuning)]
 
-    def without(self, refused: Mapping[tuple[str, str], str]) -> Plan:
-        """The plan without methods on the cases that they do not apply to, by case and method."""
+    def applicable(self) -> Plan:
+        """The plan without methods on the cases that they do not apply to.
+
+        A split or a metric that does not fit the data is an error. The first seed's split stands for all of them.
+        """
+        refused, sentences = set(), []
+        for case, method in product(self.cases, self.experiment.method):
+            if reason := _why_not(method, case, self.experiment.seeds[0]):
+                refused.add((case.id, method.title))
+                where = f", {case.network.title}" if len(self.experiment.network) > 1 else ""
+                about = f"{case.pooled.problem.name} on {case.pooled.data_title}{where}"
+                sentences.append(f"{method.title} is left out for {about}: {reason}")
         left = [run for run in self.runs if (run.case.id, run.method.title) not in refused]
-        sentences = [
-            f"{method} is left out for {case.pooled.problem.name} on {case.pooled.data_title}"
-            f"{f', {case.network.title}' if len(self.experiment.network) > 1 else ''}: {reason}"
-            for case in self.cases
-            for (id, method), reason in refused.items()
-            if id == case.id
-        ]
         return replace(self, runs=left, left_out=list(dict.fromkeys(sentences)))
 
-    def index(self) -> index.Index:
+    def index(self, environment: index.Environment | None = None) -> index.Index:
         """What the report must know of the plan."""
         e = self.experiment
         graphs = {case.network.title: case.network.graph_of_all(e.seeds) for case in self.cases}
@@ -204,7 +70,8 @@ class Plan:
             networks=dict(named), cases=[case.shown() for case in self.cases],
             methods=[_shown_method(m) for m in e.method],
             runs=[index.ShownRun(id=r.id, case=r.case.id, method=r.method.title, seed=r.seed) for r in self.runs],
-            searches=[index.Planned(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
+            searches=[index.PlannedSearch(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
+            environment=environment or index.Environment(),
         )  # fmt: skip
 
     def _code(self) -> dict[str, str]:
@@ -232,15 +99,37 @@ def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     e, known = experiment, Sources.of(experiment) if sources is None else sources
     pooled = [_pooled(d, p, e, known) for d, p in product(e.data, e.problem)]
     cases = [Case(p, n, s) for p, n, s in product(pooled, e.network, e.splits)]
-    runs = []
+    runs, searches = list[RunJob](), dict[tuple[str, Method, Stop], Tuning]()
     for case, method in product(cases, e.method):
         stop, code = e.stop.model_copy(update=method.budgets), known.code_of(method.algorithm)
-        tuning = None
+        search = None
         if method.tuned:
             searched = method if stop.max_doubles else method.same_iterates()  # a budget of DOUBLEs is of what is sent
-            tuning = Tuning(case, searched, e.tune, stop, e.tune.seeds or e.seeds[:1], code)
-        runs += [RunJob(case, method, seed, stop, tuning, code) for seed in e.seeds]
+            key = case.id, searched, stop
+            if key not in searches:  # methods with the same iterates share one
+                searches[key] = Tuning(case, searched, e.tune, stop, e.tune.seeds or e.seeds[:1], code)
+            search = searches[key]
+        runs += [RunJob(case, method, seed, stop, search, code) for seed in e.seeds]
     return Plan(e, known, cases, runs, [])
+
+
+def _why_not(method: Method, case: Case, seed: int) -> str | None:
+    """Why the method does not apply to the case; None if it does."""
+    problem, topology = case.build(seed), case.network.topology
+    case.pooled.measured_by(problem)
+    reason = method.why_not(problem, case.network.links(topology) or Simulator(topology))
+    if reason is None:
+        _require_step_rule(method, problem, topology)
+    return reason
+
+
+def _require_step_rule(method: Method, problem: Problem, topology: Topology) -> None:
+    """An error for a step size that is the name of no rule."""
+    algorithm = method.variants()[0]
+    if isinstance(algorithm.step_size, str):
+        rules = algorithm.step_sizes(problem, topology)
+        if algorithm.step_size not in rules:
+            raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
 
 
 def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Sources) -> PooledProblem:
@@ -264,27 +153,5 @@ def _shown_method(method: Method) -> index.ShownMethod:
     )  # fmt: skip
 
 
-def _with_needs(run: RunJob) -> Iterator[Job]:
-    yield run.case.pooled
-    if run.tuning:
-        yield run.tuning
-    yield run
-
-
-def _method(method: Method, code: str) -> dict[str, Any]:
-    """The method's settings without its label, the path of its file, and its budgets, which are the run's."""
-    content = {key: value for key, value in method.content().items() if key not in BUDGETS}
-    named = titles.class_name(method.name) if isinstance(method.algorithm, str) else repr(method.algorithm)
-    return content | {"label": "", "algorithm": [named, code]}
-
-
 def _iterates(method: Method) -> str:
     return json.dumps(method.same_iterates().content(), sort_keys=True)
-
-
-def _identifier(words: list[str], content: Any) -> str:
-    """An identifier: readable words, and a fingerprint of the words and of the content, which makes it unique."""
-    readable = "-".join(re.sub(r"-[0-9a-f]{16}$", "", word) for word in words)  # fingerprints in words: once is enough
-    text = json.dumps([words, content], sort_keys=True)
-    fingerprint = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-    return f"{re.sub(r'[^a-z0-9.]+', '-', readable.lower())[:120]}-{fingerprint}"

@@ -5,152 +5,43 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import chain
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dsba.engine.history import History
 from dsba.errors import InputError
-from dsba.graph.link import Link
 from dsba.lab import latex, sweeps
 from dsba.lab.curves import (  # fmt: skip
     COSTS,
     TOLERANCES,
     Curve,
-    Entrant,
     Verdict,
     agree,
     costs,
-    has_fallen_back,
-    median_curve,
-    timed,
     verdict,
 )
 from dsba.lab.figures import FigureSize, Panel, draw_panels, rendered
-from dsba.lab.folder import Folder
+from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import (
-    Environment,
-    Index,
-    Outcome,
     ShownCase,
-    ShownReference,
     ShownRun,
-    ShownSearch,
     written,
 )
+from dsba.lab.page import contents, page
 
 FORMULA = ("=", "+", "-", "@", "\t", "\n")  # how a cell begins that a spreadsheet may run
 SUMMARY = TOLERANCES[2:]  # the tolerances of summary.csv and of the winners
 TRAFFIC = ("doubles_max", "bytes_max", "index_bytes_max")
 SHIP_ALL = "ship all data once"
-LEAST_GAP = -1e-9  # rounding does not go below; a gap that does was measured against another problem's optimum
 
 
-class ExperimentResults:
+class ExperimentResults(FinishedRuns):
     """The finished runs of an experiment.
 
     ``to_frame()`` is one pandas row per record, ``plot()``, ``sweep()`` and ``map()`` are matplotlib figures,
     ``summary()`` are the costs of reaching a tolerance, ``to_latex()`` a table of them, ``winners()`` who paid least;
     ``report()`` writes all files. ``on(link)`` are the same results with another link in the axis "time".
     """
-
-    def __init__(self, folder: Folder, index: Index, partial: Mapping[str, History] | None = None) -> None:
-        """``partial``: histories of runs under way, for a look before they are finished."""
-        self.folder, self.index, self.partial = folder, index, dict(partial or {})
-        done = {run.id for run in index.runs if folder.outcome(run.id).exists()}
-        self.runs = [run for run in index.runs if run.id in done or run.id in self.partial]
-        self.partial = {id: history for id, history in self.partial.items() if id not in done}
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> ExperimentResults:
-        """The results in a folder that ``run`` has written. Nothing is imported or run."""
-        folder = Folder(path)
-        if not folder.index.is_file():
-            raise InputError(f"{folder.root} is no results folder: it has no {folder.index.name}.")
-        return cls(folder, folder.read_index())
-
-    def on(self, link: Link) -> ExperimentResults:
-        """The same results on other links, for the axis "time"."""
-        return ExperimentResults(self.folder, self.index.model_copy(update={"link": link}), self.partial)
-
-    @cached_property
-    def outcomes(self) -> dict[str, Outcome]:
-        """How each run ended, by its id."""
-        return {
-            run.id: Outcome(id=run.id, status="running", message="")
-            if run.id in self.partial
-            else self.folder.read_outcome(run.id)
-            for run in self.runs
-        }
-
-    @cached_property
-    def histories(self) -> dict[str, History]:
-        """Each run's history, by its id."""
-        found = {}
-        for run in self.runs:
-            history = self.partial.get(run.id) or self.folder.read_history(self.outcomes[run.id])
-            if self.metric(self.case(run)) not in history:
-                raise InputError(
-                    f"the history of {run.id} has no {self.metric(self.case(run))}: it is of another problem."
-                )
-            require_sound(history, f"{run.method} on {self.case(run).data}")
-            found[run.id] = timed(history, self.case(run).nodes, self.index.link)
-        return found
-
-    @cached_property
-    def environment(self) -> Environment:
-        """The command, the versions and the machine."""
-        return self.folder.read_environment()
-
-    @property
-    def unfinished(self) -> int:
-        """How many runs of the plan are not finished."""
-        return len(self.index.runs) - len(self.runs) + len(self.partial)
-
-    @cached_property
-    def _facts(self) -> dict[str, ShownReference]:
-        return {id: self.folder.read_facts(id) for id in {case.reference for case in self.cases}}
-
-    def facts(self, case: ShownCase) -> ShownReference:
-        """The facts of the case's data and reference."""
-        return self._facts[case.reference]
-
-    @cached_property
-    def _cases(self) -> dict[str, ShownCase]:
-        return {case.id: case for case in self.index.cases}
-
-    def case(self, run: ShownRun) -> ShownCase:
-        return self._cases[run.case]
-
-    @cached_property
-    def cases(self) -> list[ShownCase]:
-        """The cases with at least one finished run."""
-        begun = {run.case for run in self.runs}
-        return [case for case in self.index.cases if case.id in begun]
-
-    def runs_of(self, case: ShownCase) -> dict[str, list[ShownRun]]:
-        """The finished runs of a case, by method."""
-        found: dict[str, list[ShownRun]] = {}
-        for run in self.runs:
-            if run.case == case.id:
-                found.setdefault(run.method, []).append(run)
-        return found
-
-    def entrants(self, case: ShownCase) -> dict[str, Entrant]:
-        """The methods of a case, each with the histories of its seeds."""
-        return {
-            title: Entrant([self.histories[r.id] for r in runs], [self.outcomes[r.id].status for r in runs])
-            for title, runs in self.runs_of(case).items()
-        }
-
-    def curves(self, case: ShownCase) -> dict[str, Curve]:
-        """By method: the history, or the median of several seeds with its band."""
-        band = self.index.band
-        return {title: median_curve(entrant.histories, band) for title, entrant in self.entrants(case).items()}
 
     def to_frame(self) -> Any:
         """One row per record of every run (pandas is an optional dependency)."""
@@ -185,10 +76,6 @@ class ExperimentResults:
                 row |= {f"{cost}_to_{tol:g}": value for cost, value in costs(history, metric, tol).items()}
             rows.append(row | {"dsba": outcome.versions.get("dsba", "")})
         return rows
-
-    def metric(self, case: ShownCase) -> str:
-        """What the methods are judged by: the gap, or the distance where there is no objective."""
-        return self.facts(case).metric
 
     def verdicts(self, case: ShownCase, tol: float) -> dict[str, Verdict]:
         """For each cost, the methods that reached the tolerance at the least of it."""
@@ -255,54 +142,34 @@ class ExperimentResults:
             for candidate in search.candidates
         ]  # fmt: skip
 
-    def searches(self, case: ShownCase) -> list[ShownSearch]:
-        """The finished step-size searches of a case, as they were written."""
-        planned = [s.id for s in self.index.searches if s.case == case.id]
-        return [self.folder.read_search(id) for id in planned if self.folder.tuning(id).exists()]
-
-    def warnings(self) -> list[str]:
-        """What a reader must know before believing a comparison, a sentence each."""
-        found = []
-        for case in self.index.cases:
-            where = f" ({case.problem}, {case.data}, {case.network})"
-            found += [sentence + where for search in self.searches(case) for sentence in search.warnings]
-        for case in self.cases:
-            where, metric = f" ({case.problem}, {case.data}, {case.network})", self.metric(case)
-            for title, entrant in self.entrants(case).items():
-                if any(has_fallen_back(history, metric) for history in entrant.histories):
-                    found.append(f"{title} ended far above the best {metric} it had reached.{where}")
-        return list(dict.fromkeys(found))
-
     # Files ---------------------------------------------------------------------------------------
 
     def report(self) -> None:
         """Write summary.csv, tuning.csv, the figures and the page."""
-        from dsba.lab.page import page
-
         if not self.runs:
             raise InputError(f"no run in {self.folder.root} is finished yet: there is nothing to report.")
-        self.write_table("summary.csv", self.summary())
+        self.write_table(self.folder.summary, self.summary())
         self.write_tuning()
         figures = self.folder.inside(self.folder.root / "figures")
         figures.mkdir(exist_ok=True)
         for name, figure in self.figures():
             for kind in ("png", "pdf"):
                 self.folder.write(figures / f"{name}.{kind}", rendered(figure, kind))
-        self.folder.write(self.page, page(self).encode())
+        self.folder.write(self.page, page(contents(self)).encode())
 
     @property
     def page(self) -> Path:
         return self.folder.page
 
     def write_tuning(self) -> None:
-        self.write_table("tuning.csv", self.tuning())
+        self.write_table(self.folder.candidates, self.tuning())
 
-    def write_table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write_table(self, path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         stream = io.StringIO()
         writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows({column: as_text(value) for column, value in row.items()} for row in rows)
-        self.folder.write(self.folder.root / name, stream.getvalue().encode())
+        self.folder.write(path, stream.getvalue().encode())
 
     # Figures -------------------------------------------------------------------------------------
 
@@ -349,10 +216,6 @@ class ExperimentResults:
         It is of one case, the first by default.
         """
         return sweeps.draw_map(self, case or self.cases[0], tol, FigureSize(width, font_size))
-
-    @property
-    def labels(self) -> list[str]:
-        return [method.title for method in self.index.methods]
 
     def figures(self) -> Iterator[tuple[str, Any]]:
         """Per problem, network and split: a row of panels per metric and axis, a column per data set.
@@ -412,21 +275,6 @@ class ExperimentResults:
             if not any(agree(curves[title], other, columns) for other in same):
                 found[title] = curves[title]
         return found
-
-
-def require_sound(history: History, what: str) -> None:
-    """An error where a gap is below zero by more than rounding: the optimum belongs to another problem."""
-    least = float(np.nanmin(history["gap"], initial=0.0)) if "gap" in history else 0.0
-    if least < LEAST_GAP:
-        raise InputError(
-            f"{what} has a gap of {least:.2g}, below zero: its reference solution is not the optimum of this problem; "
-            "remove the results and run the comparison again."
-        )
-
-
-def ship_all(facts: ShownReference, case: ShownCase) -> float:
-    """DOUBLEs each node receives when all data is sent to every node once: nnz (N - 1)/N."""
-    return facts.nonzeros * (case.nodes - 1) / case.nodes
 
 
 def as_text(cell: Any) -> Any:

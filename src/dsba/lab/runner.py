@@ -22,13 +22,15 @@ from typing import Any
 
 from dsba._system.threads import own_cores
 from dsba.errors import InputError, StorageError, unknown_name
-from dsba.lab import environment, jobs, plan
+from dsba.lab import cases, environment, plan, sources
 from dsba.lab.display import PlanDisplay
 from dsba.lab.folder import Folder
-from dsba.lab.plan import Job, Plan, RunJob
+from dsba.lab.index import Environment
+from dsba.lab.jobs import RunJob
+from dsba.lab.plan import Plan
+from dsba.lab.planned import Interrupted, Job
 from dsba.lab.reading import read
 from dsba.lab.results import ExperimentResults
-from dsba.lab.sources import Sources, locate
 from dsba.lab.spec import Experiment
 from dsba.storage import plugins
 
@@ -73,18 +75,20 @@ def run(
     tune_only
         Search step sizes and stop there; a list of methods' labels searches for these alone.
     """
+    if isinstance(experiment, Plan):
+        sources.require_unchanged(experiment.experiment, experiment.sources)
     todo = experiment if isinstance(experiment, Plan) else check(experiment)
     forced, folder = _forced(todo, force), Folder(out)
     wanted = _searches(todo, tune_only) if tune_only else todo.jobs
     with folder.owned():
         _prepare(folder, todo, forced)
-        if not (tune_only and _has_results(folder, todo)):  # a search does not change how they were made
-            folder.write_sealed(folder.environment, environment.describe(command, todo.place))
+        index = todo.index(_environment_of(folder, todo, bool(tune_only), command))
+        folder.write_sealed(folder.index, index)
         with PlanDisplay(progress, todo.experiment, len(wanted)) as display:
             processes = 1 if todo.experiment.has_code else workers or len(own_cores())
             _perform_all(wanted, folder, processes, display, on_record)
         folder.drop_checkpoints()
-        results = ExperimentResults(folder, todo.index())
+        results = ExperimentResults(folder, index)
         if tune_only:
             results.write_tuning()
         elif report:
@@ -99,9 +103,8 @@ def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
     """
     spec = read(experiment)
     for data in spec.data:
-        locate(data)
-    todo = plan.make(spec, Sources.of(spec))
-    todo = todo.without(jobs.refused(todo))
+        sources.locate(data)
+    todo = plan.make(spec).applicable()
     if not todo.runs:
         raise InputError(f"nothing to run: {' '.join(todo.left_out)}")
     return replace(todo, place=Path(experiment).parent) if isinstance(experiment, str | Path) else todo
@@ -109,23 +112,11 @@ def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
 
 def _prepare(folder: Folder, todo: Plan, forced: Sequence[Job]) -> None:
     """Make the folder ready and describe the plan in it."""
-    folder.prepare()
-    planned = [p for job in todo.jobs for p in (*jobs.files(job, folder), *_notes(folder, job))]
-    own = (folder.index, folder.config, folder.environment, folder.page)
-    tables = (folder.root / "summary.csv", folder.root / "tuning.csv")
-    folder.clear_torn([*planned, *own, *tables])
+    folder.prepare(path for job in todo.jobs for path in job.files(folder))
     for job in forced:
-        folder.remove([*reversed(jobs.files(job, folder)), *_notes(folder, job)])
-        folder.remove(folder.trials(job.id))
+        folder.remove(job.files(folder))
     _keep_plugins(folder, todo)
     folder.write(folder.config, todo.experiment.to_toml(todo.kept_plugins).encode())
-    folder.write_sealed(folder.index, todo.index())
-
-
-def _notes(folder: Folder, job: Job) -> list[Path]:
-    """What an unfinished job keeps: the checkpoint of a run, the notes of a search."""
-    file = folder.checkpoint(job.id)
-    return [file, file.with_suffix(".json")]
 
 
 def _forced(todo: Plan, force: bool | Sequence[str]) -> list[Job]:
@@ -133,7 +124,7 @@ def _forced(todo: Plan, force: bool | Sequence[str]) -> list[Job]:
     if isinstance(force, bool):
         return todo.jobs if force else []
     runs = _runs_of(todo, force)
-    return [*runs, *{run.tuning.id: run.tuning for run in runs if run.tuning}.values()]
+    return [*runs, *{run.search.id: run.search for run in runs if run.search}.values()]
 
 
 def _runs_of(todo: Plan, names: Sequence[str]) -> list[RunJob]:
@@ -149,12 +140,14 @@ def _runs_of(todo: Plan, names: Sequence[str]) -> list[RunJob]:
 def _searches(todo: Plan, only: bool | Sequence[str]) -> list[Job]:
     """The searches of all methods or of some, and the references that they need."""
     runs = todo.runs if isinstance(only, bool) else _runs_of(todo, only)
-    needed: list[Job] = [job for run in runs for job in (run.case.pooled, run.tuning) if job]
-    return list({job.id: job for job in needed}.values())
+    return list({job.id: job for run in runs for job in run.needs}.values())
 
 
-def _has_results(folder: Folder, todo: Plan) -> bool:
-    return folder.environment.exists() and any(jobs.is_done(run, folder) for run in todo.runs)
+def _environment_of(folder: Folder, todo: Plan, tune_only: bool, command: str) -> Environment:
+    """Of this command; of the one that made the results, where there are some and step sizes are searched."""
+    if tune_only and folder.index.exists() and any(run.is_done(folder) for run in todo.runs):
+        return folder.read_index().environment
+    return environment.describe(command, todo.place)
 
 
 def _keep_plugins(folder: Folder, todo: Plan) -> None:
@@ -172,7 +165,7 @@ def _keep_plugins(folder: Folder, todo: Plan) -> None:
 
 
 def _perform_all(todo: list[Job], folder: Folder, workers: int, display: PlanDisplay, on_record: Report | None) -> None:
-    done = {job.id for job in todo if jobs.is_done(job, folder)}
+    done = {job.id for job in todo if job.is_done(folder)}
     display.begin(len(done))
     left = [job for job in todo if job.id not in done]
     if not left:
@@ -183,6 +176,7 @@ def _perform_all(todo: list[Job], folder: Folder, workers: int, display: PlanDis
             _alone(job, folder, display, on_record)
             display.finished(job)
         return
+    cases.forget()  # workers build their own
     with _Pool(min(workers, len(left)), folder) as pool:
         pool.perform(left, done, display, on_record)
 
@@ -201,8 +195,8 @@ def _alone(job: Job, folder: Folder, display: PlanDisplay, on_record: Report | N
 
     try:
         with threadpool_limits(1):
-            jobs.perform(job, folder, watch)
-    except jobs.Interrupted:
+            job.perform(folder, watch)
+    except Interrupted:
         raise KeyboardInterrupt from None
 
 
@@ -272,7 +266,7 @@ class _Pool:
 
 
 def _ready(waiting: Iterable[Job], done: set[str]) -> list[Job]:
-    return [job for job in waiting if done.issuperset(job.needs)]
+    return [job for job in waiting if done.issuperset(need.id for need in job.needs)]
 
 
 @contextmanager
@@ -316,4 +310,4 @@ def _work(job: Job, root: Path) -> None:
         return bool(_stop.is_set())
 
     if not _stop.is_set():
-        jobs.perform(job, Folder(root), watch)
+        job.perform(Folder(root), watch)

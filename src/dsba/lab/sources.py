@@ -29,18 +29,33 @@ class Sources:
 
     @classmethod
     def of(cls, experiment: Experiment) -> Sources:
-        tested = needs_test_set(experiment)
-        found = {data.name: data.rows.digest if data.rows else data_digest(data.name) for data in experiment.data}
-        for data in experiment.data if tested else ():
-            if data.test_rows:
-                found[test_name(data)] = data.test_rows.digest
-            elif name := test_set(data):
-                found[name] = data_digest(name)
-        return cls(found, {name: plugins.digest(name) for name in experiment.plugins})
+        return cls(_data_digests(experiment), {name: plugins.digest(name) for name in experiment.plugins})
 
     def code_of(self, thing: Any) -> str:
         """The digest of a plugin or of an object of one's own; empty for what is dsba's."""
         return self.code.get(thing, "") if isinstance(thing, str) else fingerprint.digest_of(thing)
+
+
+def _data_digests(experiment: Experiment) -> dict[str, str]:
+    found = {data.name: data.rows.digest if data.rows else data_digest(data.name) for data in experiment.data}
+    for data in experiment.data if needs_test_set(experiment) else ():
+        if data.test_rows:
+            found[test_name(data)] = data.test_rows.digest
+        elif name := test_set(data):
+            found[name] = data_digest(name)
+    return found
+
+
+def require_unchanged(experiment: Experiment, known: Sources) -> None:
+    """An error if a data set is not the one that the plan was made for."""
+    now = _data_digests(experiment)
+    for name in known.data:
+        require_digest(name, known.data[name], now.get(name, ""))
+
+
+def require_digest(name: str, wanted: str, found: str) -> None:
+    if found != wanted:
+        raise InputError(f"{name} has changed since the comparison began: start it again.")
 
 
 def needs_test_set(experiment: Experiment) -> bool:

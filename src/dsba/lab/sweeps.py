@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from dsba.errors import InputError, unknown_name
 from dsba.lab import titles
 from dsba.lab.curves import BANDS, COSTS, SHORT, TOLERANCES, Entrant, fastest
 from dsba.lab.figures import SCREEN, FigureSize, add_legend, axis_title, finish, looks, new_figure, plain
+from dsba.lab.finished import FinishedRuns
 from dsba.lab.index import ShownCase, ShownMethod, written
-
-if TYPE_CHECKING:
-    from dsba.lab.results import ExperimentResults
 
 SWEEP_AXES = {
     "N": "nodes N",
@@ -40,7 +38,7 @@ class Swept:
     lines: SweepLines
 
 
-def sweep(results: ExperimentResults, x: str, cost: str, tol: float | None, relative_to: str | None) -> list[Swept]:
+def sweep(results: FinishedRuns, x: str, cost: str, tol: float | None, relative_to: str | None) -> list[Swept]:
     """The lines of every panel: the cost of reaching the tolerance against ``x``."""
     if cost not in COSTS:
         raise unknown_name("cost", cost, COSTS)
@@ -58,13 +56,13 @@ def sweep(results: ExperimentResults, x: str, cost: str, tol: float | None, rela
     return [_relative(panel, relative_to) for panel in found] if relative_to else found
 
 
-def varied(results: ExperimentResults) -> list[str]:
+def varied(results: FinishedRuns) -> list[str]:
     """What the cases of an experiment vary over three values or more."""
     values = {x: {_value(results, case, x) for case in results.cases} for x in ("N", "lam", "gamma")}
     return [x for x in ("N", "lam", "gamma") if len(values[x]) >= 3 and not (x == "gamma" and len(values["N"]) >= 3)]
 
 
-def _lines(results: ExperimentResults, case: ShownCase, x: str, cost: str, tol: float | None) -> SweepLines:
+def _lines(results: FinishedRuns, case: ShownCase, x: str, cost: str, tol: float | None) -> SweepLines:
     methods = {method.title: method for method in results.index.methods}
     labels, band = _labels(results.index.methods, x), results.index.band
     metric, lines = results.metric(case), SweepLines()
@@ -78,7 +76,7 @@ def _lines(results: ExperimentResults, case: ShownCase, x: str, cost: str, tol: 
     return lines
 
 
-def tolerance(results: ExperimentResults) -> float:
+def tolerance(results: FinishedRuns) -> float:
     """The tightest tolerance that somebody reached on every case."""
 
     def reached(case: ShownCase, tol: float) -> bool:
@@ -96,7 +94,7 @@ def _point(entrant: Entrant, metric: str, tol: float, cost: str, x: float, band:
     return x, float(np.median(each)), float(low), float(high)
 
 
-def _value(results: ExperimentResults, case: ShownCase, x: str, method: ShownMethod | None = None) -> float | None:
+def _value(results: FinishedRuns, case: ShownCase, x: str, method: ShownMethod | None = None) -> float | None:
     if x == "N":
         return float(case.nodes)
     if x == "lam":
@@ -195,7 +193,7 @@ def _tick_values(axes: Any, panel: Swept) -> None:
 # The map -------------------------------------------------------------------------------------------
 
 
-def draw_map(results: ExperimentResults, case: ShownCase, tol: float | None, size: FigureSize = SCREEN) -> Any:
+def draw_map(results: FinishedRuns, case: ShownCase, tol: float | None, size: FigureSize = SCREEN) -> Any:
     """Who is the fastest, by the latency and the bandwidth of the links; white where it is undecided."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch

@@ -19,17 +19,62 @@ import numpy as np
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Status
 from dsba.errors import DsbaError
-from dsba.lab import index
+from dsba.lab import index, titles
+from dsba.lab.cases import Case
 from dsba.lab.curves import CURVE_ROUNDING
 from dsba.lab.folder import Folder
-from dsba.lab.jobs import RunSetting, Watch, build
-from dsba.lab.plan import Tuning
+from dsba.lab.jobs import RunSetting, method_content
+from dsba.lab.planned import Job, Watch
+from dsba.lab.sections import Method, Stop, Tune
 
 RATIO = 1.5  # between the best value and its neighbours, at the end
 BEYOND = 5  # values tried outside of the grid, for each tuned number and each side
 REFINED = 24  # candidates tried after the grid, at most
 FIRST_ROUND = 0.25  # the least share of the passes a candidate gets
 WORSE = 3.0  # a candidate that ends this many times above its best has become unstable
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning(Job):
+    """The search for a method's step size on a case."""
+
+    case: Case
+    method: Method
+    tune: Tune
+    stop: Stop
+    seeds: tuple[int, ...]
+    code: str = ""  # of the algorithm's sources
+
+    def content(self) -> tuple[list[str], Any]:
+        stop = self.stop.content() | {"max_seconds": None}
+        words = [self.case.pooled.id, "tune", titles.class_name(self.method.name)]
+        return words, [self.case.id, method_content(self.method, self.code), self.passes, self.seeds, stop]
+
+    @property
+    def title(self) -> str:
+        return f"step size of {self.method.title}: {self.case.pooled.title}"
+
+    @property
+    def passes(self) -> float:
+        """The budget of the last round."""
+        return min(self.tune.passes or self.stop.max_passes, self.stop.max_passes)
+
+    @property
+    def needs(self) -> tuple[Job, ...]:
+        return (self.case.pooled,)
+
+    def files(self, folder: Folder) -> list[Path]:
+        return [folder.tuning(self.id), folder.checkpoint(self.id), *folder.trials(self.id)]
+
+    def perform(self, folder: Folder, watch: Watch) -> None:
+        """Find the best candidate and write the table of all."""
+        found = SearchRun(self, folder, watch)
+        found.halve()
+        found.refine()
+        found.verify()
+        result, *kept = self.files(folder)
+        folder.write_sealed(result, found.table())
+        folder.remove(kept)
 
 
 @dataclass
@@ -65,16 +110,6 @@ class Contender:
         return ", ".join(f"{name} = {index.written(value, 4)}" for name, value in self.parameters.items())
 
 
-def search(job: Tuning, folder: Folder, watch: Watch) -> None:
-    """Find the best candidate and write the table of all."""
-    found = SearchRun(job, folder, watch)
-    found.halve()
-    found.refine()
-    found.verify()
-    folder.write_sealed(folder.tuning(job.id), found.table())
-    folder.remove([*folder.trials(job.id), found.notes])
-
-
 def budgets(candidates: int, passes: float) -> list[float]:
     """The passes of each round: twice as many as in the round before, ``passes`` in the last."""
     rounds = max(1, math.ceil(math.log2(candidates)))
@@ -86,7 +121,7 @@ class SearchRun:
 
     def __init__(self, job: Tuning, folder: Folder, watch: Watch) -> None:
         self.job, self.folder, self.watch = job, folder, watch
-        problem, topology = build(job.case, job.seeds[0]), job.case.network.drawn(job.seeds[0])
+        problem, topology = job.case.build(job.seeds[0]), job.case.network.drawn(job.seeds[0])
         self.metric = "gap" if problem.has_objective else "distance"
         self.base = job.method.build("auto")
         self.on = problem, topology
@@ -94,6 +129,7 @@ class SearchRun:
         self.trials: list[Contender] = []
         self.extended: dict[tuple[str, int], int] = {}
         self.warnings: list[str] = []
+        self.notes = folder.checkpoint(job.id)
         self.journal = self._noted()
         for variant in job.method.candidates(problem, topology):
             self.enter(variant)
@@ -140,13 +176,9 @@ class SearchRun:
     def _noted(self) -> dict[str, index.Attempt]:
         """What an interrupted search has found. Notes that cannot be read count as no notes."""
         try:
-            return dict(self.folder.read_sealed(self.notes, index.Attempts).attempts)
+            return dict(self.folder.read_sealed(self.notes, index.Attempts)[0].attempts)
         except DsbaError:
             return {}
-
-    @property
-    def notes(self) -> Path:
-        return self.folder.checkpoint(self.job.id).with_suffix(".json")
 
     # Rounds --------------------------------------------------------------------------------------
 

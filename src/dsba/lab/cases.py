@@ -1,0 +1,249 @@
+"""Data and the problems on it: what a reference solution belongs to, and what a method is run on."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba import data as datasets
+from dsba.data import Dataset
+from dsba.data.dataset import csr
+from dsba.engine.recorder import Metric, area_under_curve
+from dsba.errors import InputError
+from dsba.kernels.samples import normalize_rows
+from dsba.lab import measures, titles
+from dsba.lab.folder import Folder
+from dsba.lab.index import ShownCase, ShownReference
+from dsba.lab.objects import Assigned, GivenArrays
+from dsba.lab.planned import Job, Planned, Watch
+from dsba.lab.sections import Data, NetworkSpec, Problems
+from dsba.lab.sources import data_digest, require_digest
+from dsba.lab.spec import metric_name
+from dsba.problem.problem import Problem
+from dsba.solvers.reference import CERTIFIED, optimum
+from dsba.storage import plugins
+from dsba.types import Array
+
+KEPT_ENTRIES = 20_000_000  # nonzeros of the problems that a process keeps; the last two are always kept
+
+_kept: dict[tuple[str, int, str | Assigned, int], tuple[int, Problem]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class PooledProblem(Job):
+    """A problem on all of a data set: what a reference belongs to, whatever network it is solved over."""
+
+    data: Data
+    problem: Problems
+    digest: str = ""  # of the data
+    code: str = ""  # of the operator's sources
+    test: str | None = None  # the name of the test set, where something is measured on it
+    test_digest: str = ""
+    metrics: tuple[Any, ...] = ()  # what is measured besides what every run has
+    metric_code: tuple[str, ...] = ()  # of the metrics' sources
+
+    def content(self) -> tuple[list[str], Any]:
+        operator = self.problem.operator
+        named = self.problem.name if isinstance(operator, str) else repr(operator)
+        problem = self.problem.content() | {"operator": [named, self.code]}
+        problem.pop("label", None)
+        content: list[Any] = [self.digest, self.data.binarisation, self.test_digest, problem]
+        if self.data.normalize is not None:
+            content.append({"normalize": self.data.normalize})
+        if self.metrics:
+            content.append([[metric_name(m), code] for m, code in zip(self.metrics, self.metric_code, strict=True)])
+        return [Path(self.data.name).name, self.problem.name], content
+
+    @property
+    def data_title(self) -> str:
+        """The data set's name, and that it was made one of two classes."""
+        changed = self.data.binarisation and self.problem.build().labels != "multiclass"
+        return titles.data_title(self.data.name, self.data.label, bool(changed))
+
+    @property
+    def title(self) -> str:
+        return f"{self.problem.title}, {self.data_title}"
+
+    def files(self, folder: Folder) -> list[Path]:
+        return [folder.optimum(self.id)]
+
+    def perform(self, folder: Folder, watch: Watch) -> None:
+        """z*, and the facts of the data that a report needs."""
+        problem = self.split(1, "random", 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the residual is kept, and shown
+            z, residual = optimum(problem)
+        X, y = self.rows
+        reached = {name: metric(z) for name, metric in self.measured_by(problem).items()}
+        facts = ShownReference(
+            id=self.id,
+            rows=problem.n_samples,
+            columns=problem.n_features,
+            nonzeros=int(X.nnz),
+            lam=problem.lam,
+            residual=residual,
+            certified=residual <= CERTIFIED,
+            metric="gap" if problem.has_objective else "distance",
+            binarisation=self._binarisation(y),
+            test_set=self.test,
+            auc=area_under_curve(problem.y, problem.scores(z)) if problem.component.ranks else None,
+            test_auc=reached.pop("test_auc", None),
+            metrics=dict(reached),
+        )
+        folder.write_sealed(folder.optimum(self.id), facts, {"z": z})
+
+    def split(self, n_nodes: int, split: str | Assigned, seed: int) -> Problem:
+        """The problem with its data split over so many nodes; a process builds it once and keeps it for other jobs."""
+        key = self.id, n_nodes, split, seed
+        _kept[key] = _kept.pop(key) if key in _kept else (self.rows.X.nnz, self._built(n_nodes, split, seed))
+        while len(_kept) > 2 and sum(entries for entries, _ in _kept.values()) > KEPT_ENTRIES:
+            del _kept[next(iter(_kept))]  # the one that was not needed for the longest time
+        return _kept[key][1]
+
+    def _built(self, n_nodes: int, split: str | Assigned, seed: int) -> Problem:
+        X, y = self.rows
+        problem = self.problem
+        return Problem.from_arrays(
+            X, self.labels(y), problem.build(), n_nodes, problem.lam, split if isinstance(split, str) else split.nodes,
+            self.data.normalize is not False, seed, regularize=problem.regularize, intercept=problem.intercept or False,
+            penalty=problem.penalty,
+        )  # fmt: skip
+
+    @property
+    def rows(self) -> Dataset:
+        """The training rows as they were read."""
+        return _load(self.data.name, self.digest, self.data.rows)
+
+    def labels(self, y: Array, classes: npt.NDArray[Any] | None = None) -> Array:
+        """-1, +1 where there are two classes or a binarisation; the labels themselves elsewhere.
+
+        ``classes`` are those of the training data: the labels of a test set must be among them.
+        """
+        data, operator = self.data, self.problem.build()
+        classes = np.unique(y) if classes is None else classes
+        if operator.labels == "multiclass":
+            return _known(y, classes, data)
+        if operator.labels == "count":
+            return y
+        if data.binarisation is not None:
+            chosen = classes[datasets.binarise(classes, data.binarisation) > 0]
+            return np.where(np.isin(_known(y, classes, data), chosen), 1.0, -1.0)
+        if classes.size == 2:
+            return np.where(_known(y, classes, data) == classes[1], 1.0, -1.0)
+        if operator.labels == "binary":
+            raise InputError(
+                f"{data.name} has {classes.size} classes and {self.problem.name} needs two: "
+                'give positive = [the classes of +1], or positive = "half".'
+            )
+        return y
+
+    def measured_by(self, problem: Problem) -> dict[str, Metric]:
+        """The metrics beyond those of every run; for operators that rank, AUC on the test set is among them."""
+        found = {metric_name(wanted): self._metric(wanted, problem) for wanted in self.metrics}
+        if self.test is not None and problem.component.ranks:
+            found["test_auc"] = measures.auc(problem, _measured_rows(self, True))
+        return found
+
+    def _metric(self, wanted: Any, problem: Problem) -> Metric:
+        """A metric by name, or a function of z and the rows of the test set (of all data where there is none)."""
+        if isinstance(wanted, str) and not plugins.is_plugin(wanted):
+            rows = _measured_rows(self, wanted.startswith("test_"))
+            return measures.NAMED[wanted.removeprefix("test_")](problem, rows)
+        function = plugins.load_function(wanted, "metric") if isinstance(wanted, str) else wanted
+        X, y = _measured_rows(self, self.test is not None)
+        return lambda z: float(function(z, X, y))
+
+    def _binarisation(self, y: Array) -> str | None:
+        """Which classes were made +1, in words."""
+        if self.data.binarisation is None or self.problem.build().labels == "multiclass":
+            return None
+        chosen = datasets.binarise(y, self.data.binarisation) > 0
+        positive, negative = (", ".join(f"{c:g}" for c in np.unique(y[rows])) for rows in (chosen, ~chosen))
+        return f"classes {positive} are +1, classes {negative} are -1"
+
+
+@dataclass(frozen=True, eq=False)
+class Case(Planned):
+    """A problem over a network, split in one way: one set of axes, one table, a curve per method."""
+
+    pooled: PooledProblem
+    network: NetworkSpec
+    split: str | Assigned
+
+    def content(self) -> tuple[list[str], Any]:
+        topology = self.network.topology
+        file = Path(self.network.edges).stem if self.network.edges else None
+        content = self.network.content() | {"edges": file, "topology": topology.digest()}
+        content.pop("label", None)
+        if links := self.network.links(topology):
+            content["links"] = links.describe()
+        if not isinstance(self.split, str):
+            content["nodes"] = self.split.digest
+        return [self.pooled.id, topology.name, str(self.split)], [content]
+
+    def build(self, seed: int) -> Problem:
+        """The problem of the case, its data split with this seed."""
+        return self.pooled.split(self.network.topology.n_nodes, self.split, seed)
+
+    def shown(self) -> ShownCase:
+        problem, network = self.pooled.problem, self.network
+        named = (problem.title, problem.family), (network.title, network.family)
+        return ShownCase(
+            id=self.id,
+            data=self.pooled.data_title,
+            problem=problem.title,
+            operator=problem.name,
+            network=network.title,
+            nodes=network.topology.n_nodes,
+            split=str(self.split),
+            reference=self.pooled.id,
+            besides=titles.besides(*named, network.topology.n_nodes, network.flaws),
+        )
+
+
+@lru_cache(maxsize=2)
+def _load(name: str, digest: str, rows: GivenArrays | None = None) -> Dataset:
+    """A data set, if it is still the one that the plan was made for."""
+    if rows is not None:
+        return rows.data
+    loaded = datasets.load(name)
+    if digest:
+        require_digest(name, digest, data_digest(name))
+    return loaded
+
+
+@lru_cache(maxsize=2)
+def _measured_rows(pooled: PooledProblem, test: bool) -> Dataset:
+    """The training rows or the test rows as the problem has them: its columns, its scale, its labels."""
+    X, y = pooled.rows
+    n_features, classes = X.shape[1], np.unique(y)
+    if test:
+        assert pooled.test is not None
+        X, y = _load(pooled.test, pooled.test_digest, pooled.data.test_rows)
+    X = X[:, :n_features]  # a column never trained on has no weight
+    X = csr(X.data.copy(), X.indices, X.indptr, n_features)
+    if pooled.data.normalize is not False:
+        normalize_rows(X.indptr, X.data)
+    return Dataset(X, pooled.labels(y, classes))
+
+
+def forget() -> None:
+    """Let go of data and problems, in a process that has no more use for them."""
+    _kept.clear()
+    _load.cache_clear()
+    _measured_rows.cache_clear()
+
+
+def _known(y: Array, classes: npt.NDArray[Any], data: Data) -> Array:
+    """The labels, if they are among the classes; a text is never a number."""
+    alike = (y.dtype.kind == "U") == (classes.dtype.kind == "U")
+    if not alike or not np.isin(y, classes).all():
+        known = f"the {classes.size} classes of the training data"
+        raise InputError(f"the test set of {data.name!r} has labels that are not among {known}.")
+    return y

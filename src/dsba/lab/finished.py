@@ -1,0 +1,159 @@
+"""The finished runs of an experiment, read from its results folder alone: what tables, figures and the page show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from os import PathLike
+from typing import Self
+
+import numpy as np
+
+from dsba.engine.history import History
+from dsba.errors import InputError
+from dsba.graph.link import Link
+from dsba.lab.curves import Curve, Entrant, has_fallen_back, median_curve, timed
+from dsba.lab.folder import Folder
+from dsba.lab.index import Environment, Index, Outcome, ShownCase, ShownReference, ShownRun, ShownSearch
+
+LEAST_GAP = -1e-9  # rounding does not go below; a gap that does was measured against another problem's optimum
+
+
+class FinishedRuns:
+    """The runs of an experiment that are finished, or under way, and what they are of."""
+
+    def __init__(self, folder: Folder, index: Index, partial: Mapping[str, History] | None = None) -> None:
+        """``partial``: histories of runs under way, for a look before they are finished."""
+        self.folder, self.index, self.partial = folder, index, dict(partial or {})
+        done = {run.id for run in index.runs if folder.run(run.id).exists()}
+        self.runs = [run for run in index.runs if run.id in done or run.id in self.partial]
+        self.partial = {id: history for id, history in self.partial.items() if id not in done}
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], partial: Mapping[str, History] | None = None) -> Self:
+        """The results in a folder that ``run`` has written. Nothing is imported or run."""
+        folder = Folder(path)
+        if not folder.index.is_file():
+            raise InputError(f"{folder.root} is no results folder: it has no {folder.index.name}.")
+        return cls(folder, folder.read_index(), partial)
+
+    def on(self, link: Link) -> Self:
+        """The same results on other links, for the axis "time"."""
+        return type(self)(self.folder, self.index.model_copy(update={"link": link}), self.partial)
+
+    @cached_property
+    def _read(self) -> dict[str, tuple[Outcome, History]]:
+        """How each run ended, and its history as it was written."""
+        running = {id: (Outcome(id=id, status="running", message=""), h) for id, h in self.partial.items()}
+        return {run.id: running.get(run.id) or self.folder.read_run(run.id) for run in self.runs}
+
+    @cached_property
+    def outcomes(self) -> dict[str, Outcome]:
+        """How each run ended, by its id."""
+        return {id: outcome for id, (outcome, _) in self._read.items()}
+
+    @cached_property
+    def histories(self) -> dict[str, History]:
+        """Each run's history, by its id."""
+        found = {}
+        for run in self.runs:
+            history = self._read[run.id][1]
+            if self.metric(self.case(run)) not in history:
+                raise InputError(
+                    f"the history of {run.id} has no {self.metric(self.case(run))}: it is of another problem."
+                )
+            require_sound(history, f"{run.method} on {self.case(run).data}")
+            found[run.id] = timed(history, self.case(run).nodes, self.index.link)
+        return found
+
+    @property
+    def environment(self) -> Environment:
+        """The command, the versions and the machine."""
+        return self.index.environment
+
+    @property
+    def unfinished(self) -> int:
+        """How many runs of the plan are not finished."""
+        return len(self.index.runs) - len(self.runs) + len(self.partial)
+
+    @cached_property
+    def _facts(self) -> dict[str, ShownReference]:
+        return {id: self.folder.read_reference(id)[0] for id in {case.reference for case in self.cases}}
+
+    def facts(self, case: ShownCase) -> ShownReference:
+        """The facts of the case's data and reference."""
+        return self._facts[case.reference]
+
+    @cached_property
+    def _cases(self) -> dict[str, ShownCase]:
+        return {case.id: case for case in self.index.cases}
+
+    def case(self, run: ShownRun) -> ShownCase:
+        return self._cases[run.case]
+
+    @cached_property
+    def cases(self) -> list[ShownCase]:
+        """The cases with at least one finished run."""
+        begun = {run.case for run in self.runs}
+        return [case for case in self.index.cases if case.id in begun]
+
+    def runs_of(self, case: ShownCase) -> dict[str, list[ShownRun]]:
+        """The finished runs of a case, by method."""
+        found: dict[str, list[ShownRun]] = {}
+        for run in self.runs:
+            if run.case == case.id:
+                found.setdefault(run.method, []).append(run)
+        return found
+
+    def entrants(self, case: ShownCase) -> dict[str, Entrant]:
+        """The methods of a case, each with the histories of its seeds."""
+        return {
+            title: Entrant([self.histories[r.id] for r in runs], [self.outcomes[r.id].status for r in runs])
+            for title, runs in self.runs_of(case).items()
+        }
+
+    def curves(self, case: ShownCase) -> dict[str, Curve]:
+        """By method: the history, or the median of several seeds with its band."""
+        band = self.index.band
+        return {title: median_curve(entrant.histories, band) for title, entrant in self.entrants(case).items()}
+
+    def metric(self, case: ShownCase) -> str:
+        """What the methods are judged by: the gap, or the distance where there is no objective."""
+        return self.facts(case).metric
+
+    @property
+    def labels(self) -> list[str]:
+        return [method.title for method in self.index.methods]
+
+    def searches(self, case: ShownCase) -> list[ShownSearch]:
+        """The finished step-size searches of a case, as they were written."""
+        planned = [s.id for s in self.index.searches if s.case == case.id]
+        return [self.folder.read_search(id) for id in planned if self.folder.tuning(id).exists()]
+
+    def warnings(self) -> list[str]:
+        """What a reader must know before believing a comparison, a sentence each."""
+        found = []
+        for case in self.index.cases:
+            where = f" ({case.problem}, {case.data}, {case.network})"
+            found += [sentence + where for search in self.searches(case) for sentence in search.warnings]
+        for case in self.cases:
+            where, metric = f" ({case.problem}, {case.data}, {case.network})", self.metric(case)
+            for title, entrant in self.entrants(case).items():
+                if any(has_fallen_back(history, metric) for history in entrant.histories):
+                    found.append(f"{title} ended far above the best {metric} it had reached.{where}")
+        return list(dict.fromkeys(found))
+
+
+def require_sound(history: History, what: str) -> None:
+    """An error where a gap is below zero by more than rounding: the optimum belongs to another problem."""
+    least = float(np.nanmin(history["gap"], initial=0.0)) if "gap" in history else 0.0
+    if least < LEAST_GAP:
+        raise InputError(
+            f"{what} has a gap of {least:.2g}, below zero: its reference solution is not the optimum of this problem; "
+            "remove the results and run the comparison again."
+        )
+
+
+def ship_all(facts: ShownReference, case: ShownCase) -> float:
+    """DOUBLEs each node receives when all data is sent to every node once: nnz (N - 1)/N."""
+    return facts.nonzeros * (case.nodes - 1) / case.nodes
