@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from dsba.errors import InputError, as_number
 
+SPENDABLE = ("passes", "seconds", "doubles_max", "rounds")  # columns of the history that have a budget
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -26,7 +28,7 @@ class Limits:
         for name, value in vars(self).items():
             if value is not None:
                 as_number(name, value, at_least=0.0)
-        if all(v is None for v in (self.max_passes, self.max_seconds, self.max_doubles, self.max_rounds)):
+        if not self.budgets:
             raise InputError("a run needs a budget: give max_passes, max_seconds, max_doubles or max_rounds.")
 
     def tolerance_met(self, record: dict[str, float], agree: Callable[[float], bool]) -> str | None:
@@ -39,13 +41,8 @@ class Limits:
     @property
     def budgets(self) -> dict[str, float]:
         """What may be spent, by column of the history."""
-        given = {
-            "passes": self.max_passes,
-            "seconds": self.max_seconds,
-            "doubles_max": self.max_doubles,
-            "rounds": self.max_rounds,
-        }
-        return {name: limit for name, limit in given.items() if limit is not None}
+        given = (self.max_passes, self.max_seconds, self.max_doubles, self.max_rounds)
+        return {name: limit for name, limit in zip(SPENDABLE, given, strict=True) if limit is not None}
 
     def tolerance_missed(self, record: dict[str, float]) -> str:
         """How far the residual is from its tolerance, as a sentence."""

@@ -153,7 +153,7 @@ class Run:
                 self._iterate(self._draw(min(self.chunk, t - self.state.t)))
 
     def _measure(self, iterates: Iterates) -> dict[str, float]:
-        doubles, index_bytes, total_bytes = self._hottest("doubles", "index_bytes", "bytes")
+        doubles, index_bytes, total_bytes = self._busiest("doubles", "index_bytes", "bytes")
         return {
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
@@ -207,7 +207,7 @@ class Run:
         spent: dict[str, Callable[[], float]] = {
             "passes": lambda: self.algorithm.passes(self.state, self.problem),
             "seconds": lambda: self.seconds,
-            "doubles_max": lambda: self._hottest("doubles")[0],
+            "doubles_max": lambda: self._busiest("doubles")[0],
             "rounds": lambda: self.net.rounds,
         }
         most = {"seconds": 0.0, **self.algorithm.most(self.state, self.problem, self.net)}
@@ -248,18 +248,15 @@ class Run:
         """Whether one of the processes says yes."""
         return bool(self.group.largest(np.array([float(answer)]))[0])
 
-    def _hottest(self, *counters: str) -> list[float]:
-        """What the hottest node received, by counter."""
+    def _busiest(self, *counters: str) -> list[float]:
+        """What the busiest node received, by counter."""
         return self.group.largest(np.array([getattr(self.net, name).max() for name in counters])).tolist()
-
-    @property
-    def _steps_per_pass(self) -> float:
-        return self.problem.n_samples / self.algorithm.samples_per_step(self.problem)
 
     def _record_point(self, k: int) -> int:
         """The iteration of the k-th record."""
         place = k - self.early if k > self.early else 2.0 ** (k - 1 - self.early) if k else 0
-        return max(k, math.ceil(place * self.record_every * self._steps_per_pass - 1e-9))
+        steps_per_pass = self.problem.n_samples / self.algorithm.samples_per_step(self.problem)
+        return max(k, math.ceil(place * self.record_every * steps_per_pass - 1e-9))
 
     def _warm_up(self) -> None:
         """Compile or load kernels before the clock runs, and find out how often an iteration mixes rows."""

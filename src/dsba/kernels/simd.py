@@ -99,9 +99,6 @@ class Emit:
         kind, name = ir.FunctionType(self.vector, [self.vector] * 3), f"llvm.fma.v{self.size}f64"
         return self.builder.call(cgutils.get_or_insert_function(self.builder.module, kind, name), [a, b, c])
 
-    def negative(self, a: Any) -> Any:
-        return self.builder.fneg(a)
-
     def lanes(self, width: Any) -> Any:
         """for i in range(0, width, size of a vector)."""
         return cgutils.for_range_slice(self.builder, width.type(0), width, width.type(self.size), width.type)
@@ -252,7 +249,7 @@ def _move(emit: Emit, arguments: Any, then: Callable[[Any, Any, Any], Any]) -> N
         z, v = emit.load(column, i), emit.load(column, j)
         P, Q = emit.load_constant(table, i), emit.load_constant(table, j)
         back = emit.fma(c2, v, emit.mul(emit.load_constant(c1, i), z))
-        moved = emit.fma(P, z, emit.mul(Q, v)), emit.fma(P, v, emit.negative(emit.mul(Q, back)))
+        moved = emit.fma(P, z, emit.mul(Q, v)), emit.fma(P, v, emit.builder.fneg(emit.mul(Q, back)))
         for new, place in zip(then(i, *moved), (i, j), strict=True):
             emit.store(new, column, place)
 

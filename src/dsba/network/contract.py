@@ -50,8 +50,12 @@ class Group(Protocol):
 
     rank: int
     size: int
-    root: int  # the process that broadcasts
     masked: bool  # whether a sum shows nobody the part of a single process
+
+    @property
+    def root(self) -> int:
+        """The process that broadcasts: the root of the tree along which questions travel."""
+        ...
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
         """Every process's value (of JSON's types), in order."""

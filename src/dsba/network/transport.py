@@ -67,7 +67,7 @@ class Transport:
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
         self.topology, self.rank, self.size = topology, rank, size
         self.placement = Placement(topology, rank, size)
-        self.nodes, self.root = self.placement.nodes, self.placement.tree.root
+        self.nodes = self.placement.nodes
         self.talks = int(topology.n_nodes > 1)  # a single node talks to nobody: its rounds do not count
         self._of_width: dict[int, tuple[Array, Array]] = {}
         self.reset()
@@ -228,6 +228,10 @@ class Transport:
         self._count_question(8 * values.size, 8 * values.size)
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
+    @property
+    def root(self) -> int:
+        return self.placement.tree.root
+
     def broadcast(self, values: Array) -> Array:
         answer = self._handed_down(np.ascontiguousarray(values, "<f8").tobytes(), 8 * values.size)
         self._count_question(0, 8 * values.size, ways=1)
@@ -335,7 +339,7 @@ class Aside:
     """A transport's questions without its counters."""
 
     def __init__(self, net: Transport) -> None:
-        self._net, self.rank, self.size, self.root, self.masked = net, net.rank, net.size, net.root, net.masked
+        self._net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
 
     def _ask(self, question: Callable[[Any], Any], value: Any) -> Any:
         before = self._net.counts
@@ -351,6 +355,10 @@ class Aside:
 
     def largest(self, values: Array) -> Array:
         return self._ask(self._net.largest, values)
+
+    @property
+    def root(self) -> int:
+        return self._net.root
 
     def broadcast(self, values: Array) -> Array:
         return self._ask(self._net.broadcast, values)

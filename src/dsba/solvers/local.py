@@ -118,7 +118,8 @@ def _node(equation: Equation) -> Node:
     rows, columns = equation.A.shape
     short = columns > linear.SHORT_COLUMNS and rows <= linear.SHORT_ROWS
     if short and equation.component.k == 1 and linear.subtractable(equation.A, equation.scale, equation.D):
-        return _on_samples(equation)
+        space = _SampleSpace(equation)
+        return Node(space.begin, space.solved, 2 * rows)
     return Node(equation.at, (_direct if equation.component.affine else _newton)(equation), rows)
 
 
@@ -147,14 +148,10 @@ def _newton(equation: Equation) -> Callable[[Array, Point, float], Point]:
     return node
 
 
-def _on_samples(equation: Equation) -> Node:
-    """An iteration of its own, in the space of the samples: a step there makes no product with A or A'."""
-    space = _SampleSpace(equation)
-    return Node(space.begin, space.solved, 2 * equation.A.shape[0])
-
-
 class _SampleSpace:
-    """Points of the form  z = D^-1 (rhs - rest c - A'v), c the change of rhs since the last solution, where rest = 1.
+    """An iteration of its own, in the space of the samples: a step there makes no product with A or A'.
+
+    Points have the form  z = D^-1 (rhs - rest c - A'v), c the change of rhs since the last solution, where rest = 1.
 
     With G = A D^-1 A' and b(r) = A D^-1 r, the images are u = b(rhs) - rest b(c) - G v, and
 
