@@ -168,7 +168,7 @@ def _paper(
     tune_passes: float | None,
     seed: Sequence[int] | None,
 ) -> Experiment:
-    from dsba.lab.paper import DATA, PROBLEMS, paper
+    from dsba.lab.paper_experiments import DATA, PROBLEMS, paper
 
     return paper(
         _split(data) or DATA,
