@@ -149,7 +149,7 @@ def _curve(results: FinishedRuns, case: ShownCase, title: str, entrant: Entrant)
         "method": title,
         "status": entrant.status,
         "message": " / ".join(dict.fromkeys(messages)),
-        "costs": [{cost: _exact(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
+        "costs": [{cost: _rounded(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
         "reached": [[_parts(_at(history, metric, tol)) for history in entrant.histories] for tol in TOLERANCES],
         "spent": [
             _parts(h.last()) for h, s in zip(entrant.histories, entrant.statuses, strict=True) if s != "diverged"
@@ -202,10 +202,6 @@ def _columns(history: History) -> dict[str, list[float | None]]:
     return {name: [_rounded(v) for v in history[name]] for name in history if name not in hidden}
 
 
-def _exact(value: float | None) -> float | None:
-    return None if value is None else _rounded(value)
-
-
-def _rounded(value: float) -> float | None:
+def _rounded(value: float | None) -> float | None:
     """Six digits are more than a picture shows."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

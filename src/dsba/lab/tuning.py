@@ -19,7 +19,7 @@ import numpy as np
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Status
 from dsba.errors import InputError
-from dsba.lab import index, titles
+from dsba.lab import index
 from dsba.lab.cases import Case
 from dsba.lab.curves import CURVE_ROUNDING
 from dsba.lab.folder import Folder
@@ -47,7 +47,7 @@ class Tuning(Job):
 
     def content(self) -> tuple[list[str], Any]:
         stop = self.stop.content() | {"max_seconds": None}
-        words = [self.case.pooled.id, "tune", titles.class_name(self.method.name)]
+        words = [self.case.pooled.id, "tune", index.class_name(self.method.name)]
         return words, [self.case.id, method_content(self.method, self.code), self.passes, self.seeds, stop]
 
     @property
