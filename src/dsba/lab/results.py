@@ -11,7 +11,7 @@ from typing import Any
 
 from dsba.errors import InputError
 from dsba.lab import latex, sweeps
-from dsba.lab.curves import COSTS, SHORT, TOLERANCES, Curve, Verdict, agree, costs, verdict
+from dsba.lab.curves import SHORT, TOLERANCES, Curve, agree, costs
 from dsba.lab.figures import FigureSize, Panel, axis_title, draw_panels, rendered
 from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import ShownCase, ShownRun, written
@@ -62,11 +62,6 @@ class ExperimentResults(FinishedRuns):
                 row |= {f"{cost}_to_{tol:g}": value for cost, value in costs(history, metric, tol).items()}
             rows.append(row | {"dsba": outcome.versions.get("dsba", "")})
         return rows
-
-    def verdicts(self, case: ShownCase, tol: float) -> dict[str, Verdict]:
-        """For each cost, the methods that reached the tolerance at the least of it."""
-        entrants, metric = self.entrants(case), self.metric(case)
-        return {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
 
     def winners(self) -> list[dict[str, Any]]:
         """Per case: the tightest tolerance that two methods reached, and who reached it at the least cost.
