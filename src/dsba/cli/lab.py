@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,7 +89,8 @@ def reproduce(
     port: Port = 0,
 ) -> None:
     """The paper's numerical experiments: three problems, every method tuned, figures and a page."""
-    experiment = _paper(data, problem, max_passes, gap_tol, tune_passes, seed)
+    budgets = {"max_passes": max_passes, "gap_tol": gap_tol, "tune_passes": tune_passes}
+    experiment = _paper(data, problem, **budgets, seeds=seed or (0,))
     _run(_planned(experiment), out, workers, force, live, port)
 
 
@@ -132,18 +133,9 @@ def tune(
     """The step-size search by itself: successive halving over each method's grid, its table saved."""
     from dsba.lab import run
 
-    experiment = _read(file, plugin) if file else _paper(data, problem, max_passes, None, tune_passes, None)
-    chosen = _chosen_methods(experiment, _split(method)) if method else True
+    experiment = _read(file, plugin) if file else _paper(data, problem, max_passes=max_passes, tune_passes=tune_passes)
     with _stoppable():
-        results = run(
-            experiment,
-            out,
-            workers=workers,
-            force=_forced(force),
-            progress=True,
-            tune_only=chosen,
-            command=command_line(),
-        )
+        results = run(experiment, out, tune_only=_split(method) or True, **_options(workers, force))
     _print_tuning(results)
     _print_warnings(results)
     typer.echo(f"Table: {(out / 'tuning.csv').resolve()}")
@@ -155,29 +147,13 @@ def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) ->
 
     results = ExperimentResults.load(folder)
     results.report()
-    _print_winners(results)
-    _print_warnings(results)
-    typer.echo(f"Page: {results.page.resolve()}")
+    _print_results(results)
 
 
-def _paper(
-    data: Sequence[str] | None,
-    problem: Sequence[str] | None,
-    max_passes: float,
-    gap_tol: float | None,
-    tune_passes: float | None,
-    seed: Sequence[int] | None,
-) -> Experiment:
+def _paper(data: Sequence[str] | None, problem: Sequence[str] | None, **options: Any) -> Experiment:
     from dsba.lab.paper_experiments import DATA, PROBLEMS, paper
 
-    return paper(
-        _split(data) or DATA,
-        _split(problem) or PROBLEMS,
-        max_passes=max_passes,
-        gap_tol=gap_tol,
-        tune_passes=tune_passes,
-        seeds=seed or (0,),
-    )
+    return paper(_split(data) or DATA, _split(problem) or PROBLEMS, **options)
 
 
 def _read(file: Path, allowed: Sequence[str] | None) -> Experiment:
@@ -212,23 +188,27 @@ def _planned(experiment: Experiment) -> Plan:
     return plan
 
 
-def _forced(methods: Sequence[str] | None) -> bool | list[str]:
-    return True if methods and ALL_METHODS in methods else list(methods or ())
-
-
 def _run(plan: Plan, out: Path, workers: int | None, force: Sequence[str] | None, live: bool, port: int) -> None:
     from dsba.lab import run
 
-    options: dict[str, Any] = {"workers": workers, "force": _forced(force), "progress": True, "command": command_line()}
-    with _stoppable():
+    options = _options(workers, force)
+    with _stoppable(), ExitStack() as stack:
         if live:
             from dsba.lab.live import Live as Server
 
-            with Server(out, port) as server:
-                typer.echo(f"Live: {server.address}")
-                results = run(plan, out, on_record=server.record, **options)
-        else:
-            results = run(plan, out, **options)
+            server = stack.enter_context(Server(out, port))
+            typer.echo(f"Live: {server.address}")
+            options["on_record"] = server.record
+        results = run(plan, out, **options)
+    _print_results(results)
+
+
+def _options(workers: int | None, force: Sequence[str] | None) -> dict[str, Any]:
+    forced = True if force and ALL_METHODS in force else list(force or ())
+    return {"workers": workers, "force": forced, "progress": True, "command": command_line()}
+
+
+def _print_results(results: ExperimentResults) -> None:
     _print_winners(results)
     _print_warnings(results)
     typer.echo(f"Page: {results.page.resolve()}")
@@ -252,17 +232,6 @@ def command_line() -> str:
 
 def _split(values: Sequence[str] | None) -> list[str]:
     return [part for value in values or () for part in value.split(",") if part]
-
-
-def _chosen_methods(experiment: Experiment, titles: Sequence[str]) -> Sequence[str]:
-    """The titles, if all are known: a typing error is told before data is looked for."""
-    from dsba.errors import unknown_name
-
-    known = {m.title.lower() for m in experiment.method}
-    for title in titles:
-        if title.lower() not in known:
-            raise unknown_name("method", title, [m.title for m in experiment.method])
-    return titles
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

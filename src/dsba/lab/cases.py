@@ -17,7 +17,7 @@ from dsba.data.dataset import csr
 from dsba.engine.recorder import Metric, area_under_curve
 from dsba.errors import InputError
 from dsba.kernels.samples import normalize_rows
-from dsba.lab import measures, titles
+from dsba.lab import measures
 from dsba.lab.folder import Folder
 from dsba.lab.index import ShownCase, ShownReference
 from dsba.lab.objects import Assigned, GivenArrays
@@ -63,8 +63,8 @@ class PooledProblem(Job):
     @property
     def data_title(self) -> str:
         """The data set's name, and that it was made one of two classes."""
-        changed = self.data.binarisation and self.problem.build().labels != "multiclass"
-        return titles.data_title(self.data.name, self.data.label, bool(changed))
+        changed = not self.data.label and self.data.binarisation and self.problem.build().labels != "multiclass"
+        return self.data.title + (" (binarised)" if changed else "")
 
     @property
     def title(self) -> str:
@@ -193,17 +193,21 @@ class Case(Planned):
 
     def shown(self) -> ShownCase:
         problem, network = self.pooled.problem, self.network
-        named = (problem.title, problem.family), (network.title, network.family)
+        nodes = network.topology.n_nodes
         return ShownCase(
             id=self.id,
             data=self.pooled.data_title,
             problem=problem.title,
             operator=problem.name,
             network=network.title,
-            nodes=network.topology.n_nodes,
+            nodes=nodes,
             split=str(self.split),
             reference=self.pooled.id,
-            besides=titles.besides(*named, network.topology.n_nodes, network.flaws),
+            besides={
+                "N": f"{problem.title}, {network.family}",
+                "lam": f"{problem.family}, {network.title}",
+                "gamma": ", ".join([problem.title, f"N = {nodes}", *network.flaws]),
+            },
         )
 
 

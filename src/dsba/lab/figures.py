@@ -27,15 +27,9 @@ AXIS_TITLES = {
     "distance": "relative distance to the solution",
     "consensus": "consensus error",
     "residual": "relative residual",
-    "auc": "AUC on the data",
-    "test_auc": "AUC on the test set",
-    "accuracy": "accuracy on the data",
-    "test_accuracy": "accuracy on the test set",
-    "log_loss": "log loss on the data",
-    "test_log_loss": "log loss on the test set",
-    "loss": "loss on the data",
-    "test_loss": "loss on the test set",
 }
+for _name, _words in {"auc": "AUC", "accuracy": "accuracy", "log_loss": "log loss", "loss": "loss"}.items():
+    AXIS_TITLES |= {_name: f"{_words} on the data", f"test_{_name}": f"{_words} on the test set"}
 LOGARITHMIC = ("gap", "distance", "consensus", "residual")  # errors; all other metrics have a linear axis
 # Okabe and Ito's colours can be told apart with any colour vision; markers and dashes also in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -107,19 +101,13 @@ SCREEN = FigureSize()
 class Look:
     """How a method's curves look, in every figure."""
 
-    number: int
+    color: str
+    marker: str
+    dash: int
 
-    @property
-    def color(self) -> str:
-        return COLORS[self.number % len(COLORS)]
-
-    @property
-    def marker(self) -> str:
-        return MARKERS[self.number % len(MARKERS)]
-
-    @property
-    def dash(self) -> int:
-        return self.number % len(DASHES)
+    @classmethod
+    def of(cls, number: int) -> Look:
+        return cls(COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)], number % len(DASHES))
 
 
 def looks(labels: Sequence[str]) -> dict[str, Look]:
@@ -127,10 +115,10 @@ def looks(labels: Sequence[str]) -> dict[str, Look]:
 
     A name that is not known starts from a checksum of itself and takes the next look whose colour is free.
     """
-    found = {label: Look(KNOWN_METHODS.index(label)) for label in labels if label in KNOWN_METHODS}
+    found = {label: Look.of(KNOWN_METHODS.index(label)) for label in labels if label in KNOWN_METHODS}
     for label in sorted(set(labels) - set(found)):
         start = crc32(label.encode())
-        free = [Look((start + k) % LOOKS) for k in range(LOOKS)]
+        free = [Look.of((start + k) % LOOKS) for k in range(LOOKS)]
         free = [look for look in free if look not in found.values()] or free
         colors = {look.color for look in found.values()}
         found[label] = next((look for look in free if look.color not in colors), free[0])

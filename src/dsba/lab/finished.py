@@ -12,7 +12,7 @@ import numpy as np
 from dsba.engine.history import History
 from dsba.errors import InputError
 from dsba.graph.link import Link
-from dsba.lab.curves import Curve, Entrant, has_fallen_back, median_curve, timed
+from dsba.lab.curves import COSTS, Curve, Entrant, Verdict, has_fallen_back, median_curve, timed, verdict
 from dsba.lab.folder import Folder
 from dsba.lab.index import Environment, Index, Outcome, ShownCase, ShownReference, ShownRun, ShownSearch
 
@@ -120,6 +120,11 @@ class FinishedRuns:
     def metric(self, case: ShownCase) -> str:
         """What the methods are judged by: the gap, or the distance where there is no objective."""
         return self.facts(case).metric
+
+    def verdicts(self, case: ShownCase, tol: float) -> dict[str, Verdict]:
+        """For each cost, the methods that reached the tolerance at the least of it."""
+        entrants, metric = self.entrants(case), self.metric(case)
+        return {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
 
     @property
     def labels(self) -> list[str]:

@@ -224,6 +224,11 @@ class Outcome(Identified):
     versions: dict[str, str] = {}
 
 
+def class_name(name: str) -> str:
+    """The class of "folder/file.py:Class" or "module:Class"; a registered name as it is."""
+    return name.rpartition(":")[2]
+
+
 def written(setting: bool | float | str, digits: int) -> str:
     """A setting for a table."""
     return f"{setting:.{digits}g}" if isinstance(setting, float) else str(setting)

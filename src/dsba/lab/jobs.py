@@ -13,11 +13,10 @@ from dsba.engine.recorder import Metric
 from dsba.engine.run import Result, Status
 from dsba.engine.solve import solve
 from dsba.errors import CheckpointError
-from dsba.lab import environment, titles
+from dsba.lab import environment, index
 from dsba.lab.cases import Case
 from dsba.lab.finished import require_sound
 from dsba.lab.folder import Folder
-from dsba.lab.index import Outcome
 from dsba.lab.planned import Interrupted, Job, Watch
 from dsba.lab.sections import BUDGETS, Method, Stop
 
@@ -88,7 +87,7 @@ class RunJob(Job):
         setting, file = RunSetting(self.case, self.stop, self.seed, folder, watch), folder.checkpoint(self.id)
         result = setting.solve(algorithm, file, self.case.pooled.measured_by(problem))
         require_sound(result.history, self.title)
-        outcome = Outcome(
+        outcome = index.Outcome(
             id=self.id,
             status=str(result.status),
             message=result.message,
@@ -106,5 +105,5 @@ class RunJob(Job):
 def method_content(method: Method, code: str) -> dict[str, Any]:
     """The method's settings without its label, the path of its file, and its budgets, which are the run's."""
     content = {key: value for key, value in method.content().items() if key not in BUDGETS}
-    named = titles.class_name(method.name) if isinstance(method.algorithm, str) else repr(method.algorithm)
+    named = index.class_name(method.name) if isinstance(method.algorithm, str) else repr(method.algorithm)
     return content | {"label": "", "algorithm": [named, code]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,27 @@ CODE = {"problem": "operator", "method": "algorithm"}  # tables, and the key tha
 
 def plugins_in(content: Mapping[str, Any]) -> list[str]:
     """The names in an experiment that stand for code outside of dsba, before any of it is loaded."""
-    found: list[str] = []
-    for table, key in CODE.items():
-        entries: Any = content.get(table, ())
-        for entry in entries if isinstance(entries, list | tuple) else ():
-            name = entry.get(key) if isinstance(entry, Mapping) else None
-            found += [name] if isinstance(name, str) and plugins.is_plugin(name) else []
-    wanted: Any = content.get("metrics", ())
-    for name in wanted if isinstance(wanted, list | tuple) else ():
-        found += [name] if isinstance(name, str) and plugins.is_plugin(name) else []
-    return list(dict.fromkeys(found))
+    found: dict[str, str] = {}
+    _each_name(content, lambda name: found.setdefault(name, name))
+    return list(filter(plugins.is_plugin, found))
 
 
 def renamed(content: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The content with other names for plugins."""
+    return _each_name(content, lambda name: names.get(name, name))
+
+
+def _each_name(content: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The content with other names in the places that may name code."""
     changed = dict(content)
     for table, key in CODE.items():
         if isinstance(entries := content.get(table), list | tuple):
             changed[table] = [
-                {**e, key: names.get(e[key], e[key])} if isinstance(e, Mapping) and isinstance(e.get(key), str) else e
+                {**e, key: change(e[key])} if isinstance(e, Mapping) and isinstance(e.get(key), str) else e
                 for e in entries
             ]
     if isinstance(wanted := content.get("metrics"), list | tuple):
-        changed["metrics"] = [names.get(one, one) if isinstance(one, str) else one for one in wanted]
+        changed["metrics"] = [change(one) if isinstance(one, str) else one for one in wanted]
     return changed
 
 

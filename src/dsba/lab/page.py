@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dsba.engine.history import History
-from dsba.lab.curves import COSTS, TOLERANCES, Entrant, costs, median_curve, verdict
+from dsba.lab.curves import COSTS, TOLERANCES, Entrant, costs, median_curve
 from dsba.lab.figures import AXIS_TITLES, LOGARITHMIC, Look, axis_title, looks
 from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import Candidate, ShownCase, ShownNetwork, written
@@ -137,7 +137,7 @@ def _case(results: FinishedRuns, case: ShownCase) -> dict[str, Any]:
         "node_rows": first and first.node_rows,
         "node_positives": first and first.node_positives,
         "curves": [_curve(results, case, title, entrant) for title, entrant in entrants.items()],
-        "verdicts": [_verdicts(entrants, facts.metric, tol) for tol in TOLERANCES],
+        "verdicts": [{c: vars(v) for c, v in results.verdicts(case, tol).items()} for tol in TOLERANCES],
         "tuning": _tuning(results, case),
     }
 
@@ -149,7 +149,7 @@ def _curve(results: FinishedRuns, case: ShownCase, title: str, entrant: Entrant)
         "method": title,
         "status": entrant.status,
         "message": " / ".join(dict.fromkeys(messages)),
-        "costs": [{cost: _exact(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
+        "costs": [{cost: _rounded(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
         "reached": [[_parts(_at(history, metric, tol)) for history in entrant.histories] for tol in TOLERANCES],
         "spent": [
             _parts(h.last()) for h, s in zip(entrant.histories, entrant.statuses, strict=True) if s != "diverged"
@@ -169,11 +169,6 @@ def _at(history: History, metric: str, tol: float) -> dict[str, float] | None:
 def _parts(record: Mapping[str, float] | None) -> list[float | None] | None:
     """What the time on a network is made of: seconds, rounds, bytes."""
     return None if record is None else [_rounded(record[name]) for name in ("seconds", "rounds", "bytes_max")]
-
-
-def _verdicts(entrants: dict[str, Entrant], metric: str, tol: float) -> dict[str, dict[str, list[str]]]:
-    found = {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
-    return {cost: {"first": v.first, "stopped": v.stopped} for cost, v in found.items()}
 
 
 def _tuning(results: FinishedRuns, case: ShownCase) -> list[dict[str, Any]]:
@@ -202,10 +197,6 @@ def _columns(history: History) -> dict[str, list[float | None]]:
     return {name: [_rounded(v) for v in history[name]] for name in history if name not in hidden}
 
 
-def _exact(value: float | None) -> float | None:
-    return None if value is None else _rounded(value)
-
-
-def _rounded(value: float) -> float | None:
+def _rounded(value: float | None) -> float | None:
     """Six digits are more than a picture shows."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")

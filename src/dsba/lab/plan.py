@@ -10,7 +10,7 @@ from typing import Any
 
 from dsba.errors import InputError, unknown_name
 from dsba.graph.topology import Topology
-from dsba.lab import index, titles
+from dsba.lab import index
 from dsba.lab.cases import Case, PooledProblem
 from dsba.lab.jobs import RunJob
 from dsba.lab.planned import Job
@@ -148,7 +148,7 @@ def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Source
 
 def _shown_method(method: Method) -> index.ShownMethod:
     return index.ShownMethod(
-        title=method.title, iterates=_iterates(method), algorithm=titles.class_name(method.name),
+        title=method.title, iterates=_iterates(method), algorithm=index.class_name(method.name),
         settings=method.settings,
     )  # fmt: skip
 

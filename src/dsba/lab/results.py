@@ -11,22 +11,10 @@ from typing import Any
 
 from dsba.errors import InputError
 from dsba.lab import latex, sweeps
-from dsba.lab.curves import (  # fmt: skip
-    COSTS,
-    TOLERANCES,
-    Curve,
-    Verdict,
-    agree,
-    costs,
-    verdict,
-)
-from dsba.lab.figures import FigureSize, Panel, draw_panels, rendered
+from dsba.lab.curves import SHORT, TOLERANCES, Curve, agree, costs
+from dsba.lab.figures import FigureSize, Panel, axis_title, draw_panels, rendered
 from dsba.lab.finished import FinishedRuns, ship_all
-from dsba.lab.index import (
-    ShownCase,
-    ShownRun,
-    written,
-)
+from dsba.lab.index import ShownCase, ShownRun, written
 from dsba.lab.page import contents, page
 
 FORMULA = ("=", "+", "-", "@", "\t", "\n")  # how a cell begins that a spreadsheet may run
@@ -45,11 +33,9 @@ class ExperimentResults(FinishedRuns):
 
     def to_frame(self) -> Any:
         """One row per record of every run (pandas is an optional dependency)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("to_frame needs pandas: install dsba[frame].") from None
         frames = [self.histories[run.id].to_frame().assign(**self.describe(run)) for run in self.runs]
+        import pandas as pd
+
         frame = pd.concat(frames, ignore_index=True)
         keys = list(self.describe(self.runs[0]))
         return frame[[*keys, *(column for column in frame.columns if column not in keys)]]
@@ -76,11 +62,6 @@ class ExperimentResults(FinishedRuns):
                 row |= {f"{cost}_to_{tol:g}": value for cost, value in costs(history, metric, tol).items()}
             rows.append(row | {"dsba": outcome.versions.get("dsba", "")})
         return rows
-
-    def verdicts(self, case: ShownCase, tol: float) -> dict[str, Verdict]:
-        """For each cost, the methods that reached the tolerance at the least of it."""
-        entrants, metric = self.entrants(case), self.metric(case)
-        return {cost: verdict(entrants, metric, tol, cost) for cost in COSTS}
 
     def winners(self) -> list[dict[str, Any]]:
         """Per case: the tightest tolerance that two methods reached, and who reached it at the least cost.
@@ -201,7 +182,8 @@ class ExperimentResults(FinishedRuns):
         divides by the cost of that method.
         """
         found = sweeps.sweep(self, x, cost, tol, relative_to)
-        return sweeps.draw_sweep(found, x, cost, self.labels, relative_to, FigureSize(width, font_size))
+        about = axis_title(cost) if relative_to is None else f"{SHORT[cost]}, as a multiple of {relative_to}'s"
+        return sweeps.draw_sweep(found, x, about, self.labels, FigureSize(width, font_size))
 
     def map(
         self,

@@ -76,8 +76,10 @@ def run(
         Search step sizes and stop there; a list of methods' labels searches for these alone.
     """
     if isinstance(experiment, Plan):
-        sources.require_unchanged(experiment.experiment, experiment.sources)
-    todo = experiment if isinstance(experiment, Plan) else check(experiment)
+        todo = experiment
+        sources.require_unchanged(todo.experiment, todo.sources)
+    else:
+        todo = check(experiment, () if isinstance(tune_only, bool) else tune_only)
     forced, folder = _forced(todo, force), Folder(out)
     wanted = _searches(todo, tune_only) if tune_only else todo.jobs
     with folder.owned():
@@ -96,12 +98,13 @@ def run(
     return results
 
 
-def check(experiment: str | Path | Mapping[str, Any] | Experiment) -> Plan:
+def check(experiment: str | Path | Mapping[str, Any] | Experiment, methods: Sequence[str] = ()) -> Plan:
     """The plan of an experiment whose data is there and whose methods are known, or an error.
 
-    Methods that do not apply to the data are left out, with the reason.
+    Methods that do not apply to the data are left out, with the reason. ``methods`` are labels that it must have.
     """
     spec = read(experiment)
+    _titles(spec, methods)  # a typing error is told before data is looked for
     for data in spec.data:
         sources.locate(data)
     todo = plan.make(spec).applicable()
@@ -129,12 +132,17 @@ def _forced(todo: Plan, force: bool | Sequence[str]) -> list[Job]:
 
 def _runs_of(todo: Plan, names: Sequence[str]) -> list[RunJob]:
     """The runs of some methods, by their labels."""
-    labels = {method.title.lower(): method.title for method in todo.experiment.method}
+    chosen = _titles(todo.experiment, names)
+    return [run for run in todo.runs if run.method.title in chosen]
+
+
+def _titles(experiment: Experiment, names: Sequence[str]) -> set[str]:
+    """The titles of methods whose labels were typed in any case; an unknown one is an error."""
+    labels = {method.title.lower(): method.title for method in experiment.method}
     for name in names:
         if name.lower() not in labels:
             raise unknown_name("method", name, labels.values())
-    chosen = {labels[name.lower()] for name in names}
-    return [run for run in todo.runs if run.method.title in chosen]
+    return {labels[name.lower()] for name in names}
 
 
 def _searches(todo: Plan, only: bool | Sequence[str]) -> list[Job]:

@@ -32,7 +32,7 @@ from dsba.data import registry
 from dsba.errors import InputError, shortened, unknown_name
 from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
-from dsba.lab import titles
+from dsba.lab.index import class_name
 from dsba.lab.objects import GivenArrays, read_array, read_numpy
 from dsba.network import Changing, Compressed, Delayed, Lossy, Network, Simulator, Transport
 from dsba.operators import Operator, penalties
@@ -46,6 +46,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 AtLeastOne = Annotated[int, Field(ge=1, strict=True)]
 Seed = Annotated[int, Field(ge=0, strict=True)]
 KnownName = str  # a name that a validator looks up
+COMMUNICATION = {"dense": "", "sparse": "-s", "cached": "-c"}  # what it adds to a method's title
 UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
 WORD_PATTERN = re.compile(r"\w+")
 
@@ -103,7 +104,7 @@ class Data(Section):
 
     @property
     def title(self) -> str:
-        return titles.data_title(self.name, self.label)
+        return self.label or registry.title(self.name)
 
     @property
     def binarisation(self) -> Literal["half"] | tuple[float, ...] | None:
@@ -167,7 +168,7 @@ class Problems(Section):
 
     @property
     def name(self) -> str:
-        return titles.class_name(self.operator) if isinstance(self.operator, str) else type(self.operator).__name__
+        return class_name(self.operator) if isinstance(self.operator, str) else type(self.operator).__name__
 
     @property
     def title(self) -> str:
@@ -186,7 +187,15 @@ class Problems(Section):
         if self.penalty is not None:
             name, *numbers = (self.content()["penalty"]).values()
             options = {**options, "penalty": " ".join([name, *(f"{number:g}" for number in numbers)])}
-        return titles.problem_title(self.name, lam, self.regularize, options, self.intercept or False)
+        extras = [
+            f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in options.items()
+        ]
+        if self.intercept:
+            extras.append("intercept" if self.intercept is True else f"intercept = {self.intercept:g}")
+        extras += [f"λ = {lam:g}"] if lam else []
+        extras += ["λ on all coordinates"] if self.regularize == "all" else []
+        return ", ".join([self.name, *extras])
 
 
 class NetworkSpec(Section):
@@ -309,11 +318,14 @@ class NetworkSpec(Section):
         return self._named(None) if self.given is None or not self.label else self.label
 
     def _named(self, n_nodes: int | None) -> str:
+        """A random graph says how it was drawn; the usual seed 0 and the usual tau are not written out."""
         graph = Path(self.edges).stem if self.edges else self.graph
+        drawn = {0: "", "each": ", a graph per seed"}.get(self.seed, f", seed = {self.seed}")
         known = self.given is None or "p" in self.model_fields_set  # an object does not say how it was drawn
-        p = self.p if known else None
-        title = titles.network_title(graph, p, n_nodes, self.mixing, seed=self.seed, tau=self.tau)
-        return ", ".join([title, *self.flaws])
+        how = f" (p = {self.p:g}{drawn})" if graph == "random" and known else ""
+        size = "" if n_nodes is None else f", N = {n_nodes}"
+        scale = f" (tau = {self.tau:g})" if self.tau else ""
+        return ", ".join([f"{graph}{how}{size}", self.mixing + scale, *self.flaws])
 
     @property
     def flaws(self) -> list[str]:
@@ -393,8 +405,8 @@ class Method(Section):
 
     @property
     def title(self) -> str:
-        own = None if isinstance(self.algorithm, str) else self.algorithm.name
-        return titles.method_title(own or self.name, self.communication, self.label)
+        own = self.name if isinstance(self.algorithm, str) else self.algorithm.name or self.name
+        return self.label or (class_name(own) if ":" in own else own.upper()) + COMMUNICATION[self.communication]
 
     @property
     def budgets(self) -> dict[str, float]:

@@ -9,18 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import (
-    Field,
-    field_serializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from dsba.data import splits
 from dsba.errors import InputError, unknown_name
 from dsba.graph.link import Link
-from dsba.lab import titles
-from dsba.lab.index import AXES, METRICS, OTHER_COLUMNS
+from dsba.lab.index import AXES, METRICS, OTHER_COLUMNS, class_name
 from dsba.lab.named_code import CODE, plugins_in, renamed
 from dsba.lab.objects import Assigned, read_array
 from dsba.lab.sections import Data, KnownName, Method, NetworkSpec, Problems, Section, Seed, Stop, Tune
@@ -130,7 +124,7 @@ class Experiment(Section):
 
 def metric_name(metric: Any) -> str:
     """The column of a metric: its own name, or that of the function."""
-    return titles.class_name(metric) if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+    return class_name(metric) if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
 
 
 def _split(given: Any, number: int, count: int) -> str | Assigned:
@@ -141,7 +135,3 @@ def _split(given: Any, number: int, count: int) -> str | Assigned:
         splits.parsed(given)
         return given
     return given if isinstance(given, Assigned) else Assigned.of(given, "own" if count == 1 else f"own {number}")
-
-
-def _is_classification(problem: Problems) -> bool:
-    return problem.build().labels in ("binary", "multiclass")

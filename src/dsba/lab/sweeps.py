@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from dsba.errors import InputError, unknown_name
-from dsba.lab import titles
-from dsba.lab.curves import BANDS, COSTS, SHORT, TOLERANCES, Entrant, fastest
-from dsba.lab.figures import SCREEN, FigureSize, add_legend, axis_title, finish, looks, new_figure, plain
+from dsba.lab.curves import BANDS, COSTS, TOLERANCES, Entrant, fastest
+from dsba.lab.figures import SCREEN, FigureSize, add_legend, finish, looks, new_figure, plain
 from dsba.lab.finished import FinishedRuns
-from dsba.lab.index import ShownCase, ShownMethod, written
+from dsba.lab.index import ShownCase, ShownMethod, class_name, written
 
 SWEEP_AXES = {
     "N": "nodes N",
@@ -120,7 +119,7 @@ def _labels(methods: Sequence[ShownMethod], x: str) -> dict[str, str]:
 def _besides(method: ShownMethod, x: str) -> dict[str, Any]:
     """All that a method is but the swept option: its settings, its step size, its budgets."""
     found = {**json.loads(method.iterates), **method.settings}
-    own_object = titles.class_name(found["algorithm"]) != method.algorithm  # its text shows the option, too
+    own_object = class_name(found["algorithm"]) != method.algorithm  # its text shows the option, too
     return {key: value for key, value in found.items() if key != x and not (key == "algorithm" and own_object)}
 
 
@@ -139,14 +138,7 @@ def _relative(panel: Swept, to: str) -> Swept:
     return Swept(panel.title, lines)  # type: ignore[arg-type]
 
 
-def draw_sweep(
-    panels: Sequence[Swept],
-    x: str,
-    cost: str,
-    labels: Sequence[str],
-    relative_to: str | None,
-    size: FigureSize = SCREEN,
-) -> Any:
+def draw_sweep(panels: Sequence[Swept], x: str, about: str, labels: Sequence[str], size: FigureSize = SCREEN) -> Any:
     """A matplotlib figure of a sweep, all axes logarithmic."""
     columns = min(3, len(panels))
     figure = new_figure(size, -(-len(panels) // columns), columns)
@@ -165,8 +157,7 @@ def draw_sweep(
         finish(axes, size)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    ratio = f"{SHORT[cost]}, as a multiple of {relative_to}'s"
-    grid[0].set_ylabel(ratio if relative_to else axis_title(cost), fontsize=size.small)
+    grid[0].set_ylabel(about, fontsize=size.small)
     add_legend(figure, {label: handles[label] for label in known if label in handles}, 2 * columns + 1, size)
     return figure
 

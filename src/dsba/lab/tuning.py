@@ -19,7 +19,7 @@ import numpy as np
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Status
 from dsba.errors import DsbaError
-from dsba.lab import index, titles
+from dsba.lab import index
 from dsba.lab.cases import Case
 from dsba.lab.curves import CURVE_ROUNDING
 from dsba.lab.folder import Folder
@@ -47,7 +47,7 @@ class Tuning(Job):
 
     def content(self) -> tuple[list[str], Any]:
         stop = self.stop.content() | {"max_seconds": None}
-        words = [self.case.pooled.id, "tune", titles.class_name(self.method.name)]
+        words = [self.case.pooled.id, "tune", index.class_name(self.method.name)]
         return words, [self.case.id, method_content(self.method, self.code), self.passes, self.seeds, stop]
 
     @property
@@ -83,7 +83,6 @@ class Contender:
 
     algorithm: Algorithm
     parameters: dict[str, Any]
-    files: dict[int, Path] = field(default_factory=dict)
     budget: float = 0.0
     status: str = ""
     passes: float = 0.0
@@ -162,9 +161,8 @@ class SearchRun:
 
     def _measured(self, trial: Contender, passes: float, seed: int) -> index.Attempt:
         stop = self.job.stop.model_copy(update={"max_passes": passes, "max_seconds": None})
-        trial.files[seed] = self.folder.checkpoint(f"{self.job.id}-{self.trials.index(trial)}-s{seed}")
-        setting = RunSetting(self.job.case, stop, seed, self.folder, self.watch)
-        result = setting.solve(trial.algorithm, trial.files[seed])
+        file = self.folder.checkpoint(f"{self.job.id}-{self.trials.index(trial)}-s{seed}")
+        result = RunSetting(self.job.case, stop, seed, self.folder, self.watch).solve(trial.algorithm, file)
         values = result.history[self.metric]
         return index.Attempt(
             status=str(result.status),
@@ -270,7 +268,7 @@ class SearchRun:
             parameters=trial.parameters,
             factor=trial.algorithm.alpha / self.automatic,
             passes=trial.passes,
-            value=trial.value if math.isfinite(trial.value) else None,
+            value=_finite(trial.value),
             status=trial.status,
             chosen=trial is self.best,
         )
