@@ -63,7 +63,7 @@ def test_the_solution_is_that_of_centred_components(unequal):
     z = np.linspace(-1, 1, ours.dim)
     np.testing.assert_allclose(ours.pooled(z), theirs.pooled(z), atol=1e-14)
     Z = np.tile(z, (4, 1))
-    assert np.abs(ours.operator(Z) - theirs.operator(Z)).max() > 1e-2
+    assert np.abs(ours.local_operator(Z) - theirs.local_operator(Z)).max() > 1e-2
     found = [dsba.optimum(problem) for problem in (ours, theirs)]
     assert max(optimum.residual for optimum in found) < 1e-12
     np.testing.assert_allclose(found[0].z, found[1].z, atol=1e-10)

@@ -31,7 +31,7 @@ class InPlace(DGD):
     """A step in the caller's own array."""
 
     def step(self, s, problem, net, samples):
-        s.Z -= self.alpha * problem.operator(s.Z)
+        s.Z -= self.alpha * problem.local_operator(s.Z)
         return DGDState(s.Z, s.t + 1)
 
 

@@ -129,7 +129,7 @@ def test_an_operator_on_r1_needs_no_map():
     rng = np.random.default_rng(0)
     X, y, Z = rng.normal(size=(13, 5)), rng.normal(size=13), rng.normal(size=(2, 5))
     plain, ridge = (dsba.Problem.from_arrays(X, y, op, n_nodes=2, lam=0.1) for op in (PlainSquares(), "ridge"))
-    assert (plain.operator(Z) == ridge.operator(Z)).all()
+    assert (plain.local_operator(Z) == ridge.local_operator(Z)).all()
 
 
 def test_every_form_reaches_the_certified_optimum(users_loss):

@@ -147,7 +147,9 @@ def test_a_weight_is_as_many_copies_of_a_sample(name):
     assert distance(ours.z, theirs.z) < 1e-10
     if weighted.has_objective:
         assert weighted.objective(ours.z) == pytest.approx(repeated.objective(ours.z), rel=1e-12)
-    assert np.allclose(weighted.operator(np.tile(ours.z, (3, 1))).mean(axis=0), weighted.pooled(ours.z), atol=1e-13)
+    assert np.allclose(
+        weighted.local_operator(np.tile(ours.z, (3, 1))).mean(axis=0), weighted.pooled(ours.z), atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("shape", ["tall", "wide", "cg"])

@@ -397,7 +397,7 @@ class Problem:
     def _sweep(self, sweep: Any, *args: Any) -> None:
         run_pieces(sweep, self.node_cuts, *args)
 
-    def operator(self, Z: Array) -> Array:
+    def local_operator(self, Z: Array) -> Array:
         """Row n: the local operator c_n (1/q_n) sum_i B_i(z_n) + Lambda z_n."""
         out = self.lam_diag * Z
         self.add_operator(Z, 1.0, out)

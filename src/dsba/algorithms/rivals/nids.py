@@ -48,7 +48,7 @@ class NIDS(Algorithm):
         return NIDSState(Z, Z, np.zeros_like(Z))
 
     def step(self, s: NIDSState, problem: Problem, net: Network, samples: Indices) -> NIDSState:
-        Y = s.Z - self.alpha * problem.operator(s.Z)
+        Y = s.Z - self.alpha * problem.local_operator(s.Z)
         P = s.P + net.differences(Y - s.P + s.Z - s.V)
         V = Y - P
         return NIDSState(problem.prox(V, self.alpha), V, P, s.t + 1)
