@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dsba.algorithms.dsba.forms import DenseForm, LazyForm, Start, metric, rehearse_meeting
+from dsba.algorithms.dsba.dense import DenseForm, rehearse_meeting
+from dsba.algorithms.dsba.form import Start
+from dsba.algorithms.dsba.lazy import LazyForm, metric
 from dsba.kernels.batches import BlockParts, advance_block_modes, finish_blocks
 from dsba.kernels.dense import Recursion
 from dsba.network import Network

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dsba.algorithms.dsba.forms import SomeForm
 from dsba.algorithms.dsba.one_sample import OneSample
+from dsba.algorithms.dsba.step import SomeForm
 from dsba.algorithms.step_rules import finite_lipschitz, practical_step, proved_lipschitz
 from dsba.graph.topology import Topology
 from dsba.network import Network

@@ -15,7 +15,11 @@ import numpy as np
 from dsba.algorithms.base import Algorithm, most_of_a_mixing
 from dsba.algorithms.dsba.batch_forms import BlockDense, BlockLazy
 from dsba.algorithms.dsba.batches import Blocks, counts
-from dsba.algorithms.dsba.forms import Counted, DenseForm, Form, LazyForm, NodesForm, Start, StepForm
+from dsba.algorithms.dsba.dense import DenseForm
+from dsba.algorithms.dsba.form import Counted, Form, Start
+from dsba.algorithms.dsba.lazy import LazyForm
+from dsba.algorithms.dsba.nodes import NodesForm
+from dsba.algorithms.dsba.step import StepForm
 from dsba.algorithms.iterates import Iterates
 from dsba.algorithms.needs import exact_links
 from dsba.algorithms.rounds import automatic_batch_size
@@ -41,7 +45,7 @@ class OneSample(Algorithm):
     table: str = "zero"
     """Starting table: "zero" needs no first pass over the data, "full" is the paper's B(z0)."""
     form: str = "auto"
-    """How the iterates are held and advanced (``forms.py``); "auto" takes the cheaper of "dense" and "lazy"."""
+    """How the iterates are held and advanced (``form.py``); "auto" takes the cheaper of "dense" and "lazy"."""
     communication: str = "dense"
     """"dense": iterates to the neighbours; "sparse": deltas to everybody (DSBA-s); "cached": a sample only once."""
     cache_bytes: int | None = None
