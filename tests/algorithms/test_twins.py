@@ -465,8 +465,8 @@ def test_vi_papc_vr_estimates_without_bias():
     """The mean over all samples of F_i(Z) - F_i(T) + F(T) is F(Z), and that of F_i(Z) - F_i(Z') is F(Z) - F(Z')."""
     problem, method = make_problem("logistic"), dsba.algorithms.get("vi-papc-vr")
     Z, T, other = np.random.default_rng(0).normal(size=(3, 4, problem.dim))
-    phi, batches = problem.table(T), [np.full((1, 4), i) for i in range(15)]
-    mean = np.mean([method.estimate(problem, batch, Z, phi, problem.average(phi)) for batch in batches], axis=0)
+    phi, batches = problem.local.table(T), [np.full((1, 4), i) for i in range(15)]
+    mean = np.mean([method.estimate(problem, batch, Z, phi, problem.local.average(phi)) for batch in batches], axis=0)
     change = np.mean([method.difference(problem, batch, Z, other) for batch in batches], axis=0)
     assert np.abs(mean - problem.local_operator(Z)).max() < 1e-14
     assert np.abs(change - problem.local_operator(Z) + problem.local_operator(other)).max() < 1e-14

@@ -222,7 +222,7 @@ def _find_reference(pooled: PooledProblem, folder: Folder) -> None:
         metric="gap" if problem.has_objective else "distance",
         binarisation=_binarisation(y, pooled),
         test_set=pooled.test,
-        auc=area_under_curve(problem.y, problem.scores(z)) if ranks else None,
+        auc=area_under_curve(problem.y, problem.pooled.scores(z)) if ranks else None,
         test_auc=reached.pop("test_auc", None),
         metrics=dict(reached),
         array=folder.write_optimum(pooled.id, z),

@@ -9,19 +9,13 @@ import numpy as np
 
 from dsba.algorithms.dsba.form import Counted, HeldRows, Start
 from dsba.graph.mixing import Mixing
-from dsba.kernels.dense import DenseRows, Recursion, advance_dense, finish_dense
+from dsba.kernels.dense import DenseRows, KernelComponents, advance_dense, finish_dense
 from dsba.network import Network
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
 if TYPE_CHECKING:
     from dsba.algorithms.dsba.one_sample import OneSample
-
-
-def rehearse_meeting(net: Network, Z: Array) -> None:
-    """Compile the mixing of rows where they are all here. Elsewhere it would send messages that nobody counts."""
-    if net.local_mixing() is not None:
-        net.differences(Z)
 
 
 @dataclass
@@ -36,26 +30,25 @@ class DenseForm(Counted, HeldRows):
     low: Array
     phi: Array
     carry: Array
-    rule: Recursion = field(metadata={"static": True})
+    components: KernelComponents = field(metadata={"static": True})
     t: int = 0
 
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         Z = np.tile(begin.z0, (len(problem.nodes), 1))
         ledger = cls.ledger(method, problem, net, begin)
-        rule = method.recursion(problem)
-        state = (Z, method.alpha * begin.carry, np.zeros_like(Z), begin.phi, begin.carry.copy(), rule)
+        components = begin.components.kernel(method.recursion(problem))
+        state = (Z, method.alpha * begin.carry, np.zeros_like(Z), begin.phi, begin.carry.copy(), components)
         return cls(*state, **ledger)  # type: ignore[arg-type]
-
-    def rows(self) -> Array:
-        return np.array(self.Z)
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         mixing = net.local_mixing()
         if mixing is None or mixing.rounds > 1:
-            return self._advance_meeting(problem, net, samples)
-        self._advance_fused(problem, mixing, samples)
-        self.count(net, self.t, samples, problem.dim)
+            self._advance_meeting(problem, net, samples)
+            self.recount(net, self.t, samples, problem.dim)
+        else:
+            self._advance_fused(problem, mixing, samples)
+            self.count(net, self.t, samples, problem.dim)
         return replace(self, t=self.t + len(samples))
 
     @property
@@ -64,24 +57,23 @@ class DenseForm(Counted, HeldRows):
 
     def _advance_fused(self, problem: Problem, mixing: Mixing, samples: Indices) -> None:
         """All iterations in one call, in place."""
-        data = (problem.component, self.rule, problem.samples, samples)
-        advance_dense(*data, mixing.kernel_rows, self._rows, self.phi)
+        advance_dense(problem.component, self.components, samples, mixing.kernel_rows, self._rows, self.phi)
 
-    def _advance_meeting(self, problem: Problem, net: Network, samples: Indices) -> Self:
+    def _advance_meeting(self, problem: Problem, net: Network, samples: Indices) -> None:
         """The same arithmetic for rows that are mixed through the network: one kernel call per iteration."""
         for row in samples:
-            ahead = self.Z + (self.V - self.rule.alpha * self.carry)
+            ahead = self.Z + (self.V - self.components.rule.alpha * self.carry)
             self._land(problem, row, net.differences(ahead))
-        return replace(self, t=self.t + len(samples))
 
     def _land(self, problem: Problem, samples: Indices, apart: Array) -> None:
         """The part of an iteration after the mixing, in place. ``apart`` is (I - W~)(Z + U)."""
-        finish_dense(problem.component, self.rule, problem.samples, samples, self._rows, self.phi, apart)
+        finish_dense(problem.component, self.components, samples, self._rows, self.phi, apart)
 
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         mixing = net.local_mixing()
         if mixing is None or mixing.rounds > 1:
-            rehearse_meeting(net, self.Z)
+            if mixing is not None:  # elsewhere it would send messages that nobody counts
+                net.differences(self.Z)
             self._land(problem, np.zeros(0, np.int64), np.zeros((0, problem.dim)))
         else:
             self._advance_fused(problem, mixing, np.zeros((0, len(problem.nodes)), np.int64))

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from dsba.algorithms.dsba.batches import Blocks, layout
 from dsba.algorithms.iterates import Iterates, StackedRows
 from dsba.network import Network
 from dsba.network.messages.traffic import Traffic
+from dsba.problem.components import Components
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 class Start(NamedTuple):
-    """Where a run begins: the common z0, the table phi (Q x k), the carries (N x p), and the blocks, if any."""
+    """Where a run begins: the common z0, the table phi (Q x k), the carries (N x p); and what iterations take."""
 
     z0: Array
     phi: Array
     carry: Array
-    blocks: Blocks | None
+    components: Components
 
 
 class Form(Protocol):
@@ -69,24 +69,22 @@ class Form(Protocol):
 
 
 class HeldRows:
-    """Forms that hold rows, or whose nodes do. The rows are measured."""
+    """Forms that hold rows. The rows are measured."""
+
+    Z: Array
 
     def rows(self) -> Array:
-        raise NotImplementedError
+        return np.array(self.Z)
 
     def iterates(self, problem: Problem) -> Iterates:
         return StackedRows(problem, self.rows())
-
-
-def _no_memory() -> Indices:
-    return np.zeros(0, np.int64)
 
 
 @dataclass
 class Counted:
     """Counts deltas instead of rows if the simulated method sends deltas. ``sent`` is the memory of ``traffic``."""
 
-    sent: Indices = field(default_factory=_no_memory, kw_only=True)
+    sent: Indices = field(default_factory=lambda: np.zeros(0, np.int64), kw_only=True)
     traffic: Traffic | None = field(default=None, metadata={"static": True}, kw_only=True)
 
     @staticmethod
@@ -94,7 +92,7 @@ class Counted:
         """The two fields for a run that begins."""
         if method.communication == "dense":
             return {}
-        traffic = Traffic(net.topology, *layout(problem, begin.blocks), method.cache_limit)
+        traffic = Traffic(net.topology, *begin.components.layout, method.cache_limit)
         if method.table == "full":
             net.count(*traffic.flood(problem.dim))
         sent = traffic.memory()

@@ -12,21 +12,9 @@ from dsba._system.threads import CORES, WORTH, even_cuts, run_pieces, run_team
 from dsba.algorithms.dsba.form import Counted, Start
 from dsba.algorithms.iterates import Iterates, MeanAndScatter
 from dsba.errors import CheckpointError
+from dsba.kernels import modes as kernel
 from dsba.kernels.columns import PIECES, add_columns, change_samples, read_columns, turn
-from dsba.kernels.dense import Recursion
-from dsba.kernels.modes import (
-    PLACES,
-    ModePlan,
-    ModeState,
-    Spectrum,
-    advance_modes,
-    advance_modes_forward,
-    mean_from_modes,
-    plan_effects,
-    plan_modes,
-    rows_from_modes,
-    start_modes,
-)
+from dsba.kernels.dense import KernelComponents, Recursion
 from dsba.kernels.thread_pair import Share, shares
 from dsba.network import Network
 from dsba.problem.problem import Problem
@@ -48,8 +36,8 @@ class LazyForm(Counted):
     modes: Array
     stamp: Indices
     phi: Array
-    plan: ModePlan = field(metadata={"static": True})
-    rule: Recursion = field(metadata={"static": True})
+    plan: kernel.ModePlan = field(metadata={"static": True})
+    components: KernelComponents = field(metadata={"static": True})
     t: int = 0
 
     @classmethod
@@ -57,11 +45,10 @@ class LazyForm(Counted):
         rule = method.recursion(problem)
         plan = plan_of(rule, problem, net)
         ages = np.zeros(problem.n_nodes, np.int64)
-        sizes = problem.all_sizes if begin.blocks is None else begin.blocks.all_sizes
-        effects = plan_effects(rule, problem.lam, spectrum_of(net), sizes, ages)
+        effects = kernel.plan_effects(rule, problem.lam, spectrum_of(net), begin.components.all_sizes, ages)
         plan = plan._replace(effects=effects)
-        modes = start_modes(plan, begin.z0, begin.carry, method.alpha)
-        state = (modes, np.zeros(problem.dim, np.int64), begin.phi, plan, rule)
+        modes = kernel.start_modes(plan, begin.z0, begin.carry, method.alpha)
+        state = (modes, np.zeros(problem.dim, np.int64), begin.phi, plan, begin.components.kernel(rule))
         return cls(*state, **cls.ledger(method, problem, net, begin))  # type: ignore[arg-type]
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
@@ -70,21 +57,24 @@ class LazyForm(Counted):
         return replace(self, t=self.t + len(samples))
 
     @property
-    def state(self) -> ModeState:
+    def state(self) -> kernel.ModeState:
         """What kernels change."""
-        return ModeState(self.modes, self.stamp, self.phi)
+        return kernel.ModeState(self.modes, self.stamp, self.phi)
+
+    @property
+    def _by_columns(self) -> bool:
+        return self.components.single and len(self.plan.basis) >= MANY
 
     def _advance(self, problem: Problem, samples: Indices) -> None:
-        if problem.n_nodes >= MANY:
+        if self._by_columns:
             place = np.full(problem.dim, -1)
             for t, drawn in enumerate(samples, self.t):
                 self._advance_columns(problem, problem.start[:-1] + drawn, t, place)
-            return
-        if self.rule.backward:
+        elif self.components.single and self.components.rule.backward:
             self._advance_together(problem, samples)
-            return
-        data = (problem.component, self.rule, problem.samples, samples, self.plan, self.state, self.t)
-        advance_modes_forward(*data, self.share(problem))
+        else:
+            data = (problem.component, self.components, samples, self.plan, self.state, self.t)
+            kernel.advance_modes_apart(*data, self.share(problem))
 
     def _advance_together(self, problem: Problem, samples: Indices) -> None:
         """With two threads where that is worth it. When others need the machine, the two end early and one goes on
@@ -102,8 +92,8 @@ class LazyForm(Counted):
 
     def _advance_by(self, team: Sequence[Share | None], problem: Problem, samples: Indices, t: int) -> int:
         """The iterations from t on with these samples; how many of them the team made."""
-        data = (problem.component, self.rule, problem.samples, samples, self.plan, self.state, t)
-        return run_team(lambda share: advance_modes(*data, share), team)
+        data = (problem.component, self.components.rule, problem.samples, samples, self.plan, self.state, t)
+        return run_team(lambda share: kernel.advance_modes(*data, share), team)
 
     def share(self, problem: Problem) -> Share | None:
         """Of one thread that does everything."""
@@ -111,13 +101,14 @@ class LazyForm(Counted):
 
     def _advance_columns(self, problem: Problem, drawn: Indices, t: int, place: Indices) -> None:
         """Iteration t with these samples: turn them into columns, read, resolve, add."""
-        k, samples = problem.k, problem.samples
+        rule, samples, *_ = self.components
+        k = samples.k
         touched = turn((samples.A[0], self.plan.indices, samples.A[2]), drawn * k, k, place)
         cuts = even_cuts(PIECES, touched.values.size * self.modes.shape[2])
         sums, delta = np.zeros((PIECES, drawn.size * k)), np.empty((drawn.size, k))
-        read_at = t + 1 if self.rule.backward else t
+        read_at = t + 1 if rule.backward else t
         run_pieces(read_columns, cuts, self.plan, self.state, read_at, touched, k, sums)
-        change_samples(problem.component, self.rule, samples, drawn * k, sums, self.phi, delta)
+        change_samples(problem.component, rule, samples, drawn * k, sums, self.phi, delta)
         run_pieces(add_columns, cuts, self.plan, self.state, t + 1, touched, delta)
 
     @property
@@ -127,15 +118,15 @@ class LazyForm(Counted):
     def rows(self) -> Array:
         """Reading the iterates leaves the columns where they are."""
         out = np.empty((self.plan.basis.shape[0], self.modes.shape[0]))
-        rows_from_modes(self.plan, self.state, self.t, out)
+        kernel.rows_from_modes(self.plan, self.state, self.t, out)
         return out
 
     def iterates(self, problem: Problem) -> Iterates:
         """In mode space: no row is made."""
         mean = np.empty(self.modes.shape[0])
-        scatter = np.empty(-(-mean.size // PLACES))
+        scatter = np.empty(-(-mean.size // kernel.PLACES))
         cuts = even_cuts(scatter.size, self.modes.size)
-        run_pieces(mean_from_modes, cuts, self.plan, self.state, self.t, mean, scatter)
+        run_pieces(kernel.mean_from_modes, cuts, self.plan, self.state, self.t, mean, scatter)
         return MeanAndScatter(problem.n_nodes, mean[self.plan.position], float(scatter.sum()))
 
     def require_sound(self) -> None:
@@ -146,20 +137,15 @@ class LazyForm(Counted):
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         """With no iteration, or one of no samples: a copy of the state may not fit into memory."""
         self._advance(problem, np.zeros((0, problem.n_nodes), np.int64))
-        if problem.n_nodes >= MANY:
+        if self._by_columns:
             self._advance_columns(problem, np.zeros(0, np.int64), self.t, np.zeros(0, np.int64))
 
 
-def metric(rule: Recursion) -> Array | None:
-    """The metric r of the blocks' Gram matrices; None for forward steps, which need none."""
-    return 1.0 - rule.shrink if rule.backward else None
-
-
-def spectrum_of(net: Network) -> Spectrum:
+def spectrum_of(net: Network) -> kernel.Spectrum:
     """The spectrum of the network's W~."""
-    return Spectrum(net.topology.eigenvalues, net.topology.eigenvectors)
+    return kernel.Spectrum(net.topology.eigenvalues, net.topology.eigenvectors)
 
 
-def plan_of(rule: Recursion, problem: Problem, net: Network) -> ModePlan:
+def plan_of(rule: Recursion, problem: Problem, net: Network) -> kernel.ModePlan:
     """The tables of the lazy form for this step size and topology; the effects of deltas are still to be filled in."""
-    return plan_modes(problem.csr, problem.k, problem.dim, rule, problem.lam, spectrum_of(net))
+    return kernel.plan_modes(problem.csr, problem.k, problem.dim, rule, problem.lam, spectrum_of(net))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dsba.algorithms.dsba.form import HeldRows, Start
-from dsba.algorithms.dsba.lazy import metric, plan_of
-from dsba.algorithms.dsba.node import Common, Lazy, Replay, Shard, SparseNode, hold_round, shards
+from dsba.algorithms.dsba.form import Start
+from dsba.algorithms.dsba.lazy import plan_of
+from dsba.algorithms.dsba.node import Common, Lazy, Replay, SparseNode, hold_round, shards
+from dsba.algorithms.iterates import Iterates, StackedRows
 from dsba.errors import CheckpointError
-from dsba.kernels.dense import Recursion
 from dsba.network import Network
 from dsba.network.messages.routing import Routing
 from dsba.network.messages.wire import Bounds
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class NodesForm(HeldRows):
+class NodesForm:
     """The nodes that this process owns, each an object of its own."""
 
     nodes: list[SparseNode]
@@ -36,7 +36,7 @@ class NodesForm(HeldRows):
         common = _common(method, problem, net, begin, lazy)
         flooded = bool(common.routing.setup)
         nodes = []
-        held = _held(problem, common.rule, begin)
+        held = shards(begin.components, common.rule, begin.phi)
         for n, own, shard in zip(net.nodes, begin.carry, held, strict=True):
             known = np.broadcast_to(own, (problem.n_nodes, problem.dim))  # -lam z0, the same at all nodes
             if flooded:  # its own row only
@@ -64,6 +64,9 @@ class NodesForm(HeldRows):
     def rows(self) -> Array:
         return np.stack([node.z for node in self.nodes])
 
+    def iterates(self, problem: Problem) -> Iterates:
+        return StackedRows(problem, self.rows())
+
     def warm_up(self, method: OneSample, problem: Problem, net: Network) -> None:
         self.nodes[0].rehearse()
 
@@ -89,18 +92,11 @@ class NodesForm(HeldRows):
                 raise CheckpointError(f"the checkpoint's stamps of node {node.n} are not between 0 and {self.t}.")
 
 
-def _held(problem: Problem, rule: Recursion, begin: Start) -> list[Shard]:
-    if begin.blocks is None:
-        return shards(problem.samples, rule, begin.phi, None)
-    return shards(begin.blocks.samples, rule, begin.phi, begin.blocks.plan(metric(rule)))
-
-
 def _common(method: OneSample, problem: Problem, net: Network, begin: Start, lazy: bool) -> Common:
     """What all nodes know."""
     topology = net.topology
     rule = method.recursion(problem)
-    rows = problem.k * (1 if begin.blocks is None else begin.blocks.largest)
-    sizes = problem.all_sizes if begin.blocks is None else begin.blocks.all_sizes
+    rows, sizes = begin.components.layout.rows, begin.components.all_sizes
     return Common(
         topology=topology,
         routing=Routing(topology, topology.diameter if method.table == "full" else 0),

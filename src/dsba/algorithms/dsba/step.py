@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
-from dsba.algorithms.dsba.batches import Components
 from dsba.algorithms.dsba.form import Counted, HeldRows, Start
 from dsba.network import Network
+from dsba.problem.components import Components
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
@@ -18,31 +18,21 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class RowState(Counted, HeldRows):
-    """Stacked rows: Z, Z_prev (N x p), the table phi (Q x k), carry (N x p)."""
+class StepForm(Counted, HeldRows):
+    """Stacked rows: Z, Z_prev (N x p), the table phi (Q x k), carry (N x p). Advanced by the method's ``step``."""
 
     Z: Array
     Z_prev: Array
     phi: Array
     carry: Array
+    components: Components = field(metadata={"static": True})
     t: int = 0
-
-    def rows(self) -> Array:
-        return np.array(self.Z)
-
-
-@dataclass
-class StepForm(RowState):
-    """Advanced by the method's ``step``."""
-
-    parts: Components = field(metadata={"static": True}, kw_only=True)
 
     @classmethod
     def start(cls, method: OneSample, problem: Problem, net: Network, begin: Start) -> Self:
         Z = np.tile(begin.z0, (len(problem.nodes), 1))
         ledger = cls.ledger(method, problem, net, begin)
-        parts = problem if begin.blocks is None else begin.blocks
-        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), parts=parts, **ledger)  # type: ignore[arg-type]
+        return cls(Z, Z.copy(), begin.phi, begin.carry.copy(), begin.components, **ledger)  # type: ignore[arg-type]
 
     def advance(self, method: OneSample, problem: Problem, net: Network, samples: Indices) -> Self:
         s = self

@@ -51,7 +51,7 @@ class NIDS(Algorithm):
         Y = s.Z - self.alpha * problem.local_operator(s.Z)
         P = s.P + net.differences(Y - s.P + s.Z - s.V)
         V = Y - P
-        return NIDSState(problem.prox(V, self.alpha), V, P, s.t + 1)
+        return NIDSState(problem.pooled.prox(V, self.alpha), V, P, s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/L; every step below 2/L converges, whatever the graph."""
