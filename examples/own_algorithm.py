@@ -29,12 +29,12 @@ class GradientTracking(Algorithm):
 
     def init(self, problem: Any, net: Any, z0: np.ndarray) -> State:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        B = problem.operator(Z)
+        B = problem.local_operator(Z)
         return State(Z, B, B)
 
     def step(self, s: State, problem: Any, net: Any, samples: np.ndarray) -> State:
         Z = net.mix(s.Z) - self.alpha * s.Y
-        B = problem.operator(Z)
+        B = problem.local_operator(Z)
         return State(Z, net.mix(s.Y) + B - s.B, B, s.t + 1)
 
     def step_sizes(self, problem: Any, topology: Any) -> Mapping[str, Callable[[], float]]:

@@ -39,7 +39,7 @@ def test_the_components_are_those_printed():
     for i in range(60):
         z = rng.normal(size=problem.dim)
         samples = np.array([i])
-        found = problem.spread(samples, problem.forward(samples, z[None]))[0]
+        found = problem.components.spread(samples, problem.components.forward(samples, z[None]))[0]
         wanted = as_printed(problem.component.p, X[i], problem.y[i], z[:-3], *z[-3:])
         np.testing.assert_allclose(found, wanted, atol=1e-14)
 
@@ -50,10 +50,10 @@ def test_their_backward_step_at_any_step():
     for t in 10.0 ** np.arange(-6, 9, 2):
         for i in rng.integers(60, size=20):
             samples, D = np.array([i]), rng.normal(size=(1, problem.dim))
-            new, g = problem.backward(samples, np.zeros((1, problem.dim)), D, t)
-            excess = new + t * (problem.spread(samples, g) + problem.lam_diag * new) - D
+            new, g = problem.components.backward(samples, np.zeros((1, problem.dim)), D, t)
+            excess = new + t * (problem.components.spread(samples, g) + problem.lam_diag * new) - D
             assert np.abs(excess).max() < 1e-12 * max(1.0, np.abs(t * g).max())
-            assert np.abs(problem.forward(samples, new) - g).max() < 1e-12
+            assert np.abs(problem.components.forward(samples, new) - g).max() < 1e-12
 
 
 def test_the_solution_is_that_of_centred_components(unequal):
@@ -61,9 +61,9 @@ def test_the_solution_is_that_of_centred_components(unequal):
     X, y = make_data("auc")
     ours, theirs = (dsba.Problem.from_arrays(X, y, op, lam=0.05, split=unequal) for op in (AUC(), AUC(centered=False)))
     z = np.linspace(-1, 1, ours.dim)
-    np.testing.assert_allclose(ours.pooled(z), theirs.pooled(z), atol=1e-14)
+    np.testing.assert_allclose(ours.pooled.operator(z), theirs.pooled.operator(z), atol=1e-14)
     Z = np.tile(z, (4, 1))
-    assert np.abs(ours.operator(Z) - theirs.operator(Z)).max() > 1e-2
+    assert np.abs(ours.local_operator(Z) - theirs.local_operator(Z)).max() > 1e-2
     found = [dsba.optimum(problem) for problem in (ours, theirs)]
     assert max(optimum.residual for optimum in found) < 1e-12
     np.testing.assert_allclose(found[0].z, found[1].z, atol=1e-10)

@@ -312,8 +312,8 @@ def test_dlm_chooses_and_varies_both_parameters():
 )
 def test_refused_before_any_work(algorithm, operator, n_nodes, reason, monkeypatch):
     problem, topology = make_problem(operator, n_nodes), dsba.Topology.complete(n_nodes)
-    for work in ("_sweep", "pooled", "squared_norms"):
-        monkeypatch.setattr(dsba.Problem, work, lambda *_: pytest.fail("work was done"))
+    for work in ("local", "components", "pooled", "squared_norms"):
+        monkeypatch.setattr(dsba.Problem, work, property(lambda _: pytest.fail("work was done")))
     with pytest.raises(dsba.InputError, match=f"{reason}.*\\.$"):
         dsba.solve(problem, topology, algorithm, reference=True)
 

@@ -12,10 +12,10 @@ from conftest import make_problem
 
 import dsba
 from dsba.algorithms import sampling
-from dsba.algorithms.dsba.batches import Blocks, counts
 from dsba.algorithms.rivals import p_extra
 from dsba.algorithms.rounds import plan_rounds
 from dsba.network import MessageSimulator, Simulator
+from dsba.problem.components import Batches, counts
 from dsba.solvers.local import LocalSolver
 
 TOPOLOGY = dsba.Topology.random(4, 0.6, seed=2)
@@ -94,12 +94,12 @@ def test_all_forms_are_the_plain_twins_and_count_what_moved(method, operator, fo
 def test_blocks_of_one_sample_are_samples():
     """To rounding; ``batch_size=1`` itself runs the code of single samples (test_bits.py)."""
     problem = make_problem("logistic")
-    blocks, samples = Blocks(problem, 1), drawn(problem, 1, 1)[0]
+    single, batches, samples = problem.components, Batches(problem, 1), drawn(problem, 1, 1)[0]
     rng = np.random.default_rng(0)
     Z, D = rng.normal(size=(2, 4, problem.dim))
-    for found, wanted in zip(blocks.backward(samples, Z, D, 0.7), problem.backward(samples, Z, D, 0.7), strict=True):
+    for found, wanted in zip(batches.backward(samples, Z, D, 0.7), single.backward(samples, Z, D, 0.7), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
-    assert (blocks.forward(samples, Z) == problem.forward(samples, Z)).all()
+    assert (batches.forward(samples, Z) == single.forward(samples, Z)).all()
 
 
 @pytest.mark.parametrize("operator", ["logistic", *in_full("ridge", "auc")])
@@ -125,13 +125,13 @@ def test_blocks_reach_the_optimum_at_the_automatic_step(operator, unequal):
 def test_the_backward_step_of_a_block_at_any_step():
     """z + t B_S(z) = v for steps of 1e-6 to 1e6, where Newton without halving runs in circles."""
     problem = make_problem("logistic", n_nodes=1)
-    blocks, rng = Blocks(problem, 30), np.random.default_rng(3)
+    batches, rng = problem.batches(30), np.random.default_rng(3)
     for t in 10.0 ** np.arange(-6, 7):
         Z, D = np.zeros((1, problem.dim)), 3 * rng.normal(size=(1, problem.dim))
-        new, g = blocks.backward(np.array([1]), Z, D, t)
-        excess = new + t * (blocks.spread(np.array([1]), g) + problem.lam_diag * new) - D
+        new, g = batches.backward(np.array([1]), Z, D, t)
+        excess = new + t * (batches.spread(np.array([1]), g) + problem.lam_diag * new) - D
         assert np.abs(excess).max() < 1e-12 * max(1.0, t)
-        np.testing.assert_allclose(blocks.forward(np.array([1]), new), g, atol=1e-12)
+        np.testing.assert_allclose(batches.forward(np.array([1]), new), g, atol=1e-12)
 
 
 def test_passes_and_rounds_are_counted(unequal):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dsba
 from dsba.algorithms import sampling
-from dsba.algorithms.dsba import forms
+from dsba.algorithms.dsba.lazy import MANY
 from dsba.algorithms.iterates import StackedRows
 from dsba.engine.recorder import Recorder
 from dsba.kernels.dense import Recursion
@@ -61,7 +61,7 @@ def test_column_after_column_equals_step(operator, method, unequal, monkeypatch)
     samples = sampling.draw(3, problem.sizes, 0, 400)
     step, _ = run(method(form="step"), problem, topology, z0, samples)
     before, net = run(method(form="lazy"), problem, topology, z0, samples)
-    monkeypatch.setattr("dsba.algorithms.dsba.forms.MANY", 4)
+    monkeypatch.setattr("dsba.algorithms.dsba.lazy.MANY", 4)
     fused, other = run(method(form="lazy"), problem, topology, z0, samples, cuts=(1, 2, 5, 200))
     assert relative(fused.Z, step.Z) < 1e-11
     assert np.allclose(fused.phi, step.phi, rtol=0, atol=1e-11)
@@ -72,7 +72,7 @@ def test_column_after_column_equals_step(operator, method, unequal, monkeypatch)
 
 def test_many_nodes_go_column_after_column():
     """Nothing patched: as many nodes as it takes, on a graph of few edges."""
-    n_nodes = forms.MANY
+    n_nodes = MANY
     X, y = dsba.data.make_text_like(n_rows=2 * n_nodes, n_columns=60, row_length=5)
     problem = dsba.Problem.from_arrays(X, y, n_nodes=n_nodes)
     topology = dsba.Topology.grid(20, n_nodes // 20)
@@ -278,7 +278,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(algorithm, many, monkeypatc
     """Iterates and history: pieces of a sweep share nothing, or are added in an order of their own."""
     X, y = dsba.data.make_text_like(n_rows=80, n_columns=3000, row_length=20)
     options = {"form": "lazy"} if algorithm == "dsba" else {}
-    monkeypatch.setattr(forms, "MANY", many)
+    monkeypatch.setattr("dsba.algorithms.dsba.lazy.MANY", many)
 
     def outcome(cores):
         for module in ("dsba._system.threads", "dsba.problem.problem"):

@@ -31,8 +31,8 @@ class Lyapunov:
         root = np.sqrt(np.clip(eigenvalues, 0, None))
         self.U, self.W_tilde = vectors * root @ vectors.T, topology.W_tilde
         Z_star = np.tile(self.z_star, (topology.n_nodes, 1))
-        self.table = problem.table(Z_star)
-        self.Q_star = -alpha * np.linalg.pinv(self.U, rcond=1e-8) @ problem.operator(Z_star)
+        self.table = problem.local.table(Z_star)
+        self.Q_star = -alpha * np.linalg.pinv(self.U, rcond=1e-8) @ problem.local_operator(Z_star)
         self.norms = problem.squared_norms()
         lam, gamma = problem.lam, topology.gamma
         self.rate = max(1 / (1 + alpha * lam), 1 - gamma / 8, 1 - 1 / (3 * self.q))

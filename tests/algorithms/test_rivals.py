@@ -55,9 +55,9 @@ def penalised_solution(problem, topology, alpha):
     """The Z with (I - W) Z + alpha B(Z) = 0, by Newton's iteration on all nodes at once."""
     Z, p = np.zeros((problem.n_nodes, problem.dim)), problem.dim
     for _ in range(30):
-        F = (Z - topology.W @ Z + alpha * problem.operator(Z)).ravel()
+        F = (Z - topology.W @ Z + alpha * problem.local_operator(Z)).ravel()
         J = np.kron(np.eye(len(Z)) - topology.W, np.eye(p))
-        for n, H in enumerate(problem.hessians(Z)):
+        for n, H in enumerate(problem.local.hessians(Z)):
             J[n * p : (n + 1) * p, n * p : (n + 1) * p] += alpha * H
         Z = Z - np.linalg.solve(J, F).reshape(Z.shape)
     return Z
@@ -108,8 +108,8 @@ def test_local_hessians_are_derivatives(unequal):
         problem = make_problem(operator, 4, split=unequal, intercept=True)
         rng = np.random.default_rng(0)
         Z, V = 0.3 * rng.normal(size=(2, 4, problem.dim))
-        change = (problem.operator(Z + 1e-6 * V) - problem.operator(Z - 1e-6 * V)) / 2e-6
-        assert np.abs(np.einsum("nij,nj->ni", problem.hessians(Z), V) - change).max() < 1e-8
+        change = (problem.local_operator(Z + 1e-6 * V) - problem.local_operator(Z - 1e-6 * V)) / 2e-6
+        assert np.abs(np.einsum("nij,nj->ni", problem.local.hessians(Z), V) - change).max() < 1e-8
 
 
 def test_matrices_have_limits():

@@ -14,7 +14,7 @@ from conftest import make_problem
 
 import dsba
 from dsba.algorithms import sampling
-from dsba.algorithms.dsba.forms import NodesForm
+from dsba.algorithms.dsba.nodes import NodesForm
 from dsba.network import MessageSimulator, Simulator
 from dsba.network.messages.routing import Routing
 from dsba.network.messages.traffic import Traffic

@@ -78,8 +78,8 @@ def test_the_local_smoothness_of_auc_is_its_jacobians():
     X, y = make_data("auc")
     for operator in ("auc", "auc-paper"):
         problem = dsba.Problem.from_arrays(X, y, operator, n_nodes=4)
-        zero = problem.operator(np.zeros((4, problem.dim)))
-        columns = [problem.operator(np.tile(unit, (4, 1))) - zero for unit in np.eye(problem.dim)]
+        zero = problem.local_operator(np.zeros((4, problem.dim)))
+        columns = [problem.local_operator(np.tile(unit, (4, 1))) - zero for unit in np.eye(problem.dim)]
         norms = np.linalg.norm(np.stack(columns, axis=2) - np.diag(problem.lam_diag), 2, axis=(1, 2))
         assert (problem.local_smoothness >= 0.99 * norms).all()
         assert (problem.local_smoothness <= 1.06 * norms).all()

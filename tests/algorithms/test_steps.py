@@ -31,7 +31,7 @@ class InPlace(DGD):
     """A step in the caller's own array."""
 
     def step(self, s, problem, net, samples):
-        s.Z -= self.alpha * problem.operator(s.Z)
+        s.Z -= self.alpha * problem.local_operator(s.Z)
         return DGDState(s.Z, s.t + 1)
 
 
@@ -88,8 +88,8 @@ class ExactDiffusionSAGA(Algorithm):
         return TableState(Z, Z, 0, np.zeros((problem.y.size, problem.k)), np.zeros_like(Z))
 
     def step(self, s, problem, net, samples):
-        ids, g = problem.ids(samples), problem.forward(samples, s.Z)
-        change = problem.spread(samples, g - s.phi[ids])
+        ids, g = problem.components.ids(samples), problem.components.forward(samples, s.Z)
+        change = problem.components.spread(samples, g - s.phi[ids])
         Y = s.Z - self.alpha * (change + s.mean + problem.lam_diag * s.Z)
         phi = s.phi.copy()
         phi[ids] = g
@@ -116,13 +116,13 @@ def test_a_method_with_a_table_reaches_the_optimum(operator, unequal):
 def test_places_of_samples_in_a_table(unequal):
     """Counted within the nodes of 2, 5, 10 and 43 rows, and over the nodes that a process holds."""
     problem = make_problem("ridge", split=unequal)
-    assert problem.ids(np.array([1, 4, 0, 42])).tolist() == [1, 6, 7, 59]
+    assert problem.components.ids(np.array([1, 4, 0, 42])).tolist() == [1, 6, 7, 59]
     rows = problem.A.toarray()
 
     def work(net):
         ends = problem.start
         shards = [(rows[ends[n] : ends[n + 1]], problem.y[ends[n] : ends[n + 1]]) for n in net.nodes]
-        return dsba.Problem(shards, "ridge", lam=0.1, group=net).ids(np.zeros(len(shards), int)).tolist()
+        return dsba.Problem(shards, "ridge", lam=0.1, group=net).components.ids(np.zeros(len(shards), int)).tolist()
 
     assert queues.together(dsba.Topology.ring(4), 2, work) == [[0, 2], [0, 10]]
 

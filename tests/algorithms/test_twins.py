@@ -465,11 +465,11 @@ def test_vi_papc_vr_estimates_without_bias():
     """The mean over all samples of F_i(Z) - F_i(T) + F(T) is F(Z), and that of F_i(Z) - F_i(Z') is F(Z) - F(Z')."""
     problem, method = make_problem("logistic"), dsba.algorithms.get("vi-papc-vr")
     Z, T, other = np.random.default_rng(0).normal(size=(3, 4, problem.dim))
-    phi, batches = problem.table(T), [np.full((1, 4), i) for i in range(15)]
-    mean = np.mean([method.estimate(problem, batch, Z, phi, problem.average(phi)) for batch in batches], axis=0)
+    phi, batches = problem.local.table(T), [np.full((1, 4), i) for i in range(15)]
+    mean = np.mean([method.estimate(problem, batch, Z, phi, problem.local.average(phi)) for batch in batches], axis=0)
     change = np.mean([method.difference(problem, batch, Z, other) for batch in batches], axis=0)
-    assert np.abs(mean - problem.operator(Z)).max() < 1e-14
-    assert np.abs(change - problem.operator(Z) + problem.operator(other)).max() < 1e-14
+    assert np.abs(mean - problem.local_operator(Z)).max() < 1e-14
+    assert np.abs(change - problem.local_operator(Z) + problem.local_operator(other)).max() < 1e-14
 
 
 @pytest.mark.parametrize("operator", ["logistic", pytest.param("auc", marks=pytest.mark.full)])
@@ -485,7 +485,7 @@ def test_vi_papc_vr_rests_at_the_solution_and_nowhere_else(operator, unequal):
     moved = method.advance(method.init(problem, net, np.ones(problem.dim)), problem, net, draws, coins)
     assert np.abs(moved.Y.sum(axis=0)).max() < 1e-13 < 1e-3 < np.abs(moved.Y).max()
     start = method.init(problem, net, dsba.optimum(problem).z)
-    F = problem.operator(start.Z)
+    F = problem.local_operator(start.Z)
     rest = method.advance(replace(start, Y=F, Y_prev=F), problem, net, draws, coins)
     assert np.abs(rest.Z - start.Z).max() < 1e-12
 

@@ -91,7 +91,7 @@ def drawn(index):
     plain, penalty = Plain(kind, X, y, lam, l1), dsba.penalties.L1(l1) if l1 else None
     split = rng.choice(["random", "label"])
     problem = dsba.Problem.from_arrays(X, y, kind, n_nodes, lam, split, False, penalty=penalty)
-    plain.step = problem.forward_step
+    plain.step = problem.pooled.forward_step
     reach = rng.choice([0.0, 1e-3, 1.0, 30.0, 1e4, 1e8, np.nan])
     z0 = plain.solution if np.isnan(reach) else reach * rng.normal(size=columns)
     topology = dsba.Topology.family(rng.choice(GRAPHS), n_nodes)
@@ -169,7 +169,7 @@ def test_where_zero_is_the_solution_the_components_give_the_unit(mirrored):
     assert dsba.solve(problem, RING, tol=1e-8).history["iteration"][-1] == 0
     result = dsba.solve(problem, RING, z0=np.ones(4), tol=1e-6, max_passes=1000)
     assert result.status == "converged"
-    assert np.linalg.norm(problem.pooled(result.z)) <= 1e-6 * unit
+    assert np.linalg.norm(problem.pooled.operator(result.z)) <= 1e-6 * unit
     assert dsba.optimum(problem).residual < 1e-12
 
 

@@ -14,31 +14,42 @@ import dsba
 from dsba.algorithms import sampling
 from dsba.engine.checkpoint import state_arrays
 from dsba.network import Simulator
+from dsba.problem.components import Components
+from dsba.problem.local import LocalSums
 
 FULL = ["extra", "dlm"]
 ONE_SAMPLE = ["dsba", "dsa"]
+
+
+class CountingSums(LocalSums):
+    def add_operator(self, Z, factor, out):
+        self.problem.visited += self.problem.A.nnz
+        super().add_operator(Z, factor, out)
+
+
+class CountingComponents(Components):
+    def _visit(self, samples):
+        indptr, k = self.problem.A.indptr, self.problem.k
+        self.problem.visited += int(sum(indptr[(i + 1) * k] - indptr[i * k] for i in self.ids(samples)))
+
+    def forward(self, samples, Z):
+        self._visit(samples)
+        return super().forward(samples, Z)
+
+    def backward(self, samples, Z, D, t):
+        self._visit(samples)
+        return super().backward(samples, Z, D, t)
 
 
 class CountingProblem(dsba.Problem):
     """Counts the nonzeros visited."""
 
     visited = 0
+    local = property(CountingSums)
+    components = property(CountingComponents)
 
-    def _rows(self, samples):
-        ids = self.start[:-1] + samples
-        return int(sum(self.A.indptr[(i + 1) * self.k] - self.A.indptr[i * self.k] for i in ids))
-
-    def add_operator(self, Z, factor, out):
-        self.visited += self.A.nnz
-        super().add_operator(Z, factor, out)
-
-    def forward(self, samples, Z):
-        self.visited += self._rows(samples)
-        return super().forward(samples, Z)
-
-    def backward(self, samples, Z, D, t):
-        self.visited += self._rows(samples)
-        return super().backward(samples, Z, D, t)
+    def batches(self, batch_size):
+        return self.components
 
 
 class CountingNetwork(Simulator):

@@ -224,7 +224,7 @@ class Mine(dsba.algorithms.DGD):
     shrink: float = 1.0
 
     def step(self, s, problem, net, samples):
-        return replace(s, Z=self.shrink * net.mix(s.Z) - self.alpha * problem.operator(s.Z), t=s.t + 1)
+        return replace(s, Z=self.shrink * net.mix(s.Z) - self.alpha * problem.local_operator(s.Z), t=s.t + 1)
 
 
 def test_a_grid_of_ones_own_is_what_is_tried(tmp_path):

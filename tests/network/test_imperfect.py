@@ -334,7 +334,7 @@ class InTurn(DIGing):
     def step(self, s, problem, net, samples):
         mix = net.mix if (s.t + 1) % self.every == 0 else np.copy
         Z = mix(s.Z) - self.alpha * s.Y
-        B = problem.operator(Z)
+        B = problem.local_operator(Z)
         return DIGingState(Z, mix(s.Y) + (B - s.B), B, s.t + 1)
 
 

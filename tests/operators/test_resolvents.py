@@ -215,11 +215,13 @@ def test_backward_step_of_the_problem(name, t, lam, seed, regularize):
     rng = np.random.default_rng(seed)
     problem, samples = tiny_problem(name, lam, rng, regularize=regularize)
     Z, D = rng.normal(size=(2, 2, problem.dim))
-    new, g = problem.backward(samples, Z, D, t)
-    B = problem.spread(samples, problem.forward(samples, new))
+    new, g = problem.components.backward(samples, Z, D, t)
+    B = problem.components.spread(samples, problem.components.forward(samples, new))
     residual = (1 + t * problem.lam_diag) * (new - Z) + t * B - D
     assert np.abs(residual).max() <= 1e-12 * step_scale(problem, new, Z, D, B, t)
-    assert np.allclose(problem.forward(samples, new), g, rtol=0, atol=1e-12 * max(1.0, t) * max(1.0, np.abs(g).max()))
+    assert np.allclose(
+        problem.components.forward(samples, new), g, rtol=0, atol=1e-12 * max(1.0, t) * max(1.0, np.abs(g).max())
+    )
 
 
 @pytest.mark.parametrize("name", ["ridge", "auc", "squared-hinge", "huber", "poisson"])
@@ -229,8 +231,8 @@ def test_backward_step_of_the_problem_at_large_steps(name):
         for _ in range(10):
             problem, samples = tiny_problem(name, 0.0, rng)
             Z, D = rng.normal(size=(2, 2, problem.dim))
-            new, _ = problem.backward(samples, Z, D, t)
-            B = problem.spread(samples, problem.forward(samples, new))
+            new, _ = problem.components.backward(samples, Z, D, t)
+            B = problem.components.spread(samples, problem.components.forward(samples, new))
             worst = max(worst, np.abs(new - Z + t * B - D).max() / step_scale(problem, new, Z, D, B, t))
     assert worst <= 1e-12
 

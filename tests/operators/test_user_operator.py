@@ -129,7 +129,7 @@ def test_an_operator_on_r1_needs_no_map():
     rng = np.random.default_rng(0)
     X, y, Z = rng.normal(size=(13, 5)), rng.normal(size=13), rng.normal(size=(2, 5))
     plain, ridge = (dsba.Problem.from_arrays(X, y, op, n_nodes=2, lam=0.1) for op in (PlainSquares(), "ridge"))
-    assert (plain.operator(Z) == ridge.operator(Z)).all()
+    assert (plain.local_operator(Z) == ridge.local_operator(Z)).all()
 
 
 def test_every_form_reaches_the_certified_optimum(users_loss):
@@ -151,8 +151,8 @@ def test_a_field_is_data_not_code(users_loss):
     for weight in (1.0, 0.25, 3):
         problem = make_problem(users_loss.Smooth(weight=weight))
         one = make_problem(users_loss.Smooth(weight=1.0))
-        change = problem.pooled(z) - problem.lam * z
-        assert np.allclose(change, weight * (one.pooled(z) - one.lam * z), rtol=1e-14)
+        change = problem.pooled.operator(z) - problem.lam * z
+        assert np.allclose(change, weight * (one.pooled.operator(z) - one.lam * z), rtol=1e-14)
     with pytest.raises(dsba.InputError, match=r"fields of an operator must be numbers, Smooth.weight is of type str"):
         make_problem(users_loss.Smooth(weight="much"))
 
@@ -190,7 +190,7 @@ from users_loss import Smooth
 for change in sys.argv[1:]:  # edited after it was imported, before anything was compiled
     file = Path("users_loss.py")
     file.write_text(file.read_text().replace(*change.split("->")))
-print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pooled(np.zeros(1)))))
+print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pooled.operator(np.zeros(1)))))
 """
 
 
@@ -216,13 +216,13 @@ def test_classes_made_by_one_function_are_different_types():
 
     for c in (1.0, 3.0):
         problem = dsba.Problem([(np.eye(2), [1.0, 2.0])], make(c), lam=0.0)
-        assert problem.pooled(np.zeros(2)) == pytest.approx([-0.5 * c, -c])
+        assert problem.pooled.operator(np.zeros(2)) == pytest.approx([-0.5 * c, -c])
 
 
 AT_A_PROMPT = (
     LOSS.replace("from __future__ import annotations", "import json\n\nimport numpy as np")
     + """
-print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pooled(np.zeros(1)))))
+print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pooled.operator(np.zeros(1)))))
 """
 )
 
@@ -245,7 +245,7 @@ import runpy, json
 import numpy as np
 import dsba
 Smooth = runpy.run_path("users_loss.py")["Smooth"]
-print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pooled(np.zeros(1)))))
+print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pooled.operator(np.zeros(1)))))
 """
 
 

@@ -41,7 +41,7 @@ def test_auc_components_written_out(seed):
             expected = [*(f * x), -m * (1 + theta), -f + m * (1 + theta), m * theta - 2 * p * e - m * (b - a)]
             papers.append([*(f * x), 0, -2 * p * e, m * theta - 2 * p * (x @ w)])
         assert np.allclose(component(problem, i, z), expected, rtol=1e-13, atol=1e-13)
-    pooled = problem.pooled(z) - problem.lam_diag * z
+    pooled = problem.pooled.operator(z) - problem.lam_diag * z
     assert np.allclose(pooled, np.mean(papers, axis=0), rtol=1e-12, atol=1e-13)  # the same problem
     assert not problem.component.has_loss
 

@@ -96,7 +96,7 @@ def test_nothing_near_the_solution_is_better(operator, penalty):
     least = problem.objective(z)
     rng = np.random.default_rng(0)
     for size in (1e-1, 1e-3):
-        near = [problem.prox(z + size * rng.normal(size=z.size), 1e-9) for _ in range(50)]
+        near = [problem.pooled.prox(z + size * rng.normal(size=z.size), 1e-9) for _ in range(50)]
         assert all(problem.objective(other) > least for other in near)
 
 
@@ -153,12 +153,13 @@ def test_the_resolvent_with_a_penalty(operator, penalty):
     for t in (1e-3, 1.0, 1e3):
         samples = np.array([rng.integers(q) for q in problem.sizes])
         Z, D = rng.normal(size=(2, 4, problem.dim))
-        new, g = problem.backward(samples, Z, D, t)
+        new, g = problem.components.backward(samples, Z, D, t)
         V = (1 + t * problem.lam_diag) * Z + D
-        left = V - new - t * problem.lam_diag * new - t * problem.spread(samples, problem.forward(samples, new))
-        assert np.abs(g - problem.forward(samples, new)).max() < 1e-9
+        B = problem.components.spread(samples, problem.components.forward(samples, new))
+        left = V - new - t * problem.lam_diag * new - t * B
+        assert np.abs(g - problem.components.forward(samples, new)).max() < 1e-9
         # left / t is a subgradient exactly where one proximal step from it leads back
-        assert np.abs(problem.prox(new + left, t) - new).max() < 1e-9 * (1 + np.abs(V).max() + t)
+        assert np.abs(problem.pooled.prox(new + left, t) - new).max() < 1e-9 * (1 + np.abs(V).max() + t)
 
 
 def test_a_penalty_of_zero_changes_nothing():
@@ -236,7 +237,7 @@ def test_the_optimum_of_columns_in_their_own_units():
     problem = dsba.Problem.from_arrays(X, y, "logistic", n_nodes=10, penalty=L1(1e-3), normalize=False)
     z, residual = dsba.optimum(problem)
     assert residual <= 1e-13
-    w, F = z[problem.penalised], problem.pooled(z)[problem.penalised]
+    w, F = z[problem.pooled.penalised], problem.pooled.operator(z)[problem.pooled.penalised]
     assert np.abs(F[w != 0.0] + 1e-3 * np.sign(w[w != 0.0])).max() < 1e-13
     assert np.abs(F[w == 0.0]).max() <= 1e-3
     assert 10 < (w != 0.0).sum() < 30

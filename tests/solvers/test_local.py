@@ -50,7 +50,7 @@ def shaped_problem(operator, shape, lam=0.01):
 
 def local_residual(problem, tau, rhs, Z):
     """Row n: F(z_n), from the problem's own sweep."""
-    return problem.operator(Z) + np.broadcast_to(tau, problem.n_nodes)[:, None] * Z - rhs
+    return problem.local_operator(Z) + np.broadcast_to(tau, problem.n_nodes)[:, None] * Z - rhs
 
 
 def solved(solver, rhs, start):
@@ -61,7 +61,7 @@ def solved(solver, rhs, start):
 
 def right_hand_side(problem, rng):
     """Of gradients somewhere, so that a solution is not far even where D is small."""
-    return problem.operator(0.5 * rng.normal(size=(problem.n_nodes, problem.dim)))
+    return problem.local_operator(0.5 * rng.normal(size=(problem.n_nodes, problem.dim)))
 
 
 # The solver --------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_p_extra_is_extra_with_the_operator_implicit():
     for _ in range(20):
         V = topology.W_tilde @ (2 * Z - Z_prev) + 2.0 * B
         Z, Z_prev = np.stack([resolvent(problem, n, V[n], 2.0) for n in range(4)]), Z
-        B = problem.operator(Z)
+        B = problem.local_operator(Z)
         s = algorithm.step(s, problem, net, np.zeros(4, np.int64))
         assert np.abs(s.Z - Z).max() < 1e-12
 

@@ -42,7 +42,7 @@ def problem_of(name, shape, lam=1e-2, **keywords):
 
 def true_residual(problem, z):
     """By sums without rounding, as the certificate is, so that the two are the same numbers."""
-    at_z, at_zero = (problem.pooled(point) for point in (z, np.zeros(problem.dim)))
+    at_z, at_zero = (problem.pooled.operator(point) for point in (z, np.zeros(problem.dim)))
     return math.sqrt(math.fsum(at_z**2)) / math.sqrt(math.fsum(at_zero**2))
 
 
@@ -122,7 +122,7 @@ def test_an_intercept_is_free_and_its_scale_does_not_matter(name, value):
     theirs = minimize(
         lambda x: ones.objective(x) + 0.5 * (free * x) @ x,
         np.zeros(ones.dim),
-        jac=lambda x: ones.pooled(x) + free * x,
+        jac=lambda x: ones.pooled.operator(x) + free * x,
         method="L-BFGS-B",
         options={"gtol": 1e-10, "ftol": 0.0, "maxiter": 5000, "maxfun": 10000},
     )
@@ -147,7 +147,9 @@ def test_a_weight_is_as_many_copies_of_a_sample(name):
     assert distance(ours.z, theirs.z) < 1e-10
     if weighted.has_objective:
         assert weighted.objective(ours.z) == pytest.approx(repeated.objective(ours.z), rel=1e-12)
-    assert np.allclose(weighted.operator(np.tile(ours.z, (3, 1))).mean(axis=0), weighted.pooled(ours.z), atol=1e-13)
+    assert np.allclose(
+        weighted.local_operator(np.tile(ours.z, (3, 1))).mean(axis=0), weighted.pooled.operator(ours.z), atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("shape", ["tall", "wide", "cg"])
@@ -172,8 +174,8 @@ def test_smooth_losses_are_minimised(name, shape):
 @pytest.mark.parametrize("shape", ["tall", "wide", "dual"])
 def test_auc_is_the_dense_solution(shape, regularize):
     problem = problem_of("auc", shape, regularize=regularize)
-    offset = problem.pooled(np.zeros(problem.dim))
-    matrix = np.column_stack([problem.pooled(e) - offset for e in np.eye(problem.dim)])
+    offset = problem.pooled.operator(np.zeros(problem.dim))
+    matrix = np.column_stack([problem.pooled.operator(e) - offset for e in np.eye(problem.dim)])
     z, residual = optimum(problem)
     assert residual <= 1e-13
     assert distance(z, np.linalg.solve(matrix, -offset)) < 1e-10
@@ -320,5 +322,5 @@ def test_rows_with_a_gap_anywhere_are_added_up_rightly():
     problem = Problem.from_arrays(X, rng.normal(size=len(X)), operator="ridge", lam=0.1, n_nodes=3, normalize=False)
     z = rng.normal(size=20)
     A, y = problem.A.toarray(), problem.y
-    np.testing.assert_allclose(problem.scores(z), A @ z, atol=1e-13)
-    np.testing.assert_allclose(problem.pooled(z), A.T @ (A @ z - y) / len(y) + 0.1 * z, atol=1e-13)
+    np.testing.assert_allclose(problem.pooled.scores(z), A @ z, atol=1e-13)
+    np.testing.assert_allclose(problem.pooled.operator(z), A.T @ (A @ z - y) / len(y) + 0.1 * z, atol=1e-13)

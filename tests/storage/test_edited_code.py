@@ -80,7 +80,7 @@ class Scaled(dsba.ScalarOperator):
         return constants.C
 
 if __name__ == "__main__":
-    print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Scaled(), lam=0.0).pooled(np.zeros(1)))))
+    print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Scaled(), lam=0.0).pooled.operator(np.zeros(1)))))
 """
 
 

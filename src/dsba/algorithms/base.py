@@ -71,7 +71,7 @@ class Algorithm:
     def step(self, s: Any, problem: Problem, net: Network, samples: Indices) -> Any:
         """One iteration; ``samples[n]`` is a sample of node n, counted within the node.
 
-        ``problem.ids(samples)`` are their places in a table of all samples.
+        ``problem.components.ids(samples)`` are their places in a table of all samples.
         """
         raise NotImplementedError
 

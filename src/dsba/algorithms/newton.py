@@ -193,7 +193,7 @@ def _small(problem: Problem) -> bool:
 
 def _summed(problem: Problem, net: Network, z: Array, chords: bool) -> Array:
     """``problem.derivatives`` of all nodes; ``chords`` at the start and where Newton's own step went too far."""
-    return net.sum(problem.derivatives(z, _small(problem), chords))
+    return net.sum(problem.local.derivatives(z, _small(problem), chords))
 
 
 def _system(problem: Problem, total: Array) -> Array:
@@ -256,7 +256,7 @@ def _by_gradients(s: NewtonState, problem: Problem, net: Network) -> Direction:
     part along the shifts that softmax does not feel.
     """
     z, products = s.Z[0], 0
-    F, local = _residual(problem, s.total, z), problem.products(z)
+    F, local = _residual(problem, s.total, z), problem.local.products(z)
     diagonal = _diagonal(problem, s.total)
     hold = _held_shifts(problem, diagonal)
 

@@ -15,15 +15,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from dsba.algorithms.dsba.batches import counts
 from dsba.algorithms.planner import BOOKKEEPING, SPEED
 from dsba.algorithms.step_rules import planned_convexity, practical_step
 from dsba.graph.link import Link
 from dsba.graph.topology import Topology
+from dsba.problem.components import counts
 from dsba.problem.problem import Problem
 
-LARGEST_BATCH = 512  # samples in a block: its equation is solved by elimination
-NEWTON = 5  # steps for one block
+LARGEST_BATCH = 512  # samples in a batch: its equation is solved by elimination
+NEWTON = 5  # steps for one batch
 
 
 class Rounds(NamedTuple):
@@ -59,7 +59,7 @@ def automatic_batch_size(problem: Problem, topology: Topology) -> int:
 
 
 def _sizes(problem: Problem) -> list[int]:
-    """Powers of two, up to the largest block that can be solved; only 1 if the operator has no Jacobian."""
+    """Powers of two, up to the largest batch that can be solved; only 1 if the operator has no Jacobian."""
     if not problem.component.has_jacobian:
         return [1]
     most = min(int(problem.all_sizes.max()), LARGEST_BATCH // problem.k)

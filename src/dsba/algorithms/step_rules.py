@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from dsba.algorithms.dsba.batches import Blocks, counts
 from dsba.errors import InputError
 from dsba.graph.topology import Topology
+from dsba.problem.components import counts
 from dsba.problem.problem import Problem
 
 
@@ -16,8 +16,8 @@ def practical_step(problem: Problem, topology: Topology, batch_size: int = 1) ->
     """min(Point-SAGA's alpha for the hardest component, 2 sqrt(gamma / (mu L_node)), the operator's longest step).
 
     The second is P-EXTRA's, L_node the smoothness of the local operators: what limits a node that takes all its samples
-    at once limits one that takes some. A block of b samples counts with L/b, the constant of rows that do not overlap:
-    what rows have in common moves all blocks alike, and a backward step is stable however large it is.
+    at once limits one that takes some. A batch of b samples counts with L/b, the constant of rows that do not overlap:
+    what rows have in common moves all batches alike, and a backward step is stable however large it is.
     Point-SAGA's rule is for cocoercive components. For AUC, half of it came nearest
     to the saddle point on five real sets together: 0.3 is better on the most unbalanced, 1 on the sparsest.
     """
@@ -57,7 +57,7 @@ def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float
     and a step of 1/(mu q) contracts as much in that time: longer ones add noise and nothing else. What small
     eigenvalues cost is EXTRA's (5 + 3 lambda_min(W)) / 4.
     """
-    factor, L = min(1.0, 0.5 + 1.5 * float(topology.eigenvalues[-1])), component_lipschitz(problem, batch_size)
+    factor, L = min(1.0, 0.5 + 1.5 * float(topology.eigenvalues[-1])), problem.batches(batch_size).smoothness
     if topology.n_nodes == 1 or not np.isfinite(problem.constants.L):
         return factor / (3 * (L + problem.lam))
     limit = L
@@ -81,18 +81,13 @@ def slope_share(problem: Problem) -> float:
     return min(1.0, float(problem.group.largest(np.array([share]))[0]))
 
 
-def component_lipschitz(problem: Problem, batch_size: int) -> float:
-    """The largest constant of a component to plan with: a sample's, or a block's."""
-    return problem.constants.L_plan if batch_size == 1 else Blocks(problem, batch_size).smoothness
-
-
 def finite_lipschitz(problem: Problem, batch_size: int = 1) -> float:
     """The largest Lipschitz constant of a component, or an error where there is none."""
     L = problem.constants.L
     if not math.isfinite(L):
         name = type(problem.component).__name__
         raise InputError(f"{name} has no finite Lipschitz constant: give a step size, or 'auto'.")
-    return L if batch_size == 1 else Blocks(problem, batch_size).smoothness
+    return L if batch_size == 1 else problem.batches(batch_size).smoothness
 
 
 def proved_lipschitz(problem: Problem, batch_size: int = 1) -> float:

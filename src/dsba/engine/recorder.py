@@ -54,11 +54,11 @@ class Recorder:
         problem, mean = self.problem, iterates.mean
         images = np.empty((problem.y.size, problem.k))
         record = {
-            "residual": norm(problem.residual(mean, images)) / self.unit,
+            "residual": norm(problem.pooled.residual(mean, images)) / self.unit,
             "consensus": self._distance(iterates, mean),
         }
         if problem.has_objective:
-            record["objective"] = problem.objective(mean, images)
+            record["objective"] = problem.pooled.objective(mean, images)
         if self.z_star is not None:
             record["distance"] = self._distance(iterates, self.z_star)
             if problem.has_objective:

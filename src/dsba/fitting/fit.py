@@ -23,7 +23,8 @@ from dsba.graph.topology import Topology
 from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import ITERATES
 from dsba.network.exact_sum import norm
-from dsba.problem.problem import LEAST_RESIDUAL, Problem
+from dsba.problem.pooled import LEAST_RESIDUAL
+from dsba.problem.problem import Problem
 from dsba.types import Array
 
 Coefficients = tuple[Array, Array]  # weights (outputs x d) and intercepts (outputs)
@@ -217,7 +218,7 @@ def _tolerance(problem: Problem, cold: Array, tol: float) -> float:
     tol = as_number("tol", tol, at_least=0.0)
     if not cold.any():
         return tol
-    share = norm(problem.residual(cold)) / problem.residual_unit
+    share = norm(problem.pooled.residual(cold)) / problem.residual_unit
     return max(tol * min(1.0, share), min(tol, LEAST_RESIDUAL))
 
 

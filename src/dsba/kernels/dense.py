@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dsba.kernels.batches import BatchPlan, batch_delta
 from dsba.kernels.cache import njit, part
 from dsba.kernels.mixing import COLUMNS, difference_row
-from dsba.kernels.samples import dot_block, resolve
-from dsba.types import Array
+from dsba.kernels.samples import Samples, dot_block, resolve
+from dsba.types import Array, Indices
 
 
 class Recursion(NamedTuple):
@@ -36,6 +37,33 @@ class Recursion(NamedTuple):
     coef_free: tuple[float, float]  # and of those without
     n_regular: int  # where the coordinates without lambda begin
     norms: Array  # the samples' squared norms in the metric r (Q x k)
+
+
+class KernelComponents(NamedTuple):
+    """What kernels need of the components of an iteration: its numbers, the samples held here, and their batches."""
+
+    rule: Recursion
+    samples: Samples  # with the weights of components
+    first: Indices  # the first component of every node, and the end
+    largest: int  # samples of the largest component held here
+    batches: BatchPlan | None = None  # None: a component is one sample
+
+    @property
+    def single(self) -> bool:
+        """Whether a component is one sample."""
+        return self.batches is None
+
+    def of_node(self, n: int) -> KernelComponents:
+        """Those of one node, counted from its own first sample."""
+        first, last = self.first[n : n + 2].tolist()
+        own, rule = slice(*self.samples.start[n : n + 2].tolist()), self.rule
+        held = (
+            rule._replace(norms=rule.norms[own]),
+            self.samples.of_node(n),
+            np.array([0, last - first]),
+            self.largest,
+        )
+        return KernelComponents(*held, None if self.batches is None else self.batches.part(first, last))
 
 
 class DenseRows(NamedTuple):
@@ -65,6 +93,25 @@ def sample_delta(op: Any, rule: Any, samples: Any, i: int, phi: Any, b: Any, g: 
     for c in range(phi.size):
         delta[c] = weight * (g[c] - phi[c])
         phi[c] = g[c]
+
+
+@part()
+def component_range(batches: Any, S: int) -> Any:
+    """The first sample of component S, and the one after its last."""
+    if batches is None:
+        return S, S + 1
+    return batches.cuts[S], batches.cuts[S + 1]
+
+
+@part()
+def component_delta(op: Any, rule: Any, samples: Any, batches: Any, S: int, scratch: Any, phi: Any, delta: Any) -> None:
+    """delta <- the weighted change of component S; its entries of the table change. ``scratch``: images and room."""
+    v, g = scratch
+    if batches is None:
+        sample_delta(op, rule, samples, S, phi[S], v[0], g[0], delta)
+    else:
+        b = batches.cuts[S + 1] - batches.cuts[S]
+        batch_delta(op, rule, samples, batches, S, (v[:b], g[:b]), phi, delta)
 
 
 @part()
@@ -145,47 +192,66 @@ def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any,
 
 
 @part()
-def _read_samples(samples: Any, drawn: Any, Z: Any, B: Any) -> None:
-    """B_n <- A_i z_n for each row's sample."""
-    for n in range(drawn.size):
-        dot_block(samples.A, (samples.start[n] + drawn[n]) * B.shape[1], Z[n], B[n])
+def read_component(components: Any, S: int, z: Any, v: Any) -> None:
+    """v_i <- A_i z for the samples i of component S."""
+    lo, hi = component_range(components.batches, S)
+    for i in range(lo, hi):
+        dot_block(components.samples.A, i * v.shape[1], z, v[i - lo])
 
 
 @part()
-def _touch_samples(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi: Any, B: Any) -> None:
-    """Each row's sample, B its images: its change goes into the rows."""
-    k, start = phi.shape[1], samples.start
-    g, delta = np.empty(k), np.empty(k)
+def touch_component(op: Any, components: Any, at: Any, scratch: Any, rows: Any, phi: Any, delta: Any) -> None:
+    """At (row n, component S, 1/q): the change of S goes into the row, and into ``delta``; see ``component_delta``."""
+    (rule, samples, _, _, batches), (n, S, share) = components, at
+    component_delta(op, rule, samples, batches, S, scratch, phi, delta)
+    k = phi.shape[1]
+    lo, hi = component_range(batches, S)
+    for i in range(lo, hi):
+        add_delta(samples.A, i * k, delta[(i - lo) * k : (i - lo + 1) * k], rule, share, rows, n)
+
+
+@part()
+def _read_components(components: Any, drawn: Any, Z: Any, V: Any) -> None:
+    """V_n <- the images of each row's component."""
     for n in range(drawn.size):
-        i = start[n] + drawn[n]
-        sample_delta(op, rule, samples, i, phi[i], B[n], g, delta)
-        add_delta(samples.A, i * k, delta, rule, 1.0 / (start[n + 1] - start[n]), rows, n)
+        read_component(components, components.first[n] + drawn[n], Z[n], V[n])
+
+
+@part()
+def _touch_components(op: Any, components: Any, drawn: Any, rows: Any, phi: Any, V: Any) -> None:
+    """Each row's component, V_n its images: its change goes into the rows."""
+    first, g = components.first, np.empty(V.shape[1:])
+    delta = np.empty(g.size)
+    for n in range(drawn.size):
+        at = (n, first[n] + drawn[n], 1.0 / (first[n + 1] - first[n]))
+        touch_component(op, components, at, (V[n], g), rows, phi, delta)
 
 
 @njit(cache=True)
-def finish_dense(op: Any, rule: Any, samples: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
+def finish_dense(op: Any, components: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
     """One iteration from where the rows have met: ``apart`` is (I - W~)(Z + U)."""
-    B = np.empty((drawn.size, phi.shape[1]))
+    rule = components.rule
+    V = np.empty((drawn.size, components.largest, phi.shape[1]))
     if not rule.backward:
-        _read_samples(samples, drawn, rows.Z, B)
+        _read_components(components, drawn, rows.Z, V)
     for n in range(apart.shape[0]):
         land(rule, rows, n, 0, rule.n_regular, apart[n])
         land(rule, rows, n, rule.n_regular, apart.shape[1], apart[n, rule.n_regular :])
     if rule.backward:
-        _read_samples(samples, drawn, rows.Z, B)
-    _touch_samples(op, rule, samples, drawn, rows, phi, B)
+        _read_components(components, drawn, rows.Z, V)
+    _touch_components(op, components, drawn, rows, phi, V)
 
 
 @njit(cache=True)
-def advance_dense(op: Any, rule: Any, samples: Any, drawn: Any, mixing: Any, rows: Any, phi: Any) -> None:
+def advance_dense(op: Any, components: Any, drawn: Any, mixing: Any, rows: Any, phi: Any) -> None:
     """As many iterations as ``drawn`` has rows, in place."""
-    n_nodes, p = rows.Z.shape
+    rule, (n_nodes, p) = components.rule, rows.Z.shape
     blocks, ahead, apart = column_blocks(rule.n_regular, p), np.empty((n_nodes, COLUMNS)), np.empty(COLUMNS)
-    B = np.empty((n_nodes, phi.shape[1]))
+    V = np.empty((n_nodes, components.largest, phi.shape[1]))
     for t in range(drawn.shape[0]):
         if not rule.backward:
-            _read_samples(samples, drawn[t], rows.Z, B)
+            _read_components(components, drawn[t], rows.Z, V)
         free_step(rule, mixing, rows, blocks, ahead, apart)
         if rule.backward:
-            _read_samples(samples, drawn[t], rows.Z, B)
-        _touch_samples(op, rule, samples, drawn[t], rows, phi, B)
+            _read_components(components, drawn[t], rows.Z, V)
+        _touch_components(op, components, drawn[t], rows, phi, V)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from dsba._system.memory import own_pages
 from dsba.kernels.cache import njit, part
-from dsba.kernels.dense import sample_delta
+from dsba.kernels.dense import component_delta, component_range, sample_delta
 from dsba.kernels.samples import dot_run
 from dsba.kernels.simd import (
     add_modes,
@@ -429,46 +429,60 @@ def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state
     return drawn.shape[0]
 
 
-@njit(cache=True)
-def advance_modes_forward(
-    op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, share: Any
+@part()
+def _read_component(
+    op: Any, components: Any, visit: Any, plan: Any, state: Any, share: Any, scratch: Any, delta: Any
 ) -> None:
-    """The same for DSA: all nodes read before any writes, as their samples see the current iterate of every column."""
-    A = (samples.A[0], plan.indices, samples.A[2])
-    k = state.phi.shape[1]
-    b, g, delta = np.empty(k), np.empty(k), np.empty((drawn.shape[1], k))
+    """delta <- the change of node n's component S in iteration ``now``."""
+    (rule, samples, _, _, batches), (n, S, now), v = components, visit, scratch[0]
+    A, k = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1]
+    lo, hi = component_range(batches, S)
+    for i in range(lo, hi):
+        read_sample(plan, share, A, state, now + 1 if rule.backward else now, n, i * k, v[i - lo])
+        collect(share, v[i - lo])
+    component_delta(op, rule, samples, batches, S, scratch, state.phi, delta)
+
+
+@part()
+def _inject_component(components: Any, visit: Any, plan: Any, state: Any, share: Any, delta: Any) -> None:
+    """The change of node n's component S enters the state of the iteration after ``now``."""
+    (_, samples, _, _, batches), (n, S, now) = components, visit
+    A, k = (samples.A[0], plan.indices, samples.A[2]), state.phi.shape[1]
+    lo, hi = component_range(batches, S)
+    for i in range(lo, hi):
+        inject_sample(plan, share, A, state, now + 1, i * k, delta[(i - lo) * k : (i - lo + 1) * k], n)
+
+
+@njit(cache=True)
+def advance_modes_apart(op: Any, components: Any, drawn: Any, plan: Any, state: Any, t0: int, share: Any) -> None:
+    """The same for DSA, and for batches: all nodes read before any writes, so that all see the same columns."""
+    first, largest, n_nodes, k = components.first, components.largest, drawn.shape[1], state.phi.shape[1]
+    scratch, delta = (np.empty((largest, k)), np.empty((largest, k))), np.empty((n_nodes, largest * k))
     for t in range(drawn.shape[0]):
-        for n in range(drawn.shape[1]):
-            i = samples.start[n] + drawn[t, n]
-            read_sample(plan, share, A, state, t0 + t, n, i * k, b)
-            collect(share, b)
-            sample_delta(op, rule, samples, i, state.phi[i], b, g, delta[n])
-        for n in range(drawn.shape[1]):
-            i = samples.start[n] + drawn[t, n]
-            inject_sample(plan, share, A, state, t0 + t + 1, i * k, delta[n], n)
+        for n in range(n_nodes):
+            visit = (n, first[n] + drawn[t, n], t0 + t)
+            _read_component(op, components, visit, plan, state, share, scratch, delta[n])
+        for n in range(n_nodes):
+            visit = (n, first[n] + drawn[t, n], t0 + t)
+            _inject_component(components, visit, plan, state, share, delta[n])
 
 
 @njit(cache=True)
-def advance_own_row(
-    op: Any, rule: Any, samples: Any, plan: Any, state: Any, visit: Any, received: Any, delta: Any
-) -> None:
-    """One iteration at one node alone: take in what was received, then its own sample; delta <- its change.
+def advance_own_row(op: Any, components: Any, plan: Any, state: Any, visit: Any, received: Any, delta: Any) -> None:
+    """One iteration at one node alone: take in what was received, then its own component; delta <- its change.
 
     ``modes`` lacks the deltas that are still under way. By linearity and causality node n's own row is
     exact none the less: a delta reaches a node as a message no later than it would through the iterates.
     A delta made in iteration s enters at s + 1 and is received distance(n, source) iterations after s, so
     the plan's effects are those of age distance - 1, and of age 0 for n itself.
     """
-    n, i, now = visit
     sources, deltas = received
-    b, g, one = np.empty(delta.size), np.empty(delta.size), np.ones(1)
+    own, k, one = (visit.n, visit.i, visit.t), state.phi.shape[1], np.ones(1)
+    scratch = np.empty((delta.size // k, k)), np.empty((delta.size // k, k))
     for m in range(sources.size):
-        inject_sample(plan, None, deltas, state, now, m, one, sources[m])
-    A = (samples.A[0], plan.indices, samples.A[2])
-    row, then = i * delta.size, now + 1
-    read_sample(plan, None, A, state, then if rule.backward else now, n, row, b)
-    sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-    inject_sample(plan, None, A, state, then, row, delta, n)
+        inject_sample(plan, None, deltas, state, visit.t, m, one, sources[m])
+    _read_component(op, components, own, plan, state, None, scratch, delta)
+    _inject_component(components, own, plan, state, None, delta)
 
 
 @part()

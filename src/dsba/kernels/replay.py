@@ -13,9 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dsba.kernels.cache import njit, part
-from dsba.kernels.dense import DenseRows, add_delta, column_blocks, free_row, look_ahead, sample_delta
+from dsba.kernels.dense import (
+    DenseRows,
+    add_delta,
+    column_blocks,
+    free_row,
+    look_ahead,
+    read_component,
+    touch_component,
+)
 from dsba.kernels.mixing import COLUMNS
-from dsba.kernels.samples import dot_block
 from dsba.types import Array, Indices
 
 
@@ -36,7 +43,7 @@ class Replicas(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """Node n takes its sample i in iteration t."""
+    """Node n takes its component i in iteration t."""
 
     n: int
     i: int
@@ -64,25 +71,22 @@ def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, b
 
 
 @njit(cache=True)
-def advance_replicas(
-    op: Any, rule: Any, samples: Any, place: Any, memory: Any, visit: Any, received: Any, delta: Any
-) -> None:
+def advance_replicas(op: Any, components: Any, place: Any, memory: Any, visit: Any, received: Any, delta: Any) -> None:
     """Iteration ``visit.t`` at node ``visit.n``: the rows of the sources received, farthest first, then its own.
 
     ``received`` are the sources in that order, and their deltas as the rows of a CSR matrix. delta <- the change of
-    the node's own sample ``visit.i``.
+    the node's own component ``visit.i``.
     """
-    n, i, now = visit
+    rule, (n, i, now), k = components.rule, visit, memory.phi.shape[1]
     rows, ahead = memory.rows, memory.ahead
     p = ahead.shape[2]
     blocks, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
-    b, g = np.empty(delta.size), np.empty(delta.size)
+    v, g = np.empty((delta.size // k, k)), np.empty((delta.size // k, k))
     take_received(rule, place, memory, now, received, blocks, apart)
     if not rule.backward:
-        dot_block(samples.A, i * delta.size, rows.Z[n], b)
+        read_component(components, i, rows.Z[n], v)
     free_row(rule, place.mixing, rows, blocks, n, ahead[now % 2], apart)
     if rule.backward:
-        dot_block(samples.A, i * delta.size, rows.Z[n], b)
-    sample_delta(op, rule, samples, i, memory.phi[i], b, g, delta)
-    add_delta(samples.A, i * delta.size, delta, rule, place.share[n], rows, n)
+        read_component(components, i, rows.Z[n], v)
+    touch_component(op, components, (n, i, place.share[n]), (v, g), rows, memory.phi, delta)
     look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])

@@ -26,6 +26,15 @@ class Samples(NamedTuple):
     start: npt.NDArray[np.int64]  # where each node's samples begin, and where the last one's end
     k: int  # rows of A a sample
 
+    def of_node(self, n: int) -> Samples:
+        """Those of one node, and nothing of the others."""
+        (indptr, indices, data), k = self.A, self.k
+        first, last = self.start[n : n + 2].tolist()
+        ends = indptr[first * k : last * k + 1]
+        own = slice(ends[0], ends[-1])
+        A = (ends - ends[0], indices[own].astype(np.int64), data[own])
+        return Samples(A, self.y[first:last], self.weight[first:last], np.array([0, last - first]), k)
+
 
 @njit(cache=True)
 def normalize_rows(indptr: Any, data: Any) -> None:
@@ -338,12 +347,17 @@ def add_operator_rows(lo: int, hi: int, op: Any, samples: Any, factor: float, Z:
 
 
 @njit(cache=True)
-def forward_samples(op: Any, A: Any, y: Any, ids: Any, Z: Any, out: Any) -> None:
-    """out_n <- g(A_i z_n), i = ids[n]."""
-    u = np.empty(out.shape[1])
-    for n in range(ids.size):
-        dot_block(A, ids[n] * u.size, Z[n], u)
-        op.forward(u, y[ids[n]], out[n])
+def image_samples(A: Any, ids: Any, owners: Any, Z: Any, out: Any) -> None:
+    """out_e <- A_i z_n, i = ids[e], n = owners[e]."""
+    for e in range(ids.size):
+        dot_block(A, ids[e] * out.shape[1], Z[owners[e]], out[e])
+
+
+@njit(cache=True)
+def spread_samples(A: Any, weight: Any, ids: Any, owners: Any, coef: Any, r: Any, out: Any) -> None:
+    """out_n <- out_n + weight_i diag(r) A_i' coef_e, i = ids[e], n = owners[e]."""
+    for e in range(ids.size):
+        add_block(A, ids[e] * coef.shape[1], coef[e], weight[ids[e]], r, out[owners[e]])
 
 
 @part()

@@ -92,7 +92,7 @@ class PooledProblem(Job):
             metric="gap" if problem.has_objective else "distance",
             binarisation=self._binarisation(y),
             test_set=self.test,
-            auc=area_under_curve(problem.y, problem.scores(z)) if problem.component.ranks else None,
+            auc=area_under_curve(problem.y, problem.pooled.scores(z)) if problem.component.ranks else None,
             test_auc=reached.pop("test_auc", None),
             metrics=dict(reached),
         )

@@ -52,14 +52,14 @@ def _steps(problem: Problem) -> Array:
     squares, ends = problem.A.multiply(problem.A).tocsr(), problem.start * problem.k
     own = [squares[first:last].T @ slopes[first:last] for first, last in pairwise(ends)]
     curvature = problem.total(np.array(own)) / problem.n_samples + problem.lam_diag
-    return 1.0 / np.where(curvature > 0.0, curvature, 1.0 / problem.forward_step)
+    return 1.0 / np.where(curvature > 0.0, curvature, 1.0 / problem.pooled.forward_step)
 
 
 def _forward_backward(problem: Problem, y: Array, t: Array) -> tuple[Array, Array]:
     """A proximal gradient step, with t halved until the quadratic model bounds the objective."""
-    F, value = problem.pooled(y), _smooth(problem, y)
+    F, value = problem.pooled.operator(y), _smooth(problem, y)
     while True:
-        z = problem.prox(y - t * F, t)
+        z = problem.pooled.prox(y - t * F, t)
         d = z - y
         if not _smooth(problem, z) > value + F @ d + d @ (d / (2 * t)) + RISE * abs(value):
             return z, t
@@ -69,7 +69,7 @@ def _forward_backward(problem: Problem, y: Array, t: Array) -> tuple[Array, Arra
 def _smooth(problem: Problem, z: Array) -> float:
     """The objective without the penalty."""
     assert problem.penalty is not None
-    return problem.objective(z) - problem.penalty.value(z[problem.penalised])
+    return problem.objective(z) - problem.penalty.value(z[problem.pooled.penalised])
 
 
 def _newton(problem: Problem, z: Array, t: Array) -> tuple[Array, float]:
@@ -78,10 +78,10 @@ def _newton(problem: Problem, z: Array, t: Array) -> tuple[Array, float]:
     An iteration of its own: R has kinks, and a step across them is not shortened but left to proximal steps.
     The objective may not rise: far away from everything R is small beside z, and rounds to nothing.
     """
-    residual, value = float(np.linalg.norm(problem.residual(z))), problem.objective(z)
+    residual, value = float(np.linalg.norm(problem.pooled.residual(z))), problem.objective(z)
     for _ in range(MAX_COMPOSITE_NEWTON if problem.component.has_curvature else 0):
         new = z + _step(problem, z, t)
-        after, worth = float(np.linalg.norm(problem.residual(new))), problem.objective(new)
+        after, worth = float(np.linalg.norm(problem.pooled.residual(new))), problem.objective(new)
         if not (after < COMPOSITE_SHRUNK * residual and falls(worth, value)):
             break
         z, residual, value = new, after, worth
@@ -90,9 +90,9 @@ def _newton(problem: Problem, z: Array, t: Array) -> tuple[Array, float]:
 
 def _step(problem: Problem, z: Array, t: Array) -> Array:
     """d with  d - D (d - t H d) = -R(z),  D the slopes of prox, H the Jacobian of F: a symmetric system where D > 0."""
-    products = problem.products(z)
-    V = z - t * problem.pooled(z)
-    D, R = problem.prox_slope(V, t), z - problem.prox(V, t)
+    products = problem.local.products(z)
+    V = z - t * problem.pooled.operator(z)
+    D, R = problem.pooled.prox_slope(V, t), z - problem.pooled.prox(V, t)
     free = D > 0.0
     d = np.where(free, 0.0, -R)
 

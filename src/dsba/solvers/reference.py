@@ -1,6 +1,6 @@
 """The certified optimum: z* with the residual that proves it.
 
-All solvers here are Newton's iteration on F(z) = ``problem.pooled(z)``; for an affine operator the
+All solvers here are Newton's iteration on F(z) = ``problem.pooled.operator(z)``; for an affine operator the
 first step solves the problem and the others are iterative refinement. Whatever happens in here, the residual
 is computed from ``problem.pooled`` at the point returned: the certificate does not depend on how z was found.
 """
@@ -43,7 +43,7 @@ def optimum(problem: Problem, *, tol: float = 1e-13) -> Optimum:
     (lambda, at least). Where F(0) is 0 or rounding, z = 0 is the solution.
     """
     scale, zero = problem.residual_unit, np.zeros(problem.dim)
-    at_zero = Optimum(zero, norm(problem.residual(zero)) / scale)
+    at_zero = Optimum(zero, norm(problem.pooled.residual(zero)) / scale)
     if at_zero.residual <= tol:
         return at_zero
     if problem.penalty is not None:
@@ -85,7 +85,7 @@ def _iterate(problem: Problem, z: Array, scale: float, tol: float) -> Optimum:
         enough = max(0.5 * tol / residual, 1e-15)
         return enough if problem.component.affine else max(enough, min(0.1, residual))
 
-    iterate(equation, equation.at(z), lambda point: problem.pooled(point.z), judge, MAX_STEPS)
+    iterate(equation, equation.at(z), lambda point: problem.pooled.operator(point.z), judge, MAX_STEPS)
     return best
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dsba.algorithms.dsba.forms import SomeForm
 from dsba.algorithms.dsba.one_sample import OneSample
+from dsba.algorithms.dsba.step import SomeForm
 from dsba.algorithms.step_rules import finite_lipschitz, forward_step
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -31,19 +31,19 @@ class DSA(OneSample):
 
     def step(self, s: SomeForm, problem: Problem, net: Network, samples: Indices) -> SomeForm:
         alpha, lam = self.alpha, problem.lam_diag
-        ids = s.parts.ids(samples)
-        g = s.parts.forward(samples, s.Z)
-        delta = s.parts.spread(samples, g - s.phi[ids])
+        ids = s.components.ids(samples)
+        g = s.components.forward(samples, s.Z)
+        delta = s.components.spread(samples, g - s.phi[ids])
         mixed = net.mix(2 * s.Z - s.Z_prev)
         Z = mixed + alpha * (s.carry - delta) - alpha * lam * (s.Z - s.Z_prev)
         table = s.phi.copy()
         table[ids] = g
-        carry = (1 - 1 / s.parts.sizes)[:, None] * delta
+        carry = (1 - 1 / s.components.sizes)[:, None] * delta
         return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/L to 3/L, the longer the less the rows of a node overlap; "paper": 1/(24 L), as for DSBA."""
         return {
-            "auto": lambda: forward_step(problem, topology, self.block_size),
-            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.block_size)),
+            "auto": lambda: forward_step(problem, topology, self.samples_at_once),
+            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.samples_at_once)),
         }

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dsba.algorithms.dsba.forms import SomeForm
 from dsba.algorithms.dsba.one_sample import OneSample
+from dsba.algorithms.dsba.step import SomeForm
 from dsba.algorithms.step_rules import finite_lipschitz, practical_step, proved_lipschitz
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -33,17 +33,17 @@ class DSBA(OneSample):
 
     def step(self, s: SomeForm, problem: Problem, net: Network, samples: Indices) -> SomeForm:
         alpha = self.alpha
-        ids = s.parts.ids(samples)
+        ids = s.components.ids(samples)
         phi = s.phi[ids]
         # Psi + alpha phi_i less (1 + alpha lam) Z: the lam Z of the docstring cancels
-        D = net.mix(2 * s.Z - s.Z_prev) - s.Z + alpha * (s.carry + s.parts.spread(samples, phi))
-        Z, g = s.parts.backward(samples, s.Z, D, alpha)
-        delta = s.parts.spread(samples, g - phi)
+        D = net.mix(2 * s.Z - s.Z_prev) - s.Z + alpha * (s.carry + s.components.spread(samples, phi))
+        Z, g = s.components.backward(samples, s.Z, D, alpha)
+        delta = s.components.spread(samples, g - phi)
         table = s.phi.copy()
         table[ids] = g
-        carry = (1 - 1 / s.parts.sizes)[:, None] * delta
+        carry = (1 - 1 / s.components.sizes)[:, None] * delta
         if problem.penalty is not None:
-            carry += (D - (1 + alpha * problem.lam_diag) * (Z - s.Z)) / alpha - s.parts.spread(samples, g)
+            carry += (D - (1 + alpha * problem.lam_diag) * (Z - s.Z)) / alpha - s.components.spread(samples, g)
         return replace(s, Z=Z, Z_prev=s.Z, phi=table, carry=carry, t=s.t + 1)
 
     def why_not(self, problem: Problem, net: Network) -> str | None:
@@ -57,7 +57,7 @@ class DSBA(OneSample):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": Point-SAGA's step, capped by the graph; "proved" 1/L; "paper" 1/(24 L)."""
         return {
-            "auto": lambda: practical_step(problem, topology, self.block_size),
-            "proved": lambda: 1.0 / proved_lipschitz(problem, self.block_size),
-            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.block_size)),
+            "auto": lambda: practical_step(problem, topology, self.samples_at_once),
+            "proved": lambda: 1.0 / proved_lipschitz(problem, self.samples_at_once),
+            "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.samples_at_once)),
         }

@@ -12,44 +12,20 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from dsba.errors import CheckpointError
 from dsba.graph.topology import Topology
-from dsba.kernels.batches import BlockParts, BlockPlan, advance_block_replicas, advance_own_block
-from dsba.kernels.dense import DenseRows, Recursion
-from dsba.kernels.modes import (
-    ModePlan,
-    ModeState,
-    Spectrum,
-    advance_own_row,
-    column_positions,
-    plan_effects,
-    rows_from_modes,
-    start_modes,
-)
+from dsba.kernels import modes as kernel
+from dsba.kernels.dense import DenseRows, KernelComponents, Recursion
 from dsba.kernels.replay import Place, Received, Replicas, Visit, advance_replicas
-from dsba.kernels.samples import Samples
 from dsba.network import Network
+from dsba.network.messages import wire
 from dsba.network.messages.routing import Routing
-from dsba.network.messages.wire import (  # fmt: skip
-    Block,
-    Bounds,
-    Entry,
-    Header,
-    SampleCache,
-    WireError,
-    cached_bytes,
-    encode_again,
-    encode_dense,
-    encode_first,
-    encode_vector,
-    pack,
-    unpack,
-)
 from dsba.operators import Operator
+from dsba.problem.components import Components
 from dsba.types import Array, Arrays, Indices
 
 
@@ -59,53 +35,31 @@ class Common:
 
     topology: Topology
     routing: Routing
-    bounds: Bounds
+    bounds: wire.Bounds
     component: Operator
     rule: Recursion  # each node's own has the norms of its samples alone
     lam: float
-    plan: ModePlan | None  # for the lazy form; its columns are each node's own
+    plan: kernel.ModePlan | None  # for the lazy form; its columns are each node's own
     cache_bytes: int | None  # per source
     session: int
 
 
 class Shard(NamedTuple):
-    """A node's own samples, the method's numbers for them, the table, and the blocks if components are blocks."""
+    """A node's own components, its table, and where the rows of every component end (``Layout``)."""
 
-    samples: Samples
-    rule: Recursion
+    components: KernelComponents
     phi: Array
-    blocks: BlockPlan | None
+    ends: Indices
 
-    def component(self, i: int, rows: int) -> Block:
-        """Sample i, or the samples of block i, with empty rows at the end so that there are ``rows`` rows."""
-        indptr, indices, data = self.samples.A
-        lo, hi = (i, i + 1) if self.blocks is None else self.blocks.cuts[i : i + 2]
-        ends = indptr[lo * self.samples.k : hi * self.samples.k + 1]
-        lengths = np.zeros(rows, np.int64)
-        lengths[: ends.size - 1] = np.diff(ends)
-        return Block(lengths, indices[ends[0] : ends[-1]], data[ends[0] : ends[-1]])
-
-
-class Replica(Protocol):
-    """What a node rebuilds of the network."""
-
-    arrays: Arrays  # all its memory
-
-    def start(self, carry: Array) -> None:
-        """Set up the state before iteration 0 from the carries of all nodes."""
-        ...
-
-    def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
-        """Make iteration t. Returns the weighted coefficients of the node's own delta, one for each row."""
-        ...
-
-    def z(self, t: int) -> Array:
-        """The node's own iterate after t iterations."""
-        ...
+    def block(self, i: int, rows: int) -> wire.Block:
+        """Component i, with its empty rows."""
+        _, indices, data = self.components.samples.A
+        ends = self.ends[i * rows : (i + 1) * rows + 1]
+        return wire.Block(np.diff(ends), indices[ends[0] : ends[-1]], data[ends[0] : ends[-1]])
 
 
 class Replay:
-    """A replica of every row, as far as the deltas received allow."""
+    """A replica of every row, as far as the deltas received allow. ``arrays`` is all its memory."""
 
     def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
         topology = common.topology
@@ -119,63 +73,58 @@ class Replay:
         self.place = Place(topology.mixing.kernel_rows, share, np.array(topology.distances[n]))
 
     def start(self, carry: Array) -> None:
+        """Set up the state before iteration 0 from the carries of all nodes."""
         self.arrays["carry"][:] = carry
         self.arrays["V"][:] = self.common.rule.alpha * carry
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
+        """Make iteration t. Returns the weighted coefficients of the node's own delta, one for each row."""
         delta = np.zeros(self.common.bounds.k)
         rows = DenseRows(*(self.arrays[name] for name in DenseRows._fields))
         memory = Replicas(rows, self.arrays["ahead"], shard.phi)
-        own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
-        if shard.blocks is None:
-            advance_replicas(*own, self.place, memory, visit, received, delta)
-        else:
-            parts = BlockParts(shard.rule, shard.samples, shard.blocks)
-            advance_block_replicas(self.common.component, parts, self.place, memory, visit, received, delta)
+        own, visit = (self.common.component, shard.components), Visit(self.n, sample, t)
+        advance_replicas(*own, self.place, memory, visit, received, delta)
         return delta
 
     def z(self, t: int) -> Array:
+        """The node's own iterate after t iterations."""
         return self.arrays["Z"][self.n].copy()
 
 
 class Lazy:
-    """The modes of the whole network, without the deltas still under way; the node's own row is exact."""
+    """The same interface. The modes of the whole network, without the deltas still under way; its own row is exact."""
 
     def __init__(self, common: Common, n: int, shard: Shard, z0: Array) -> None:
         assert common.plan is not None
         self.common, self.n, self.z0 = common, n, z0
-        indices = shard.samples.A[1]
-        position = column_positions(indices, z0.size, common.rule.n_regular)
+        indices = shard.components.samples.A[1]
+        position = kernel.column_positions(indices, z0.size, common.rule.n_regular)
         topology = common.topology
         ages = np.maximum(topology.distances[n] - 1, 0)
-        spectrum = Spectrum(topology.eigenvalues, topology.eigenvectors)
-        effects = plan_effects(common.rule, common.lam, spectrum, common.bounds.sizes, ages)
+        spectrum = kernel.Spectrum(topology.eigenvalues, topology.eigenvectors)
+        effects = kernel.plan_effects(common.rule, common.lam, spectrum, common.bounds.sizes, ages)
         self.plan = common.plan._replace(position=position, indices=position[indices], effects=effects)
         modes = np.zeros((z0.size, 2, self.plan.basis.shape[1]))
         self.arrays: Arrays = {"modes": modes, "stamp": np.zeros(z0.size, np.int64)}
 
     def start(self, carry: Array) -> None:
-        self.arrays["modes"][:] = start_modes(self.plan, self.z0, carry, self.common.rule.alpha)
+        self.arrays["modes"][:] = kernel.start_modes(self.plan, self.z0, carry, self.common.rule.alpha)
 
     def advance(self, shard: Shard, t: int, sample: int, received: Received) -> Array:
         delta = np.zeros(self.common.bounds.k)
         indptr, indices, values = received.deltas
         came = received._replace(deltas=(indptr, self.plan.position[indices], values))
-        own, visit = (self.common.component, shard.rule, shard.samples), Visit(self.n, sample, t)
-        if shard.blocks is None:
-            advance_own_row(*own, self.plan, self._state(shard.phi), visit, came, delta)
-        else:
-            parts = BlockParts(shard.rule, shard.samples, shard.blocks)
-            advance_own_block(self.common.component, parts, self.plan, self._state(shard.phi), visit, came, delta)
+        own, visit = (self.common.component, shard.components), Visit(self.n, sample, t)
+        kernel.advance_own_row(*own, self.plan, self._state(shard.phi), visit, came, delta)
         return delta
 
     def z(self, t: int) -> Array:
         out = np.empty((1, self.z0.size))
-        rows_from_modes(self.plan, self._state(np.empty((0, 0))), t, out, self.n)
+        kernel.rows_from_modes(self.plan, self._state(np.empty((0, 0))), t, out, self.n)
         return out[0]
 
-    def _state(self, phi: Array) -> ModeState:
-        return ModeState(self.arrays["modes"], self.arrays["stamp"], phi)
+    def _state(self, phi: Array) -> kernel.ModeState:
+        return kernel.ModeState(self.arrays["modes"], self.arrays["stamp"], phi)
 
 
 class SparseNode:
@@ -185,16 +134,16 @@ class SparseNode:
     ``receive``; then ``step`` makes the iteration, or ``settle`` ends a set-up round.
     """
 
-    def __init__(self, n: int, common: Common, shard: Shard, replica: Replica, carry: Array) -> None:
+    def __init__(self, n: int, common: Common, shard: Shard, replica: Replay | Lazy, carry: Array) -> None:
         self.n, self.common, self.shard, self.replica = n, common, shard, replica
         self.round = 0
-        self.caches = [SampleCache(common.cache_bytes) for _ in common.bounds.sizes]
+        self.caches = [wire.SampleCache(common.cache_bytes) for _ in common.bounds.sizes]
         self.heard: set[int] = set()
-        self.received: dict[int, Entry] = {}
+        self.received: dict[int, wire.Entry] = {}
         self.mail: dict[int, bytes] = {}  # by source: what came in the last round, and the node's own entry
         self.carry = carry
         if common.routing.setup:
-            self.mail[n] = encode_dense(n, carry[n])
+            self.mail[n] = wire.encode_dense(n, carry[n])
         else:
             replica.start(carry)
 
@@ -212,16 +161,16 @@ class SparseNode:
         frames = {}
         for m in self.common.topology.neighbors[self.n].tolist():
             entries = [self.mail[j] for j in self.common.routing.due(self.n, m, self.round)]
-            frames[m] = pack(Header(self.common.session, self.n, m, self.round), entries)
+            frames[m] = wire.pack(wire.Header(self.common.session, self.n, m, self.round), entries)
         return frames
 
     def receive(self, neighbour: int, frame: bytes) -> tuple[int, int]:
         """Take in a neighbour's frame. Returns the number of float64 values in its entries, and of all other bytes."""
         if neighbour in self.heard or neighbour not in self.common.topology.neighbors[self.n]:
-            raise WireError(f"node {self.n} has no frame due from node {neighbour} in round {self.round}.")
-        header = Header(self.common.session, neighbour, self.n, self.round)
+            raise wire.WireError(f"node {self.n} has no frame due from node {neighbour} in round {self.round}.")
+        header = wire.Header(self.common.session, neighbour, self.n, self.round)
         due = self.common.routing.due(neighbour, self.n, self.round)
-        entries = unpack(frame, header, due, self.common.bounds)
+        entries = wire.unpack(frame, header, due, self.common.bounds)
         for entry in entries:
             self._require_fitting(entry, neighbour)
         self.received |= {entry.source: entry for entry in entries}
@@ -229,15 +178,15 @@ class SparseNode:
         doubles = sum(map(_doubles, entries))
         return doubles, sum(len(entry.raw) for entry in entries) - 8 * doubles
 
-    def _require_fitting(self, entry: Entry, neighbour: int) -> None:
+    def _require_fitting(self, entry: wire.Entry, neighbour: int) -> None:
         """An error if entries of this kind are not due now, or if the sample is known (or new) against what it says."""
         if (entry.dense is not None) != (self.t < 0):
             kind = "delta" if entry.dense is None else "dense row"
-            raise WireError(f"node {neighbour} sent a {kind} of source {entry.source} in round {self.round}.")
+            raise wire.WireError(f"node {neighbour} sent a {kind} of source {entry.source} in round {self.round}.")
         known = entry.sample in self.caches[entry.source]
         if entry.sample >= 0 and known == (entry.block is not None):
             how = "with its block, which is known" if known else "without its block, which is not known"
-            raise WireError(f"sample {entry.sample} of source {entry.source} came {how} here.")
+            raise wire.WireError(f"sample {entry.sample} of source {entry.source} came {how} here.")
 
     def settle(self) -> None:
         """End a set-up round; after the last one the carries of all nodes are known."""
@@ -253,16 +202,16 @@ class SparseNode:
         delta = self.replica.advance(self.shard, t, sample, self._deltas(entries))
         self.mail[self.n] = self._entry(sample, delta)
 
-    def _close_round(self) -> dict[int, Entry]:
+    def _close_round(self) -> dict[int, wire.Entry]:
         """The entries of the round. They also go into the mail for the next round."""
         if silent := sorted(set(self.common.topology.neighbors[self.n].tolist()) - self.heard):
-            raise WireError(f"node {self.n} has no frame from node {silent[0]} in round {self.round}.")
+            raise wire.WireError(f"node {self.n} has no frame from node {silent[0]} in round {self.round}.")
         entries, self.received, self.heard = self.received, {}, set()
         self.mail = {source: entry.raw for source, entry in entries.items()}
         self.round += 1
         return entries
 
-    def _deltas(self, entries: dict[int, Entry]) -> Received:
+    def _deltas(self, entries: dict[int, wire.Entry]) -> Received:
         distance = self.common.topology.distances[self.n]
         sources = sorted(entries, key=lambda j: (-distance[j], j))
         deltas = [self._delta(entries[j]) for j in sources]
@@ -271,7 +220,7 @@ class SparseNode:
         values = np.concatenate([np.empty(0), *(values for _, values in deltas)])
         return Received(np.array(sources, np.int64), (indptr, indices, values))
 
-    def _delta(self, entry: Entry) -> tuple[Indices, Array]:
+    def _delta(self, entry: wire.Entry) -> tuple[Indices, Array]:
         """The product A_i' coef as indices and values."""
         if entry.sample < 0:
             assert entry.block is not None
@@ -285,23 +234,25 @@ class SparseNode:
     def _entry(self, sample: int, delta: Array) -> bytes:
         """The node's own delta as an entry: the short one if the others have the sample in their caches."""
         k, cache = delta.size, self.caches[self.n]
-        block = self.shard.component(sample, k)
-        if cached_bytes(block.indices.size, k) > cache.limit:
-            return encode_vector(self.n, block._replace(values=_products(block, delta)))
+        block = self.shard.block(sample, k)
+        if wire.cached_bytes(block.indices.size, k) > cache.limit:
+            return wire.encode_vector(self.n, block._replace(values=_products(block, delta)))
         if sample in cache:
-            return encode_again(self.n, sample, delta)
+            return wire.encode_again(self.n, sample, delta)
         cache.add(sample, block)
-        return encode_first(self.n, sample, block, delta)
+        return wire.encode_first(self.n, sample, block, delta)
 
     def rehearse(self) -> None:
         """Compile what an iteration needs, on copies of what it changes."""
         twin = copy(self)
         twin.replica, twin.shard = copy(self.replica), self.shard._replace(phi=self.shard.phi.copy())
         twin.replica.arrays = {name: array.copy() for name, array in self.replica.arrays.items()}
-        twin.caches = [SampleCache(0) for _ in self.caches]
+        twin.caches = [wire.SampleCache(0) for _ in self.caches]
         entry = twin._entry(0, twin.replica.advance(twin.shard, twin.t, 0, twin._deltas({})))
-        header = Header(0, self.n, self.n, 0)
-        twin._deltas({e.source: e for e in unpack(pack(header, [entry]), header, [self.n], self.common.bounds)})
+        header = wire.Header(0, self.n, self.n, 0)
+        twin._deltas(
+            {e.source: e for e in wire.unpack(wire.pack(header, [entry]), header, [self.n], self.common.bounds)}
+        )
 
     # Checkpoints: between two iterations, when nothing is half received ------------------------
 
@@ -355,41 +306,29 @@ class SparseNode:
             raise ValueError("its parts do not fit together")
         ends = np.concatenate([[0], np.cumsum(sizes)])
         owners = np.repeat(np.arange(counts.size), counts)
-        self.caches = [SampleCache(self.common.cache_bytes) for _ in self.common.bounds.sizes]
+        self.caches = [wire.SampleCache(self.common.cache_bytes) for _ in self.common.bounds.sizes]
         for e, (owner, sample) in enumerate(zip(owners, arrays["cache.samples"], strict=True)):
             part = slice(ends[e], ends[e + 1])
-            self.caches[owner].add(int(sample), Block(lengths[e], indices[part], arrays["cache.values"][part]))
+            self.caches[owner].add(int(sample), wire.Block(lengths[e], indices[part], arrays["cache.values"][part]))
 
 
-def _doubles(entry: Entry) -> int:
+def _doubles(entry: wire.Entry) -> int:
     block, dense = entry.block, entry.dense
     return entry.coefficients.size + (0 if block is None else block.values.size) + (0 if dense is None else dense.size)
 
 
-def _products(block: Block, coefficients: Array) -> Array:
+def _products(block: wire.Block, coefficients: Array) -> Array:
     return np.repeat(coefficients, block.lengths) * block.values
 
 
-def shards(samples: Samples, rule: Recursion, phi: Array, plan: BlockPlan | None) -> list[Shard]:
+def shards(components: Components, rule: Recursion, phi: Array) -> list[Shard]:
     """What each node of this process holds, and nothing of the others."""
-    (indptr, indices, data), y, weight, start, k = samples
+    held, (start, indptr, _, rows) = components.kernel(rule), components.layout
     out = []
     for n, (first, last) in enumerate(pairwise(start.tolist())):
-        own = slice(first, last)
-        ends = indptr[own.start * k : own.stop * k + 1]
-        part = slice(ends[0], ends[-1])
-        A = (ends - ends[0], indices[part].astype(np.int64), data[part])
-        held = Samples(A, y[own], weight[own], np.array([0, last - first]), k)
-        blocks = None if plan is None else _blocks_of(plan, n)
-        out.append(Shard(held, rule._replace(norms=rule.norms[own]), phi[own].copy(), blocks))
+        own, ends = slice(*held.samples.start[n : n + 2].tolist()), indptr[first * rows : last * rows + 1]
+        out.append(Shard(held.of_node(n), phi[own].copy(), ends - ends[0]))
     return out
-
-
-def _blocks_of(plan: BlockPlan, n: int) -> BlockPlan:
-    """The blocks of one node, counted from its own first sample."""
-    first, last = plan.first[n : n + 2]
-    cuts, at = plan.cuts[first : last + 1], plan.at[first : last + 1]
-    return BlockPlan(cuts - cuts[0], np.array([0, last - first]), plan.gram[at[0] : at[-1]], at - at[0])
 
 
 def hold_round(net: Network, nodes: list[SparseNode]) -> None:

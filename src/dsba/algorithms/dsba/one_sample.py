@@ -13,9 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, most_of_a_mixing
-from dsba.algorithms.dsba.batch_forms import BlockDense, BlockLazy
-from dsba.algorithms.dsba.batches import Blocks, counts
-from dsba.algorithms.dsba.forms import Counted, DenseForm, Form, LazyForm, NodesForm, Start, StepForm
+from dsba.algorithms.dsba.dense import DenseForm
+from dsba.algorithms.dsba.form import Counted, Form, Start
+from dsba.algorithms.dsba.lazy import LazyForm
+from dsba.algorithms.dsba.nodes import NodesForm
+from dsba.algorithms.dsba.step import StepForm
 from dsba.algorithms.iterates import Iterates
 from dsba.algorithms.needs import exact_links
 from dsba.algorithms.rounds import automatic_batch_size
@@ -25,11 +27,11 @@ from dsba.kernels.dense import Recursion
 from dsba.kernels.simd import padded
 from dsba.network import Network
 from dsba.network.contract import ITERATES, ROWS_OF_DATA
+from dsba.problem.components import counts
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
 FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
-BLOCK_FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": BlockDense, "lazy": BlockLazy}
 TABLES = ("zero", "full")
 COMMUNICATIONS = ("dense", "sparse", "cached")
 
@@ -41,13 +43,13 @@ class OneSample(Algorithm):
     table: str = "zero"
     """Starting table: "zero" needs no first pass over the data, "full" is the paper's B(z0)."""
     form: str = "auto"
-    """How the iterates are held and advanced (``forms.py``); "auto" takes the cheaper of "dense" and "lazy"."""
+    """How the iterates are held and advanced (``form.py``); "auto" takes the cheaper of "dense" and "lazy"."""
     communication: str = "dense"
     """"dense": iterates to the neighbours; "sparse": deltas to everybody (DSBA-s); "cached": a sample only once."""
     cache_bytes: int | None = None
     """With "cached", what a node remembers of each other node's samples; None is all, 0 is "sparse"."""
     batch_size: int | str = 1
-    """Samples of a node that an iteration takes as one component (``batches.py``); "auto": the cost model's choice."""
+    """Samples that an iteration takes of a node, as one component; "auto" is the choice of a cost model."""
 
     backward: ClassVar[bool] = True
 
@@ -72,18 +74,17 @@ class OneSample(Algorithm):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Form:
         """z = z_prev = z0, carry = -(phibar + lam z0): the general step then holds from the start."""
-        form = (FORMS if self.block_size == 1 else BLOCK_FORMS)[self.chosen_form(problem, net)]
+        form = FORMS[self.chosen_form(problem, net)]
         if self.communication != "dense" and net.local_mixing() is None:
             form = NodesForm
         rows = np.broadcast_to(z0, (len(problem.nodes), problem.dim))
         if self.table == "full":
-            phi = problem.table(np.ascontiguousarray(rows))
-            carry = -(problem.average(phi) + problem.lam_diag * rows)
+            phi = problem.local.table(np.ascontiguousarray(rows))
+            carry = -(problem.local.average(phi) + problem.lam_diag * rows)
         else:
             phi = np.zeros((problem.y.size, problem.k))
             carry = np.broadcast_to(-problem.lam_diag * z0, rows.shape)
-        blocks = Blocks(problem, self.block_size) if self.block_size > 1 else None
-        return form.start(self, problem, net, Start(z0, phi, carry, blocks))
+        return form.start(self, problem, net, Start(z0, phi, carry, problem.batches(self.samples_at_once)))
 
     def advance(self, s: Form, problem: Problem, net: Network, samples: Indices) -> Form:
         return s.advance(self, problem, net, samples)
@@ -100,7 +101,7 @@ class OneSample(Algorithm):
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """With the batch size and the step size as numbers."""
         if self.batch_size == "auto":
-            b = 1 if _no_blocks(problem) else automatic_batch_size(problem, topology)
+            b = 1 if _no_batches(problem) else automatic_batch_size(problem, topology)
             return replace(self, batch_size=b).resolved(problem, topology)
         return super().resolved(problem, topology)
 
@@ -110,7 +111,7 @@ class OneSample(Algorithm):
         return next(filter(None, reasons), None)
 
     def _unfit_problem(self, problem: Problem) -> str | None:
-        if self.batch_size not in (1, "auto") and (reason := _no_blocks(problem)):
+        if self.batch_size not in (1, "auto") and (reason := _no_batches(problem)):
             return f"batch_size={self.batch_size} {reason}"
         if problem.penalty is not None and (self.form not in ("auto", "step") or self.communication != "dense"):
             return (
@@ -148,21 +149,21 @@ class OneSample(Algorithm):
         return replace(self, table="full")
 
     @property
-    def block_size(self) -> int:
+    def samples_at_once(self) -> int:
         """The batch size as a number; ``resolved`` replaces "auto"."""
         assert not isinstance(self.batch_size, str)
         return self.batch_size
 
     def choices(self, problem: Problem) -> Indices:
-        return counts(problem.sizes, self.block_size)
+        return counts(problem.sizes, self.samples_at_once)
 
     def samples_per_step(self, problem: Problem) -> float:
-        """One sample of each node, or the mean size of its blocks."""
-        return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.block_size)))
+        """One sample of each node, or the mean size of its batches."""
+        return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.samples_at_once)))
 
     def first_passes(self, problem: Problem) -> float:
-        """The full table costs one pass, and so do the blocks' Gram matrices."""
-        gram = self.backward and self.block_size > 1
+        """The full table costs one pass, and so do the batches' Gram matrices."""
+        gram = self.backward and self.samples_at_once > 1
         return float((self.table == "full") + gram)
 
     def most(self, s: Form, problem: Problem, net: Network) -> dict[str, float]:
@@ -204,7 +205,7 @@ class OneSample(Algorithm):
         return "lazy" if lazy_cost(problem, nonzeros) < dense_cost(problem, net, nonzeros) else "dense"
 
 
-def _no_blocks(problem: Problem) -> str | None:
+def _no_batches(problem: Problem) -> str | None:
     """Why batches of samples cannot be components of this problem, or None."""
     if problem.penalty is not None:
         return "is for problems without a penalty: use batch_size=1."

@@ -64,9 +64,9 @@ class AccVRExtra(WithCoins):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> KatyushaState:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        phi = problem.table(Z)
+        phi = problem.local.table(Z)
         zero = np.zeros_like(Z)
-        return KatyushaState(Z, Z, zero, zero, Z, phi, problem.average(phi), touched=problem.n_samples)
+        return KatyushaState(Z, Z, zero, zero, Z, phi, problem.local.average(phi), touched=problem.n_samples)
 
     def step(
         self, s: KatyushaState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
@@ -82,14 +82,15 @@ class AccVRExtra(WithCoins):
         touched = s.touched + self.batch * problem.n_nodes
         if coins[1] >= anchor_probability(problem, self.batch):
             return KatyushaState(X, S, US, V, s.T, s.phi, s.mean, s.t + 1, touched)
-        phi = problem.table(X)
-        return KatyushaState(X, S, US, V, X, phi, problem.average(phi), s.t + 1, touched + problem.n_samples)
+        phi = problem.local.table(X)
+        return KatyushaState(X, S, US, V, X, phi, problem.local.average(phi), s.t + 1, touched + problem.n_samples)
 
     def estimate(self, Y: Array, s: KatyushaState, problem: Problem, coin: float) -> Array:
         """B(Y) from a batch, around the anchor."""
         G = s.mean + problem.lam_diag * Y
+        taken = problem.components
         for i in batches(coin, problem.nodes, problem.sizes, self.batch):
-            G += problem.spread(i, problem.forward(i, Y) - s.phi[problem.ids(i)]) / self.batch
+            G += taken.spread(i, taken.forward(i, Y) - s.phi[taken.ids(i)]) / self.batch
         return G
 
     def momentum(self, problem: Problem) -> float:

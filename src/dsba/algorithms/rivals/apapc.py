@@ -59,7 +59,7 @@ class APAPC(Algorithm):
     def step(self, s: APAPCState, problem: Problem, net: Network, samples: Indices) -> APAPCState:
         eta, mu, tau = self.alpha, problem.lam, s.tau
         X_g = tau * s.X + (1 - tau) * s.Z
-        G = problem.operator(X_g) - mu * X_g
+        G = problem.local_operator(X_g) - mu * X_g
         X_h = (s.X - eta * (G + s.Y)) / (1 + eta * mu)
         Y = s.Y + s.theta * self.gossip(X_h, net)
         X = (s.X - eta * (G + Y)) / (1 + eta * mu)

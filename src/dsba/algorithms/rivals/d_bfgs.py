@@ -102,7 +102,7 @@ class DBFGS(Algorithm):
         for row, n in enumerate(net.nodes):
             weights = net.topology.W[n, net.topology.neighbors[n]]
             pull[row] = weights @ (Z[row] - X[row, 1 : 1 + len(weights)])
-        return pull + self.alpha * problem.operator(Z)
+        return pull + self.alpha * problem.local_operator(Z)
 
     def first_passes(self, problem: Problem) -> float:
         return 1.0  # the first gradient

@@ -49,7 +49,7 @@ class DGD(Algorithm):
     def step(self, s: DGDState, problem: Problem, net: Network, samples: Indices) -> DGDState:
         alpha = self.alpha / math.sqrt(s.t + 1) if self.diminishing else self.alpha
         WZ = 2 * net.mix(s.Z) - s.Z
-        return DGDState(WZ - alpha * problem.operator(s.Z), s.t + 1)
+        return DGDState(WZ - alpha * problem.local_operator(s.Z), s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": half of (1 + lambda_min(W)) / L, beyond which a constant step is unstable."""

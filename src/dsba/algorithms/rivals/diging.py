@@ -45,13 +45,13 @@ class DIGing(Algorithm):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DIGingState:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        B = problem.operator(Z)
+        B = problem.local_operator(Z)
         return DIGingState(Z, B, B)
 
     def step(self, s: DIGingState, problem: Problem, net: Network, samples: Indices) -> DIGingState:
         WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
         Z = WZ - self.alpha * s.Y
-        B = problem.operator(Z)
+        B = problem.local_operator(Z)
         return DIGingState(Z, WY + (B - s.B), B, s.t + 1)
 
     def first_passes(self, problem: Problem) -> float:

@@ -53,7 +53,7 @@ class DLM(Algorithm):
 
     def step(self, s: DLMState, problem: Problem, net: Network, samples: Indices) -> DLMState:
         c, rho = self.penalty, 1 / self.alpha
-        slope = problem.operator(s.Z) + c * s.LZ + s.phi
+        slope = problem.local_operator(s.Z) + c * s.LZ + s.phi
         Z = s.Z - slope / (2 * c * net.degrees[:, None] + rho)
         LZ = net.laplacian(Z)
         return DLMState(Z, LZ, s.phi + c * LZ, s.t + 1)

@@ -53,7 +53,7 @@ class DualAveraging(Algorithm):
 
     def step(self, s: DualAveragingState, problem: Problem, net: Network, samples: Indices) -> DualAveragingState:
         lazy = net.mix(s.Y)
-        Y = (2 * lazy - s.Y if plain_is_faster(net.topology) else lazy) + problem.operator(s.X)
+        Y = (2 * lazy - s.Y if plain_is_faster(net.topology) else lazy) + problem.local_operator(s.X)
         X = s.z0 - self.alpha / math.sqrt(s.t + 1) * Y
         Z = s.Z + (X - s.Z) / (s.t + 1)
         return DualAveragingState(Z, X, Y, s.z0, s.t + 1)

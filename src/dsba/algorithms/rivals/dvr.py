@@ -67,9 +67,9 @@ class DVR(WithCoins):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DVRState:
         C = np.tile(z0, (len(problem.nodes), 1))
-        y, phi = problem.images(C), problem.table(C)
+        y, phi = problem.local.images(C), problem.local.table(C)
         plan = self.plan(problem, net.topology)
-        Z = (plan.tau * C - problem.average(phi)) / plan.sigma
+        Z = (plan.tau * C - problem.local.average(phi)) / plan.sigma
         return DVRState(Z, C, C, y, phi, plan, touched=problem.n_samples)
 
     def step(
@@ -95,14 +95,14 @@ class DVR(WithCoins):
 
     def computed(self, s: DVRState, problem: Problem, samples: Indices) -> DVRState:
         """A computation at every node."""
-        ids, sizes = problem.ids(samples), problem.sizes[:, None]
+        ids, sizes = problem.components.ids(samples), problem.sizes[:, None]
         rho = np.minimum(1.0, self.alpha * sizes / int(problem.all_sizes.max()))
         y, phi = s.y.copy(), s.phi.copy()
-        y[ids] = (1 - rho) * s.y[ids] + rho * problem.image(samples, s.Z)
+        y[ids] = (1 - rho) * s.y[ids] + rho * problem.components.image(samples, s.Z)
         g = np.empty((len(ids), problem.k))
         forward_all(problem.component, y[ids], problem.y[ids], g)
         phi[ids] = g
-        Z = s.Z - problem.spread(samples, g - s.phi[ids]) / (sizes * s.plan.sigma)
+        Z = s.Z - problem.components.spread(samples, g - s.phi[ids]) / (sizes * s.plan.sigma)
         return DVRState(Z, s.C, s.X_last, y, phi, s.plan, s.t + 1, s.touched + problem.n_nodes)
 
     def plan(self, problem: Problem, topology: Topology) -> EdgePlan:

@@ -46,7 +46,7 @@ class EXTRA(Algorithm):
     def step(self, s: ExtraState, problem: Problem, net: Network, samples: Indices) -> ExtraState:
         D = net.differences(s.Z)  # (W~ - W) Z, and W Z = Z - 2 D
         Z = s.Z - 2 * D - s.P - self.alpha * problem.lam_diag * s.Z
-        problem.add_operator(s.Z, -self.alpha, Z)
+        problem.local.add_operator(s.Z, -self.alpha, Z)
         return ExtraState(Z, s.P + D, s.spare, s.t + 1)
 
     def advance(self, s: ExtraState, problem: Problem, net: Network, samples: Indices) -> ExtraState:
@@ -64,7 +64,7 @@ class EXTRA(Algorithm):
             columns = even_cuts(problem.dim) if Z.size > WORTH else [0, problem.dim]
             for _ in samples:
                 run_pieces(extra_mix, columns, mixing.kernel_rows, shrink, Z, P, new)
-                problem.add_operator(Z, -self.alpha, new)
+                problem.local.add_operator(Z, -self.alpha, new)
                 Z, new = new, Z
         net.tally(count, problem.dim)
         return ExtraState(Z, P, new, s.t + count)

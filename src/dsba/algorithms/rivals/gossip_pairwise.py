@@ -81,7 +81,8 @@ class GossipPairwise(WithCoins):
         assert coins is not None
         slots, y, t, d = s.slots.copy(), s.y.copy(), s.t + 1, s.w.shape[1]
         swap(slots, y, problem, net, coins)
-        own, met = problem.ids(samples), slots[problem.ids((coins[3] * problem.sizes).astype(np.int64))]
+        own = problem.components.ids(samples)
+        met = slots[problem.components.ids((coins[3] * problem.sizes).astype(np.int64))]
         x, label, weight = met[:, :d], met[:, d], met[:, d + 1]
         sign = np.where(problem.y[own] != label, problem.y[own], 0.0)[:, None]
         far = sign * (s.rows[own] - x)  # x+ - x-, where the labels differ

@@ -46,17 +46,17 @@ class GTSAGA(Algorithm):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> GTSAGAState:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        phi = problem.table(Z)
-        mean = problem.average(phi)
+        phi = problem.local.table(Z)
+        mean = problem.local.average(phi)
         G = mean + problem.lam_diag * Z
         return GTSAGAState(Z, G, G, phi, mean)
 
     def step(self, s: GTSAGAState, problem: Problem, net: Network, samples: Indices) -> GTSAGAState:
-        ids = problem.ids(samples)
+        ids = problem.components.ids(samples)
         WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
         Z = WZ - self.alpha * s.Y
-        g = problem.forward(samples, Z)
-        change = problem.spread(samples, g - s.phi[ids])
+        g = problem.components.forward(samples, Z)
+        change = problem.components.spread(samples, g - s.phi[ids])
         G = change + s.mean + problem.lam_diag * Z
         phi = s.phi.copy()
         phi[ids] = g

@@ -73,7 +73,7 @@ class LEAD(WithCoins):
         self, s: LEADState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
     ) -> LEADState:
         assert coins is not None
-        eta, G = self.alpha, problem.operator(s.Z)
+        eta, G = self.alpha, problem.local_operator(s.Z)
         Y = s.Z - eta * G - eta * s.D
         Q, WQ = self.exchanged(Y - s.H, net, generators(coins[0], net.nodes))
         Y_hat, WY_hat = s.H + Q, s.WH + WQ

@@ -59,8 +59,8 @@ class NetworkNewton(Algorithm):
 
     def step(self, s: NetworkNewtonState, problem: Problem, net: Network, samples: Indices) -> NetworkNewtonState:
         alpha, own = self.alpha, np.diag(net.topology.W)[net.nodes, None]
-        g = 2 * net.differences(s.Z) + alpha * problem.operator(s.Z)
-        D = alpha * problem.hessians(s.Z) + 2 * (1 - own[:, :, None]) * np.eye(problem.dim)
+        g = 2 * net.differences(s.Z) + alpha * problem.local_operator(s.Z)
+        D = alpha * problem.local.hessians(s.Z) + 2 * (1 - own[:, :, None]) * np.eye(problem.dim)
         d = -solved(D, g)
         for _ in range(self.K):
             Bd = 2 * (1 - own) * d - 2 * net.differences(d)  # W d = d - 2 differences(d)

@@ -48,10 +48,10 @@ class NIDS(Algorithm):
         return NIDSState(Z, Z, np.zeros_like(Z))
 
     def step(self, s: NIDSState, problem: Problem, net: Network, samples: Indices) -> NIDSState:
-        Y = s.Z - self.alpha * problem.operator(s.Z)
+        Y = s.Z - self.alpha * problem.local_operator(s.Z)
         P = s.P + net.differences(Y - s.P + s.Z - s.V)
         V = Y - P
-        return NIDSState(problem.prox(V, self.alpha), V, P, s.t + 1)
+        return NIDSState(problem.pooled.prox(V, self.alpha), V, P, s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/L; every step below 2/L converges, whatever the graph."""

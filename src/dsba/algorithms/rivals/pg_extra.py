@@ -46,8 +46,8 @@ class PGExtra(Algorithm):
 
     def step(self, s: PGExtraState, problem: Problem, net: Network, samples: Indices) -> PGExtraState:
         D = net.differences(s.Z)  # (W~ - W) Z, and W Z = Z - 2 D
-        V = s.Z - 2 * D - s.P - self.alpha * problem.operator(s.Z)
-        return PGExtraState(problem.prox(V, self.alpha), s.P + D, s.t + 1)
+        V = s.Z - 2 * D - s.P - self.alpha * problem.local_operator(s.Z)
+        return PGExtraState(problem.pooled.prox(V, self.alpha), s.P + D, s.t + 1)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": EXTRA's."""

@@ -45,9 +45,9 @@ class PointSAGA(Algorithm):
 
     def step(self, s: TableState, problem: Problem, net: Network, samples: Indices) -> TableState:
         alpha, i = self.alpha, samples
-        correction = problem.spread(i, s.phi[i]) - s.mean
+        correction = problem.components.spread(i, s.phi[i]) - s.mean
         # the resolvent's argument less (1 + alpha Lambda) z, as ``backward`` wants it
-        Z, g = problem.backward(i, s.Z, alpha * (correction - problem.lam_diag * s.Z), alpha)
+        Z, g = problem.components.backward(i, s.Z, alpha * (correction - problem.lam_diag * s.Z), alpha)
         return with_entry(s, problem, i, g, Z)
 
     def samples_per_step(self, problem: Problem) -> int:
@@ -67,5 +67,5 @@ def with_entry(s: TableState, problem: Problem, i: Indices, g: Array, Z: Array) 
     """phi_i <- g, and the mean with it; Z is the next iterate."""
     phi = s.phi.copy()
     phi[i] = g
-    mean = s.mean + problem.spread(i, g - s.phi[i]) / problem.n_samples
+    mean = s.mean + problem.components.spread(i, g - s.phi[i]) / problem.n_samples
     return TableState(Z, phi, mean, s.t + 1)

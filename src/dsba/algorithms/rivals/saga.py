@@ -33,8 +33,8 @@ class SAGA(Algorithm):
 
     def step(self, s: TableState, problem: Problem, net: Network, samples: Indices) -> TableState:
         i = samples
-        g = problem.forward(i, s.Z)
-        Z = s.Z - self.alpha * (problem.spread(i, g - s.phi[i]) + s.mean + problem.lam_diag * s.Z)
+        g = problem.components.forward(i, s.Z)
+        Z = s.Z - self.alpha * (problem.components.spread(i, g - s.phi[i]) + s.mean + problem.lam_diag * s.Z)
         return with_entry(s, problem, i, g, Z)
 
     def samples_per_step(self, problem: Problem) -> int:

@@ -67,7 +67,8 @@ class SOLAM(Algorithm):
         Z = s.Z + gamma / total * (s.X - s.Z)
         positives = s.positives + float(problem.y[samples[0]] > 0)
         if self.radius is None:
-            slope = problem.spread(samples, problem.forward(samples, s.X)) + problem.lam_diag * s.X
+            g = problem.components.forward(samples, s.X)
+            slope = problem.components.spread(samples, g) + problem.lam_diag * s.X
         else:
             slope = self._published_slope(problem, samples, s.X, positives / (s.t + 1))
         X = s.X - gamma * slope
@@ -83,7 +84,7 @@ class SOLAM(Algorithm):
         u = problem.A[i * k : (i + 1) * k] @ X[0]
         g = np.empty((1, k))
         replace(problem.component, p=p).forward(u, problem.y[i], g[0])  # type: ignore[call-arg]
-        return problem.spread(samples, g)
+        return problem.components.spread(samples, g)
 
     def samples_per_step(self, problem: Problem) -> int:
         return 1

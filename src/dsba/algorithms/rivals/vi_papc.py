@@ -66,14 +66,14 @@ class VIPAPC(Algorithm):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> VIState:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        F, Y = problem.operator(Z), np.zeros_like(Z)
+        F, Y = problem.local_operator(Z), np.zeros_like(Z)
         return VIState(Z, F, F, Y, Y, VIPlan.of(problem, net.topology, self.alpha))
 
     def step(self, s: VIState, problem: Problem, net: Network, samples: Indices) -> VIState:
         plan = s.plan
         Delta = s.F + plan.a * (s.F - s.F_prev) - (s.Y + plan.a * (s.Y - s.Y_prev))
         Z = s.Z - self.alpha * Delta
-        F = problem.operator(Z)
+        F = problem.local_operator(Z)
         Y = s.Y - plan.theta / plan.l2 * 2 * net.differences(Z - plan.b * (F - s.Y))
         return VIState(Z, F, s.F, Y, s.Y, plan, s.t + 1)
 

@@ -68,8 +68,8 @@ class VIPAPCVR(WithCoins):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> VRState:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        phi, Y = problem.table(Z), np.zeros_like(Z)
-        mean = problem.average(phi)
+        phi, Y = problem.local.table(Z), np.zeros_like(Z)
+        mean = problem.local.average(phi)
         plan = VIPlan.of(problem, net.topology, self.alpha)
         return VRState(Z, Z, Y, Y, Z, phi, phi, mean, mean, plan, touched=problem.n_samples)
 
@@ -85,18 +85,20 @@ class VIPAPCVR(WithCoins):
         touched, t = s.touched + 3 * self.batch_size * problem.n_nodes, s.t + 1
         if coins[2] >= p:
             return VRState(Z, s.Z, Y, s.Y, s.T, s.phi, s.phi, s.mean, s.mean, plan, t, touched)
-        phi = problem.table(Z)
-        mean = problem.average(phi)
+        phi = problem.local.table(Z)
+        mean = problem.local.average(phi)
         return VRState(Z, s.Z, Y, s.Y, Z, phi, s.phi, mean, s.mean, plan, t, touched + problem.n_samples)
 
     def estimate(self, problem: Problem, batch: Indices, Z: Array, phi: Array, mean: Array) -> Array:
         """F(Z) from a batch around the anchor of this table and this mean."""
-        parts = [problem.spread(i, problem.forward(i, Z) - phi[problem.ids(i)]) for i in batch]
+        taken = problem.components
+        parts = [taken.spread(i, taken.forward(i, Z) - phi[taken.ids(i)]) for i in batch]
         return mean + problem.lam_diag * Z + sum(parts) / self.batch_size
 
     def difference(self, problem: Problem, batch: Indices, Z: Array, other: Array) -> Array:
         """F(Z) - F(other) from a batch."""
-        parts = [problem.spread(i, problem.forward(i, Z) - problem.forward(i, other)) for i in batch]
+        taken = problem.components
+        parts = [taken.spread(i, taken.forward(i, Z) - taken.forward(i, other)) for i in batch]
         return problem.lam_diag * (Z - other) + sum(parts) / self.batch_size
 
     def samples_per_step(self, problem: Problem) -> float:
