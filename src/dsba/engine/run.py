@@ -61,7 +61,7 @@ class Result:
     history: History
     algorithm: Algorithm
     choice: str | None = None
-    """Why "auto" chose the algorithm; also at the end of the message."""
+    """Why "auto" chose the algorithm."""
 
     @property
     def step_size(self) -> float:
@@ -353,8 +353,6 @@ class Run:
             history.append(record)  # the run ended between two record points; this record is not part of the checkpoint
         status, message = verdict
         message += self.algorithm.doubts(self.net)
-        if self.choice:
-            message = f"{message}; {self.choice.removesuffix('.')}"
         Z, z = self._good_iterates(good)
         return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
 
