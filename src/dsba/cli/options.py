@@ -78,15 +78,11 @@ def _kind(one: Field[Any]) -> Any:
 
 def _spec(values: dict[str, Any]) -> FitSpec:
     guards = guards_of(values.pop("allow_two_sites"), values.pop("no_guards", False))
-    return FitSpec(**{name: READERS.get(name, _same)(value) for name, value in values.items()}, guards=guards)
+    return FitSpec(**{n: READERS[n](value) if n in READERS else value for n, value in values.items()}, guards=guards)
 
 
 def guards_of(two_sites: bool, off: bool) -> Guards:
     return Guards.off() if off else Guards(sites=2) if two_sites else Guards()
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -110,8 +106,4 @@ def _ordered_levels(given: list[str] | None) -> dict[str, list[str]]:
     return found
 
 
-READERS: dict[str, Callable[[Any], Any]] = {
-    "features": _names,
-    "levels": _ordered_levels,
-    "step_size": _number_or_name,
-}
+READERS: dict[str, Callable[[Any], Any]] = {"features": _names, "levels": _ordered_levels, "step_size": _number_or_name}

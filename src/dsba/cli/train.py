@@ -7,8 +7,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -84,28 +84,12 @@ def train(
     Under mpiexec the nodes are spread over the ranks, and no rank reads another's files. The exit code is 3 if the
     model was saved and the fit did not converge.
     """
-    layout: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based}
-
-    def work(**options: Any) -> FittedModel:
-        if spec.of_tables:
-            from dsba.tables import fit
-
-            return fit.train(files, spec, **options).model
-        from dsba.fitting import train as run
-
-        return run(files, spec, **layout, **options)[0]
-
+    layout = {"n_features": n_features, "zero_based": zero_based}
     if spec.of_tables and (odd := [name for name, value in layout.items() if value is not None]):
         raise InputError(f"--{odd[0].replace('_', '-')} is for LIBSVM files.")
-    _together(lambda: _train(work, spec, len(files), out, checkpoint, timeout))
-
-
-def _train(
-    work: Callable[..., FittedModel], spec: FitSpec, n_nodes: int, out: Path, checkpoint: Path | None, timeout: float
-) -> None:
-    network = _network(spec, n_nodes, timeout)
-    first = network is None or network.rank == 0
-    with ExitStack() as stack:
+    with _together(), ExitStack() as stack:
+        network = _network(spec, len(files), timeout)
+        first = network is None or network.rank == 0
         stack.enter_context(orderly_end())
         if first:
             stack.enter_context(owned(out, MARKER))
@@ -113,14 +97,25 @@ def _train(
             network.share(None)  # the others come to the folder when it is marked
         if not first:
             stack.enter_context(owned(out, MARKER, lock=False))
-        _save(partial(work, network=network, checkpoint=checkpoint or out / "checkpoint"), out, first)
+        talk: dict[str, Any] = {"progress": sys.stdout.isatty()}
+        if first:
+            talk |= {"tell": typer.echo, "callbacks": [] if talk["progress"] else [_line_printer()]}
+        model = _fitted(files, spec, layout, network=network, checkpoint=checkpoint or out / "checkpoint", **talk)
+        _end_as(model, out, first)
 
 
-def _save(work: Callable[..., FittedModel], out: Path, first: bool) -> None:
-    """Train, tell how it went, and save the model; the first process does the talking and the saving."""
-    terminal = sys.stdout.isatty()
-    lines = [_line_printer()] if first and not terminal else []
-    model = work(progress=terminal, callbacks=lines, **({"tell": typer.echo} if first else {}))
+def _fitted(files: list[Path], spec: FitSpec, layout: dict[str, Any], **options: Any) -> FittedModel:
+    if spec.of_tables:
+        from dsba.tables import fit
+
+        return fit.train(files, spec, **options).model
+    from dsba.fitting import train as run
+
+    return run(files, spec, **layout, **options)[0]
+
+
+def _end_as(model: FittedModel, out: Path, first: bool) -> None:
+    """Save the model, say how it went, and end with its exit code; only the first process talks and saves."""
     status, message = model.run.status, model.run.message
     if status is Status.DIVERGED:
         raise InputError(f"no model was saved: {message}.")
@@ -177,10 +172,11 @@ def _line_printer() -> Callable[[dict[str, float]], None]:
     return show
 
 
-def _together(work: Callable[[], None]) -> None:
+@contextmanager
+def _together() -> Iterator[None]:
     """Under MPI, an error at one rank ends all of them, with its sentence; an unforeseen one with its trace."""
     try:
-        work()
+        yield
     except typer.Exit:
         raise
     except BaseException as error:
@@ -265,11 +261,8 @@ def evaluate(
 
     Under mpiexec no rank reads another's files, and only sums travel. A site's figures are printed by its own rank.
     """
-    _together(
-        lambda: _evaluate(
-            model, files, plain, plot, FitSpec(graph=graph), guards_of(allow_two_sites, no_guards), timeout
-        )
-    )
+    with _together():
+        _evaluate(model, files, plain, plot, FitSpec(graph=graph), guards_of(allow_two_sites, no_guards), timeout)
 
 
 def _evaluate(

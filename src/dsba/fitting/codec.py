@@ -99,18 +99,16 @@ def model_of(content: dict[str, Any], arrays: Arrays) -> FittedModel:
     """The model of a file's JSON and arrays."""
     try:
         options = {name: content[name] for name, one in OPTIONS.items() if one.data != FOR_TABLES}
-        table = None if "table" not in content else _table(content["table"], options)
+        table = content.get("table")
+        if table is not None:
+            schema = schema_of(table["schema_"], cov=table["cov"], **options)
+            table = _typed(TableMetadata, table, schema=schema)
     except (KeyError, TypeError):
         raise InputError("a part of it is missing or of another type.") from None
     spec = FitSpec(**options) if table is None else table.schema.spec
     weights, intercepts, Z = (arrays.get(name, np.zeros(0)) for name in ("weights", "intercepts", "Z"))
     run, zero_based = _typed(FitRun, content), content.get("zero_based")
     return FittedModel(weights, intercepts, Z, arrays.get("classes"), spec, run, zero_based, table)
-
-
-def _table(content: dict[str, Any], options: dict[str, Any]) -> TableMetadata:
-    schema = schema_of(content["schema_"], cov=content["cov"], **options)
-    return _typed(TableMetadata, content, schema=schema)
 
 
 def schema_of(content: dict[str, Any], **others: Any) -> Schema:
