@@ -1,8 +1,12 @@
-"""Defaults of parameters in the API reference as values: a reader cannot look up ``DEFAULTS.tol``."""
+"""Defaults of parameters in the API reference as values: a reader cannot look up ``DEFAULTS.tol``.
+
+A function whose signature and docstring are made when it is imported (``dsba.fit``) is shown with these.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 from functools import reduce
 from typing import Any
 
@@ -18,8 +22,28 @@ class RealDefaults(griffe.Extension):
         attr.value = _real(attr.module.path, attr.value)
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
+        _take_made(func)
         for parameter in func.parameters:
             parameter.default = _real(func.module.path, parameter.default)
+
+
+def _take_made(func: griffe.Function) -> None:
+    found = getattr(importlib.import_module(func.module.path), func.name, None)
+    made = getattr(found, "__signature__", None)
+    if made is None:
+        return
+    func.parameters = griffe.Parameters(
+        *(
+            griffe.Parameter(
+                one.name,
+                annotation=str(one.annotation),
+                kind=griffe.ParameterKind(one.kind.description),
+                default=None if one.default is one.empty else repr(one.default),
+            )
+            for one in made.parameters.values()
+        )
+    )
+    func.docstring = griffe.Docstring(inspect.getdoc(found) or "", parent=func)
 
 
 def _real(module: str, value: Any) -> Any:

@@ -7,7 +7,8 @@ import pandas as pd
 from queues import together
 
 import dsba
-from dsba.tables.schema import SiteTable
+from dsba.fitting.spec import FitSpec
+from dsba.tables.schema import ModelTerms, SiteTable
 
 SECRET = "patient-4711"
 
@@ -34,6 +35,15 @@ def hospitals(rows=(60, 40, 25), seed=0):
         )
         frames[f"site{n}"] = frame[rng.permutation(frame.columns)]
     return frames
+
+
+OPERATORS = {"real": "linear", "count": "poisson", "binary": "logistic", "multiclass": "softmax"}
+
+
+def terms(formula, labels="real", missing="error", rare_levels="error", **options):
+    """The terms of a formula for outcomes of this kind."""
+    options |= {"missing": missing, "rare_levels": rare_levels}
+    return ModelTerms.of(FitSpec(formula=str(formula), operator=OPERATORS[labels], **options))
 
 
 def sites_of(frames):

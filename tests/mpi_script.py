@@ -12,7 +12,7 @@ import numpy as np
 from conftest import make_data
 
 import dsba
-from dsba.fitting import Settings, train
+from dsba.fitting import FitSpec, train
 from dsba.network import Compressed, Delayed, Lossy, Simulator
 from dsba.network.transport import FRAMES, ROWS
 
@@ -153,7 +153,7 @@ def disagree(files):
     ring = dsba.Topology.ring(4)
 
     def run(**other):
-        settings = Settings(**{"graph": "ring", "max_passes": 2.0, **(other if odd else {})})
+        settings = FitSpec(**{"graph": "ring", "max_passes": 2.0, **(other if odd else {})})
         train(files, settings, network=dsba.MPINetwork(ring, timeout=20))
 
     def solve(**other):

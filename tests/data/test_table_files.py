@@ -141,7 +141,7 @@ def test_libsvm_is_told_from_a_table(tmp_path):
     with pytest.raises(dsba.InputError, match="is LIBSVM text"):
         read_table(tmp_path / "a.csv")
     with pytest.raises(dsba.InputError, match=r"b\.svm is a table"):
-        dsba.fitting.train([tmp_path / "b.svm"], dsba.fitting.Settings())
+        dsba.fitting.train([tmp_path / "b.svm"], dsba.fitting.FitSpec())
 
 
 @pytest.mark.parametrize(

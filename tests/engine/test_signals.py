@@ -109,7 +109,7 @@ def test_train_saves_its_model_and_ends_with_code_130(tmp_path, monkeypatch, num
         signal.signal(number, before)
     assert ended.exit_code == 130, ended.output
     assert "interrupted: stopped on request" in ended.output
-    assert dsba.load(out).model.facts["status"] == "interrupted"
+    assert dsba.load(out).model.run.status == "interrupted"
 
 
 # In a script ------------------------------------------------------------------------------------------

@@ -10,16 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT, also_in_full, make_data
+from hospital_tables import terms
 from mpi import TRAIN, mpiexec, needs_mpi, run
 
 import dsba
 from dsba.data.table_files import read_table
-from dsba.fitting import Settings, train
-from dsba.fitting.spec import OF_TABLES
+from dsba.fitting import FitSpec, codec, train
+from dsba.fitting.disclosure import Guards
 from dsba.tables.design import design_tables
-from dsba.tables.disclosure import Guards
-from dsba.tables.formula import parse
-from dsba.tables.schema import SiteTable, Wishes
+from dsba.tables.schema import SiteTable
 
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 
@@ -82,13 +81,13 @@ def test_files_and_arrays_give_the_same_bits(operator, tmp_path):
     files = write_sites(tmp_path, X, y)
     settings = {"lam": LAMBDAS[operator], "seed": 5, "max_passes": 30.0, "tol": 1e-9}
     settings |= {"graph": "ring", "algorithm": "dsba"}
-    model, _ = train(files, Settings(operator, **settings))
+    model, _ = train(files, FitSpec(operator=operator, **settings))
     assert_same_bits((model.weights, model.intercepts), expected)
     options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     command = (*TRAIN, *files, "--operator", operator, *options, "--out", tmp_path / "run")
     code, text = mpiexec(3, *command)
     assert code == 0, text
-    found = dsba.fitting.Model.load(tmp_path / "run")
+    found = codec.load(tmp_path / "run")
     assert_same_bits((found.weights, found.intercepts), expected)
 
 
@@ -133,30 +132,32 @@ def test_the_intercept_is_not_regularised(tmp_path):
     X = rng.normal(size=(300, 3))
     y = np.where(rng.random(300) < 0.11, 1, -1)
     files = write_sites(tmp_path, X, y, np.arange(300) % 3)
-    model, _ = train(files, Settings(lam=0.1, tol=1e-9))
+    model, _ = train(files, FitSpec(lam=0.1, tol=1e-9))
     assert np.mean(1 / (1 + np.exp(-model.scores(X)))) == pytest.approx(np.mean(y == 1), abs=1e-6)
-    without, _ = train(files, Settings(lam=0.1, intercept=False, tol=1e-9))
+    without, _ = train(files, FitSpec(lam=0.1, intercept=False, tol=1e-9))
     assert without.intercepts.tolist() == [0.0]
 
 
 def test_lambda_by_default_does_not_count_the_copies_of_long_rows(tmp_path):
     X, y = long_rows("ridge")
-    model, result = train(write_sites(tmp_path, X, y), Settings("ridge", max_passes=3, algorithm="dsba"))
+    model, result = train(write_sites(tmp_path, X, y), FitSpec(operator="ridge", max_passes=3, algorithm="dsba"))
     assert result.history["iteration"][-1] > 60  # 3 passes over more than 60 rows on 3 nodes
-    assert model.facts["lam"] == 1 / 600
-    assert model.facts["samples"] == 60
+    assert model.spec.lam == 1 / 600
+    assert model.run.samples == 60
 
 
 def test_one_set_of_defaults():
     """Command, estimators and settings."""
     code, text = run(*TRAIN, "--help", env={"COLUMNS": "200", "PYTHONPATH": str(ROOT / "src"), "PATH": ""})
     assert code == 0, text
-    default = Settings()
+    default = FitSpec()
     shown = " ".join(text.split())
     for name in ("seed", "operator", "algorithm", "graph"):
         assert f"[default: {getattr(default, name)}]" in shown, name
     for name in ("max_passes", "tol"):
-        assert f"{getattr(default, name):g} by default, {OF_TABLES[name]:g} for tables" in shown, name
+        assert (
+            f"{getattr(default, name):g} by default, {getattr(FitSpec(formula='y ~ x'), name):g} for tables" in shown
+        ), name
     parameters = dsba.DecentralizedRidge().get_params()
     shared = {"graph", "algorithm", "communication", "step_size", "max_passes", "tol"}
     assert {name: parameters[name] for name in shared} == {name: getattr(default, name) for name in shared}
@@ -182,24 +183,24 @@ def test_an_empty_first_column_at_one_site_shifts_nothing(tmp_path):
     X[:, 0] *= SITES == 0
     options = {"lam": 0.1, "tol": 1e-9}
     told = []
-    model, _ = train(write_sites(tmp_path, X, y, base=0), Settings("ridge", **options), tell=told.append)
+    model, _ = train(write_sites(tmp_path, X, y, base=0), FitSpec(operator="ridge", **options), tell=told.append)
     assert told[0] == "5 columns, counted from 0: site0.svm has an index 0."
     most = np.bincount(SITES).max()  # the problem has more: long rows are held as several
     assert told[1].startswith(f"Newton was chosen for 6 coefficients, {most} rows at the largest of 3 nodes")
-    assert model.facts["choice"][1:] == told[1][1:]
-    assert model.facts["method"] == "newton"
-    expected, _ = train(write_sites(tmp_path, X, y, base=1), Settings("ridge", **options), tell=told.append)
+    assert model.run.choice[1:] == told[1][1:]
+    assert model.run.method == "newton"
+    expected, _ = train(write_sites(tmp_path, X, y, base=1), FitSpec(operator="ridge", **options), tell=told.append)
     assert told[2] == "5 columns, counted from 1: no file has an index 0."
     assert_same_bits((model.weights, model.intercepts), (expected.weights, expected.intercepts))
-    assert model.facts["zero_based"] is True
+    assert model.zero_based is True
 
 
 def test_an_empty_first_column_at_every_site_must_be_said(tmp_path):
     X, y = long_rows("ridge")
     X[:, 0] = 0.0
     files = write_sites(tmp_path, X, y, base=0)
-    assert train(files, Settings("ridge", max_passes=1.0))[0].n_features == 4
-    model, _ = train(files, Settings("ridge", max_passes=1.0), zero_based=True)
+    assert train(files, FitSpec(operator="ridge", max_passes=1.0))[0].n_features == 4
+    model, _ = train(files, FitSpec(operator="ridge", max_passes=1.0), zero_based=True)
     assert model.n_features == 5
     assert model.weights[0, 0] == 0.0
 
@@ -208,7 +209,7 @@ def test_the_widest_file_has_the_number_of_columns(tmp_path):
     X, y = long_rows("ridge")
     X[:, 4] *= SITES != 1
     files = write_sites(tmp_path, X, y)
-    settings = Settings("ridge", max_passes=1.0)
+    settings = FitSpec(operator="ridge", max_passes=1.0)
     told = []
     model, _ = train(files, settings, tell=told.append)
     narrower = "site1.svm has only 4, so the last ones are taken to be empty there."
@@ -232,7 +233,7 @@ def test_columns_of_tables_go_by_their_names(tmp_path):
             file = tmp_path / f"{number}.csv"
             frame[number::2][order].to_csv(file, index=False)
             sites.append(SiteTable(file.stem, read_table(file, usual)))
-        return design_tables(sites, Wishes(parse("y ~ a + b")), guards=Guards.off()).designs
+        return design_tables(sites, terms("y ~ a + b"), guards=Guards.off()).designs
 
     for one, other in zip(design(usual, usual), design(usual, another), strict=True):
         assert (one.X == other.X).all()
@@ -254,7 +255,7 @@ def test_the_command_agrees_on_columns_across_ranks(tmp_path):
     assert text.count("5 columns, counted from 0: site2.svm has an index 0. site1.svm has only 4,") == 1
     code, text = run(sys.executable, "-m", "dsba", "predict", tmp_path / "run", files[0])
     assert code == 0, text
-    found = dsba.fitting.Model.load(tmp_path / "run").predict(X[SITES == 0])
+    found = codec.load(tmp_path / "run").predict(X[SITES == 0])
     assert [float(line) for line in text.split()] == found.tolist()  # the file has no index 0, the model does
 
 

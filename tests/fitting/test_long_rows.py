@@ -48,7 +48,7 @@ def test_at_most_half_as_many_rows_are_added(count, formula, operator, options, 
     monkeypatch.setattr(fitting_rows, "copies", counted)
     fit = dsba.fit(frame, formula, operator, sites="site", **options)
     assert len(added) == 1
-    assert fit.model.facts["converged"]
+    assert fit.model.run.status is dsba.Status.CONVERGED
 
 
 def test_columns_that_are_not_centred_give_the_answer_of_statsmodels():

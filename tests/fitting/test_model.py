@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.cli.train import MARKER
-from dsba.fitting import Model, Settings, fit, train
-from dsba.fitting import model as on_disk
+from dsba.fitting import FitSpec, FittedModel, codec, fit, train
+from dsba.fitting.fit import carried_out
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.rows import as_rows
 from dsba.storage import sealed
@@ -38,14 +38,14 @@ def make_files(folder, seed=0):
 
 
 def make_model(folder, seed=0):
-    return train(make_files(folder, seed), Settings(graph="path", max_passes=2.0))[0]
+    return train(make_files(folder, seed), FitSpec(graph="path", max_passes=2.0))[0]
 
 
 @pytest.fixture
 def saved(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
-    make_model(tmp_path).save(folder)
+    codec.save(make_model(tmp_path), folder)
     return folder
 
 
@@ -54,62 +54,63 @@ def saved(tmp_path):
 
 def test_every_single_bit_that_changes_is_found(saved):
     """One bit of every byte."""
-    file = saved / on_disk.MODEL_FILE
+    file = saved / codec.MODEL_FILE
     whole = file.read_bytes()
-    Model.load(saved)
+    codec.load(saved)
     for at in range(len(whole)):
         damaged = bytearray(whole)
         damaged[at] ^= 1 << (at % 8)
         file.write_bytes(damaged)
         with pytest.raises(dsba.InputError, match=r"the model in .* is damaged: "):
-            Model.load(saved)
+            codec.load(saved)
 
 
 @pytest.mark.parametrize("kept", [0, 5, 100, -1])
 def test_a_cut_model_is_refused(kept, saved):
-    file = saved / on_disk.MODEL_FILE
+    file = saved / codec.MODEL_FILE
     file.write_bytes(file.read_bytes()[:kept])
     with pytest.raises(dsba.InputError, match=r"the model in .* is damaged: "):
-        Model.load(saved)
+        codec.load(saved)
 
 
 def test_a_stop_between_two_files_leaves_one_model(saved, tmp_path, monkeypatch):
-    new, replacing = make_model(tmp_path, seed=1), on_disk.replacing
+    new, replacing = make_model(tmp_path, seed=1), codec.replacing
 
     def stopping(path):
-        if path.name == on_disk.MODEL_COPY:
+        if path.name == codec.MODEL_COPY:
             raise KeyboardInterrupt
         return replacing(path)
 
-    monkeypatch.setattr(on_disk, "replacing", stopping)
+    monkeypatch.setattr(codec, "replacing", stopping)
     with pytest.raises(KeyboardInterrupt):
-        new.save(saved)
-    found = Model.load(saved)
+        codec.save(new, saved)
+    found = codec.load(saved)
     assert (found.weights == new.weights).all()
-    assert found.facts == new.facts
+    assert codec.content_of(found) == codec.content_of(new)
 
 
 def test_the_copy_for_people_is_not_read(saved):
-    before = Model.load(saved)
-    copy = json.loads((saved / on_disk.MODEL_COPY).read_text())
-    assert copy == {"format": on_disk.MODEL_FORMAT, **before.facts}
-    (saved / on_disk.MODEL_COPY).write_text("{")
-    assert Model.load(saved).facts == before.facts
+    before = codec.load(saved)
+    copy = json.loads((saved / codec.MODEL_COPY).read_text())
+    assert copy == codec.content_of(before)
+    (saved / codec.MODEL_COPY).write_text("{")
+    assert codec.content_of(codec.load(saved)) == copy
 
 
 def resealed(folder, change):
-    facts, arrays = sealed.read(folder / on_disk.MODEL_FILE)
+    facts, arrays = sealed.read(folder / codec.MODEL_FILE)
     change(facts, arrays)
-    with open(folder / on_disk.MODEL_FILE, "wb") as stream:
+    with open(folder / codec.MODEL_FILE, "wb") as stream:
         sealed.write(stream, facts, arrays)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f, a: f.update(format="something"), "is no dsba-model-2 file: its format is not usable"),
+        (lambda f, a: f.update(format="something"), "is another file, and this version reads dsba-model-3 files"),
+        (lambda f, a: f.update(format="dsba-model-2"), "is a dsba-model-2 file, and this version reads dsba-model-3"),
         (lambda f, a: f.update(decision="guess"), "its decision is not usable"),
-        (lambda f, a: f.update(normalize=1), "its normalize is not usable"),
+        (lambda f, a: f.update(normalize=1), "normalize must be True or False"),
         (lambda f, a: f.pop("link"), "its link is not usable"),
         (lambda f, a: a.pop("Z"), "an array is missing or not known"),
         (lambda f, a: a.update(more=np.zeros(2)), "an array is missing or not known"),
@@ -123,12 +124,12 @@ def resealed(folder, change):
 def test_a_model_whose_parts_do_not_fit_is_refused(change, message, saved):
     resealed(saved, change)
     with pytest.raises(dsba.InputError, match=message):
-        Model.load(saved)
+        codec.load(saved)
 
 
 def test_no_model(tmp_path):
     with pytest.raises(dsba.InputError, match=r"there is no model in .*: model\.dsba is missing"):
-        Model.load(tmp_path)
+        codec.load(tmp_path)
 
 
 # What the operator declares --------------------------------------------------------------------------
@@ -137,11 +138,11 @@ def test_no_model(tmp_path):
 @pytest.mark.parametrize("operator", dsba.operators.names())
 def test_predictions_are_those_that_the_operator_declares(operator, tmp_path):
     X, y = make_data(operator)
-    done = fit(as_rows(X, y), Settings(operator, max_passes=5.0), n_nodes=3)
+    done = fit(as_rows(X, y), FitSpec(operator=operator, max_passes=5.0), n_nodes=3)
     component, (weights, intercepts) = done.problem.component, done.mean
-    facts = {"decision": component.decision, "link": component.link, "normalize": False, "operator": operator}
-    Model(weights, intercepts, done.result.Z, done.problem.classes, facts).save(tmp_path)
-    model = Model.load(tmp_path)
+    known = carried_out(done, FitSpec(operator=operator), done.problem.lam)
+    codec.save(FittedModel(weights, intercepts, done.result.Z, done.problem.classes, *known), tmp_path)
+    model = codec.load(tmp_path)
     expected = component.decide(X @ weights.T + intercepts, done.problem.classes)
     assert np.allclose(model.predict(X), expected, rtol=1e-12)
     assert component.ranks == (operator == "auc") == (not intercepts.any())

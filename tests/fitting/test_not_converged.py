@@ -35,7 +35,7 @@ def test_python_warns_and_the_model_remembers(lam, tmp_path):
     assert [warning.filename for warning in caught] == [__file__]
     exact = dsba.fit(table, formula, sites="hospital", lam=lam)
     assert abs(fit.params / exact.params - 1.0).max() > 0.1  # nobody would want to read these coefficients unwarned
-    residual = fit.model.facts["figures"]["residual"]
+    residual = fit.model.run.residual
     sentence = f"{SENTENCE}{residual:.3g}, 1e-12 was wanted (tol=1e-12)."
     fit.save(tmp_path)
     for known in (fit, dsba.load(tmp_path)):

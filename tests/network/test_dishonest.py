@@ -8,19 +8,16 @@ from itertools import count
 
 import numpy as np
 import pytest
-from hospital_tables import hospitals, sites_of
+from hospital_tables import hospitals, sites_of, terms
 from local_sites import Sites
 from queues import QueueNetwork, side_by_side
 
 import dsba
-from dsba.fitting import Settings
-from dsba.fitting.spec import OF_TABLES
+from dsba.fitting import FitSpec
 from dsba.network.contract import counted, require_agreement, summed
 from dsba.network.tls.site_network import SiteNetwork
 from dsba.tables.design import design_tables
 from dsba.tables.fit import fit_sites
-from dsba.tables.formula import parse
-from dsba.tables.schema import Wishes
 
 LIAR = 2
 PATH = dsba.Topology.path(3)
@@ -114,14 +111,14 @@ def test_a_part_of_another_length_is_a_sentence_that_names_the_member(question, 
 def fitted(net):
     """A fit with held-out rows."""
     own = [sites_of(hospitals((30, 30, 30)))[net.rank]]
-    settings = Settings("linear", graph="path", **OF_TABLES)
-    return fit_sites(own, Wishes(parse("cost ~ age + C(sex)"), test_share=0.2), settings, net)
+    spec = FitSpec(formula="cost ~ age + C(sex)", operator="linear", graph="path", test_share=0.2)
+    return fit_sites(own, spec, net)
 
 
 def designed(net):
     own = [sites_of(hospitals())[net.rank]]
-    wishes = Wishes(parse("cost ~ age + C(ward) + lab + site"), missing="indicator")
-    return design_tables(own, wishes, net)
+    asked = terms("cost ~ age + C(ward) + lab + site", missing="indicator")
+    return design_tables(own, asked, net)
 
 
 def requires_sentences(work, manner, numbers):

@@ -8,7 +8,7 @@ from conftest import ROOT
 from mpi import TRAIN, needs_mpi, run
 from test_mpi import make_sites
 
-from dsba.fitting import Model, Settings, train
+from dsba.fitting import FitSpec, codec, train
 from dsba.fitting.not_converged import EXIT_CODE
 
 
@@ -32,8 +32,8 @@ def test_six_ranks_on_three_hosts(communication, three_hosts, tmp_path, monkeypa
     command = three_hosts.mpiexec(2, *TRAIN, *files, *options, "--out", tmp_path / "run")
     code, text = run(*command)
     assert code == EXIT_CODE, text
-    found = Model.load(tmp_path / "run")
-    model, result = train(files, Settings(graph="random:0.5", max_passes=10.0, communication=communication))
+    found = codec.load(tmp_path / "run")
+    model, result = train(files, FitSpec(graph="random:0.5", max_passes=10.0, communication=communication))
     assert (found.Z == model.Z).all()
-    assert found.facts["processes"] == 6
-    assert found.facts["figures"]["bytes_max"] == result.history["bytes_max"][-1]
+    assert found.run.processes == 6
+    assert found.run.figures["bytes_max"] == result.history["bytes_max"][-1]

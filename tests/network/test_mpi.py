@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting import Model, Settings, train
+from dsba.fitting import FitSpec, codec, train
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.network.mpi import MPINetwork
 
@@ -99,15 +99,16 @@ def make_sites(folder, labels=("-1", "1"), count=4, seed=0):
 
 
 def same_model(a, b):
-    a, b = Model.load(a), Model.load(b)
+    a, b = codec.load(a), codec.load(b)
     assert (a.Z == b.Z).all()
     assert (a.weights == b.weights).all()
     assert (a.intercepts == b.intercepts).all()
     assert (a.classes is None) == (b.classes is None)
     assert a.classes is None or a.classes.tolist() == b.classes.tolist()
-    different = {key for key in a.facts if a.facts[key] != b.facts[key]}
+    assert (a.spec, a.table) == (b.spec, b.table)
+    different = {key for key, value in vars(a.run).items() if value != getattr(b.run, key)}
     assert different <= {"figures", "processes", "masked"}  # what the transport is, and seconds
-    figures = [{k: v for k, v in m.facts["figures"].items() if k != "seconds"} for m in (a, b)]
+    figures = [{k: v for k, v in m.run.figures.items() if k != "seconds"} for m in (a, b)]
     assert figures[0] == figures[1]
 
 
@@ -137,8 +138,8 @@ def test_no_rank_needs_anothers_files(tmp_path):
     code, text = run(MPIEXEC, *(word for part in parts for word in part))
     assert code == 0, text
     assert not (files[1].parent / "out" / "model.dsba").exists()
-    model, _ = train(files, Settings(graph="path", max_passes=50.0))
-    assert (Model.load(files[0].parent / "out").Z == model.Z).all()
+    model, _ = train(files, FitSpec(graph="path", max_passes=50.0))
+    assert (codec.load(files[0].parent / "out").Z == model.Z).all()
     assert model.classes.tolist() == [0.0, 5.0]
     code, text = run(sys.executable, "-m", "dsba", "predict", files[0].parent / "out", files[1])
     assert code == 0, text

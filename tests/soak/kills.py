@@ -69,16 +69,16 @@ def _hospitals_of_ranks(folder: Path) -> tuple[Any, ...]:
 
 def _table_model(out: Path) -> Any:
     """Everything of the model: coefficients, standard errors, rounds, the choice, the measures of held-out rows."""
-    from dsba.fitting.model import Model
+    from dsba.fitting import codec
 
-    facts = Model.load(out).facts
-    return _model(out), facts["table"], facts["choice"], facts["status"]
+    model = codec.load(out)
+    return _model(out), model.table, model.run.choice, model.run.status
 
 
 def _model(out: Path) -> Any:
-    from dsba.fitting.model import Model
+    from dsba.fitting import codec
 
-    model = Model.load(out)
+    model = codec.load(out)
     return [part.tobytes() for part in (model.weights, model.intercepts, model.Z)]
 
 

@@ -34,8 +34,10 @@ import dsba
 from dsba.algorithms.dsba.node import hold_round
 from dsba.data import cache, libsvm
 from dsba.engine import checkpoint
+from dsba.engine.run import Status
 from dsba.errors import InputError
-from dsba.fitting.model import Model
+from dsba.fitting import FitSpec, FittedModel, codec
+from dsba.fitting.model import FitRun
 from dsba.lab import ExperimentResults
 from dsba.lab import run as run_experiment
 from dsba.lab.example import EXAMPLE
@@ -253,15 +255,16 @@ def forge(data: bytes, rng: random.Random) -> bytes:
 
 def model_corpus() -> list[Input]:
     y = make_data("logistic")[1]
-    facts = {"operator": "logistic", "decision": "sign", "link": "logit", "normalize": False}
-    model = Model(np.ones((1, 12)), np.zeros(1), np.ones((4, 12)), np.unique(y), facts)
+    counts = {"nodes": 4, "samples": len(y), "features": 12, "processes": 1, "masked": False}
+    run = FitRun("binary", "sign", "logit", "dsba", None, Status.CONVERGED, "", **counts, figures={}, versions={})
+    model = FittedModel(np.ones((1, 12)), np.zeros(1), np.ones((4, 12)), np.unique(y), FitSpec(), run)
     with tempfile.TemporaryDirectory() as scratch:
-        model.save(Path(scratch))
+        codec.save(model, Path(scratch))
         return [{path.name: path.read_bytes() for path in Path(scratch).iterdir()}]
 
 
 def read_model(folder: Path) -> str:
-    model = Model.load(folder)
+    model = codec.load(folder)
     return digest(model.weights, model.intercepts, model.Z, model.classes, model.predict(np.eye(12)))
 
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dsba.fitting.model import Model
-from dsba.fitting.spec import Settings
+from dsba.fitting import codec
+from dsba.fitting.spec import FitSpec
 from dsba.study.trial import SAVED_CODES, Trial, arrange
-from dsba.tables.fit import ModelTerms, train
+from dsba.tables.fit import train
 
 KILLS = 30  # in a full soak
 PAUSE = 6.0  # seconds, at most, between two kills: starting takes about half of it
 DEADLINE = 600.0
-MODEL = {"formula": "y ~ a + b", "algorithm": "extra", "lam": 0.1, "tol": 0.0, "max_passes": 1500.0}
+SPEC = FitSpec(formula="y ~ a + b", algorithm="extra", lam=0.1, tol=0.0, max_passes=1500.0, graph="ring")
 
 
 def make_tables(folder: Path) -> list[Path]:
@@ -34,9 +34,7 @@ def make_tables(folder: Path) -> list[Path]:
 
 def undisturbed(files: list[Path]) -> np.ndarray:
     """The iterates of one process that does the same."""
-    settings = Settings(graph="ring", **{name: MODEL[name] for name in ("algorithm", "lam", "tol", "max_passes")})
-    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
-    return train(files, ModelTerms(MODEL["formula"]), settings, wishes=wishes).model.Z
+    return train(files, SPEC).model.Z
 
 
 def round_of_kills(kills: int, rng: random.Random) -> dict[str, int]:
@@ -45,7 +43,7 @@ def round_of_kills(kills: int, rng: random.Random) -> dict[str, int]:
         folder = Path(scratch)
         files = make_tables(folder)
         wanted = undisturbed(files)
-        study = arrange(files, MODEL, folder / "study", graph="ring")
+        study = arrange(files, SPEC, folder / "study")
         trial, said = Trial(study, files, folder / "study", ("--patience", str(DEADLINE))), []
         try:
             for rank in range(3):
@@ -54,7 +52,7 @@ def round_of_kills(kills: int, rng: random.Random) -> dict[str, int]:
             ended = _ended(trial)
         finally:
             trial.stop()
-        same = ended and all((wanted == Model.load(trial.out(rank)).Z).all() for rank in range(3))
+        same = ended and all((wanted == codec.load(trial.out(rank)).Z).all() for rank in range(3))
         if not same:
             print("\n".join(said[-60:]))
         return {"kills": done, "different": 0 if same else max(done, 1)}

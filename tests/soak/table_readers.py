@@ -22,12 +22,13 @@ from dsba.data import table_files, text_tables
 from dsba.data.table_files import column_names, read_table
 from dsba.data.text_tables import Dialect
 from dsba.errors import InputError
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.spec import FitSpec
 from dsba.network import Alone
 from dsba.tables.design import design_tables
-from dsba.tables.disclosure import Guards
 from dsba.tables.fit import evaluate_files
 from dsba.tables.formula import ALLOWED, parse
-from dsba.tables.schema import SiteTable, Wishes
+from dsba.tables.schema import ModelTerms, SiteTable
 
 Input = dict[str, bytes]
 
@@ -154,13 +155,13 @@ def _site(name: str, seed: int) -> SiteTable:
     return SiteTable(name, frame)
 
 
-def _wishes() -> Wishes:
-    return Wishes(parse("y ~ x + C(ward)"), labels="binary")
+def _terms() -> ModelTerms:
+    return ModelTerms.of(FitSpec(formula="y ~ x + C(ward)"))
 
 
 def told_corpus() -> list[Input]:
     other = Told()
-    design_tables([_site("other", 1)], _wishes(), other, Guards.off())
+    design_tables([_site("other", 1)], _terms(), other, Guards.off())
     return [{"file": json.dumps(other.given).encode()}]
 
 
@@ -170,7 +171,7 @@ def read_told(folder: Path) -> bool:
         answers = json.loads((folder / "file").read_bytes())
     except (ValueError, RecursionError):
         raise InputError("no JSON: the transport refuses it") from None
-    found = design_tables([_site("own", 0)], _wishes(), Told(list(answers)), Guards.off())
+    found = design_tables([_site("own", 0)], _terms(), Told(list(answers)), Guards.off())
     return len(found.names) == found.designs[0].X.shape[1]
 
 

@@ -25,8 +25,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting import Settings
-from dsba.fitting.spec import OF_TABLES
+from dsba.fitting import FitSpec
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.network.transport import PARCEL
 from dsba.study import keys
@@ -37,8 +36,7 @@ from dsba.study.file import Study, load, parse
 from dsba.study.join import AUDIT, Seat, join, leaving, require_columns
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
 from dsba.tables.design import held_out
-from dsba.tables.disclosure import Guards
-from dsba.tables.fit import ModelTerms, train
+from dsba.tables.fit import train
 from dsba.tables.page import model_page
 
 NAMES = ("aarhus", "bergen", "cork")
@@ -63,7 +61,7 @@ def tables(tmp_path):
 
 @pytest.fixture
 def seats(tables, tmp_path):
-    study = arrange(tables, {"formula": FORMULA, "test_share": 0.2}, tmp_path / "study", graph="ring", runs=2)
+    study = arrange(tables, FitSpec(formula=FORMULA, test_share=0.2, graph="ring"), tmp_path / "study", runs=2)
     return [
         Seat(study, name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"out-{name}", patience=60.0)
         for name, file in zip(NAMES, tables, strict=True)
@@ -108,7 +106,7 @@ def test_a_trial_keeps_names_and_levels_with_control_characters(tmp_path):
     files = [tmp_path / f"{name}.csv" for name in NAMES]
     for file in files:
         pd.DataFrame({"y": [0, 1], "a\x7fb": ["\x7f", "\x01"]}).to_csv(file, index=False)
-    study = arrange(files, {"formula": "y ~ C(`a\x7fb`)", "weights": None}, tmp_path / "study", name="\x7f")
+    study = arrange(files, FitSpec(formula="y ~ C(`a\x7fb`)", weights=None), tmp_path / "study", name="\x7f")
     assert (study.name, study.levels["a\x7fb"]) == ("\x7f", ("\x01", "\x7f"))
 
 
@@ -245,29 +243,29 @@ def test_a_site_looks_at_its_own_files_first(seats, tmp_path):
 
 def test_site_is_the_name_of_a_site_and_no_column(tables, tmp_path):
     """A column that the study does not name is never read, not even if the formula has its name."""
-    study = arrange(tables, {"formula": "readmitted ~ age + C(site)"}, tmp_path / "study", graph="ring")
+    study = arrange(tables, FitSpec(formula="readmitted ~ age + C(site)", graph="ring"), tmp_path / "study")
     table = pd.read_csv(tables[0]).assign(site="lung")
     table.to_csv(tables[0], index=False)
     with pytest.raises(dsba.InputError, match="has a column 'site' of its own, and in a study's formula"):
         require_columns(study, tables[0])
     with pytest.raises(dsba.InputError, match="aarhus has a column 'site' of its own, and in a study's formula"):
-        arrange(tables, {"formula": "readmitted ~ age + C(site)"}, tmp_path / "another", graph="ring")
+        arrange(tables, FitSpec(formula="readmitted ~ age + C(site)", graph="ring"), tmp_path / "another")
 
 
 def test_what_is_refused_leaves_nothing_behind(tables, tmp_path):
     """The corrected command runs in the same folder."""
     with pytest.raises(dsba.InputError, match="has no column 'agee'; did you mean 'age'"):
-        arrange(tables, {"formula": "readmitted ~ agee"}, tmp_path / "study", graph="ring")
+        arrange(tables, FitSpec(formula="readmitted ~ agee", graph="ring"), tmp_path / "study")
     with pytest.raises(dsba.InputError, match=r"2 sites take part, and at least 3 are wanted: .* guards of a study"):
-        arrange(tables[:2], {"formula": "readmitted ~ age"}, tmp_path / "study")
-    study = arrange(tables[:2], {"formula": "readmitted ~ age"}, tmp_path / "study", guards={"sites": 2})
+        arrange(tables[:2], FitSpec(formula="readmitted ~ age"), tmp_path / "study")
+    study = arrange(tables[:2], FitSpec(formula="readmitted ~ age", guards={"sites": 2}), tmp_path / "study")
     assert [site.name for site in study.sites] == ["aarhus", "bergen"]
 
 
 def test_levels_may_be_written_as_floats(tables, tmp_path):
     for file in tables:
         pd.read_csv(file).assign(dose=lambda t: t["id"] % 2 + 0.5 * (t["id"] % 3 == 0)).to_csv(file, index=False)
-    study = arrange(tables, {"formula": "readmitted ~ C(dose)"}, tmp_path / "study", graph="ring")
+    study = arrange(tables, FitSpec(formula="readmitted ~ C(dose)", graph="ring"), tmp_path / "study")
     assert 1 in study.columns["dose"]
     floats = tuple(float(level) for level in study.columns["dose"])
     require_columns(study.model_copy(update={"columns": study.columns | {"dose": floats}}), tables[0])
@@ -275,7 +273,7 @@ def test_levels_may_be_written_as_floats(tables, tmp_path):
 
 def test_rows_are_refused_unless_the_site_allows_them(tables, tmp_path):
     model = {"formula": FORMULA, "algorithm": "dsba", "communication": "cached", "lam": 0.1, "max_passes": 3.0}
-    study = arrange(tables, model, tmp_path / "study", graph="ring")
+    study = arrange(tables, FitSpec(**model, graph="ring"), tmp_path / "study")
     seat = Seat(study, "cork", tmp_path / "study" / "cork.pem", tables[2], tmp_path / "out")
     assert any("ROWS OF THE DATA" in line for line in leaving(seat))
     with pytest.raises(dsba.InputError, match="the study's method sends rows of the data, and cork does not allow it"):
@@ -316,9 +314,7 @@ def test_check_measures_the_line_to_a_site_that_waits(seats):
 def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     """The same model at all sites, bit by bit that of one process; the log and the ledger of each site."""
     found, told = together(seats)
-    settings = Settings("logistic", graph="ring", **OF_TABLES)
-    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None, "test_share": 0.2}
-    alone = train(tables, ModelTerms(FORMULA), settings, wishes=wishes, guards=Guards())
+    alone = train(tables, FitSpec(formula=FORMULA, graph="ring", test_share=0.2))
     alone.save(tmp_path / "alone")
     for seat, results in zip(seats, found, strict=True):
         assert not isinstance(results, Exception), results
@@ -351,19 +347,18 @@ def test_the_file_says_the_event_and_the_references(seats, tables, tmp_path):
     content["columns"] |= {"readmitted": ["yes", "no"], "sex": ["M", "F"]}
     file.write_text(tomli_w.dumps(content))
     found, told = together([replace(seat, study=load(file)) for seat in seats])
-    settings = Settings("logistic", graph="ring", **OF_TABLES)
-    wishes = {"test_share": 0.2, "weights": None, "event": "no", "levels": {"sex": ["M", "F"]}}
-    alone = train(tables, ModelTerms(FORMULA), settings, wishes=wishes, guards=Guards())
+    asked = FitSpec(formula=FORMULA, graph="ring", test_share=0.2, event="no", levels={"sex": ["M", "F"]})
+    alone = train(tables, asked)
     alone.save(tmp_path / "alone")
     for seat, results, said in zip(seats, found, told, strict=True):
         assert not isinstance(results, Exception), results
         same_model(tmp_path / "alone", seat.out)
         assert (results.event, results.references) == ("no", {"sex": "M"})
         assert any(line.endswith("yes, no (no is the event)") for line in said)
-    chosen = arrange(tables, {"formula": FORMULA}, tmp_path / "chosen", event="no", levels={"sex": ["M", "F"]})
+    chosen = arrange(tables, FitSpec(formula=FORMULA, event="no", levels={"sex": ["M", "F"]}), tmp_path / "chosen")
     assert (chosen.columns["readmitted"], chosen.columns["sex"]) == (("yes", "no"), ("M", "F"))
     with pytest.raises(dsba.InputError, match="is of another trial"):
-        arrange(tables, {"formula": FORMULA}, tmp_path / "chosen")
+        arrange(tables, FitSpec(formula=FORMULA), tmp_path / "chosen")
 
 
 def _changed_data_is_another_run(seat):
@@ -482,7 +477,7 @@ def test_nothing_that_a_site_sends_is_a_fact_of_its_own(share, odd_tables, tmp_p
     """
     model = {"formula": "readmitted ~ age + beds + C(ward)", "algorithm": "newton", "missing": "drop"}
     model["test_share"] = share
-    study = arrange(odd_tables, model, tmp_path / "study", graph="ring", runs=2)
+    study = arrange(odd_tables, FitSpec(**model, graph="ring"), tmp_path / "study", runs=2)
     counts, values = facts_of(odd_tables[2], 2, share)
     sent, said = [], {}
     for name in ("share", "gather", "largest"):
@@ -565,7 +560,7 @@ def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
 @pytest.mark.full
 def test_sites_on_three_hosts(tables, tmp_path):
     """Every site in a network namespace of its own; cork only dials out."""
-    study = arrange(tables, {"formula": FORMULA}, tmp_path / "study", graph="ring")
+    study = arrange(tables, FitSpec(formula=FORMULA, graph="ring"), tmp_path / "study")
     text = (tmp_path / "study" / TRIAL_FILE).read_text()
     try:
         with hosts(3) as there:
@@ -582,10 +577,7 @@ def test_sites_on_three_hosts(tables, tmp_path):
             There(load(tmp_path / "study" / TRIAL_FILE), tables, tmp_path / "study").run(print).save(tmp_path / "run")
     except Unavailable as error:
         pytest.skip(f"hosts cannot be made here: {error}")
-    wishes = {"missing": "error", "rare": "error", "weights": None, "offset": None, "exposure": None}
-    alone = train(
-        tables, ModelTerms(FORMULA), Settings("logistic", graph="ring", **OF_TABLES), wishes=wishes, guards=Guards()
-    )
+    alone = train(tables, FitSpec(formula=FORMULA, graph="ring"))
     alone.save(tmp_path / "alone")
     same_model(tmp_path / "alone", tmp_path / "run")
 
@@ -594,7 +586,7 @@ def test_sites_on_three_hosts(tables, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_one_site_stops_all_and_all_are_told_who(number, tables, tmp_path):
     model = {"formula": FORMULA, "algorithm": "extra", "lam": 0.1, "tol": 0.0, "max_passes": 1e6}
-    study = arrange(tables, model, tmp_path / "study", graph="ring")
+    study = arrange(tables, FitSpec(**model, graph="ring"), tmp_path / "study")
     trial, said = Trial(study, tables, tmp_path / "study"), {name: [] for name in NAMES}
     for rank, name in enumerate(NAMES):
         stream = trial.start(rank).stdout

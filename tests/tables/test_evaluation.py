@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from test_inference import FORMULAS, patients
 from test_table_commands import ask, refused, tables
 
 import dsba
+from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as fitting
 from dsba.tables.design import as_sites, held_out
 from dsba.tables.evaluation import evaluate
@@ -200,7 +202,7 @@ def test_the_commands(tmp_path):
         file.write_text("".join(f"{(-1) ** k} 1:{k}\n" for k in range(9)))
     ask("train", *svm, "--graph", "path", "--out", tmp_path / "other")
     assert "was not trained on a table" in refused("evaluate", tmp_path / "other", *files)
-    assert "--test-share is for tables" in refused("train", *svm, "--test-share", 0.2, "--out", tmp_path / "no")
+    assert "test_share is for tables" in refused("train", *svm, "--test-share", 0.2, "--out", tmp_path / "no")
 
 
 @needs_mpi
@@ -213,7 +215,7 @@ def test_ranks_evaluate_and_hold_out_what_one_process_does(tmp_path):
     code, text = mpiexec(4, *program, "train", *files, *words, tmp_path / "many")
     assert code == 0, text
     one, many = dsba.load(tmp_path / "one"), dsba.load(tmp_path / "many")
-    assert one.model.facts["table"] == many.model.facts["table"]
+    assert one.metadata == many.metadata
     code, text = mpiexec(4, *program, "evaluate", tmp_path / "many", *files)
     assert code == 0, text
     assert sorted(line for line in text.splitlines() if re.match(r"h\d|All", line)) == sorted(
@@ -269,10 +271,10 @@ def test_the_calibration_is_that_of_the_rows_of_the_fit():
     frame = patients()
     fit = dsba.fit(frame, FORMULAS["logistic"], sites="hospital")
     found = fit.evaluate(frame).pooled["calibration"]
-    assert [group["rows"] for group in fit.facts.calibration] == [group["rows"] for group in found]
+    assert [group["rows"] for group in fit.metadata.calibration] == [group["rows"] for group in found]
     for key in ("predicted", "observed"):
-        np.testing.assert_allclose([g[key] for g in fit.facts.calibration], [g[key] for g in found], rtol=1e-12)
-    assert fit.facts.events == (frame["readmitted"] == "yes").sum()
+        np.testing.assert_allclose([g[key] for g in fit.metadata.calibration], [g[key] for g in found], rtol=1e-12)
+    assert fit.metadata.events == (frame["readmitted"] == "yes").sum()
     assert standalone(found).count("<circle") == len(found)
 
 
@@ -289,13 +291,12 @@ def test_small_parts_of_pictures():
 
 def test_a_site_may_switch_its_guards_off_and_everybody_is_told():
     frames = dict(list(patients((40, 8), seed=1).groupby("hospital")))
-    settings = fitting.Settings("linear", **fitting.OF_TABLES)
-    wishes = fitting.Wishes(fitting.parse("cost ~ age"))
+    spec = FitSpec(formula="cost ~ age", operator="linear")
 
     def work(net, *guards):
         name = f"h{net.rank}"
-        site = fitting.Site(name, frames[name].reset_index(drop=True))
-        return fitting.fit_sites([site], wishes, settings, net, guards=guards[net.rank])
+        site = fitting.SiteTable(name, frames[name].reset_index(drop=True))
+        return fitting.fit_sites([site], replace(spec, guards=guards[net.rank]), net)
 
     def attempt(*guards):
         def one(net):
@@ -316,7 +317,7 @@ def test_a_site_may_switch_its_guards_off_and_everybody_is_told():
         ]
         page = model_page(results, "dsba train")
         assert "h1 has switched its guards off." in page
-        assert results.model.facts["table"]["schema_"]["parts"][1]["guards"]["rows"] == 0
+        assert results.schema.parts[1].guards.rows == 0
 
 
 def test_the_picture_of_effects_has_the_intervals_of_the_table():
@@ -327,7 +328,7 @@ def test_the_picture_of_effects_has_the_intervals_of_the_table():
     picture = re.search(r'<svg[^>]*aria-label="Effects.*?</svg>', page, re.S)[0]
     bars = np.array(re.findall(r'class="line" x1="([\d.]+)" y1="[\d.]+" x2="([\d.]+)"', picture), float)
     zero = float(re.search(r'class="zero" x1="([\d.]+)"', picture)[1])
-    intervals = fit.conf_int().iloc[1:].to_numpy() * np.array(fit.facts.sd)[1:, None]
+    intervals = fit.conf_int().iloc[1:].to_numpy() * np.array(fit.metadata.sd)[1:, None]
     unit = (bars[0, 1] - bars[0, 0]) / (intervals[0, 1] - intervals[0, 0])
     np.testing.assert_allclose(bars, zero + unit * intervals, atol=0.2)
     assert "information matrix and deviance." in page

@@ -13,13 +13,10 @@ from numpy.testing import assert_allclose
 from test_table_commands import ask, refused
 
 import dsba
-from dsba.fitting import Settings
-from dsba.fitting.spec import OF_TABLES
+from dsba.fitting import FitSpec
 from dsba.network import Simulator
 from dsba.tables.fit import fit_sites
-from dsba.tables.formula import parse
 from dsba.tables.page import model_page
-from dsba.tables.schema import Wishes
 
 FORMULA = "outcome ~ age + C(sex) + C(ward)"
 CHOSEN = {"event": "no", "levels": {"sex": ["M", "F"], "ward": ["surgery", "A&E", "cardio", "nowhere"]}}
@@ -41,7 +38,7 @@ def test_the_event_and_the_references_are_those_asked_for(tmp_path):
     assert_allclose(ours.predict(frame), theirs.predict(frame), rtol=1e-8)
     assert (ours.predict(frame, labels=True) == np.where(ours.predict(frame) > 0.5, "no", "yes")).all()
     measured = ours.evaluate(frame, sites="site").pooled
-    assert measured["events"] == ours.facts.events == (frame["outcome"] == "no").sum()
+    assert measured["events"] == ours.metadata.events == (frame["outcome"] == "no").sum()
     assert measured["mean_prediction"] == pytest.approx(measured["mean_outcome"], rel=1e-9)
 
 
@@ -91,20 +88,18 @@ def test_every_process_has_the_bits_of_one():
     """Each site has only its own table, and the levels that occur there; the sites may be put in order, too."""
     frames = hospitals()
     chosen = {"event": "no", "levels": CHOSEN["levels"] | {"site": ["site2", "site0", "site1"]}}
-    wishes = Wishes(parse("outcome ~ age + C(sex) + C(ward) + C(site)"), "binary", **chosen)
-    settings = Settings("logistic", graph="ring", **OF_TABLES)
-    alone = fit_sites(sites_of(frames), wishes, settings, Simulator(dsba.Topology.ring(3)))
+    spec = FitSpec(formula="outcome ~ age + C(sex) + C(ward) + C(site)", graph="ring", **chosen)
+    alone = fit_sites(sites_of(frames), spec, Simulator(dsba.Topology.ring(3)))
     assert alone.references == {"sex": "M", "ward": "surgery", "site": "site2"}
-    for found in on_sites(frames, lambda own, net: fit_sites(own, wishes, settings, net)):
+    for found in on_sites(frames, lambda own, net: fit_sites(own, spec, net)):
         assert found.schema == alone.schema
         assert (found.params == alone.params).all()
 
 
 def test_processes_must_ask_for_the_same_order():
-    wishes = [Wishes(parse(FORMULA), "binary", levels={"sex": order}) for order in (["F", "M"], ["M", "F"])]
-    settings = Settings("logistic", graph="ring", **OF_TABLES)
+    specs = [FitSpec(formula=FORMULA, graph="ring", levels={"sex": order}) for order in (["F", "M"], ["M", "F"])]
     with pytest.raises(dsba.InputError, match="rank 1 differs from rank 0 in levels"):
-        on_sites(hospitals(), lambda own, net: fit_sites(own, wishes[net.rank == 1], settings, net))
+        on_sites(hospitals(), lambda own, net: fit_sites(own, specs[net.rank == 1], net))
 
 
 def test_the_command_chooses(tmp_path):
@@ -124,7 +119,7 @@ def test_the_command_chooses(tmp_path):
     assert (plain["event"], plain["references"]) == ("no", {"sex": "M", "ward": "surgery"})
     other = ("--out", tmp_path / "other")
     assert "--levels must be COLUMN=LEVEL,LEVEL,..., got 'sex'" in refused(*words, "--levels", "sex", *other)
-    assert "--event is for tables" in refused("train", "a.svm", "--event", "no", *other)
+    assert "event is for tables" in refused("train", "a.svm", "--event", "no", *other)
 
 
 def test_levels_may_be_values_of_numpy_and_pandas(tmp_path):

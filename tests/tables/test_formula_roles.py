@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import queues
-from hospital_tables import SECRET, hospitals, sites_of
+from hospital_tables import SECRET, hospitals, sites_of, terms
 from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
 from dsba.tables.design import design_tables
 from dsba.tables.formula import from_columns, parse
-from dsba.tables.schema import SiteTable, Wishes
+from dsba.tables.schema import SiteTable
 
 # The outcome -----------------------------------------------------------------------------------------
 
@@ -27,9 +27,9 @@ def test_the_outcome_of_classes_is_one_plain_column(left, labels):
     with pytest.raises(
         dsba.InputError, match=r"the outcome must be the name of one column, got .*: a model of classes"
     ):
-        Wishes(formula, labels)
-    assert Wishes(formula, "real").formula == formula
-    assert Wishes(parse("`the outcome` ~ age"), labels).formula.response == ("the outcome",)
+        terms(formula, labels)
+    assert terms(formula, "real").formula == formula
+    assert terms("`the outcome` ~ age", labels).formula.response == ("the outcome",)
 
 
 def test_a_transformed_class_is_refused_on_every_road(tmp_path):
@@ -53,7 +53,7 @@ def test_the_outcome_names_a_column():
 
 def test_a_formula_without_an_outcome_is_refused_before_tables_are_read():
     with pytest.raises(dsba.InputError, match="the formula has no outcome"):
-        Wishes(parse("~ age"))
+        terms("~ age")
 
 
 @pytest.mark.parametrize("formula", ["site ~ age", "cost ~ log(site)", "cost ~ age"])
@@ -61,7 +61,7 @@ def test_a_formula_without_an_outcome_is_refused_before_tables_are_read():
 def test_the_names_of_the_sites_are_a_factor_and_no_number(formula, labels):
     weights = "site" if formula == "cost ~ age" else None
     with pytest.raises(dsba.InputError, match="site0 has no column 'site'"):
-        design_tables(sites_of(hospitals()), Wishes(parse(formula), labels, weights=weights))
+        design_tables(sites_of(hospitals()), terms(formula, labels, weights=weights))
 
 
 # Factors, numbers and names --------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_the_names_of_the_sites_are_a_factor_and_no_number(formula, labels):
 
 def design(formula, frames):
     """The columns of the model over all sites, by name."""
-    found = design_tables(sites_of(frames), Wishes(parse(formula)))
+    found = design_tables(sites_of(frames), terms(formula))
     return dict(zip(found.names, np.vstack([one.X for one in found.designs]).T, strict=True))
 
 
@@ -135,7 +135,7 @@ def test_columns_have_the_names_that_formulaic_gives():
 # What an outcome of another kind says of the data: nothing -------------------------------------------
 
 
-def refused_at_every_site(frames, wishes, monkeypatch):
+def refused_at_every_site(frames, asked, monkeypatch):
     """The one sentence that all sites end with, each a process of its own, and all that they sent before."""
     names, sent, send = list(frames), [], queues.QueueNetwork.send
 
@@ -145,7 +145,7 @@ def refused_at_every_site(frames, wishes, monkeypatch):
 
     def attempt(net):
         with pytest.raises(dsba.InputError) as error:
-            design_tables([SiteTable(names[net.rank], frames[names[net.rank]])], wishes, net)
+            design_tables([SiteTable(names[net.rank], frames[names[net.rank]])], asked, net)
         return "".join([str(error.value), *getattr(error.value, "__notes__", [])])
 
     monkeypatch.setattr(queues.QueueNetwork, "send", heard)
@@ -157,21 +157,21 @@ def refused_at_every_site(frames, wishes, monkeypatch):
 @pytest.mark.parametrize("left", ["surname", "log(surname)"])
 def test_an_outcome_that_is_no_class_is_a_number(left, labels, monkeypatch):
     frames = {name: frame.assign(surname=SECRET) for name, frame in hospitals().items()}
-    sentence, sent = refused_at_every_site(frames, Wishes(parse(f"{left} ~ age"), labels), monkeypatch)
+    sentence, sent = refused_at_every_site(frames, terms(f"{left} ~ age", labels), monkeypatch)
     assert sentence == "the column 'surname' is text, and the model needs it as a number."
     assert SECRET not in sent
 
 
 def test_an_outcome_of_true_and_false_is_a_number():
     frames = {name: frame.assign(late=frame["days"] > 10) for name, frame in hospitals().items()}
-    found = design_tables(sites_of(frames), Wishes(parse("late ~ age")))
+    found = design_tables(sites_of(frames), terms("late ~ age"))
     assert (np.concatenate([one.y for one in found.designs]) == pd.concat(frames.values())["late"]).all()
 
 
 def test_a_site_with_more_than_two_values_of_two_classes_says_so_itself(monkeypatch):
     frames = {name: frame.assign(stay=4711.25 + (frame["visits"] > 1)) for name, frame in hospitals().items()}
     frames["site1"] = frames["site1"].assign(stay=4711.25 + np.arange(40.0))
-    sentence, sent = refused_at_every_site(frames, Wishes(parse("stay ~ age"), "binary"), monkeypatch)
+    sentence, sent = refused_at_every_site(frames, terms("stay ~ age", "binary"), monkeypatch)
     assert sentence == "the outcome 'stay' has more than 2 values at site1: wanted at most 2 classes."
     assert "4711" not in sent
 

@@ -18,11 +18,9 @@ from scipy.optimize import minimize
 
 import dsba
 from dsba.errors import FitError, InputError
-from dsba.fitting.spec import Settings
+from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
 from dsba.tables.design import as_sites
-from dsba.tables.formula import parse
-from dsba.tables.schema import Wishes
 
 FOUR = Path(os.environ.get("DSBA_DATA", "nowhere")) / "sites"
 four_hospitals = pytest.mark.skipif(not FOUR.is_dir(), reason="DSBA_DATA has no folder sites")
@@ -190,7 +188,7 @@ def test_a_penalty_does_not_depend_on_the_unit_of_an_exposure():
         wanted = minimize(objective, [start, 0.0], tol=1e-12).x[1] / age.std(ddof=0)
         ours = dsba.fit(table, "visits ~ age", "poisson", sites="hospital", lam=0.1, offset="time", weights="weight")
         assert ours.params["age"] == pytest.approx(wanted, rel=1e-4)
-        assert ours.model.facts["lam"] == 0.1
+        assert ours.model.spec.lam == 0.1
 
 
 def test_without_an_intercept():
@@ -293,9 +291,8 @@ def test_a_fit_that_ended_early_has_no_standard_errors():
     table = pd.DataFrame({"x": rng.normal(size=120), "site": np.repeat(["a", "b", "c"], 40)})
     table["y"] = rng.poisson(np.exp(1.0 + table["x"]))
     sites = as_sites(table, "site")
-    wishes = Wishes(parse("y ~ x"), "count")
-    settings = Settings("poisson", **{**tables.OF_TABLES, "algorithm": "newton", "max_passes": 2.0})
-    results = tables.fit_sites(sites, wishes, settings, dsba.Simulator(dsba.Topology.ring(3)))
+    spec = FitSpec(formula="y ~ x", operator="poisson", algorithm="newton", max_passes=2.0)
+    results = tables.fit_sites(sites, spec, dsba.Simulator(dsba.Topology.ring(3)))
     assert "ended before its solution was reached" in results.headline()
     with pytest.raises(dsba.InputError, match="ended before its solution was reached"):
         _ = results.bse
@@ -315,7 +312,7 @@ def test_what_the_data_does_not_determine_is_named():
         dsba.fit(frame, "event ~ age", sites="hospital")
 
 
-def test_bad_wishes():
+def test_bad_options():
     frame = patients()
     with pytest.raises(InputError, match="unknown cov 'HC9'"):
         dsba.fit(frame, "cost ~ age", "linear", sites="hospital", cov="HC9")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hospital_tables import hospitals, on_sites, pooled, sites_of
+from hospital_tables import hospitals, on_sites, pooled, sites_of, terms
 from queues import together
 from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting import Settings
-from dsba.fitting.spec import OF_TABLES
+from dsba.fitting import FitSpec
+from dsba.fitting.disclosure import Guards
 from dsba.tables.design import Design, _compared, _differing, _watched, design_tables
-from dsba.tables.disclosure import Guards
 from dsba.tables.fit import fit_sites
-from dsba.tables.formula import parse
-from dsba.tables.schema import Wishes
 
 FORMULA = "cost ~ age + C(sex) + crp + transplant"
 SENTENCE = "has the same value in all but fewer than 3 pooled rows"
@@ -35,12 +33,11 @@ def with_rare(rows):
 
 def fit_between(frames, formula, operator="linear", guards=None, **wish):
     """What a fit between processes ends with at each of them: a sentence, or results."""
-    wishes = Wishes(parse(formula), dsba.operators.get(operator).labels, **wish)
+    spec = FitSpec(formula=formula, operator=operator, graph="ring", **wish)
 
     def attempt(own, net):
         try:
-            each = guards(net.rank) if guards else None
-            return fit_sites(own, wishes, Settings(operator, graph="ring", **OF_TABLES), net, guards=each)
+            return fit_sites(own, replace(spec, guards=guards(net.rank)) if guards else spec, net)
         except dsba.InputError as error:
             return str(error)
 
@@ -74,7 +71,7 @@ def test_between_processes_it_is_refused_before_any_sum_of_the_columns(rows, mon
 
 def test_three_rows_are_enough_and_nothing_is_said(recwarn):
     results = fit_between(with_rare(3), FORMULA)
-    assert [result.facts.told for result in results] == [[]] * 3
+    assert [result.metadata.told for result in results] == [()] * 3
     dsba.fit(pooled(with_rare(3)), FORMULA, "linear", sites="site")
     assert not [warning for warning in recwarn if SENTENCE in str(warning.message)]
 
@@ -138,7 +135,7 @@ def test_whatever_singles_rows_out_is_refused(spoil, formula, operator, wish, wh
 def test_only_all_sites_together_can_switch_it_off():
     off = Guards.off()
     results = fit_between(with_rare(1), FORMULA, guards=lambda rank: off)
-    assert [result.facts.told for result in results] == [[]] * 3
+    assert [result.metadata.told for result in results] == [()] * 3
     found = fit_between(with_rare(1), FORMULA, guards=lambda rank: Guards() if rank else off)
     assert all(SENTENCE in end for end in found)
 
@@ -160,7 +157,7 @@ def test_an_ordinary_table_takes_no_further_question():
             return super().sum(rows)
 
     net = Counting(dsba.Topology.ring(3))
-    design_tables(sites_of(with_rare(3)), Wishes(parse("cost ~ age + crp + transplant")), net)
+    design_tables(sites_of(with_rare(3)), terms("cost ~ age + crp + transplant"), net)
     assert net.sums == 2
 
 
@@ -193,7 +190,7 @@ def test_the_number_of_rows_is_that_of_all_rows_together_wherever_they_are():
 
         def ask(net, designs=designs):
             own = [designs[net.rank]] if net.size > 1 else designs
-            watched = _watched(own, Wishes(parse("y ~ x")))
+            watched = _watched(own, terms("y ~ x"))
             return _differing(watched, _compared(own, watched, 3, net), 3, net)
 
         answers = together(dsba.Topology.complete(len(blocks)), len(blocks), ask)

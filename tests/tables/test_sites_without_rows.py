@@ -14,13 +14,11 @@ from test_inference import FORMULAS, patients
 from test_table_commands import ask
 
 import dsba
-from dsba.fitting.spec import Settings
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
 from dsba.tables.design import as_sites
-from dsba.tables.disclosure import Guards
 from dsba.tables.evaluation import evaluate
-from dsba.tables.formula import parse
-from dsba.tables.schema import Wishes
 
 OUTCOMES = {"logistic": "readmitted", "poisson": "visits", "linear": "cost"}
 
@@ -68,9 +66,8 @@ def test_a_share_that_is_no_row_at_a_site():
     assert dsba.fit(both, "cost ~ age", "linear", test_share=0.1).test["rows"] == 42
 
     def work(net):
-        wishes = Wishes(parse("cost ~ age"), "number", test_share=0.1)
-        settings = Settings("linear", **tables.OF_TABLES)
-        return tables.fit_sites([sites[net.rank]], wishes, settings, net, guards=Guards.off())
+        spec = FitSpec(formula="cost ~ age", operator="linear", test_share=0.1, guards=Guards.off())
+        return tables.fit_sites([sites[net.rank]], spec, net)
 
     sites = as_sites(frames)
     for found in together(dsba.Topology.path(3), 3, work):

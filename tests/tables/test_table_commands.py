@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting.model import Model
+from dsba.fitting import codec
 
 KEYS = {"names", "coef", "se", "z", "p", "low", "high", "deviance", "aic"}
 KEYS |= {"rounds", "rows", "cov", "status", "residual", "event", "references"}
@@ -131,7 +132,7 @@ def test_all_features(tmp_path):
     ask("train", *files, "--target", "cost", "--all-features", "--operator", "linear", "--weights", "weight",
         "--out", tmp_path / "run")  # fmt: skip
     found = dsba.load(tmp_path / "run")
-    assert set(found.schema.wishes.formula.columns) == set(pd.read_csv(files[0]).columns) - {"cost", "weight"}
+    assert set(found.formula.columns) == set(pd.read_csv(files[0]).columns) - {"cost", "weight"}
     odd = pd.read_csv(files[2])
     odd.assign(extra=1.0).to_csv(files[2], index=False)
     said = refused("train", *files, "--target", "cost", "--all-features", "--out", tmp_path / "other")
@@ -163,13 +164,13 @@ def test_one_process_and_four_ranks_give_the_same_bits(operator, tmp_path):
     ]
     code, text = run(MPIEXEC, *(word for part in parts for word in part))
     assert code == 0, text
-    one, many = Model.load(tmp_path / "one"), Model.load(files[0].parent / "run")
+    one, many = codec.load(tmp_path / "one"), codec.load(files[0].parent / "run")
     assert (one.Z == many.Z).all()
     assert (one.weights == many.weights).all()
     assert (one.intercepts == many.intercepts).all()
-    assert one.facts["table"] == many.facts["table"]
-    assert many.facts["processes"] == 4
-    assert many.facts["table"]["rounds"] <= 200
+    assert one.table == many.table
+    assert many.run.processes == 4
+    assert many.table.rounds <= 200
 
 
 @four_hospitals
@@ -191,9 +192,9 @@ def test_four_hospitals_on_four_ranks(operator, cov, tmp_path):
 def test_a_damaged_model_is_refused(tmp_path):
     files = tables(tmp_path)
     ask("train", *files, "--formula", "cost ~ age", "--operator", "linear", "--out", tmp_path / "run")
-    model = Model.load(tmp_path / "run")
-    model.facts["table"]["inference"]["covariance"].pop()
-    model.save(tmp_path / "run")
+    model = codec.load(tmp_path / "run")
+    short = replace(model.table.inference, covariance=model.table.inference.covariance[:-1])
+    codec.save(replace(model, table=replace(model.table, inference=short)), tmp_path / "run")
     assert "is damaged" in refused("summary", tmp_path / "run")
 
 
@@ -212,8 +213,8 @@ def test_guards_end_the_fit_between_owners_and_only_speak_in_one_process(tmp_pat
     assert not (tmp_path / "two" / "model.dsba").exists()
     code, text = mpiexec(2, *TRAIN, *words, tmp_path / "allowed", "--allow-two-sites")
     assert code == 0, text
-    parts = Model.load(tmp_path / "allowed").facts["table"]["schema_"]["parts"]
-    assert [part["guards"]["sites"] for part in parts] == [2, 2]
+    parts = codec.load(tmp_path / "allowed").table.schema.parts
+    assert [part.guards.sites for part in parts] == [2, 2]
     assert "h1 allows two sites." in text
 
 
@@ -233,8 +234,8 @@ def test_a_second_run_goes_on_from_the_checkpoint(tmp_path):
     ask(*words, tmp_path / "one")
     ask(*words, tmp_path / "one")
     ask(*words, tmp_path / "two")
-    one, two = (Model.load(tmp_path / name) for name in ("one", "two"))
-    assert one.facts["table"] == two.facts["table"]
+    one, two = (codec.load(tmp_path / name) for name in ("one", "two"))
+    assert one.table == two.table
 
 
 def test_sites_need_names_of_their_own(tmp_path):
@@ -250,9 +251,9 @@ def test_options_that_do_not_fit_are_refused(tmp_path):
     formula = ("--formula", "cost ~ age")
     for words, sentence in (
         ((*formula, "--n-features", 3), "--n-features is for LIBSVM files"),
-        (("--cov", "HC1"), "--cov is for tables: give --formula or --target, too"),
-        ((*formula, "--target", "cost"), "give either --formula, or --target"),
-        (("--target", "cost"), "with --target give either --features or --all-features"),
+        (("--cov", "HC1"), "cov is for tables: give a formula or a target as well"),
+        ((*formula, "--target", "cost"), "give either a formula, or a target"),
+        (("--target", "cost"), "with a target give either features or all_features"),
         ((), "is a table with column names; wanted LIBSVM text"),
         (("--formula", "cost ~ age", "--operator", "poisson", "--graph", "ring", "--missing", "guess"), "'guess'"),
     ):

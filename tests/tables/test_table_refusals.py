@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hospital_tables import SECRET, hospitals, on_sites, pooled, sites_of
+from hospital_tables import SECRET, hospitals, on_sites, pooled, sites_of, terms
 
 import dsba
+from dsba.fitting.disclosure import Guards
 from dsba.tables.design import design_tables
-from dsba.tables.disclosure import Guards
-from dsba.tables.formula import parse
-from dsba.tables.schema import Wishes, kind_of
+from dsba.tables.schema import kind_of
 
 
 def _renamed(frames):
@@ -120,11 +119,11 @@ def test_refusals_are_the_same_sentence_at_every_site(spoil, sentence):
     frames = hospitals()
     spoil(frames)
     right = "age + crp + C(ward)" if spoil is _equal else "age + log(crp) + C(ward)"
-    wishes = Wishes(parse(f"outcome ~ {right}"), "binary")
+    asked = terms(f"outcome ~ {right}", "binary")
 
     def attempt(own, net):
         with pytest.raises(dsba.InputError) as error:
-            design_tables(own, wishes, net)
+            design_tables(own, asked, net)
         return str(error.value)
 
     for found in on_sites(frames, attempt):
@@ -133,14 +132,16 @@ def test_refusals_are_the_same_sentence_at_every_site(spoil, sentence):
         assert "47.11" not in found
 
 
-@pytest.mark.parametrize(("level", "wish"), [("(missing)", {"missing": "indicator"}), ("(other)", {"rare": "merge"})])
+@pytest.mark.parametrize(
+    ("level", "wish"), [("(missing)", {"missing": "indicator"}), ("(other)", {"rare_levels": "merge"})]
+)
 def test_a_level_that_is_called_as_ours_is_refused(level, wish):
     frames = hospitals()
     for name, frame in frames.items():
         frames[name] = frame.assign(ward=np.resize([level, "A&E"], len(frame)).astype(object))
     frames["site0"].loc[:3, "ward"] = [None] * 4 if "missing" in wish else ["eye", "ear", "eye", "ear"]
     with pytest.raises(dsba.InputError, match=f"the column 'ward' has a level '{re.escape(level)}' of its own: rename"):
-        design_tables(sites_of(frames), Wishes(parse("outcome ~ age + C(ward)"), "binary", **wish))
+        design_tables(sites_of(frames), terms("outcome ~ age + C(ward)", "binary", **wish))
 
 
 def test_labels_of_another_coding_are_named():
@@ -148,7 +149,7 @@ def test_labels_of_another_coding_are_named():
     for name, coding in {"site0": (0, 1), "site1": (0, 1), "site2": (-1, 1)}.items():
         frames[name] = frames[name].assign(outcome=np.where(frames[name]["outcome"] == "yes", coding[1], coding[0]))
     with pytest.raises(dsba.InputError, match=r"has -1, 0, 1\.\nHere: 0, 1 at site0; 0, 1 at site1; -1, 1 at site2"):
-        design_tables(sites_of(frames), Wishes(parse("outcome ~ age"), "binary"))
+        design_tables(sites_of(frames), terms("outcome ~ age", "binary"))
 
 
 @pytest.mark.parametrize("levels", [("cardio", "A&E", "surgery", "nowhere"), None])
@@ -157,10 +158,10 @@ def test_declared_levels_are_those_that_may_occur(levels):
     frames = hospitals()
     frames["site1"] = frames["site1"].assign(ward=["A&E", "cardio"] * 20)
     frames = {name: frame.assign(year=frame["year"].astype(float)) for name, frame in frames.items()}
-    wishes = Wishes(parse("outcome ~ age + C(ward) + C(year)"), "binary")
+    asked = terms("outcome ~ age + C(ward) + C(year)", "binary")
     declared = levels and {"ward": levels, "year": [str(int(year)) for year in sorted(pooled(frames)["year"].unique())]}
-    wanted = design_tables(sites_of(frames), wishes).schema
-    listed = replace(wishes, levels=declared or {})
+    wanted = design_tables(sites_of(frames), asked).schema
+    listed = terms("outcome ~ age + C(ward) + C(year)", "binary", levels=declared or {})
     order = {"ward": ("cardio", "A&E", "surgery")} if levels else {}
     for found in on_sites(frames, lambda own, net: design_tables(own, listed, net)):
         assert found.schema == replace(wanted, levels=wanted.levels | order)
@@ -173,11 +174,11 @@ def test_a_column_of_one_value_at_each_site_varies_if_the_values_differ():
     for column, values in {"beds": (1e-30, 1e-30, 2e-30), "big": (1e30, 2e30, 1e30)}.items():
         for name, value in zip(frames, values, strict=True):
             frames[name] = frames[name].assign(**{column: value}, zero=0.0 if name == "site1" else -0.0, same=1e-30)
-    wishes = Wishes(parse("cost ~ age + beds + big"))
-    assert [found.rows for found in on_sites(frames, lambda own, net: design_tables(own, wishes, net))] == [125] * 3
+    asked = terms("cost ~ age + beds + big")
+    assert [found.rows for found in on_sites(frames, lambda own, net: design_tables(own, asked, net))] == [125] * 3
     for constant in ("zero", "same"):
         with pytest.raises(dsba.InputError, match=f"the column {constant} is constant over all sites"):
-            design_tables(sites_of(frames), Wishes(parse(f"cost ~ age + beds + big + {constant}")))
+            design_tables(sites_of(frames), terms(f"cost ~ age + beds + big + {constant}"))
 
 
 def test_sites_with_other_wishes_are_named():
@@ -186,14 +187,14 @@ def test_sites_with_other_wishes_are_named():
     def attempt(own, net):
         formula = "outcome ~ age" if own[0].name == "site1" else "outcome ~ crp"
         with pytest.raises(dsba.InputError, match="rank 1 differs from rank 0 in formula"):
-            design_tables(own, Wishes(parse(formula), "binary"), net)
+            design_tables(own, terms(formula, "binary"), net)
 
     on_sites(frames, attempt)
 
 
 def test_guards_only_speak_in_one_process():
     frames = hospitals((60, 8))
-    found = design_tables(sites_of(frames), Wishes(parse("cost ~ age + C(year) + C(sex) + lab + crp")))
+    found = design_tables(sites_of(frames), terms("cost ~ age + C(year) + C(sex) + lab + crp"))
     assert len(found.told) == 3
     assert "2 sites take part" in found.told[0]
     assert "site1 has fewer usable rows" in found.told[1]
@@ -207,9 +208,9 @@ def test_two_sites_need_the_consent_of_both(allowed):
     def attempt(own, net):
         guards = Guards(sites=2) if allowed or net.rank == 1 else Guards()
         if allowed:
-            return design_tables(own, Wishes(parse("cost ~ age")), net, guards)
+            return design_tables(own, terms("cost ~ age"), net, guards)
         with pytest.raises(dsba.InputError, match="2 sites take part, and at least 3 are wanted"):
-            design_tables(own, Wishes(parse("cost ~ age")), net, guards)
+            design_tables(own, terms("cost ~ age"), net, guards)
 
     on_sites(frames, attempt)
 
@@ -218,13 +219,13 @@ def test_rare_levels_are_merged_on_demand():
     frames = hospitals()
     frames["site1"].loc[frames["site1"].index[:1], "ward"] = "rare1"
     frames["site2"].loc[frames["site2"].index[:2], "ward"] = "rare2"
-    wishes = Wishes(parse("cost ~ C(ward)"), rare="merge")
-    found = design_tables(sites_of(frames), wishes)
+    asked = terms("cost ~ C(ward)", rare_levels="merge")
+    found = design_tables(sites_of(frames), asked)
     assert found.names == ("Intercept", "C(ward)[T.cardio]", "C(ward)[T.surgery]", "C(ward)[T.(other)]")
     assert sum(design.X[:, 3].sum() for design in found.designs) == 3
     assert found.schema.merged == {"ward": ("rare1", "rare2")}
     frames["site2"] = hospitals()["site2"]  # now one row only: it is joined by the next rarest level
-    found = design_tables(sites_of(frames), wishes)
+    found = design_tables(sites_of(frames), asked)
     assert found.names[-1] == "C(ward)[T.(other)]"
     assert len(found.names) == 3
 

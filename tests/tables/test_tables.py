@@ -12,17 +12,18 @@ import numpy as np
 import pandas as pd
 import patsy
 import pytest
-from hospital_tables import SECRET, hospitals, on_sites, pooled, sites_of
+from hospital_tables import SECRET, hospitals, on_sites, pooled, sites_of, terms
 from hypothesis import strategies as st
 
 import dsba
 from dsba.data.table_files import read_table
+from dsba.fitting import codec
 from dsba.network import Alone
 from dsba.tables import schema_report
 from dsba.tables.design import as_sites, design_tables, designed, held_out
 from dsba.tables.formula import from_columns, parse
 from dsba.tables.scaling import pooled_moments, scaling_by
-from dsba.tables.schema import Schema, SiteTable, Wishes
+from dsba.tables.schema import SiteTable, terms_of
 
 # Formulas are data -----------------------------------------------------------------------------------
 
@@ -121,7 +122,7 @@ def assert_same_columns(found, expected):
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_the_sites_design_is_that_of_the_pooled_rows(formula):
     frames = hospitals()
-    found = design_tables(sites_of(frames), Wishes(parse(formula)))
+    found = design_tables(sites_of(frames), terms(formula))
     y, X = independent(formula, pooled(frames))
     assert_same_columns((found.names, np.vstack([design.X for design in found.designs])), X)
     assert (np.concatenate([design.y for design in found.designs]) == y).all()
@@ -134,9 +135,9 @@ def test_processes_build_what_one_process_builds(missing):
         frame.loc[frame.index[n : n + 4], "crp"] = np.nan
         if missing != "mean":
             frame.loc[frame.index[7 : 9 + n], "ward"] = np.nan
-    wishes = Wishes(parse("outcome ~ age + log(crp) + C(ward) + site"), "binary", missing, exposure="days")
-    one = design_tables(sites_of(frames), wishes)
-    for rank, found in enumerate(on_sites(frames, lambda own, net: design_tables(own, wishes, net))):
+    asked = terms("outcome ~ age + log(crp) + C(ward) + site", "binary", missing, exposure="days")
+    one = design_tables(sites_of(frames), asked)
+    for rank, found in enumerate(on_sites(frames, lambda own, net: design_tables(own, asked, net))):
         assert found.schema == one.schema
         for a, b in zip(found.designs[0], one.designs[rank], strict=True):
             assert np.array_equal(a, b)
@@ -149,13 +150,13 @@ def test_missing_values():
     crp[60:65] = np.nan
     formula = parse("cost ~ age + crp")
     with pytest.raises(dsba.InputError, match=r"'crp' has 5 missing values over all sites: .*\nHere: 5 at site1"):
-        design_tables(sites_of(frames), Wishes(formula))
-    dropped = design_tables(sites_of(frames), Wishes(formula, missing="drop"))
+        design_tables(sites_of(frames), terms(formula))
+    dropped = design_tables(sites_of(frames), terms(formula, missing="drop"))
     assert [len(design.X) for design in dropped.designs] == [60, 35, 25]
-    filled = design_tables(sites_of(frames), Wishes(formula, missing="mean"))
+    filled = design_tables(sites_of(frames), terms(formula, missing="mean"))
     X = np.vstack([design.X for design in filled.designs])
     assert np.allclose(X[:, 2], np.where(np.isnan(crp), np.nanmean(crp), crp), rtol=1e-15)
-    marked = design_tables(sites_of(frames), Wishes(formula, missing="indicator"))
+    marked = design_tables(sites_of(frames), terms(formula, missing="indicator"))
     assert marked.names == ("Intercept", "age", "crp", "crp[missing]")
     assert (np.vstack([design.X for design in marked.designs])[:, 3] == np.isnan(crp)).all()
     assert marked.schema.missing["crp"] == marked.held[1].missing["crp"] == 5
@@ -168,7 +169,7 @@ def test_gaps_in_rows_without_an_outcome_get_no_indicator():
     rows = frames["site1"].index[:4]
     frames["site1"].loc[rows, ["cost", "crp"]] = np.nan
     frames["site1"].loc[rows, "sex"] = None
-    found = design_tables(sites_of(frames), Wishes(parse("cost ~ crp + C(sex)"), missing="indicator"))
+    found = design_tables(sites_of(frames), terms("cost ~ crp + C(sex)", missing="indicator"))
     assert found.names == ("Intercept", "crp", "C(sex)[T.M]")
     assert found.schema.missing["crp"] == 4
 
@@ -183,12 +184,12 @@ def missing_together(frames, columns):
 
 def test_columns_that_are_missing_together_share_an_indicator():
     frames = missing_together(hospitals(), ["crp", "lab"])
-    wishes = Wishes(parse("cost ~ age + crp + lab"), missing="indicator")
-    found = design_tables(sites_of(frames), wishes)
+    asked = terms("cost ~ age + crp + lab", missing="indicator")
+    found = design_tables(sites_of(frames), asked)
     assert found.names == ("Intercept", "age", "crp", "lab", "crp[missing]")
     assert found.schema.together == {"lab": "crp"}
-    assert Schema.from_facts(found.schema.facts()) == found.schema
-    assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, wishes, net)))
+    assert codec.schema_of(codec.schema_content(found.schema), operator="linear") == found.schema
+    assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, asked, net)))
     assert any("lab is missing where crp is: one column" in line for line in schema_report.told(found))
     fit = dsba.fit(frames, "cost ~ age + crp + lab", operator="linear", missing="indicator")
     table = pooled(frames)
@@ -198,26 +199,26 @@ def test_columns_that_are_missing_together_share_an_indicator():
     rows = pd.DataFrame({"age": 50.0, "crp": [1.0, np.nan, 1.0], "lab": [1.0, np.nan, np.nan]})
     assert fit.predict(rows).notna().tolist() == [True, True, False]  # lab alone was never missing
     frames["site1"].loc[frames["site1"].index[20], "lab"] = np.nan
-    apart = design_tables(sites_of(frames), wishes)
+    apart = design_tables(sites_of(frames), asked)
     assert apart.names[-2:] == ("crp[missing]", "lab[missing]")
     assert not apart.schema.together
 
 
 def test_a_number_that_is_missing_with_a_factor_needs_no_indicator():
     frames = missing_together(hospitals(), ["crp", "sex"])
-    found = design_tables(sites_of(frames), Wishes(parse("cost ~ crp + C(sex)"), missing="indicator"))
+    found = design_tables(sites_of(frames), terms("cost ~ crp + C(sex)", missing="indicator"))
     assert found.names == ("Intercept", "crp", "C(sex)[T.M]", "C(sex)[T.(missing)]")
     assert found.schema.together == {"crp": "sex"}
 
 
 def test_factors_that_are_missing_together_share_a_level():
     frames = missing_together(hospitals(), ["sex", "ward", "crp"])
-    wishes = Wishes(parse("cost ~ crp + C(sex) + C(ward)"), missing="indicator")
-    found = design_tables(sites_of(frames), wishes)
+    asked = terms("cost ~ crp + C(sex) + C(ward)", missing="indicator")
+    found = design_tables(sites_of(frames), asked)
     wards = ("C(ward)[T.cardio]", "C(ward)[T.surgery]")
     assert found.names == ("Intercept", "crp", "C(sex)[T.M]", "C(sex)[T.(missing)]", *wards)
     assert found.schema.together == {"ward": "sex", "crp": "sex"}
-    assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, wishes, net)))
+    assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, asked, net)))
     fit, table = dsba.fit(frames, "cost ~ C(sex) + C(ward)", "linear", missing="indicator"), pooled(frames)
     known = [table["sex"] == "M", table["sex"].isna(), table["ward"] == "cardio", table["ward"] == "surgery"]
     X = np.column_stack([np.ones(len(table)), *known])
@@ -230,14 +231,14 @@ def test_a_site_of_which_no_row_is_complete_is_named():
     frames = hospitals()
     frames["site1"]["crp"] = np.nan
     with pytest.raises(dsba.InputError, match="site1 has no row that enters the model"):
-        design_tables(sites_of(frames), Wishes(parse("cost ~ age + crp"), missing="drop"))
+        design_tables(sites_of(frames), terms("cost ~ age + crp", missing="drop"))
 
 
 def test_a_column_called_site_is_in_all_tables_or_in_none():
     frames = hospitals()
     frames["site1"]["site"] = "north"
     with pytest.raises(dsba.InputError, match="some tables have a column 'site' of their own and some have none"):
-        design_tables(sites_of(frames), Wishes(parse("cost ~ age + site")))
+        design_tables(sites_of(frames), terms("cost ~ age + site"))
 
 
 def test_a_factor_has_no_mean_and_a_missing_level_of_its_own():
@@ -245,16 +246,16 @@ def test_a_factor_has_no_mean_and_a_missing_level_of_its_own():
     frames["site2"].loc[frames["site2"].index[:4], "sex"] = None
     formula = parse("cost ~ C(sex)")
     with pytest.raises(dsba.InputError, match="a factor has no mean"):
-        design_tables(sites_of(frames), Wishes(formula, missing="mean"))
-    found = design_tables(sites_of(frames), Wishes(formula, missing="indicator"))
+        design_tables(sites_of(frames), terms(formula, missing="mean"))
+    found = design_tables(sites_of(frames), terms(formula, missing="indicator"))
     assert found.names == ("Intercept", "C(sex)[T.M]", "C(sex)[T.(missing)]")
     assert found.designs[2].X[:, 2].sum() == 4
 
 
 def test_offset_exposure_and_weights():
     frames = hospitals()
-    wishes = Wishes(parse("visits ~ age"), "count", weights="days", offset="lab", exposure="crp")
-    found = design_tables(sites_of(frames), wishes)
+    asked = terms("visits ~ age", "count", weights="days", offset="lab", exposure="crp")
+    found = design_tables(sites_of(frames), asked)
     for design, frame in zip(found.designs, frames.values(), strict=True):
         assert (design.weight == frame["days"]).all()
         assert (design.offset == frame["lab"] + np.log(frame["crp"])).all()
@@ -263,7 +264,7 @@ def test_offset_exposure_and_weights():
 def test_pooled_scaling_keeps_its_digits():
     """A column of 100 +- 0.01, against sums in extended precision; and its way back."""
     frames = hospitals()
-    found = design_tables(sites_of(frames), Wishes(parse("cost ~ lab + age")))
+    found = design_tables(sites_of(frames), terms("cost ~ lab + age"))
     matrices = [design.X for design in found.designs]
     scaling = scaling_by(*pooled_moments(matrices, Alone(), [1, 2]), 0)
     wide = np.vstack(matrices).astype(np.longdouble)
@@ -285,12 +286,12 @@ def test_a_held_out_share_is_stratified_and_the_sites_own():
     assert (out != held_out(labels, 0.25, seed=3, node=2)).any()
     assert held_out(np.linspace(0, 1, 40), 0.1, 0, 0).sum() == 4
     with pytest.raises(dsba.InputError, match="held-out share"):
-        Wishes(parse("y ~ x"), test_share=1.0)
+        terms("y ~ x", test_share=1.0)
 
 
 def test_new_tables_are_read_as_the_model_was():
     frames = hospitals()
-    schema = design_tables(sites_of(frames), Wishes(parse("outcome ~ age + C(ward)"), "binary")).schema
+    schema = design_tables(sites_of(frames), terms("outcome ~ age + C(ward)", "binary")).schema
     new = frames["site2"].drop(columns="outcome").head(3)
     assert designed(SiteTable("new", new), schema, outcome=False).names[-1] == "C(ward)[T.surgery]"
     new = new.assign(ward=SECRET)
@@ -304,9 +305,9 @@ def test_a_schema_survives_a_file():
     frames["site0"].loc[frames["site0"].index[:4], "crp"] = np.nan
     frames["site1"].loc[frames["site1"].index[:2], "ward"] = "rare"
     formula = parse("outcome ~ log(crp) + C(year) + C(ward) + site")
-    schema = design_tables(sites_of(frames), Wishes(formula, "binary", "indicator", "merge", exposure="days")).schema
-    facts = json.loads(json.dumps(schema.facts()))
-    assert Schema.from_facts(facts) == schema
+    schema = design_tables(sites_of(frames), terms(formula, "binary", "indicator", "merge", exposure="days")).schema
+    content = json.loads(json.dumps(codec.schema_content(schema)))
+    assert codec.schema_of(content) == schema
     for spoil in (
         lambda f: f.pop("levels"),
         lambda f: f["wishes"].update(formula="y ~ open(x)"),
@@ -314,10 +315,10 @@ def test_a_schema_survives_a_file():
         lambda f: f.update(means={"crp": "much"}),
         lambda f: f.update(wishes=None),
     ):
-        spoiled = json.loads(json.dumps(facts))
+        spoiled = json.loads(json.dumps(content))
         spoil(spoiled)
-        with pytest.raises(dsba.InputError):
-            Schema.from_facts(spoiled)
+        with pytest.raises((dsba.InputError, KeyError, TypeError)):  # a whole file is refused in a sentence
+            terms_of(codec.schema_of(spoiled))
 
 
 def test_tables_of_one_process():
@@ -348,10 +349,10 @@ four_hospitals = pytest.mark.skipif(not FOUR.is_dir(), reason="DSBA_DATA has no 
 )
 def test_four_hospitals_build_what_statsmodels_builds_of_the_pooled_rows(formula, labels):
     files = sorted(FOUR.glob("*.csv"))
-    wishes = Wishes(parse(formula), labels, missing="drop")
-    columns = [name for name in wishes.columns if name != "site"]
+    asked = terms(formula, labels, missing="drop")
+    columns = [name for name in asked.columns if name != "site"]
     frames = {file.stem: read_table(file, columns) for file in files}
-    everyone = on_sites(frames, lambda own, net: design_tables(own, wishes, net))
+    everyone = on_sites(frames, lambda own, net: design_tables(own, asked, net))
     found = np.vstack([there.designs[0].X for there in everyone])
     exact = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}  # what pandas 3 does anyway
     theirs = {file.stem: pd.read_csv(file, **exact) for file in files}

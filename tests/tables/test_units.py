@@ -11,13 +11,10 @@ from conftest import also_in_full
 from queues import together
 
 import dsba
-from dsba.fitting.spec import Settings
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.spec import COVARIANCES, FitSpec
 from dsba.tables import fit
 from dsba.tables.design import as_sites
-from dsba.tables.disclosure import Guards
-from dsba.tables.formula import parse
-from dsba.tables.inference import COVARIANCES
-from dsba.tables.schema import Wishes
 
 
 def table(unit=1.0):
@@ -55,9 +52,8 @@ def test_processes_ask_the_same_questions():
     one = dsba.fit(frame, "y ~ x", "linear", sites="site", cov="HC1", graph="path")
 
     def work(net):
-        wishes = Wishes(parse("y ~ x"), "number")
-        settings = Settings("linear", **fit.OF_TABLES)
-        return fit.fit_sites([sites[net.rank]], wishes, settings, net, cov="HC1", guards=Guards.off())
+        spec = FitSpec(formula="y ~ x", operator="linear", cov="HC1", guards=Guards.off())
+        return fit.fit_sites([sites[net.rank]], spec, net)
 
     sites = as_sites(frame, "site")
     for found in together(dsba.Topology.path(3), 3, work):

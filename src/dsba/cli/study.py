@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dsba._system.signals import ending_like_ctrl_c
-from dsba.cli.train import (
-    EVENT,
-    LEVELS,
-    LEVELS_FORM,
-    MARKER,  # the folder is read by the commands that read what `dsba train` wrote
-    ordered_levels,
-    write_page,
-)
+from dsba.cli.options import with_fit_options
+from dsba.cli.train import MARKER, write_page  # the folder is read by the commands that read what `dsba train` wrote
+from dsba.engine.run import Status
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
-from dsba.fitting.spec import OF_TABLES
+from dsba.fitting.spec import FitSpec
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
@@ -148,18 +143,18 @@ def _approved(seat: Seat, approve: str | None) -> None:
 
 
 def _joined(seat: Seat) -> None:
-    from dsba.fitting.model import MODEL_FILE
+    from dsba.fitting.codec import MODEL_FILE
     from dsba.study.display import StudyDisplay
     from dsba.study.join import AUDIT
     from dsba.study.join import join as take_part
 
     with StudyDisplay(sys.stdout.isatty()) as display:
         results = take_part(seat, tell=display.tell, show=display.show)
-    facts = results.model.facts
-    typer.echo(results.unfinished if facts["status"] == "budget" else f"{facts['status']}: {facts['message']}.")
+    run = results.model.run
+    typer.echo(results.unfinished if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
     page = write_page(results.model, seat.out)
     typer.echo(f"Model: {seat.out / MODEL_FILE}   Page: {page}   Audit log: {seat.out / AUDIT}")
-    if facts["status"] == "interrupted":
+    if run.status is Status.INTERRUPTED:
         raise typer.Exit(130)
     _end_as(results)
 
@@ -171,41 +166,19 @@ def _end_as(results: Results) -> None:
 
 
 @study.command("try", epilog=TRY_EXAMPLES)
+@with_fit_options(tables_only=True)
 def try_(
     files: Annotated[list[Path], typer.Argument(help="Tables, one for each site.")],
-    formula: Annotated[str, typer.Option(help='"outcome ~ age + C(sex) + log(crp)".')],
-    operator: Annotated[str, typer.Option(help="logistic, poisson or linear.")] = "logistic",
-    lam: Annotated[float, typer.Option(help="Penalty.")] = 0.0,
-    missing: Annotated[str, typer.Option(help="error, drop, mean or indicator.")] = "error",
-    rare_levels: Annotated[str, typer.Option(help="error or merge.")] = "error",
-    cov: Annotated[str, typer.Option(help="classical, HC0, HC1 or site.")] = "classical",
-    algorithm: Annotated[str, typer.Option(help="auto, newton, dsba, extra, ...")] = "auto",
-    graph: Annotated[str, typer.Option(help="random, ring, complete, ...")] = "random",
-    tol: Annotated[float, typer.Option(help="Stop at this relative residual.")] = OF_TABLES["tol"],
-    max_passes: Annotated[float, typer.Option(help="Passes over the data, at most.")] = OF_TABLES["max_passes"],
-    seed: Annotated[int, typer.Option(help="The seed of the samples and of a random graph.")] = 0,
-    test_share: Annotated[float, typer.Option(help="The share of each site's rows to hold out.")] = 0.0,
-    event: Annotated[str | None, typer.Option(help=EVENT)] = None,
-    levels: Annotated[list[str] | None, typer.Option(help=LEVELS, metavar=LEVELS_FORM)] = None,
-    allow_two_sites: Annotated[
-        bool, typer.Option("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")
-    ] = False,
+    spec: FitSpec,
     out: Annotated[Path, typer.Option(help="Folder for the model, and for the study with its keys.")] = Path("run"),
-) -> None:  # fmt: skip
+) -> None:
     """A whole study on this machine: a key, a process and a folder for every site, and TLS between them."""
     _require_extra()
     from dsba.study.trial import TRIAL_FILE, TRIAL_FOLDER, Trial, arrange
 
-    model: dict[str, Any] = {
-        "formula": formula, "operator": operator, "lam": lam, "missing": missing, "rare_levels": rare_levels,
-        "cov": cov, "algorithm": algorithm, "tol": tol, "max_passes": max_passes, "seed": seed,
-        "test_share": test_share,
-    }  # fmt: skip
     with owned(out, MARKER), ending_like_ctrl_c():
         folder = out / TRIAL_FOLDER
-        guards: dict[str, Any] = {"guards": {"sites": 2}} if allow_two_sites else {}
-        order = ordered_levels(levels)
-        agreed = arrange(files, model, folder, event=event, levels=order, graph=graph, **guards)
+        agreed = arrange(files, spec, folder)
         typer.echo(f"Study: {folder / TRIAL_FILE}, hash {agreed.hash}")
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)

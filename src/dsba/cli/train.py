@@ -7,9 +7,8 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,43 +16,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba._system.signals import orderly_end
+from dsba.cli.options import TABLE_PANEL, NoGuards, TwoSites, guards_of, with_fit_options
 from dsba.engine.progress import LINE_EVERY
+from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError
-from dsba.fitting import not_converged
-from dsba.fitting.model import MODEL_FILE
-from dsba.fitting.spec import OF_TABLES, Settings
+from dsba.fitting import codec, not_converged
+from dsba.fitting.codec import MODEL_FILE
+from dsba.fitting.spec import FitSpec
 from dsba.storage.atomic import replacing
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
-    from dsba.fitting.model import Model
+    from dsba.fitting.disclosure import Guards
+    from dsba.fitting.model import FittedModel
     from dsba.network import MPINetwork
-    from dsba.tables.disclosure import Guards
 
-DEFAULTS = Settings()
 MARKER, PAGE = ".dsba-train", "report.html"
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
-
-TABLE_ONLY = (
-    "features",
-    "all_features",
-    "missing",
-    "cov",
-    "rare_levels",
-    "weights",
-    "offset",
-    "exposure",
-    "allow_two_sites",
-    "no_guards",
-    "test_share",
-    "event",
-    "levels",
-)
-LIBSVM_ONLY = ("n_features", "zero_based", "normalize", "intercept")
-
-EVENT = "Which of two labels is modelled; the second in sorted order if not given."
-LEVELS = "All levels of a column in order, the first is the reference; sorted if not given. May be repeated."
-LEVELS_FORM = "COLUMN=LEVEL,LEVEL,..."
 
 TRAIN_EXAMPLES = """Examples:
 
@@ -73,15 +52,7 @@ EVALUATE_EXAMPLES = """Examples:
 """
 
 
-def by_kind(name: str, help_: str, shown: str = "") -> Any:
-    """An option whose default is another one for tables; the help says both."""
-    usual = shown or f"{getattr(DEFAULTS, name):g}"
-    return typer.Option(help=f"{help_}; {usual} by default, {OF_TABLES[name]:g} for tables.", show_default=False)
-
-
-of_tables = partial(typer.Option, rich_help_panel="Options of tables")
-TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")]
-NoGuards = Annotated[bool, of_tables("--no-guards", help="Switch off this site's disclosure guards.")]
+of_tables = partial(typer.Option, rich_help_panel=TABLE_PANEL)
 
 
 def register(app: typer.Typer) -> None:
@@ -91,31 +62,12 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
 
 
+@with_fit_options()
 def train(
-    context: typer.Context,
     files: Annotated[
         list[Path], typer.Argument(help="Tables or LIBSVM files, one per node; each rank opens only its own.")
     ],
-    formula: Annotated[str | None, of_tables(help='"outcome ~ age + C(sex) + log(crp)".')] = None,
-    target: Annotated[str | None, of_tables(help="The outcome, instead of a formula.")] = None,
-    features: Annotated[str | None, of_tables(help="Columns, with commas between them.")] = None,
-    all_features: Annotated[
-        bool, of_tables("--all-features", help="All columns but the target.")
-    ] = False,
-    missing: Annotated[str, of_tables(help="Missing values: error, drop, mean or indicator.")] = "error",
-    cov: Annotated[str, of_tables(help="Standard errors: classical, HC0, HC1 or site.")] = "classical",
-    rare_levels: Annotated[str, of_tables(help="Levels with fewer than 3 pooled rows: error or merge.")] = "error",
-    weights: Annotated[str | None, of_tables(help="The column of weights; rows of weight 0 are left out.")] = None,
-    offset: Annotated[str | None, of_tables(help="A column to add to the scores.")] = None,
-    exposure: Annotated[str | None, of_tables(help="A column whose logarithm is an offset.")] = None,
-    test_share: Annotated[float, of_tables(help="The share of each site's rows to hold out.")] = 0.0,
-    event: Annotated[str | None, of_tables(help=EVENT)] = None,
-    levels: Annotated[list[str] | None, of_tables(help=LEVELS, metavar=LEVELS_FORM)] = None,
-    allow_two_sites: TwoSites = False,
-    no_guards: NoGuards = False,
-    operator: Annotated[str, typer.Option(help="logistic, linear, poisson, ..., or my_loss.py:Class.")] = "logistic",
-    lam: Annotated[float | None, by_kind("lam", "The penalty", "1/(10 Q)")] = DEFAULTS.lam,
-    intercept: Annotated[bool, typer.Option(help="Fit an intercept, which is not regularised.")] = DEFAULTS.intercept,
+    spec: FitSpec,
     n_features: Annotated[
         int | None, typer.Option(help="The number of columns; by default that of the widest file.")
     ] = None,
@@ -123,110 +75,21 @@ def train(
         bool | None,
         typer.Option("--zero-based/--one-based", help="Where columns begin; at 0 if any file has an index 0."),
     ] = None,
-    normalize: Annotated[bool, typer.Option(help="Scale every row to norm 1.")] = DEFAULTS.normalize,
-    graph: Annotated[str, typer.Option(help="random, random:0.4, ring, ..., or an edge list.")] = DEFAULTS.graph,
-    mixing: Annotated[str, typer.Option(help="Weights of the graph: laplacian or metropolis.")] = DEFAULTS.mixing,
-    algorithm: Annotated[str, typer.Option(help="auto, newton, dsba, dsa, ..., or mine.py:Class.")] = "auto",
-    communication: Annotated[
-        str | None, typer.Option(help="dense, sparse or cached (dsba, dsa).")
-    ] = DEFAULTS.communication,
-    step_size: Annotated[str, typer.Option(help="A number, or a rule's name.")] = "auto",
-    max_passes: Annotated[float, by_kind("max_passes", "Passes over the data, at most")] = DEFAULTS.max_passes,
-    tol: Annotated[float, by_kind("tol", "Stop at this relative residual")] = DEFAULTS.tol,
-    seed: Annotated[int, typer.Option(help="For drawing samples and a random graph.")] = DEFAULTS.seed,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("run"),
     checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint file; OUT/checkpoint if not given.")] = None,
     timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
-) -> None:  # fmt: skip
+) -> None:
     """Train one model from data at several sites. The same command goes on where it was stopped.
 
     Under mpiexec the nodes are spread over the ranks, and no rank reads another's files. The exit code is 3 if the
     model was saved and the fit did not converge.
     """
-    try:
-        step: float | str = float(step_size)
-    except ValueError:
-        step = step_size
-    settings = Settings(
-        operator, lam, intercept, graph, mixing, algorithm, communication, step, max_passes, tol, seed, normalize
-    )  # fmt: skip
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
-    _require_matching(given)
-    if formula is None and target is None:
-        work = _libsvm(files, settings, {"n_features": n_features, "zero_based": zero_based})
-    else:
-        plan = _plan(formula, target, features, all_features)
-        wishes = {"missing": missing, "rare": rare_levels, "weights": weights, "offset": offset, "exposure": exposure,
-                  "test_share": test_share, "event": event, "levels": ordered_levels(levels)}  # fmt: skip
-        guards = _guards(allow_two_sites, no_guards)
-        work = _tables(files, plan, settings, given, wishes=wishes, cov=cov, guards=guards)
-    _together(lambda: _train(work, settings, len(files), out, checkpoint, timeout))
-
-
-def _require_matching(given: set[str]) -> None:
-    """Options of tables belong to tables, and those of LIBSVM files to these."""
-    table = bool(given & {"formula", "target"})
-    for name in LIBSVM_ONLY if table else TABLE_ONLY:
-        if name in given:
-            wanted = "is for LIBSVM files" if table else "is for tables: give --formula or --target, too"
-            raise InputError(f"--{name.replace('_', '-')} {wanted}.")
-
-
-def _plan(formula: str | None, target: str | None, features: str | None, all_features: bool) -> Any:
-    from dsba.tables.fit import ModelTerms
-
-    if formula is not None:
-        if target is not None or features is not None or all_features:
-            raise InputError("give either --formula, or --target with --features or --all-features.")
-        return ModelTerms(formula)
-    if (features is None) == (not all_features):
-        raise InputError("with --target give either --features or --all-features.")
-    return ModelTerms(None, target, None if features is None else tuple(name.strip() for name in features.split(",")))
-
-
-def ordered_levels(given: list[str] | None) -> dict[str, list[str]]:
-    """The levels by column of texts such as sex=m,f."""
-    found = {}
-    for text in given or []:
-        column, equals, levels = text.partition("=")
-        if not equals:
-            raise InputError(f"--levels must be {LEVELS_FORM}, got {text!r}.")
-        found[column.strip()] = [level.strip() for level in levels.split(",")]
-    return found
-
-
-def _libsvm(files: list[Path], settings: Settings, layout: dict[str, Any]) -> Callable[..., Model]:
-    def work(**options: Any) -> Model:
-        from dsba.fitting import train as run
-
-        return run(files, settings, **layout, **options)[0]
-
-    return work
-
-
-def _tables(files: list[Path], plan: Any, settings: Settings, given: set[str], **wanted: Any) -> Callable[..., Model]:
-    def work(**options: Any) -> Model:
-        from dsba.tables import fit
-
-        ours = {name: value for name, value in OF_TABLES.items() if name not in given}
-        return fit.train(files, plan, replace(settings, **ours), **wanted, **options).model
-
-    return work
-
-
-def _guards(two_sites: bool, off: bool) -> Guards:
-    from dsba.tables.disclosure import Guards
-
-    return Guards.off() if off else Guards(sites=2) if two_sites else Guards()
-
-
-def _train(
-    work: Callable[..., Model], settings: Settings, n_nodes: int, out: Path, checkpoint: Path | None, timeout: float
-) -> None:
-    network = _network(settings, n_nodes, timeout)
-    first = network is None or network.rank == 0
-    with ExitStack() as stack:
+    layout = {"n_features": n_features, "zero_based": zero_based}
+    if spec.of_tables and (odd := [name for name, value in layout.items() if value is not None]):
+        raise InputError(f"--{odd[0].replace('_', '-')} is for LIBSVM files.")
+    with _together(), ExitStack() as stack:
+        network = _network(spec, len(files), timeout)
+        first = network is None or network.rank == 0
         stack.enter_context(orderly_end())
         if first:
             stack.enter_context(owned(out, MARKER))
@@ -234,39 +97,50 @@ def _train(
             network.share(None, discloses="totals")  # the others come to the folder when it is marked
         if not first:
             stack.enter_context(owned(out, MARKER, lock=False))
-        _save(partial(work, network=network, checkpoint=checkpoint or out / "checkpoint"), out, first)
+        talk: dict[str, Any] = {"progress": sys.stdout.isatty()}
+        if first:
+            talk |= {"tell": typer.echo, "callbacks": [] if talk["progress"] else [_line_printer()]}
+        model = _fitted(files, spec, layout, network=network, checkpoint=checkpoint or out / "checkpoint", **talk)
+        _end_as(model, out, first)
 
 
-def _save(work: Callable[..., Model], out: Path, first: bool) -> None:
-    """Train, tell how it went, and save the model; the first process does the talking and the saving."""
-    terminal = sys.stdout.isatty()
-    lines = [_line_printer()] if first and not terminal else []
-    model = work(progress=terminal, callbacks=lines, **({"tell": typer.echo} if first else {}))
-    status, message = model.facts["status"], model.facts["message"]
-    if status == "diverged":
+def _fitted(files: list[Path], spec: FitSpec, layout: dict[str, Any], **options: Any) -> FittedModel:
+    if spec.of_tables:
+        from dsba.tables import fit
+
+        return fit.train(files, spec, **options).model
+    from dsba.fitting import train as run
+
+    return run(files, spec, **layout, **options)[0]
+
+
+def _end_as(model: FittedModel, out: Path, first: bool) -> None:
+    """Save the model, say how it went, and end with its exit code; only the first process talks and saves."""
+    status, message = model.run.status, model.run.message
+    if status is Status.DIVERGED:
         raise InputError(f"no model was saved: {message}.")
     if first:
-        model.save(out)
-        typer.echo(f"{status}: {message}." if status != "budget" else not_converged.of_model(model.facts))
-        typer.echo(f"Model of {model.facts['nodes']} nodes: {out / MODEL_FILE}")
-        if "table" in model.facts:
+        codec.save(model, out)
+        typer.echo(f"{status}: {message}." if status is not Status.BUDGET else not_converged.of_model(model))
+        typer.echo(f"Model of {model.run.nodes} nodes: {out / MODEL_FILE}")
+        if model.table is not None:
             typer.echo(f"Page: {write_page(model, out).resolve()}")
-    if status == "interrupted":
+    if status is Status.INTERRUPTED:
         raise typer.Exit(130)
-    if status == "budget" and first:  # an MPI may end the other ranks as soon as one has ended with a code
+    if status is Status.BUDGET and first:  # an MPI may end the other ranks as soon as one has ended with a code
         raise typer.Exit(not_converged.EXIT_CODE)
 
 
-def _warn_if_unfinished(model: Model) -> None:
+def _warn_if_unfinished(model: FittedModel) -> None:
     """One line to standard error about a model that did not converge, in place of Python's warning."""
-    if sentence := not_converged.of_model(model.facts):
+    if sentence := not_converged.of_model(model):
         from sklearn.exceptions import ConvergenceWarning
 
         typer.echo(f"Warning: {sentence}", err=True)
         warnings.simplefilter("ignore", ConvergenceWarning)
 
 
-def write_page(model: Model, out: Path) -> Path:
+def write_page(model: FittedModel, out: Path) -> Path:
     """Write the page of a table's model."""
     from dsba.cli.lab import command_line
     from dsba.tables.page import model_page
@@ -277,13 +151,13 @@ def write_page(model: Model, out: Path) -> Path:
     return out / PAGE
 
 
-def _network(settings: Settings, n_nodes: int, timeout: float) -> MPINetwork | None:
+def _network(spec: FitSpec, n_nodes: int, timeout: float) -> MPINetwork | None:
     """An MPI network where mpiexec started this process, else None."""
     from dsba.network.mpi import WORLD_SIZES, MPINetwork
 
     if not any(name in os.environ for name in WORLD_SIZES):
         return None
-    return MPINetwork(settings.topology(n_nodes), timeout=timeout)
+    return MPINetwork(spec.topology(n_nodes), timeout=timeout)
 
 
 def _line_printer() -> Callable[[dict[str, float]], None]:
@@ -298,10 +172,11 @@ def _line_printer() -> Callable[[dict[str, float]], None]:
     return show
 
 
-def _together(work: Callable[[], None]) -> None:
+@contextmanager
+def _together() -> Iterator[None]:
     """Under MPI, an error at one rank ends all of them, with its sentence; an unforeseen one with its trace."""
     try:
-        work()
+        yield
     except typer.Exit:
         raise
     except BaseException as error:
@@ -355,13 +230,11 @@ def predict(
 
     From tables the mean response of each row, as CSV; from LIBSVM files one label, number or (for AUC) score per line.
     """
-    from dsba.fitting import Model
-
-    known = Model.load(model)
+    known = codec.load(model)
     _warn_if_unfinished(known)
     if label and proba:
         raise InputError("give either --label or --proba.")
-    if "table" in known.facts:
+    if known.table is not None:
         text = _table_predictions(known, file, label, keep or [])
     elif label or proba or keep:
         raise InputError("--label, --proba and --keep are for models of tables, and this one is of LIBSVM files.")
@@ -388,15 +261,12 @@ def evaluate(
 
     Under mpiexec no rank reads another's files, and only sums travel. A site's figures are printed by its own rank.
     """
-    _together(
-        lambda: _evaluate(
-            model, files, plain, plot, Settings(graph=graph), _guards(allow_two_sites, no_guards), timeout
-        )
-    )
+    with _together():
+        _evaluate(model, files, plain, plot, FitSpec(graph=graph), guards_of(allow_two_sites, no_guards), timeout)
 
 
 def _evaluate(
-    folder: Path, files: list[Path], plain: bool, plot: Path | None, settings: Settings, guards: Guards, timeout: float
+    folder: Path, files: list[Path], plain: bool, plot: Path | None, spec: FitSpec, guards: Guards, timeout: float
 ) -> None:
     import json
 
@@ -405,7 +275,7 @@ def _evaluate(
     from dsba.tables.fit import evaluate_files
     from dsba.tables.results import Results
 
-    network = _network(settings, len(files), timeout) or Simulator(settings.topology(len(files)))
+    network = _network(spec, len(files), timeout) or Simulator(spec.topology(len(files)))
     results, first = Results.load(folder), network.rank == 0
     if first:
         _warn_if_unfinished(results.model)
@@ -435,25 +305,27 @@ def _plot(pooled: dict[str, Any], file: Path) -> None:
         stream.write(standalone(pooled["calibration"]).encode())
 
 
-def _table_predictions(model: Model, file: Path, label: bool, keep: list[str]) -> str:
+def _table_predictions(model: FittedModel, file: Path, label: bool, keep: list[str]) -> str:
     from dsba.data.table_files import column_names, read_table, read_texts
     from dsba.tables.results import Results
 
     results, held = Results(model), column_names(file)
-    wishes = results.schema.wishes
-    wanted = [name for name in (*wishes.formula.columns, *wishes.extras) if name in held]
-    kept, table = read_texts(file, keep), read_table(file, wanted, codes=wishes.formula.factors)
+    terms = results.needed
+    wanted = [name for name in (*terms.formula.columns, *terms.extras) if name in held]
+    kept, table = read_texts(file, keep), read_table(file, wanted, codes=terms.formula.factors)
     found = kept.assign(prediction=results.predict(table, labels=label, name=file.name.partition(".")[0]))
     return found.to_csv(index=False)
 
 
-def _libsvm_predictions(model: Model, file: Path) -> str:
+def _libsvm_predictions(model: FittedModel, file: Path) -> str:
     from dsba import data
     from dsba.data.table_files import is_table
 
     if file.is_file() and is_table(file):
         raise InputError(f"{file} is a table with column names, and the model was trained on LIBSVM files.")
-    X, _ = data.load_libsvm(file, n_features=model.n_features, zero_based=model.facts.get("zero_based", "auto"))
+    X, _ = data.load_libsvm(
+        file, n_features=model.n_features, zero_based="auto" if model.zero_based is None else model.zero_based
+    )
     return "".join(f"{_plain(value)}\n" for value in model.predict(X))
 
 

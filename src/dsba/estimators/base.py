@@ -27,7 +27,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Result, Status
 from dsba.errors import InputError, as_number
-from dsba.fitting import Fit, Rows, Settings, as_rows, fit, not_converged, numbered, total_weight
+from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit, not_converged, numbered, total_weight
 from dsba.fitting.fit import Coefficients
 from dsba.network import Alone, Group
 from dsba.network.contract import TOTALS
@@ -35,7 +35,7 @@ from dsba.operators import Operator
 from dsba.operators.penalties import L1
 from dsba.types import Array
 
-ESTIMATOR_DEFAULTS = Settings()
+ESTIMATOR_DEFAULTS = FitSpec()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -114,13 +114,13 @@ class Decentralized(BaseEstimator):
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return as_rows(X, y, weight, None if nodes is None else numbered(nodes, len(y)))
 
-    def _settings(self, rows: Rows) -> Settings:
+    def _spec(self, rows: Rows) -> FitSpec:
         lam, ratio = self._lam(total_weight(rows, self._group)), as_number("l1_ratio", self.l1_ratio, at_least=0.0)
         if ratio > 1.0:
             raise InputError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}.")
-        return Settings(
-            self._operator(), (1.0 - ratio) * self._unit * lam, bool(self.fit_intercept), self.graph,
-            penalty=L1(ratio * lam) if ratio > 0.0 else None,
+        return FitSpec(
+            operator=self._operator(), lam=(1.0 - ratio) * self._unit * lam, intercept=bool(self.fit_intercept),
+            graph=self.graph, penalty=L1(ratio * lam) if ratio > 0.0 else None,
             algorithm=self.algorithm, communication=self.communication, step_size=self.step_size,
             max_passes=self.max_passes, tol=self.tol,
             seed=self._group.share(_seed(self.random_state), discloses=TOTALS)[0],
@@ -129,7 +129,7 @@ class Decentralized(BaseEstimator):
     def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 0.0) -> Fit:
         """One problem from its rows to its solution; ``previous`` coefficients and intercepts are a warm start."""
         done = fit(
-            rows, self._settings(rows), n_nodes=self.n_nodes, network=self.network, previous=previous, extra=extra,
+            rows, self._spec(rows), n_nodes=self.n_nodes, network=self.network, previous=previous, extra=extra,
             progress=bool(self.verbose), callbacks=self.callbacks,
         )  # fmt: skip
         _warn_unless_converged(done.result, self)

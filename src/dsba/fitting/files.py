@@ -14,17 +14,17 @@ from dsba.data.libsvm import IndexRange
 from dsba.data.table_files import is_table
 from dsba.engine.run import Callback, Result
 from dsba.errors import InputError
-from dsba.fitting.fit import Fit, fit, run_facts
-from dsba.fitting.model import Model
+from dsba.fitting.fit import Fit, carried_out, fit
+from dsba.fitting.model import FittedModel
 from dsba.fitting.rows import Rows, as_rows
-from dsba.fitting.spec import Settings
+from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import TOTALS
 
 
 def train(
     files: Sequence[Path],
-    settings: Settings,
+    spec: FitSpec,
     *,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -33,7 +33,7 @@ def train(
     checkpoint: Path | None = None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
-) -> tuple[Model, Result]:
+) -> tuple[FittedModel, Result]:
     """One node per file, in order. With a ``network``, this process opens the files of its own nodes only.
 
     Parameters
@@ -45,7 +45,7 @@ def train(
     tell
         Called with sentences for people about what is assumed of the files.
     """
-    topology = network.topology if network else settings.topology(len(files))
+    topology = network.topology if network else spec.topology(len(files))
     if len(files) != topology.n_nodes:
         raise InputError(f"the graph has {topology.n_nodes} nodes, and {len(files)} files are given: one for each.")
     group: Group = network or Alone()
@@ -54,8 +54,8 @@ def train(
     for n in own:
         if files[n].is_file() and is_table(files[n]):
             raise InputError(
-                f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...), or say what to "
-                "make of the table (--formula or --target)."
+                f"{files[n]} is a table with column names; wanted LIBSVM text (label index:value ...), or give "
+                "a formula or a target for the table."
             )
     held = group.share([data.index_range(files[n]) for n in own], discloses=TOTALS)
     ranges = [IndexRange(*pair) for pairs in held for pair in pairs]
@@ -63,8 +63,8 @@ def train(
     tell(columns.sentence)
     rows = _read([files[n] for n in own], columns)
     options: dict[str, Any] = {"checkpoint": checkpoint, "progress": progress, "callbacks": callbacks}
-    done = fit(rows, settings, network=network, tell=tell, **options)
-    return _model(done, settings, columns), done.result
+    done = fit(rows, spec, network=network, tell=tell, **options)
+    return _model(done, spec, columns), done.result
 
 
 class FileColumns(NamedTuple):
@@ -109,7 +109,7 @@ def _read(files: Sequence[Path], columns: FileColumns) -> Rows:
     return as_rows(X, np.concatenate([y for _, y in shards]), nodes=nodes)
 
 
-def _model(done: Fit, settings: Settings, columns: FileColumns) -> Model:
+def _model(done: Fit, spec: FitSpec, columns: FileColumns) -> FittedModel:
     weights, intercepts = done.mean
-    facts = {**run_facts(done, settings), "zero_based": columns.zero_based}
-    return Model(weights, intercepts, done.gathered, done.problem.classes, facts)
+    known = carried_out(done, spec, done.problem.lam)
+    return FittedModel(weights, intercepts, done.gathered, done.problem.classes, *known, columns.zero_based)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ from dsba import algorithms, operators
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
 from dsba.algorithms.planner import Choice
-from dsba.engine.run import Callback, Result, Status
+from dsba.engine.run import Callback, Result
 from dsba.engine.solve import choice_of, solve
 from dsba.errors import as_integer, as_number
+from dsba.fitting.model import FitRun
 from dsba.fitting.rows import Rows, RowTotals, evened, measured, normalized, sums
-from dsba.fitting.spec import Settings
+from dsba.fitting.spec import FitSpec
 from dsba.graph.topology import Topology
 from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import ITERATES
@@ -61,7 +62,7 @@ class Fit:
 
 def fit(
     rows: Rows,
-    settings: Settings,
+    spec: FitSpec,
     *,
     n_nodes: int = 10,
     size: RowTotals | None = None,
@@ -91,52 +92,40 @@ def fit(
         Called with the reason of a choice before the method starts.
     """
     group: Group = network or Alone()
-    _agree(group, settings)
-    rows = normalized(rows) if settings.normalize else rows
+    require_agreement(group, spec.alike())
+    rows = normalized(rows) if spec.normalize else rows
     size = size or measured(rows, group)
-    topology = network.topology if network else settings.topology(_wanted_nodes(rows, n_nodes))
-    problem = _problem(evened(rows, size), settings, size, topology.n_nodes, network)
+    topology = network.topology if network else spec.topology(_wanted_nodes(rows, n_nodes))
+    problem = _problem(evened(rows, size), spec, size, topology.n_nodes, network)
     start = cold = _cold_start(problem, rows, size, group, extra)
-    tol = _tolerance(problem, cold, settings.tol)
-    algorithm = _algorithm(settings, problem, rows, topology, checkpoint, tell)
+    tol = _tolerance(problem, cold, spec.tol)
+    algorithm = _algorithm(spec, problem, rows, topology, checkpoint, tell)
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
     rounds = network.rounds if network else 0
     result = solve(
-        problem, topology, algorithm, settings.step_size, settings.max_passes, tol, settings.seed, z0=start,
-        communication=settings.communication, network=network, checkpoint=checkpoint, progress=progress,
+        problem, topology, algorithm, spec.step_size, spec.max_passes, tol, spec.seed, z0=start,
+        communication=spec.communication, network=network, checkpoint=checkpoint, progress=progress,
         callbacks=list(callbacks),
     )  # fmt: skip
     return Fit(problem, result, size.rows, rounds)
 
 
-def run_facts(done: Fit, settings: Settings) -> dict[str, Any]:
-    """How a model came about, for its file."""
-    problem, result = done.problem, done.result
-    return {
-        **settings.facts(),
-        "labels": problem.component.labels,
-        "decision": problem.component.decision,
-        "link": problem.component.link,
-        "lam": problem.lam,
-        "choice": result.choice,
-        "method": result.algorithm.name,
-        "step_size": result.step_size,
-        "status": str(result.status),
-        "message": result.message,
-        "converged": result.status is Status.CONVERGED,
-        "nodes": problem.n_nodes,
-        "samples": done.n_rows,
-        "features": problem.n_features,
-        "processes": problem.group.size,
-        "masked": problem.group.masked,
-        "figures": result.history.last(),
-        "versions": {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
-    }
+def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
+    """The specification with the lambda and the step size that were used, and how the fit went."""
+    problem, result, group = done.problem, done.result, done.problem.group
+    declared: dict[str, Any] = {name: getattr(problem.component, name) for name in ("labels", "decision", "link")}
+    ended: dict[str, Any] = {name: getattr(result, name) for name in ("choice", "status", "message")}
+    run = FitRun(
+        **declared, method=result.algorithm.name, **ended, nodes=problem.n_nodes, samples=done.n_rows,
+        features=problem.n_features, processes=group.size, masked=group.masked, figures=dict(result.history.last()),
+        versions={"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
+    )  # fmt: skip
+    return replace(spec, lam=lam, step_size=result.step_size), run
 
 
 def _algorithm(
-    settings: Settings,
+    spec: FitSpec,
     problem: Problem,
     rows: Rows,
     topology: Topology,
@@ -144,10 +133,10 @@ def _algorithm(
     tell: Callable[[str], object],
 ) -> Algorithm | Choice:
     """The algorithm asked for, or the choice of "auto", which is told."""
-    if settings.algorithm != "auto":
-        return algorithms.get(settings.algorithm)
+    if spec.algorithm != "auto":
+        return algorithms.get(spec.algorithm)
     choice = choice_of(
-        problem, problem.group.network(topology), settings.step_size, settings.communication, checkpoint, settings.tol,
+        problem, problem.group.network(topology), spec.step_size, spec.communication, checkpoint, spec.tol,
         most_rows=_most_rows(rows, problem),
     )  # fmt: skip
     tell(choice.reason[0].upper() + choice.reason[1:])
@@ -160,34 +149,28 @@ def _most_rows(rows: Rows, problem: Problem) -> int:
     return int(problem.group.largest(np.array([float(np.bincount(nodes).max())]))[0])
 
 
-def _agree(group: Group, settings: Settings) -> None:
-    """The graph is left out: it is the network's, and compared there."""
-    facts = settings.facts()
-    require_agreement(group, {name: value for name, value in facts.items() if name not in ("graph", "mixing")})
-
-
 def _wanted_nodes(rows: Rows, n_nodes: int) -> int:
     if rows.nodes is not None:
         return int(rows.nodes.max(initial=0)) + 1
     return min(as_integer("n_nodes", n_nodes, at_least=1), len(rows.y))
 
 
-def _problem(rows: Rows, settings: Settings, size: RowTotals, n_nodes: int, network: Any) -> Problem:
+def _problem(rows: Rows, spec: FitSpec, size: RowTotals, n_nodes: int, network: Any) -> Problem:
     """In one process all rows; on a network the shards of this process's nodes."""
-    operator = operators.get(settings.operator)
-    lam = 1.0 / (10 * size.rows) if settings.lam is None else settings.lam
-    intercept = size.constant if settings.intercept and not operator.ranks else False  # ranks do not change with one
+    operator = operators.get(spec.operator)
+    lam = 1.0 / (10 * size.rows) if spec.lam is None else spec.lam
+    intercept = size.constant if spec.intercept and not operator.ranks else False  # ranks do not change with one
     if network is None:
         split = "random" if rows.nodes is None else rows.nodes
         return Problem.from_arrays(
-            rows.X, rows.y, operator, n_nodes, lam, split, False, settings.seed,
-            intercept=intercept, penalty=settings.penalty, sample_weight=rows.weight,
+            rows.X, rows.y, operator, n_nodes, lam, split, False, spec.seed,
+            intercept=intercept, penalty=spec.penalty, sample_weight=rows.weight,
         )  # fmt: skip
     nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
     owned = [nodes == n for n in np.unique(nodes)]
     shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
     return Problem(
-        shards, operator, lam, intercept=intercept, penalty=settings.penalty, group=network, classes=size.classes
+        shards, operator, lam, intercept=intercept, penalty=spec.penalty, group=network, classes=size.classes
     )
 
 

@@ -1,53 +1,150 @@
-"""A trained model, and the file that keeps it: facts, arrays and a digest of everything; nothing in it runs."""
+"""A fitted model: coefficients, how they came about, and for a table what its sites agreed on and its inference."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import InstanceOf, NonNegativeInt
 
 from dsba import operators
-from dsba.errors import InputError, cannot
+from dsba.engine.run import Status
+from dsba.errors import InputError
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.spec import FitSpec
 from dsba.kernels.samples import normalize_rows
-from dsba.storage import sealed
-from dsba.storage.atomic import clear_torn, replacing
-from dsba.types import Array, Arrays
-
-MODEL_FILE, MODEL_COPY = "model.dsba", "model.json"
-MODEL_FORMAT = "dsba-model-2"
-
-
-class ModelFacts(BaseModel):
-    """The facts that predictions depend on; a model has many more for its readers."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-    format: Literal["dsba-model-2"]
-    operator: str
-    decision: Literal["number", "sign", "largest", "rank"]
-    link: Literal["identity", "log", "logit", "softmax"] | None
-    normalize: bool
-    status: Literal["converged", "budget", "diverged", "interrupted"] = "converged"
-    tol: float = 0.0
+from dsba.types import Array, Level
 
 
 @dataclass(frozen=True)
-class Model:
-    """Scores are X weights' + intercepts; ``Z`` are the nodes' own iterates and ``facts`` how it came about."""
+class FitRun:
+    """How a fit went, and what its operator declares."""
 
-    weights: Array  # one row, or one per class
+    labels: str
+    """What the operator takes: "real", "count", "binary" or "multiclass"."""
+    decision: Literal["number", "sign", "largest", "rank"]
+    link: Literal["identity", "log", "logit", "softmax"] | None
+    method: str
+    choice: str | None
+    """Why "auto" chose the method."""
+    status: Status
+    message: str
+    nodes: int
+    samples: int
+    features: int
+    processes: int
+    masked: bool
+    figures: dict[str, float | None]
+    """The last record of the history; a figure that is not finite is None in a file."""
+    versions: dict[str, str]
+
+    @property
+    def residual(self) -> float | None:
+        return self.figures["residual"]
+
+
+@dataclass(frozen=True)
+class SitePart:
+    """What a site tells of itself."""
+
+    site: str
+    guards: Guards = field(default_factory=Guards)
+    """The guards of the site."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the sites agreed on. It is all that is needed to turn any table into the columns of the model."""
+
+    spec: InstanceOf[FitSpec]
+    """The specification; its event and levels are not there any more, as classes and levels below have their order."""
+    labels: str
+    """What the operator takes: "real", "count", "binary" or "multiclass"."""
+    parts: tuple[SitePart, ...]
+    rows: NonNegativeInt
+    """The rows of all sites, those with missing values included."""
+    kinds: dict[str, str]
+    """What each column holds."""
+    missing: dict[str, NonNegativeInt]
+    """For each column the number of missing values at all sites."""
+    levels: dict[str, tuple[Level, ...]]
+    """The levels of every factor in order; the first is the reference level."""
+    merged: dict[str, tuple[Level, ...]]
+    """Levels that became one, "(other)"."""
+    classes: tuple[Level, ...] | None
+    """The labels of a classification in order; of two, the second is the event."""
+    means: dict[str, float]
+    """Pooled means of the number columns with missing values, where they are filled in."""
+    told: tuple[str, ...] = ()
+    """The sentences of guards that did not end the fit."""
+    together: dict[str, str] = field(default_factory=dict)
+    """Columns that are missing exactly where another column is, which has an indicator or a level for that."""
+
+    @property
+    def indicators(self) -> tuple[str, ...]:
+        """The number columns that get a column of their own for missing values."""
+        if self.spec.missing != "indicator":
+            return ()
+        return tuple(column for column in self.means if column not in self.together)
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Standard errors and likelihoods."""
+
+    covariance: tuple[tuple[float, ...], ...]
+    """Of the coefficients of the columns in their own units."""
+    df_resid: int
+    dispersed: bool
+    """Whether a variance is estimated."""
+    scale: float
+    deviance: float
+    null_deviance: float
+    llf: float
+    llnull: float
+
+
+@dataclass(frozen=True)
+class TableMetadata:
+    """What a table's model has beside its coefficients."""
+
+    names: tuple[str, ...]
+    sd: tuple[float, ...]
+    """The pooled standard deviations of the columns; the intercept's is 1."""
+    schema: Schema
+    rounds: int
+    told: tuple[str, ...]
+    events: int | None
+    """Rows of the second class, of all sites."""
+    calibration: list[dict[str, float]] | None
+    """Of the rows that the model was fitted to, where it predicts probabilities."""
+    convergence: tuple[tuple[float, float], ...]
+    """Rounds of the method and the relative residual, at every record point."""
+    inference: Inference | None
+    why_none: str | None
+    """Why there is no inference."""
+    test: dict[str, Any] | None = None
+    """Measures of the rows that were held out, over all sites."""
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """Scores are X weights' + intercepts; ``Z`` are the nodes' own iterates."""
+
+    weights: Array
+    """One row, or one for each class."""
     intercepts: Array
     Z: Array
     classes: npt.NDArray[Any] | None
-    facts: dict[str, Any]
+    spec: FitSpec
+    """The specification as it was carried out: with the lambda and the step size that were used."""
+    run: FitRun
+    zero_based: bool | None = None
+    """Whether the columns of its LIBSVM files count from 0; None for other data."""
+    table: TableMetadata | None = None
 
     @property
     def n_features(self) -> int:
@@ -58,74 +155,10 @@ class Model:
         if X.shape[1] != self.n_features:
             raise InputError(f"the model has {self.n_features} features, the data {X.shape[1]}.")
         X = sp.csr_array(X, dtype=np.float64, copy=True)
-        if self.facts["normalize"]:
+        if self.spec.normalize:
             normalize_rows(X.indptr, X.data)
         return X @ self.weights.T + self.intercepts
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """What the operator decides: labels for classes, expected counts, numbers, or scores to rank by."""
-        return operators.decide(self.facts["decision"], self.facts["link"], self.scores(X), self.classes)
-
-    def save(self, folder: Path) -> None:
-        """``model.dsba``, and ``model.json`` as a copy of its facts for people; the copy is never read."""
-        facts = _strict({"format": MODEL_FORMAT, **self.facts})
-        arrays: dict[str, Any] = {"weights": self.weights, "intercepts": self.intercepts, "Z": self.Z}
-        if self.classes is not None:
-            arrays["classes"] = self.classes
-        for name in (MODEL_FILE, MODEL_COPY):
-            clear_torn(folder / name)
-        with replacing(folder / MODEL_FILE) as stream:
-            sealed.write(stream, facts, arrays)
-        with replacing(folder / MODEL_COPY) as stream:
-            stream.write((json.dumps(facts, indent=2, allow_nan=False) + "\n").encode())
-
-    @classmethod
-    def load(cls, folder: Path) -> Model:
-        """Read what ``save`` wrote; anything else is refused."""
-        facts, arrays = _read(folder)
-        if damage := _misfit(facts, arrays):
-            raise InputError(f"the model in {folder} is damaged: {damage}.")
-        classes = arrays.get("classes")
-        return cls(arrays["weights"], arrays["intercepts"], arrays["Z"], classes, facts)
-
-
-def _read(folder: Path) -> tuple[dict[str, Any], Arrays]:
-    try:
-        facts, arrays = sealed.read(folder / MODEL_FILE)
-        ModelFacts.model_validate(facts)
-    except FileNotFoundError:
-        raise InputError(f"there is no model in {folder}: {MODEL_FILE} is missing.") from None
-    except OSError as error:
-        raise cannot(f"read the model in {folder}", error) from None
-    except sealed.DamagedError as error:
-        raise InputError(f"the model in {folder} is damaged: {error}.") from None
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise InputError(f"{folder / MODEL_FILE} is no {MODEL_FORMAT} file: its {where} is not usable.") from None
-    del facts["format"]
-    return facts, arrays
-
-
-def _misfit(facts: Mapping[str, Any], arrays: Arrays) -> str | None:
-    """What of the arrays does not fit together, or None."""
-    if not {"weights", "intercepts", "Z"} <= arrays.keys() <= {"weights", "intercepts", "Z", "classes"}:
-        return "an array is missing or not known"
-    weights, intercepts, Z = (arrays[name] for name in ("weights", "intercepts", "Z"))
-    if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (weights, intercepts, Z)):
-        return "its coefficients are not finite numbers"
-    if not (weights.ndim == Z.ndim == 2 and weights.size and intercepts.shape == weights.shape[:1]):
-        return "its arrays do not fit together"
-    wanted = {"sign": 2, "largest": len(weights)}.get(facts["decision"])
-    classes = arrays.get("classes")
-    if wanted is not None and (classes is None or classes.shape != (wanted,)):
-        return "its classes do not fit its coefficients"
-    return None
-
-
-def _strict(value: Any) -> Any:
-    """JSON knows neither NaN nor infinity: they become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _strict(item) for key, item in value.items()}
-    return [_strict(item) for item in value] if isinstance(value, list | tuple) else value
+        return operators.decide(self.run.decision, self.run.link, self.scores(X), self.classes)

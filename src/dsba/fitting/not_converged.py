@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from dsba.engine.run import Status
+from dsba.fitting.model import FittedModel
 
 EXIT_CODE = 3  # of a command that saved a model which did not converge
 ADVICE = {
@@ -20,15 +20,15 @@ def unconverged(who: str, message: str, tol: float, advice: str) -> str:
     return f"{who} did not converge: {message} (tol={tol:g}). Try to {advice}."
 
 
-def of_model(facts: dict[str, Any]) -> str | None:
-    """The sentence about a model, from the facts of its file; None if it converged."""
-    status = Status(facts.get("status", Status.CONVERGED))
-    if status is Status.CONVERGED:
+def of_model(model: FittedModel) -> str | None:
+    """The sentence about a model; None if it converged."""
+    run = model.run
+    if run.status is Status.CONVERGED:
         return None
-    message = str(facts["message"])
-    if status is Status.INTERRUPTED:
-        message = f"{message}, the relative residual is {facts['figures']['residual']:.3g}"
-    return unconverged("The fit", message, facts["tol"], _advice(status, facts))
+    message = run.message
+    if run.status is Status.INTERRUPTED:
+        message = f"{message}, the relative residual is {run.residual:.3g}"
+    return unconverged("The fit", message, model.spec.tol, _advice(model))
 
 
 def warn(sentence: str, stacklevel: int) -> None:
@@ -38,8 +38,8 @@ def warn(sentence: str, stacklevel: int) -> None:
     warnings.warn(sentence, ConvergenceWarning, stacklevel=stacklevel + 1)
 
 
-def _advice(status: Status, facts: dict[str, Any]) -> str:
+def _advice(model: FittedModel) -> str:
     """The columns of tables are scaled already, and Newton's method solves every model of a table."""
-    if "table" not in facts or status is Status.INTERRUPTED:
-        return ADVICE[status]
-    return "use more passes or a larger lam" if facts["method"] == "newton" else "use newton or a larger lam"
+    if model.table is None or model.run.status is Status.INTERRUPTED:
+        return ADVICE[model.run.status]
+    return "use more passes or a larger lam" if model.run.method == "newton" else "use newton or a larger lam"

@@ -13,11 +13,11 @@ from dsba.network.tls.site_network import SiteNetwork
 class StudyDisplay:
     """Sentences as lines; on a terminal the state of the run stays below them and is renewed."""
 
-    def __init__(self, terminal: bool, prefix: str = "") -> None:
+    def __init__(self, terminal: bool) -> None:
         from rich.console import Console
 
         self.console = Console(highlight=False, soft_wrap=True)
-        self.prefix, self.shown_at = prefix, 0.0
+        self.shown_at = 0.0
         self.status: Any = self.console.status("starting") if terminal else None
 
     def __enter__(self) -> StudyDisplay:
@@ -30,7 +30,7 @@ class StudyDisplay:
             self.status.stop()
 
     def tell(self, sentence: str) -> None:
-        self.console.print(f"{self.prefix}{sentence}", markup=False)
+        self.console.print(sentence, markup=False)
 
     def show(self, network: SiteNetwork) -> Sequence[Callable[[dict[str, float]], None]]:
         """The engine's callbacks that keep the display up to date."""

@@ -12,23 +12,22 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import asdict, astuple, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, model_validator
 
 from dsba import algorithms, operators
 from dsba.errors import InputError, cannot, shortened, unknown_name, validation_sentence
-from dsba.fitting.spec import OF_TABLES, Settings
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
 from dsba.study import keys
-from dsba.tables.disclosure import Guards
-from dsba.tables.formula import parse as parse_formula
-from dsba.tables.inference import COVARIANCES
-from dsba.tables.schema import SITE, Wishes
+from dsba.tables.schema import SITE, ModelTerms, stated
 from dsba.types import Level
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -36,8 +35,10 @@ ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 SHOWN = 40  # digits of the hash that people compare
 MOST_STUDY_BYTES = 1 << 20
 
-SomeModel = TypeVar("SomeModel", bound=BaseModel)
-StudySeed = Annotated[int, Field(ge=0, strict=True)]
+ELSEWHERE = {"graph": "graph", "mixing": "mixing", "guards": "[guards]", "levels": "[columns]"}
+"""Where a study has the options of a fit that do not stand under [model]."""
+IN_MODEL = [name for name, one in OPTIONS.items() if one.data != FOR_ARRAYS and name not in ELSEWHERE]
+
 PositiveCount = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -83,65 +84,39 @@ class StudySite(StudySection):
         return Member(self.name, place, base64.b64decode(self.certificate))
 
 
-class ModelSection(StudySection):
-    """The model to fit. The names and defaults are those of ``dsba train`` on tables."""
-
-    formula: str
-    operator: str = "logistic"
-    lam: Annotated[float, Field(ge=0, allow_inf_nan=False)] = OF_TABLES["lam"]
-    algorithm: str = "auto"
-    communication: str | None = None
-    tol: Annotated[float, Field(ge=0, allow_inf_nan=False)] = OF_TABLES["tol"]
-    max_passes: Annotated[float, Field(gt=0, allow_inf_nan=False)] = OF_TABLES["max_passes"]
-    seed: StudySeed = 0
-    missing: str = "error"
-    rare_levels: str = "error"
-    cov: str = "classical"
-    weights: str | None = None
-    offset: str | None = None
-    exposure: str | None = None
-    test_share: float = 0.0
-
-    @model_validator(mode="after")
-    def _checked(self) -> Self:
-        lists = {
-            "operator": [*operators.names(), *operators.ALIASES],
-            "algorithm": [*algorithms.names(), "auto"],
-            "cov": COVARIANCES,
-        }
-        for kind, known in lists.items():
-            if getattr(self, kind) not in known:
-                raise unknown_name(kind, getattr(self, kind), known)
-        self.wishes()
-        return self
-
-    def wishes(self) -> Wishes:
-        return Wishes(parse_formula(self.formula), **self.wished())
-
-    def levelled(self) -> tuple[str, ...]:
-        """The columns that the formula takes as factors, and the label of a classification."""
-        wishes = self.wishes()
-        labels = wishes.formula.response if wishes.labels in ("binary", "multiclass") else ()
-        return (*labels, *wishes.formula.factors)
-
-    def wished(self) -> dict[str, Any]:
-        """The options of the model besides its formula."""
-        others = {"weights": self.weights, "offset": self.offset, "exposure": self.exposure}
-        labels = operators.get(self.operator).labels
-        shares = {"test_share": self.test_share}
-        return {"labels": labels, "missing": self.missing, "rare": self.rare_levels, **others, **shares}
+def model_of(section: Any) -> FitSpec:
+    """The specification that [model] says. Nothing in it is code: operators and algorithms are named."""
+    if not isinstance(section, Mapping):
+        raise InputError("the model must be a table of keys.")
+    for name in section:
+        if name in ELSEWHERE:
+            raise InputError(f"the key {name} does not stand under [model]: use {ELSEWHERE[name]} of the study.")
+        if name not in IN_MODEL:
+            raise unknown_name("key", name, IN_MODEL)
+    spec = FitSpec(**section)
+    if not spec.of_tables:
+        raise InputError("a study needs a formula, or a target with features or all_features.")
+    lists = {"operator": [*operators.names(), *operators.ALIASES], "algorithm": [*algorithms.names(), "auto"]}
+    for kind, known in lists.items():
+        if getattr(spec, kind) not in known:
+            raise unknown_name(kind, getattr(spec, kind), known)
+    return spec
 
 
-class LimitsSection(StudySection):
+def section_of(spec: FitSpec) -> dict[str, Any]:
+    """[model] in the types of TOML, which has no None."""
+    values = {name: getattr(spec, name) for name in IN_MODEL}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def guards_of(section: Any) -> Guards:
     """The disclosure guards; a site may not loosen them, and the study names them for all."""
-
-    sites: PositiveCount = Guards.sites
-    rows: PositiveCount = Guards.rows
-    rows_per_parameter: PositiveCount = Guards.rows_per_parameter
-    rows_per_level: PositiveCount = Guards.rows_per_level
-
-    def guards(self) -> Guards:
-        return Guards(**self.model_dump())
+    if not isinstance(section, Mapping):
+        raise InputError("the guards must be a table of numbers.")
+    guards = Guards.given(section)
+    if min(astuple(guards)) < 1:
+        raise InputError("the guards of a study must be integers >= 1.")
+    return guards
 
 
 class Study(StudySection):
@@ -157,8 +132,8 @@ class Study(StudySection):
     mixing: str = "laplacian"
     columns: dict[str, str | tuple[Level, ...]]
     """For every column of the model, "number" or its levels."""
-    model: ModelSection
-    guards: LimitsSection = LimitsSection()
+    model: Annotated[FitSpec, PlainValidator(model_of), PlainSerializer(section_of)]
+    guards: Annotated[Guards, PlainValidator(guards_of), PlainSerializer(asdict)] = Guards()
     sites: Annotated[tuple[StudySite, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
@@ -168,21 +143,23 @@ class Study(StudySection):
             values = [getattr(site, what) for site in self.sites]
             if len(set(values)) < len(values):
                 raise ValueError(f"two sites have the same {what}")
-        wanted = {column for column in self.model.wishes().columns if column != SITE}
+        if isinstance(self.graph, str) and self.graph.partition(":")[0] not in GRAPH_FAMILIES:
+            raise unknown_name("graph", self.graph, GRAPH_FAMILIES)
+        if not isinstance(self.graph, str) and (strangers := {n for pair in self.graph for n in pair} - set(names)):
+            raise ValueError(f"the graph names {sorted(strangers)[0]!r}, which is not a site of the study")
+        terms = self.terms
+        wanted = {column for column in terms.columns if column != SITE}
         if odd := sorted(wanted ^ set(self.columns)):
             fault = (
                 "is not described under [columns]" if odd[0] in wanted else "is under [columns], but not in the model"
             )
             raise ValueError(f"the column {odd[0]!r} {fault}")
+        labels = terms.formula.response if terms.of_classes else ()
         for column, levels in self.columns.items():
             if isinstance(levels, str) and levels != "number":
                 raise ValueError(f'the column {column!r} must be "number" or a list of levels, got {levels!r}')
-            if isinstance(levels, str) and column in self.model.levelled():
+            if isinstance(levels, str) and column in (*labels, *terms.formula.factors):
                 raise ValueError(f"the column {column!r} is a factor or a label: list all its levels under [columns]")
-        if isinstance(self.graph, str) and self.graph.partition(":")[0] not in GRAPH_FAMILIES:
-            raise unknown_name("graph", self.graph, GRAPH_FAMILIES)
-        if not isinstance(self.graph, str) and (strangers := {n for pair in self.graph for n in pair} - set(names)):
-            raise ValueError(f"the graph names {sorted(strangers)[0]!r}, which is not a site of the study")
         self._require_reachable()
         return self
 
@@ -208,16 +185,16 @@ class Study(StudySection):
             raise ValueError("the graph leaves sites out: every site needs a neighbour")
         return found
 
-    def _graph(self) -> str | Topology:
-        return self.graph if isinstance(self.graph, str) else self.topology
+    @cached_property
+    def spec(self) -> FitSpec:
+        """What all sites fit. The first level is the reference level, and of two labels the second is the event."""
+        graph = self.graph if isinstance(self.graph, str) else self.topology
+        stands = replace(self.model, graph=graph, mixing=self.mixing, guards=self.guards, levels=self.levels)
+        return stated(stands, {self.name: tuple(self.columns)})
 
     @property
-    def settings(self) -> Settings:
-        model = self.model
-        return Settings(
-            model.operator, model.lam, graph=self._graph(), algorithm=model.algorithm, mixing=self.mixing,
-            communication=model.communication, max_passes=model.max_passes, tol=model.tol, seed=model.seed,
-        )  # fmt: skip
+    def terms(self) -> ModelTerms:
+        return ModelTerms.of(self.spec)
 
     @cached_property
     def members(self) -> tuple[Member, ...]:
@@ -268,17 +245,13 @@ def load(path: Path) -> Study:
 
 
 def parse(data: bytes, name: str) -> Study:
+    """The study of a file's bytes; an error says which key of ``name`` is wrong."""
     try:
         content = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise InputError(f"{name} is no TOML file: {shortened(error)}.") from None
-    return checked(Study, content, name)
-
-
-def checked(kind: type[SomeModel], content: Mapping[str, Any], name: str) -> SomeModel:
-    """A part of a study from plain values; an error says which key of ``name`` is wrong."""
     try:
-        return kind.model_validate(content)
+        return Study.model_validate(content)
     except ValidationError as error:
         raise InputError(f"{name}: {_first(error)}") from None
     except RecursionError:

@@ -10,13 +10,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsba import algorithms
 from dsba._system import signals
 from dsba.data.table_files import column_names, read_table
+from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError
-from dsba.fitting.model import MODEL_FILE
+from dsba.fitting.codec import MODEL_FILE
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import (
@@ -31,12 +32,12 @@ from dsba.storage.atomic import PRIVATE, replacing
 from dsba.study import keys
 from dsba.study.audit import AuditLog, Ledger
 from dsba.study.file import Study
-from dsba.tables.fit import ModelTerms, train_own
+from dsba.tables.fit import train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, own_site_column, plain, plain_value
 
 if TYPE_CHECKING:
-    from dsba.fitting.model import Model
+    from dsba.fitting.model import FittedModel
 
 STATE, AUDIT, CHECKPOINT = "run.json", "audit.jsonl", "checkpoint"
 LEDGER = ".ledger"  # after the name of the key
@@ -74,9 +75,7 @@ def prepared(seat: Seat) -> keys.Key:
         raise InputError(f"{seat.key} is not the key of {seat.site} in the study: the certificates differ.")
     require_valid(key.certificate, seat.site)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
-        raise InputError(
-            f"the study's method sends rows of the data, and {seat.site} does not allow it (--allow-rows would)."
-        )
+        raise InputError(f"the study's method sends rows of the data, and {seat.site} does not allow it.")
     require_columns(seat.study, seat.data)
     return key
 
@@ -97,11 +96,11 @@ def require_valid(certificate: bytes, site: str) -> None:
 def require_columns(study: Study, data: Path) -> None:
     """An error unless the table has the columns of the study, of their types and with no other levels."""
     held = column_names(data)
-    if complaint := own_site_column({str(data): held}, study.model.wishes()):
+    if complaint := own_site_column({str(data): held}, study.terms):
         raise InputError(complaint)
     if missing := [column for column in study.columns if column not in held]:
         raise InputError(f"{data} has no column {missing[0]!r}, which the study names.")
-    frame = read_table(data, list(study.columns), codes=study.model.wishes().formula.factors)
+    frame = read_table(data, list(study.columns), codes=study.terms.formula.factors)
     for column, levels in study.columns.items():
         kind = kind_of(frame[column])
         if isinstance(levels, str):
@@ -115,11 +114,11 @@ def require_columns(study: Study, data: Path) -> None:
 
 def disclosed(study: Study) -> str:
     """What the study's method discloses."""
-    model = study.model
-    name = model.algorithm
+    spec = study.spec
+    name = str(spec.algorithm)
     if name == "auto":  # without a penalty that is Newton; else whatever is chosen sends at most iterates
-        name = "newton" if model.lam == 0.0 else "extra"
-    options = {} if model.communication is None else {"communication": model.communication}
+        name = "newton" if spec.lam == 0.0 else "extra"
+    options = {} if spec.communication is None else {"communication": spec.communication}
     return algorithms.get(name, **options).discloses
 
 
@@ -131,13 +130,13 @@ def leaving(seat: Seat) -> list[str]:
     hidden = "masked, so that members who run the program as it is see only the total over all sites"
     sums = hidden if masked else "NOT masked: the other site sees them"
     lines = [
-        f"The study {study.name} of {len(study.sites)} sites: {study.model.formula} ({study.model.operator}).",
+        f"The study {study.name} of {len(study.sites)} sites: {study.spec.formula} ({study.spec.operator}).",
         f"{seat.site} talks to {', '.join(neighbours)} and to nobody else; they pass on what is meant for all.",
         f"As sums over all sites, {sums}: the number of rows, and of the columns {', '.join(study.columns)} the types, "
         "the missing values and the rows per level.",
         "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
     ]
-    if study.model.test_share:
+    if study.spec.test_share:
         lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
     if disclosed(study) != TOTALS:
         lines.append(f"To all sites: the number of rows of {seat.site}, and the constants that step sizes are made of.")
@@ -188,14 +187,14 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
         except DsbaError as error:
             log.log("ended", said=str(error))
             raise
-        if results.model.facts["status"] != "interrupted":
+        if results.model.run.status is not Status.INTERRUPTED:
             _mark(seat, commitment, result_hash(results.model))
-        log.log("ended", said=results.model.facts["message"], result=result_hash(results.model))
+        log.log("ended", said=results.model.run.message, result=result_hash(results.model))
     return results
 
 
 def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Results:
-    study, model = seat.study, seat.study.model
+    study = seat.study
     network = SiteNetwork(study.topology, place, patience=seat.patience, rows_allowed=seat.rows_allowed)
     asked = threading.Event()
 
@@ -205,17 +204,16 @@ def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Result
 
     def work() -> Results:
         return train_own(
-            {seat.site: seat.data}, ModelTerms(model.formula), study.settings, network, wishes=_wished(study),
-            cov=model.cov, guards=study.guards.guards(), tell=tell, checkpoint=seat.out / CHECKPOINT,
+            {seat.site: seat.data}, study.spec, network, tell=tell, checkpoint=seat.out / CHECKPOINT,
             callbacks=[notice, *show(network)],
         )  # fmt: skip
 
     def whole() -> Results:
         results = work()
-        if results.model.facts["status"] == "diverged":
-            raise InputError(f"no model was saved: {results.model.facts['message']}.")
+        if results.model.run.status is Status.DIVERGED:
+            raise InputError(f"no model was saved: {results.model.run.message}.")
         results.save(seat.out)
-        if results.model.facts["status"] == "interrupted":
+        if results.model.run.status is Status.INTERRUPTED:
             tell(_stopped(network, asked.is_set()))
         else:
             network.finish(result_hash(results.model))
@@ -235,12 +233,6 @@ def _stopped(network: SiteNetwork, asked: bool) -> str:
     return f"{', '.join(names) or 'A site'} was asked to stop, and all sites have stopped."
 
 
-def _wished(study: Study) -> dict[str, Any]:
-    """The first of the levels in the file is the reference level, and of two labels the second is the event."""
-    wished = {name: value for name, value in study.model.wished().items() if name != "labels"}
-    return {**wished, "levels": study.levels}
-
-
 def _saved(seat: Seat, result: str) -> Results:
     """The model that this site had saved before it was stopped, if it is the one the others ended with."""
     if (seat.out / MODEL_FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
@@ -250,7 +242,7 @@ def _saved(seat: Seat, result: str) -> Results:
     )
 
 
-def result_hash(model: Model) -> str:
+def result_hash(model: FittedModel) -> str:
     """The hash of the coefficients and all nodes' iterates; it is the same at all sites."""
     digest = hashlib.sha256()
     for part in (model.weights, model.intercepts, model.Z):

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -20,22 +20,23 @@ import tomli_w
 from dsba.data.table_files import column_names, read_table
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
+from dsba.fitting.spec import FitSpec
 from dsba.storage.atomic import replacing
 from dsba.study import keys
-from dsba.study.file import LimitsSection, ModelSection, Study, checked, load
+from dsba.study.file import Study, load, model_of, section_of
 from dsba.study.join import result_hash
 from dsba.tables.results import Results
 from dsba.tables.schema import (
     MOST_LEVELS,
     SITE,
-    Levels,
-    Wishes,
+    ModelTerms,
     absent_column,
     in_order,
     kind_of,
     own_site_column,
     plain,
     require_levelled,
+    stated,
     unlisted,
 )
 from dsba.types import Level
@@ -46,78 +47,70 @@ SAVED_CODES = (0, EXIT_CODE)  # exit codes of sites that have saved the model
 GRACE = 10.0  # seconds for the others to hear that one has failed
 
 
-def arrange(
-    files: Sequence[Path],
-    model: Mapping[str, Any],
-    folder: Path,
-    *,
-    event: Level | None = None,
-    levels: Levels | None = None,
-    **study: Any,
-) -> Study:
+def arrange(files: Sequence[Path], spec: FitSpec, folder: Path, **study: Any) -> Study:
     """Keys for all sites and a study file in ``folder``; sites are named after their files, levels are found there.
 
-    ``event`` and ``levels`` are those of ``dsba.fit``: the file has labels and levels in that order.
+    The file has labels and levels in the order that the event and the levels of ``spec`` ask for. ``study`` are other
+    keys of the file.
     """
     names = [file.name.partition(".")[0] for file in files]
     if len(set(names)) < len(names):
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
     if len(names) < 2:
         raise InputError("a study has at least two sites: give a file for each.")
-    if complaint := LimitsSection(**study.get("guards", {})).guards().too_few_sites(len(names)):
+    if complaint := spec.guards.too_few_sites(len(names)):
         raise InputError(complaint)
+    model_of(section_of(spec))  # before anything is read: nothing is left of what is refused
+    spec, columns = described(dict(zip(names, files, strict=True)), spec)
+    section = section_of(replace(spec, event=None))  # the columns have the order
+    wanted = {"graph": spec.graph, "mixing": spec.mixing, **study, "columns": columns}
     folder.mkdir(parents=True, exist_ok=True)
-    wishes = replace(checked(ModelSection, model, "the model").wishes(), event=event, levels=levels or {})
-    columns = described(dict(zip(names, files, strict=True)), wishes)  # before keys: nothing is left of what is refused
     if (folder / TRIAL_FILE).exists():
-        return _found(folder / TRIAL_FILE, names, model, {**study, "columns": columns})
+        return _found(folder / TRIAL_FILE, names, {**wanted, "model": model_of(section), "guards": spec.guards})
     sites = []
     for name, port in zip(names, _free_ports(len(names)), strict=True):
         key = keys.make(name, folder / f"{name}.pem")
         texts = {"fingerprint": keys.fingerprint(key.certificate), "certificate": keys.text_of(key.certificate)}
         sites.append({"name": name, "address": f"127.0.0.1:{port}", **texts})
-    content = {
-        "name": "trial",
-        "ends": (datetime.now(UTC) + timedelta(days=30)).date(),
-        **study,
-        "columns": columns,
-        "model": {key: value for key, value in model.items() if value is not None},
-        "sites": sites,
-    }
+    ends = (datetime.now(UTC) + timedelta(days=30)).date()
+    content = {"name": "trial", "ends": ends, **wanted, "model": section, "guards": asdict(spec.guards), "sites": sites}
     with replacing(folder / TRIAL_FILE) as file:
         tomli_w.dump(content, file)
     return load(folder / TRIAL_FILE)
 
 
-def _found(file: Path, names: list[str], model: Mapping[str, Any], study: Mapping[str, Any]) -> Study:
+def _found(file: Path, names: list[str], wanted: Mapping[str, Any]) -> Study:
     """The study of an earlier trial, which goes on; an error if another one was asked for."""
     before = load(file)
-    same = [site.name for site in before.sites] == names and before.model == checked(ModelSection, model, "the model")
-    if not same or any(getattr(before, key) != value for key, value in study.items() if key != "guards"):
+    same = [site.name for site in before.sites] == names
+    if not same or any(getattr(before, key) != value for key, value in wanted.items()):
         raise InputError(f"{file} is of another trial: give another folder, or move this one away.")
     return before
 
 
-def described(files: Mapping[str, Path], wishes: Wishes) -> dict[str, str | tuple[Level, ...]]:
-    """The columns of the model: "number", or all levels that occur in the files, in order."""
+def described(files: Mapping[str, Path], spec: FitSpec) -> tuple[FitSpec, dict[str, str | tuple[Level, ...]]]:
+    """The specification with its formula, and its columns: "number", or all levels in the files, in order."""
     headers = {name: column_names(file) for name, file in files.items()}
-    if complaint := absent_column(headers, wishes) or own_site_column(headers, wishes):
+    spec = stated(spec, headers)
+    terms = ModelTerms.of(spec)
+    if complaint := absent_column(headers, terms) or own_site_column(headers, terms):
         raise InputError(complaint)
-    if SITE in wishes.levels:
+    if SITE in spec.levels:
         raise InputError(f"levels are given for {SITE!r}, and the sites of a study are in sorted order.")
-    wanted = [column for column in wishes.columns if column != SITE]
-    frames = [read_table(file, wanted, codes=wishes.formula.factors) for file in files.values()]
+    wanted = [column for column in terms.columns if column != SITE]
+    frames = [read_table(file, wanted, codes=terms.formula.factors) for file in files.values()]
     kinds = {column: _kind([kind_of(frame[column]) for frame in frames]) for column in wanted}
-    labels = wishes.formula.response if wishes.of_classes else ()
-    levelled = [c for c in wanted if c in (*labels, *wishes.formula.factors) or kinds[c] == "text"]
-    require_levelled(wishes, levelled, kinds)
+    labels = terms.formula.response if terms.of_classes else ()
+    levelled = [c for c in wanted if c in (*labels, *terms.formula.factors) or kinds[c] == "text"]
+    require_levelled(terms, levelled, kinds)
     own = {column: [plain(frame[column]) for frame in frames] for column in levelled}
     for column, found in own.items():
         if (count := len(set().union(*found))) > MOST_LEVELS * len(frames):
             raise InputError(f"the column {column!r} has {count} levels: it looks like an identifier.")
-    if complaint := unlisted(own, list(files), wishes, kinds):
+    if complaint := unlisted(own, list(files), terms, kinds):
         raise InputError(complaint)
-    return {c: tuple(in_order(c, own[c], wishes, kinds[c])) if c in own else "number" for c in wanted}
+    columns = {c: tuple(in_order(c, own[c], terms, kinds[c])) if c in own else "number" for c in wanted}
+    return spec, columns
 
 
 def _kind(kinds: Sequence[str]) -> str:

@@ -11,22 +11,23 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError, noted
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.model import Schema
 from dsba.network import Alone, Group, counted, summed
-from dsba.tables.disclosure import Guards
 from dsba.tables.formula import quoted, renamed
 from dsba.tables.schema import (
     MERGED_LEVEL,
     MISSING_LEVEL,
     SITE,
     Held,
-    Schema,
+    ModelTerms,
     SiteTable,
-    Wishes,
     agree,
     end_together,
     held_at,
     plain_value,
     speak,
+    terms_of,
     usable_rows,
 )
 from dsba.types import Array, Flags, Level
@@ -72,20 +73,20 @@ class Designs:
 
 def design_tables(
     sites: Sequence[SiteTable],
-    wishes: Wishes,
+    terms: ModelTerms,
     group: Group | None = None,
     guards: Guards | None = None,
 ) -> Designs:
     """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
     group, guards = group or Alone(), guards or Guards()
-    schema = agree(sites, wishes, group, guards)
+    schema = agree(sites, terms, group, guards)
     designs = tuple(designed(site, schema) for site in sites)
     if set(designs[0].names) <= {INTERCEPT}:
-        right = wishes.formula.right
+        right = terms.formula.right
         raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
     end_together(group, _not_finite(sites, designs))
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
-    watched = _watched(designs, wishes)
+    watched = _watched(designs, terms)
     compared = _compared(designs, watched, few, group)
     words = dict(zip(designs[0].names, compared.words, strict=True))
     if together := _missing_together(schema, words):
@@ -96,30 +97,30 @@ def design_tables(
     differ = _differing(watched, compared, few, group)
     _require_varied(names, np.array([words[name] for name in names]), differ)
     rare = speak(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
-    held = tuple(held_at(site, wishes) for site in sites)
+    held = tuple(held_at(site, terms) for site in sites)
     return Designs(schema, held, designs, (*schema.told, *told, *rare), rare, compared.rows)
 
 
 def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design:
     """The design of one table; without ``outcome`` for predictions, where every row stays."""
-    wishes = schema.wishes
-    frame = usable_rows(site.frame, wishes) if outcome else site.frame
+    terms = terms_of(schema)
+    frame = usable_rows(site.frame, terms) if outcome else site.frame
     ready = _ready(SiteTable(site.name, frame), schema)
-    matrix = _evaluated(wishes.formula.right, ready)
+    matrix = _evaluated(terms.formula.right, ready)
     shared = [name for name, column in _gap_columns(schema).items() if column in schema.together]
     matrix = matrix.drop(columns=shared, errors="ignore")
     gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
     names = (*matrix.columns, *(f"{column}[missing]" for column in schema.indicators))
     X = np.column_stack([matrix.to_numpy(np.float64), *gaps])
     y = outcome_of(SiteTable(site.name, ready), schema) if outcome else None
-    return Design(names, X, y, _numbers(frame, wishes.weights, 1.0), _offset(frame, wishes))
+    return Design(names, X, y, _numbers(frame, terms.spec.weights, 1.0), _offset(frame, terms))
 
 
 def _ready(site: SiteTable, schema: Schema) -> pd.DataFrame:
     """The columns of the formula with agreed levels, and with gaps filled as agreed."""
     import pandas as pd
 
-    formula = schema.wishes.formula
+    formula = terms_of(schema).formula
     ready = {column: _filled(column, site, schema) for column in (*formula.response, *formula.columns)}
     return pd.DataFrame(ready, index=range(len(site.frame)))
 
@@ -133,7 +134,7 @@ def _filled(column: str, site: SiteTable, schema: Schema) -> Any:
         values = site.frame[column].reset_index(drop=True)
     if column in schema.levels:
         return _factor(values, column, site.name, schema)
-    if column not in schema.wishes.formula.columns:
+    if column not in terms_of(schema).formula.columns:
         return values
     numbers = values.to_numpy(np.float64, na_value=np.nan)
     return np.where(np.isnan(numbers), schema.means.get(column, np.nan), numbers)
@@ -192,7 +193,7 @@ def _own_name(name: str, stem: str, columns: Sequence[str]) -> str:
 
 def outcome_of(site: SiteTable, schema: Schema) -> npt.NDArray[Any]:
     """Labels of a classification as numbers 0, 1, ...; everything else as it is."""
-    formula, frame = schema.wishes.formula, site.frame
+    formula, frame = terms_of(schema).formula, site.frame
     if schema.classes is not None:
         number = {level: n for n, level in enumerate(schema.classes)}
         codes = [number.get(plain_value(value), -1) for value in frame[formula.response[0]].tolist()]
@@ -210,9 +211,9 @@ def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array
     return frame[column].to_numpy(np.float64)
 
 
-def _offset(frame: pd.DataFrame, wishes: Wishes) -> Array:
+def _offset(frame: pd.DataFrame, terms: ModelTerms) -> Array:
     """The offset column plus the logarithm of the exposure."""
-    return _numbers(frame, wishes.offset, 0.0) + np.log(_numbers(frame, wishes.exposure, 1.0))
+    return _numbers(frame, terms.spec.offset, 0.0) + np.log(_numbers(frame, terms.spec.exposure, 1.0))
 
 
 # Checks of the columns of all sites --------------------------------------------------------------
@@ -308,11 +309,11 @@ class Watched(NamedTuple):
     X: Array
 
 
-def _watched(designs: Sequence[Design], wishes: Wishes) -> Watched:
+def _watched(designs: Sequence[Design], terms: ModelTerms) -> Watched:
     """All columns of the model but the intercept's; the outcome; weights and offsets, if there are any."""
     names = [_called(name) for name in designs[0].names] + ["the outcome", "the column of weights", "the offset"]
     wanted = [name != INTERCEPT for name in designs[0].names]
-    wanted += [True, wishes.weights is not None, bool(wishes.offset or wishes.exposure)]
+    wanted += [True, terms.spec.weights is not None, bool(terms.spec.offset or terms.spec.exposure)]
     X = np.concatenate([np.column_stack([d.X, np.asarray(d.y, np.float64), d.weight, d.offset]) for d in designs])
     return Watched(tuple(name for name, kept in zip(names, wanted, strict=True) if kept), X[:, wanted] + 0.0)
 

@@ -69,16 +69,16 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group) -> Eval
 
 
 def _kind(results: Results) -> Kind:
-    facts = results.model.facts
+    run = results.model.run
     if results.schema.classes is not None:
-        return CLASSES if facts["link"] == "logit" else SCORES
-    return COUNTS if facts["labels"] == "count" else NUMBERS
+        return CLASSES if run.link == "logit" else SCORES
+    return COUNTS if run.labels == "count" else NUMBERS
 
 
 def scored_rows(results: Results, site: SiteTable) -> Scored:
     """The rows of a site that have an outcome and all that the model needs; others are left out and counted."""
     _require_outcome(results, site)
-    response = list(results.schema.wishes.formula.response)
+    response = list(results.formula.response)
     frame = site.frame.loc[site.frame[response].notna().all(axis=1)].reset_index(drop=True)
     frame = frame.loc[results.known_rows(frame)].reset_index(drop=True)
     score, offset = results.scores(frame, name=site.name)
@@ -101,7 +101,7 @@ def _require_finite(scored: Scored, site: str) -> None:
 
 
 def _require_outcome(results: Results, site: SiteTable) -> None:
-    for column in results.schema.wishes.formula.response:
+    for column in results.formula.response:
         if column not in site.frame.columns:
             raise InputError(f"{site.name} has no column {column!r}, which is the outcome.")
         numbers = kind_of(site.frame[column]) in ("number", "truth", "empty")

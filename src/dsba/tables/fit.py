@@ -13,25 +13,25 @@ import numpy.typing as npt
 
 from dsba import operators
 from dsba.data.table_files import column_names, read_table
-from dsba.errors import FitError, InputError, as_number, unknown_name
+from dsba.engine.run import Status
+from dsba.errors import FitError, InputError
 from dsba.fitting import not_converged
-from dsba.fitting.fit import Fit, run_facts
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.fit import Fit, carried_out
 from dsba.fitting.fit import fit as fit_rows
-from dsba.fitting.model import Model
+from dsba.fitting.model import FittedModel, TableMetadata
 from dsba.fitting.rows import RowTotals, as_rows, weighted_squares
-from dsba.fitting.spec import OF_TABLES, Settings
+from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec, describe_options
 from dsba.network import Network, Simulator, counted, require_agreement
 from dsba.operators import Operator
 from dsba.tables import schema_report
 from dsba.tables.design import INTERCEPT, Designs, as_sites, design_tables, held_out
-from dsba.tables.disclosure import Guards
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
-from dsba.tables.formula import Formula, from_columns, parse
-from dsba.tables.inference import COVARIANCES, NEAR, Inference, PooledOutcome, Sample, infer, null_parts, require_events
+from dsba.tables.inference import NEAR, Inferred, PooledOutcome, Sample, as_tuples, infer, null_parts, require_events
 from dsba.tables.results import Results
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
-from dsba.tables.schema import Levels, SiteTable, Wishes, absent_column, end_together, share_unless, speak
-from dsba.types import Array, Level
+from dsba.tables.schema import ModelTerms, SiteTable, absent_column, end_together, share_unless, speak, stated, terms_of
+from dsba.types import Array
 
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
 UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
@@ -42,74 +42,34 @@ NO_LIKELIHOOD = "The loss is not a likelihood, so that it gives no standard erro
 
 
 def fit(
-    table: Any,
-    formula: str,
-    operator: str | Operator = "logistic",
-    *,
-    sites: str | None = None,
-    lam: float = 0.0,
-    missing: str = "error",
-    cov: str = "classical",
-    weights: str | None = None,
-    offset: str | None = None,
-    graph: Any = "random",
-    algorithm: str = "auto",
-    max_passes: float = OF_TABLES["max_passes"],
-    test_share: float = 0.0,
-    event: Level | None = None,
-    levels: Levels | None = None,
-) -> Results:
+    table: Any, formula: str | None = None, operator: str | Operator = "logistic", *, sites: str | None = None,
+    **options: Any,
+) -> Results:  # fmt: skip
     """Fit a model to a table whose rows are at several sites; only sums leave a site.
 
     Parameters
     ----------
     table
         A pandas frame, or a list or dict of frames, one for each site.
-    formula
-        Such as "outcome ~ age + C(sex) + log(crp)".
-    operator
-        "logistic", "poisson", "linear", ...
     sites
         The column of a single frame that names the site of each row.
-    lam
-        The penalty on the coefficients of columns that are scaled to standard deviation 1.
-    missing
-        "error", "drop", "mean" or "indicator".
-    cov
-        "classical", "HC0", "HC1" or "site" (clustered by site).
-    weights
-        The column that has the rows' weights; rows of weight 0 are left out.
-    offset
-        A column that is added to the scores (Poisson and linear models).
-    graph
-        Who talks to whom, whatever ``Topology.of`` takes.
-    algorithm
-        "auto" is "newton" for all but very many columns (``dsba.algorithms.planner``).
-    max_passes
-        Passes over the data, at most; a fit that ends there warns.
-    test_share
-        The share of each site's rows (of classes: of each class) that is held out; ``fit.test`` has the
-        measures of these rows.
-    event
-        Which of the two labels of the outcome is modelled; None is the second one in sorted order.
-    levels
-        All levels of columns in order, such as {"sex": ["m", "f"]}; the first is the reference level.
-        Levels of other factors are sorted.
     """
-    held = as_sites(table, sites)
-    component = operators.get(operator)
-    extras: dict[str, Any] = {"weights": weights, "offset": offset, "test_share": test_share}
-    wishes = Wishes(parse(formula), component.labels, missing, event=event, levels=levels or {}, **extras)
-    chosen = {"lam": as_number("lam", lam, at_least=0.0), "algorithm": algorithm, "max_passes": max_passes}
-    settings = Settings(operator, graph=graph, **OF_TABLES | chosen)
-    network = Simulator(settings.topology(len(held)))
+    if isinstance(table, str):
+        raise InputError("dsba.fit takes the table first and the formula second, got a text in the table's place.")
+    held, spec = as_sites(table, sites), FitSpec(formula=formula, operator=operator, **options)
+    if not spec.of_tables:
+        raise InputError("dsba.fit needs a formula, or a target with features or all_features.")
+    spec = stated(spec, {name: [c for c in frame.columns if c != sites] for name, frame in held})
     rare: list[str] = []
-    results = fit_sites(held, wishes, settings, network, cov=cov, warn=rare.append)
+    results = fit_sites(held, spec, Simulator(spec.topology(len(held))), warn=rare.append)
     for sentence in rare:
         warnings.warn(f"Between owners this would be refused: {sentence}", stacklevel=2)
-    if results.unfinished and results.model.facts["status"] != "interrupted":
+    if results.unfinished and results.model.run.status is not Status.INTERRUPTED:
         not_converged.warn(results.unfinished, stacklevel=2)
     return results
+
+
+describe_options(fit, [name for name, one in OPTIONS.items() if one.data != FOR_ARRAYS])
 
 
 def load(folder: str | Path) -> Results:
@@ -117,20 +77,10 @@ def load(folder: str | Path) -> Results:
     return Results.load(folder)
 
 
-class ModelTerms(NamedTuple):
-    """What to make of table files: a formula, or a target and its features (None: all other columns)."""
-
-    formula: str | None = None
-    target: str | None = None
-    features: tuple[str, ...] | None = None
-
-
 def train(
     files: Sequence[Path],
-    plan: ModelTerms,
-    settings: Settings,
+    spec: FitSpec,
     *,
-    wishes: dict[str, Any],
     network: Network | None = None,
     tell: Callable[[str], object] = lambda sentence: None,
     **options: Any,
@@ -139,36 +89,25 @@ def train(
 
     Parameters
     ----------
-    wishes
-        Fields of ``dsba.tables.schema.Wishes`` beside the formula and the labels.
     tell
         Called with sentences for people.
     options
         Those of ``fit_sites``.
     """
     if network is None:
-        network = Simulator(settings.topology(len(files)))
-    own = _own_files(files, network)
-    return train_own(own, plan, settings, network, wishes=wishes, tell=tell, **options)
+        network = Simulator(spec.topology(len(files)))
+    return train_own(_own_files(files, network), spec, network, tell=tell, **options)
 
 
 def train_own(
-    own: dict[str, Path],
-    plan: ModelTerms,
-    settings: Settings,
-    network: Network,
-    *,
-    wishes: dict[str, Any],
-    tell: Callable[[str], object],
-    **options: Any,
+    own: dict[str, Path], spec: FitSpec, network: Network, *, tell: Callable[[str], object], **options: Any
 ) -> Results:
     """The same for the files of this process's own nodes, by the names of their sites."""
     network.reset()
     headers = {name: column_names(file) for name, file in own.items()}
-    others = {"labels": operators.get(settings.operator).labels, **wishes}
-    wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
-    sites = [SiteTable(name, _read(file, headers[name], wanted)) for name, file in own.items()]
-    results = fit_sites(sites, wanted, settings, network, tell=tell, **options)
+    spec = _agreed_formula(spec, headers, network)
+    sites = [SiteTable(name, _read(file, headers[name], ModelTerms.of(spec))) for name, file in own.items()]
+    results = fit_sites(sites, spec, network, tell=tell, **options)
     if results.test is not None:
         tell(sentences("Held-out rows of all sites", results.test))
     return results
@@ -177,10 +116,9 @@ def train_own(
 def evaluate_files(results: Results, files: Sequence[Path], network: Network, guards: Guards) -> Evaluation:
     """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
     require_agreement(network, {"model": results.digest()})
-    wanted = results.schema.wishes
     sites = []
     for name, file in _own_files(files, network).items():
-        sites.append(SiteTable(name, _read(file, column_names(file), replace(wanted, weights=None))))
+        sites.append(SiteTable(name, _read(file, column_names(file), results.needed)))
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
     speak(network, [guards.too_few_sites(len(files)), *enough])
     return evaluate(results, sites, network)
@@ -197,47 +135,26 @@ def _own_files(files: Sequence[Path], network: Network) -> dict[str, Path]:
     return own
 
 
-def _read(file: Path, header: Sequence[str], wishes: Wishes) -> Any:
+def _read(file: Path, header: Sequence[str], terms: ModelTerms) -> Any:
     """The columns of the model, and no others."""
-    return read_table(file, [name for name in wishes.columns if name in header], codes=wishes.formula.factors)
+    return read_table(file, [name for name in terms.columns if name in header], codes=terms.formula.factors)
 
 
-def _agreed_formula(
-    plan: ModelTerms, headers: dict[str, list[str]], others: dict[str, Any], network: Network
-) -> Formula:
-    """The formula that all processes were given; all features are the columns that the first file has, in its order."""
-    formula = None
-    if plan.formula is not None:
-        formula = parse(plan.formula)
-    elif plan.features is not None:
-        formula = from_columns(plan.target, plan.features)
-    complaint = None if formula is None else absent_column(headers, Wishes(formula, **others))
-    told = [[plan.formula, plan.target, plan.features], headers if formula is None else {}]
+def _agreed_formula(spec: FitSpec, headers: dict[str, list[str]], network: Network) -> FitSpec:
+    """The specification with its formula. All processes must have been given the same, and have its columns."""
+    complaint = None if spec.all_features else absent_column(headers, ModelTerms.of(stated(spec, headers)))
+    told = [[spec.formula, spec.target, spec.features], headers if spec.all_features else {}]
     everyone = share_unless(network, complaint, told, tuple[list[Any], dict[str, list[str]]])
     if any(theirs != everyone[0][0] for theirs, _ in everyone):
         raise InputError("the processes were given different formulas, targets or features.")
-    return formula or _all_features(plan, {k: v for _, process in everyone for k, v in process.items()}, others)
-
-
-def _all_features(plan: ModelTerms, headers: dict[str, list[str]], others: dict[str, Any]) -> Formula:
-    site, first = next(iter(headers.items()))
-    for other, header in headers.items():
-        if odd := sorted(set(first) ^ set(header)):
-            raise InputError(
-                f"the column {odd[0]!r} is in only one of the tables {site} and {other}: name the features."
-            )
-    taken = {plan.target, others["weights"], others["offset"], others["exposure"]}
-    return from_columns(plan.target, [name for name in first if name not in taken])
+    return stated(spec, {name: header for _, process in everyone for name, header in process.items()})
 
 
 def fit_sites(
     sites: Sequence[SiteTable],
-    wishes: Wishes,
-    settings: Settings,
+    spec: FitSpec,
     network: Network,
     *,
-    cov: str = "classical",
-    guards: Guards | None = None,
     tell: Callable[[str], object] = lambda sentence: None,
     warn: Callable[[str], object] = lambda sentence: None,
     **options: Any,
@@ -248,12 +165,10 @@ def fit_sites(
     the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single rows.
     ``options`` are those of ``dsba.fitting.fit``.
     """
-    if cov not in COVARIANCES:
-        raise unknown_name("cov", cov, COVARIANCES)
-    component, guards = operators.get(settings.operator), guards or Guards()
-    _require_usable(component, wishes)
-    kept, tests = _split(sites, wishes, settings.seed, network)
-    designs = design_tables(kept, wishes, network, guards)
+    component, terms = operators.get(spec.operator), ModelTerms.of(spec)
+    _require_usable(component, terms)
+    kept, tests = _split(sites, terms, network)
+    designs = design_tables(kept, terms, network, spec.guards)
     for line in schema_report.told(designs):
         tell(line)
     for sentence in designs.rare:
@@ -261,49 +176,49 @@ def fit_sites(
     columns = _scaled(designs, component, network)
     if component.family is not None:
         require_events(component.family, float(columns.size.mean or 0.0))
-    settings = replace(settings, intercept=columns.scaling.intercept is not None)
-    done = _fitted(columns, component, settings, network, {**options, "tell": tell})
+    spec = replace(designs.schema.spec, intercept=columns.scaling.intercept is not None)
+    done = _fitted(columns, component, spec, network, {**options, "tell": tell})
     coefficients = columns.assembled(done)
-    inference, why = _inferred(columns, coefficients, component, settings, cov, network)
-    known = _Known(cov, inference, why, done.rounds_before + network.rounds)
-    results = _results(done, settings, designs, columns, coefficients, known)
+    found, why = _inferred(columns, coefficients, component, spec, network)
+    rounds = done.rounds_before + network.rounds
+    about = _metadata(designs, columns, done, found, why, rounds)
+    results = Results(_model(done, spec, columns, coefficients, about))
     return results.tested(evaluate(results, tests, network).pooled) if tests else results
 
 
-def _split(
-    sites: Sequence[SiteTable], wishes: Wishes, seed: int, network: Network
-) -> tuple[list[SiteTable], list[SiteTable]]:
+def _split(sites: Sequence[SiteTable], terms: ModelTerms, network: Network) -> tuple[list[SiteTable], list[SiteTable]]:
     """The rows to fit to and those held out, if any. Rows without an outcome are not held out."""
-    if not wishes.test_share:
+    share = terms.spec.test_share
+    if not share:
         return list(sites), []
-    end_together(network, absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes))
+    end_together(network, absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, terms))
     kept, tests = [], []
     for node, (name, frame) in zip(network.nodes, sites, strict=True):
-        known = np.flatnonzero(frame[list(wishes.formula.response)].notna().all(axis=1))
-        labels = frame[wishes.formula.response[0]].iloc[known]
+        known = np.flatnonzero(frame[list(terms.formula.response)].notna().all(axis=1))
+        labels = frame[terms.formula.response[0]].iloc[known]
         strata: npt.NDArray[Any] = np.zeros(len(known))
-        if wishes.labels == "binary":
+        if terms.labels == "binary":
             strata = np.unique(labels.astype(str), return_inverse=True)[1]
         out = np.zeros(len(frame), bool)
-        out[known[held_out(strata, wishes.test_share, seed, node)]] = True
+        out[known[held_out(strata, share, terms.spec.seed, node)]] = True
         kept.append(SiteTable(name, frame.loc[~out].reset_index(drop=True)))
         tests.append(SiteTable(name, frame.loc[out].reset_index(drop=True)))
     (held,) = counted(network, np.array([[float(len(test.frame))] for test in tests]))
     if not held:  # better said before the fit than after it
-        raise InputError(f"a test share of {wishes.test_share:g} is not one row at any site: nothing is held out.")
+        raise InputError(f"a test share of {share:g} is not one row at any site: nothing is held out.")
     return kept, tests
 
 
 def _inferred(
-    columns: ScaledColumns, coefficients: Array, component: Operator, settings: Settings, cov: str, network: Network
-) -> tuple[Inference | None, str | None]:
+    columns: ScaledColumns, coefficients: Array, component: Operator, spec: FitSpec, network: Network
+) -> tuple[Inferred | None, str | None]:
     """The inference at the coefficients, or the sentence that says why there is none."""
     size, family = columns.size, component.family
     pooled = PooledOutcome(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
-    if settings.lam or family is None:
-        return None, PENALTY if settings.lam else NO_LIKELIHOOD
+    if spec.lam or family is None:
+        return None, PENALTY if spec.lam else NO_LIKELIHOOD
     try:
-        found = infer(columns.samples, coefficients, family, cov, pooled, network)
+        found = infer(columns.samples, coefficients, family, spec.cov, pooled, network)
     except FitError as error:
         raise error.named(columns.names) from None
     if found is None:
@@ -311,12 +226,12 @@ def _inferred(
     return (found, None) if found.left <= NEAR else (None, UNFINISHED)
 
 
-def _require_usable(component: Operator, wishes: Wishes) -> None:
+def _require_usable(component: Operator, terms: ModelTerms) -> None:
     name = type(component).__name__
     if component.labels == "multiclass" or component.extra or component.ranks:
         raise InputError(f"a table's model has one coefficient for each column, and {name} has others.")
     shifts = component.family is not None and component.link in ("identity", "log")
-    if (wishes.offset or wishes.exposure) and not shifts:
+    if (terms.spec.offset or terms.spec.exposure) and not shifts:
         raise InputError(f"offsets and exposures are for Poisson and linear models, not for {name}.")
 
 
@@ -362,12 +277,12 @@ def _scaled(designs: Designs, component: Operator, network: Network) -> ScaledCo
     codes = None if classes is None else tuple(range(len(classes)))
     size = RowTotals(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
     samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
-    alike = intercept is not None and not designs.schema.wishes.extras
+    alike = intercept is not None and not terms_of(designs.schema).extras
     return ScaledColumns(designs.names, scaling, samples, size, weight / own, alike)
 
 
 def _fitted(
-    columns: ScaledColumns, component: Operator, settings: Settings, network: Network, options: dict[str, Any]
+    columns: ScaledColumns, component: Operator, spec: FitSpec, network: Network, options: dict[str, Any]
 ) -> Fit:
     """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u).
 
@@ -380,62 +295,51 @@ def _fitted(
     elif component.link == "identity":
         y = y - offset
     nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
-    if settings.lam:
-        settings = replace(settings, lam=settings.lam / columns.exposure)
+    if spec.lam:
+        spec = replace(spec, lam=spec.lam / columns.exposure)
     rows, size = as_rows(X, y, weight, nodes), columns.size
     if not columns.alike:
         size = size._replace(squared_norms=weighted_squares(rows, network))
     try:
-        return fit_rows(rows, settings, size=size, network=network, **options)
+        return fit_rows(rows, spec, size=size, network=network, **options)
     except FitError as error:
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
 
 
-class _Known(NamedTuple):
-    cov: str
-    inference: Inference | None
-    why_none: str | None
-    rounds: int
+def _metadata(
+    designs: Designs, columns: ScaledColumns, done: Fit, found: Inferred | None, why: str | None, rounds: int
+) -> TableMetadata:
+    inference = None
+    if found is not None:
+        covariance = columns.scaling.unscaled_covariance(np.array(found.inference.covariance))
+        inference = replace(found.inference, covariance=as_tuples(covariance))
+    return TableMetadata(
+        columns.names, tuple(columns.scaling.sd.tolist()), designs.schema, rounds, designs.told,
+        _events(designs, columns), found and found.calibration, _convergence(done), inference, why,
+    )  # fmt: skip
 
 
-def _results(
-    done: Fit, settings: Settings, designs: Designs, columns: ScaledColumns, coefficients: Array, known: _Known
-) -> Results:
-    inference, left_out = None, ("rows", "left", "calibration")
-    if known.inference is not None:
-        inference = {name: value for name, value in vars(known.inference).items() if name not in left_out}
-        inference["covariance"] = columns.scaling.unscaled_covariance(known.inference.covariance).tolist()
-    table = {
-        "names": list(columns.names),
-        "sd": columns.scaling.sd.tolist(),
-        "schema_": designs.schema.facts(),
-        "cov": known.cov,
-        "rounds": known.rounds,
-        "told": list(designs.told),
-        "events": _events(designs, columns),
-        "calibration": known.inference and known.inference.calibration,
-        "convergence": _convergence(done),
-        "test": None,
-        "inference": inference,
-        "why_none": known.why_none,
-    }
+def _model(done: Fit, spec: FitSpec, columns: ScaledColumns, coefficients: Array, table: TableMetadata) -> FittedModel:
+    """The coefficients of the columns in their own units."""
     params = columns.scaling.unscaled(coefficients)
     constant = [params[columns.scaling.intercept] if columns.scaling.intercept is not None else 0.0]
-    classes = None if designs.schema.classes is None else np.array(designs.schema.classes)
-    facts = {**run_facts(done, settings), "lam": settings.lam, "table": table}
-    return Results(Model(params[columns.others][None, :], np.array(constant), done.gathered, classes, facts))
+    classes = None if table.schema.classes is None else np.array(table.schema.classes)
+    spec, run = carried_out(done, spec, spec.lam or 0.0)
+    table = replace(table, schema=replace(table.schema, spec=spec))
+    return FittedModel(
+        params[columns.others][None, :], np.array(constant), done.gathered, classes, spec, run, table=table
+    )
 
 
 def _events(designs: Designs, columns: ScaledColumns) -> int | None:
     """The rows of the second class, from the pooled mean of the outcomes."""
-    if designs.schema.classes is None or designs.schema.wishes.weights is not None:
+    if designs.schema.classes is None or designs.schema.spec.weights is not None:
         return None
     return round(designs.rows * float(columns.size.mean or 0.0))
 
 
-def _convergence(done: Fit) -> list[list[float]]:
+def _convergence(done: Fit) -> tuple[tuple[float, float], ...]:
     """Rounds and residuals, at no more than a hundred record points."""
     history = done.result.history
-    every = max(1, len(history) // 100)
-    points = np.column_stack([history["rounds"], history["residual"]])
-    return [*points[:-1:every].tolist(), points[-1].tolist()]
+    points = list(zip(history["rounds"].tolist(), history["residual"].tolist(), strict=True))
+    return (*points[: -1 : max(1, len(points) // 100)], points[-1])

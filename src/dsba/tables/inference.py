@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -21,13 +20,13 @@ import numpy as np
 from scipy.special import gammaln, log_expit, xlogy
 
 from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved
-from dsba.errors import FitError, InputError, unknown_name
+from dsba.errors import FitError, InputError
+from dsba.fitting.model import Inference
 from dsba.network import Group, summed
 from dsba.operators import link_of
 from dsba.tables.evaluation import calibration, grouped
 from dsba.types import Array
 
-COVARIANCES = ("classical", "HC0", "HC1", "site")
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 RESIDUAL_ROUNDING = 4.0 * np.finfo(np.float64).eps  # of numbers that are added to a residual
 ONE_OUTCOME = {
@@ -81,19 +80,11 @@ FAMILIES = {
 }
 
 
-@dataclass(frozen=True)
-class Inference:
-    """What the sums give at the solution; the covariance belongs to the columns that were given."""
+class Inferred(NamedTuple):
+    """What the sums give at the solution."""
 
-    covariance: Array
-    rows: int
-    df_resid: int
-    dispersed: bool
-    scale: float
-    deviance: float
-    null_deviance: float
-    llf: float
-    llnull: float
+    inference: Inference
+    """Its covariance belongs to the columns that were given."""
     left: float
     """How far the next Newton step would go, in standard errors."""
     calibration: list[dict[str, float]] | None
@@ -118,13 +109,11 @@ def require_events(family: str, mean: float) -> None:
 
 def infer(
     samples: Sequence[Sample], coefficients: Array, family: str, cov: str, pooled: PooledOutcome, group: Group
-) -> Inference | None:
+) -> Inferred | None:
     """Inference at the solution of a fit without a penalty; ``samples`` are those of the sites here.
 
     None if the columns give the outcome exactly, or so nearly that rounding would decide the standard errors.
     """
-    if cov not in COVARIANCES:
-        raise unknown_name("cov", cov, COVARIANCES)
     known, p = FAMILIES[family], coefficients.size
     null = link_of(known.link).score(np.array([pooled.mean]))
     own = [_sums(one, coefficients, known, cov, null) for one in samples]
@@ -138,11 +127,15 @@ def infer(
     scale = total.deviance / (total.rows - p) if known.dispersed else 1.0
     if known.dispersed and total.is_exact(scale):
         return None
-    return Inference(
-        total.covariance(cov, scale), total.rows, total.rows - p, known.dispersed, scale, total.deviance,
+    found = Inference(
+        as_tuples(total.covariance(cov, scale)), total.rows - p, known.dispersed, scale, total.deviance,
         total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
-        total.left(scale), calibration(total.groups) if total.groups.size else None,
     )  # fmt: skip
+    return Inferred(found, total.left(scale), calibration(total.groups) if total.groups.size else None)
+
+
+def as_tuples(matrix: Array) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, matrix.tolist()))
 
 
 class _Sums(NamedTuple):

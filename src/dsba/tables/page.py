@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dsba.fitting.spec import plain_of
 from dsba.pages.templates import asset, filled
 from dsba.tables.design import INTERCEPT
 from dsba.tables.evaluation import TITLES
@@ -33,8 +34,8 @@ DISCLOSURE_TEXTS = {
 
 def model_page(results: Results, command: str) -> str:
     """The HTML text; ``command`` is the one that trained the model."""
-    facts = results.model.facts
-    title = str(results.schema.wishes.formula)
+    run = results.model.run
+    title = str(results.formula)
     note, chart = _calibration(results)
     parts = {
         "title": _text(title),
@@ -53,7 +54,7 @@ def model_page(results: Results, command: str) -> str:
         "calibration": chart or "",
         "calibration_note": _text(note),
         "convergence": _convergence(results),
-        "convergence_note": _text(f"{_sentence(facts['status'])}: {facts['message']}."),
+        "convergence_note": _text(f"{_sentence(run.status)}: {run.message}."),
         "disclosed": "".join(f"<li>{_text(line)}</li>" for line in _disclosed(results)),
         "command": _text(command),
         "made": _definitions(_made(results)),
@@ -82,16 +83,17 @@ def _number(value: Any) -> str:
 
 
 def _lead(results: Results) -> str:
-    kind = OPERATORS.get(str(results.model.facts["link"]), str(results.model.facts["operator"]))
-    sites, penalty = len(results.schema.parts), results.model.facts["lam"]
+    spec = results.model.spec
+    kind = OPERATORS.get(str(results.model.run.link), str(plain_of(spec.operator)))
+    sites, penalty = len(results.schema.parts), spec.lam
     shrunk = f", penalty {penalty:g}" if penalty else ""
     made = f"{kind} model of {results.nobs:,} rows at {sites} sites{shrunk}, in {results.rounds:,} rounds of messages."
     return made + results.coding
 
 
 def _warnings(results: Results) -> str:
-    lines = [sentence for sentence in (results.unfinished, results.facts.why_none) if sentence]
-    lines += [f"Between owners this would be refused: {sentence}" for sentence in results.facts.told]
+    lines = [sentence for sentence in (results.unfinished, results.metadata.why_none) if sentence]
+    lines += [f"Between owners this would be refused: {sentence}" for sentence in results.metadata.told]
     lines += [f"{part.site} {part.guards.loosened}." for part in results.schema.parts if part.guards.loosened]
     if not lines:
         return ""
@@ -100,21 +102,21 @@ def _warnings(results: Results) -> str:
 
 
 def _sites_note(results: Results) -> str:
-    events = results.facts.events
+    events = results.metadata.events
     told = "" if events is None else f" Of the {results.nobs:,} rows in the model {events:,} are events"
     classes = results.schema.classes
     if events is not None and classes is not None:
-        told += f" ({results.schema.wishes.formula.left} = {classes[1]})."
-    held = results.schema.wishes.test_share
+        told += f" ({results.formula.left} = {classes[1]})."
+    held = results.model.spec.test_share
     share = f" {100 * held:g} % of each site's rows were held out." if held else ""
     return f"Counts of single sites stay there; only their sums are known here.{told}{share}"
 
 
 def _disclosed(results: Results) -> list[str]:
-    facts = results.model.facts
-    way = str(facts["communication"] or "dense")
-    if facts["method"] == "newton":
-        way = "masked" if facts.get("masked") else "newton"
+    run = results.model.run
+    way = results.model.spec.communication or "dense"
+    if run.method == "newton":
+        way = "masked" if run.masked else "newton"
     lines = [
         "To everybody: each site's name and guards, and the levels and labels that may occur there: by the study file, "
         "or those that do occur.",
@@ -122,24 +124,24 @@ def _disclosed(results: Results) -> list[str]:
         "deviations.",
         DISCLOSURE_TEXTS[way],
     ]
-    if results.facts.inference is not None:
-        table = "" if results.facts.calibration is None else ", and the calibration table"
+    if results.metadata.inference is not None:
+        table = "" if results.metadata.calibration is None else ", and the calibration table"
         lines.append(f"As sums over all sites, after the fit: information matrix and deviance{table}.")
     if results.test is not None:
         lines.append("As sums over all sites, of the held-out rows: counts in bins of the score, and losses.")
-    if facts["processes"] == 1:
+    if run.processes == 1:
         lines.append("All sites were in one process, so that nothing was hidden from who ran it.")
     return lines
 
 
 def _made(results: Results) -> dict[str, str]:
-    facts = results.model.facts
-    versions = ", ".join(f"{name} {value}" for name, value in facts["versions"].items())
-    method = f"{facts['method']} on the graph {facts['graph']}, {facts['processes']} process(es)"
-    known = {"method": method, "versions": versions, "covariance": results.facts.cov}
-    if facts["choice"]:
-        known["choice"] = _sentence(facts["choice"])
-    known["missing values"] = results.schema.wishes.missing
+    run, spec = results.model.run, results.model.spec
+    versions = ", ".join(f"{name} {value}" for name, value in run.versions.items())
+    method = f"{run.method} on the graph {plain_of(spec.graph)}, {run.processes} process(es)"
+    known = {"method": method, "versions": versions, "covariance": spec.cov}
+    if run.choice:
+        known["choice"] = _sentence(run.choice)
+    known["missing values"] = spec.missing
     return known
 
 
@@ -158,7 +160,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _coefficients(results: Results) -> str:
     frame = results.to_frame()
-    ratios = results.ratios() if results.model.facts["link"] in ("logit", "log") else None
+    ratios = results.ratios() if results.model.run.link in ("logit", "log") else None
     head = ["", *map(str, frame.columns)]
     if ratios is not None:
         head.append(str(ratios.columns[0]) + (" (95 % interval)" if "low" in ratios else ""))
@@ -180,7 +182,7 @@ def _cell(column: str, value: float) -> str:
 
 def _figures(results: Results) -> str:
     shown: dict[str, Any] = {"rows": results.nobs}
-    if results.facts.inference is not None:
+    if results.metadata.inference is not None:
         shown |= {"deviance": results.deviance, "null deviance": results.null_deviance}
         shown |= {"log-likelihood": results.llf, "AIC": results.aic, "BIC": results.bic}
     return _list(shown)
@@ -238,10 +240,10 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 def _effects(results: Results) -> str:
     """A line for every column but the intercept: the effect of one standard deviation, and its interval."""
     effects = results.params
-    highest = effects if results.facts.inference is None else results.conf_int().iloc[:, 1]
+    highest = effects if results.metadata.inference is None else results.conf_int().iloc[:, 1]
     shown = [
         (name, sd * effects[name], sd * float(highest[name] - effects[name]))
-        for name, sd in zip(results.facts.names, results.facts.sd, strict=True)
+        for name, sd in zip(results.metadata.names, results.metadata.sd, strict=True)
         if name != INTERCEPT
     ]
     if not shown:
@@ -274,8 +276,8 @@ def _calibration(results: Results) -> tuple[str, str | None]:
     if results.test is not None and "calibration" in results.test:
         sentence = f"{_number(results.test['rows'])} held-out rows of all sites{BARS}"
         return sentence, picture(results.test["calibration"])
-    if results.facts.calibration is not None:
-        return f"The rows of all sites that the model was fitted to{BARS}", picture(results.facts.calibration)
+    if results.metadata.calibration is not None:
+        return f"The rows of all sites that the model was fitted to{BARS}", picture(results.metadata.calibration)
     if results.test is not None:
         means = f"{_number(results.test['mean_prediction'])} and {_number(results.test['mean_outcome'])}"
         return f"Means of predictions and outcomes of the held-out rows: {means}.", None
@@ -317,7 +319,7 @@ def interval(share: float, rows: float) -> tuple[float, float]:
 
 def _convergence(results: Results) -> str:
     """The relative residual against rounds of the method, on a logarithmic scale."""
-    points = [(rounds, max(residual, 1e-17)) for rounds, residual in results.facts.convergence]
+    points = [(rounds, max(residual, 1e-17)) for rounds, residual in results.metadata.convergence]
     left, top, width, height = 52, 12, 300, 300
     last = max(rounds for rounds, _ in points) or 1.0
     low = math.floor(math.log10(min(residual for _, residual in points)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, ValidationError
 from scipy.special import ndtr, ndtri, stdtr, stdtrit  # scipy.stats takes most of a second to import
 
 from dsba.errors import InputError, unknown_name
-from dsba.fitting import not_converged
-from dsba.fitting.model import Model
+from dsba.fitting import codec, not_converged
+from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
 from dsba.network import Alone
 from dsba.operators import decide, link_of
 from dsba.tables.design import INTERCEPT, as_sites, designed
-from dsba.tables.formula import quoted
-from dsba.tables.schema import MISSING_LEVEL, SITE, Schema, SiteTable, kind_of, plain_value
+from dsba.tables.formula import Formula, quoted
+from dsba.tables.schema import MISSING_LEVEL, SITE, ModelTerms, SiteTable, kind_of, plain_value, terms_of
 from dsba.types import Array, Level
 
 if TYPE_CHECKING:
@@ -37,68 +35,31 @@ SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025"
 NAME_WIDTH = 40  # of a column in a terminal; a longer name goes on in the next line
 
 
-class InferenceFacts(BaseModel):
-    """Standard errors and likelihoods as a model's file has them."""
-
-    model_config = ConfigDict(strict=True)
-
-    covariance: list[list[float]]
-    df_resid: int
-    dispersed: bool
-    scale: float
-    deviance: float
-    null_deviance: float
-    llf: float
-    llnull: float
-
-
-class TableFacts(BaseModel):
-    """What a table's model has beside its coefficients."""
-
-    model_config = ConfigDict(strict=True)
-
-    names: list[str]
-    sd: list[float]
-    """The pooled standard deviations of the columns; the intercept's is 1."""
-    schema_: dict[str, Any]
-    cov: str
-    rounds: int
-    told: list[str]
-    events: int | None
-    """Rows of the second class, of all sites."""
-    calibration: list[dict[str, float]] | None
-    """Of the rows that the model was fitted to, where it predicts probabilities."""
-    convergence: list[list[float]]
-    """Rounds of the method and the relative residual, at every record point."""
-    test: dict[str, Any] | None
-    """Measures of the rows that were held out, over all sites."""
-    inference: InferenceFacts | None
-    why_none: str | None
-    """Why there is no inference."""
-
-
 @dataclass(frozen=True)
 class Results:
     """Coefficients of named columns in their own units, and what is known of their errors."""
 
-    model: Model
+    model: FittedModel
 
     @cached_property
-    def facts(self) -> TableFacts:
-        try:
-            return TableFacts.model_validate(self.model.facts.get("table"))
-        except ValidationError:
-            raise InputError("this model was not trained on a table with column names: use `dsba predict`.") from None
+    def metadata(self) -> TableMetadata:
+        if self.model.table is None:
+            raise InputError("this model was not trained on a table with column names: use `dsba predict`.")
+        return self.model.table
 
-    @cached_property
+    @property
     def schema(self) -> Schema:
-        return Schema.from_facts(self.facts.schema_)
+        return self.metadata.schema
+
+    @cached_property
+    def formula(self) -> Formula:
+        return terms_of(self.schema).formula
 
     @classmethod
     def load(cls, folder: str | Path) -> Results:
         """Read what ``save`` or ``dsba train`` wrote."""
-        results = cls(Model.load(Path(folder)))
-        names, found = results.facts.names, results.facts.inference
+        results = cls(codec.load(Path(folder)))
+        names, found = results.metadata.names, results.metadata.inference
         shapes = {len(names)} if found is None else {len(names), len(found.covariance), *map(len, found.covariance)}
         if len(names) != results.model.n_features + (INTERCEPT in names) or len(shapes) > 1:
             raise InputError(f"the model in {folder} is damaged: its names do not fit its coefficients.")
@@ -107,25 +68,24 @@ class Results:
     def save(self, folder: str | Path) -> None:
         """Write ``model.dsba`` (and ``model.json``, a copy for people) into the folder."""
         Path(folder).mkdir(parents=True, exist_ok=True)
-        self.model.save(Path(folder))
+        codec.save(self.model, Path(folder))
 
     def digest(self) -> str:
         """A fingerprint of the model, to compare between processes."""
-        h = hashlib.sha256(json.dumps(self.model.facts["table"], sort_keys=True).encode())
+        h = hashlib.sha256(repr(self.metadata).encode())
         h.update(self._coefficients.tobytes())
         return h.hexdigest()
 
     def tested(self, measures: dict[str, Any]) -> Results:
         """The same results with the measures of held-out rows."""
-        table = {**self.model.facts["table"], "test": measures}
-        return Results(replace(self.model, facts={**self.model.facts, "table": table}))
+        return Results(replace(self.model, table=replace(self.metadata, test=measures)))
 
     # Coefficients --------------------------------------------------------------------------------
 
     @cached_property
     def _coefficients(self) -> Array:
         weights = iter(self.model.weights[0])
-        return np.array([self.model.intercepts[0] if name == INTERCEPT else next(weights) for name in self.facts.names])
+        return np.array([self.model.intercepts[0] if name == INTERCEPT else next(weights) for name in self._names])
 
     @property
     def params(self) -> pd.Series:
@@ -136,7 +96,7 @@ class Results:
         """Their covariance."""
         import pandas as pd
 
-        return pd.DataFrame(self._inference.covariance, self.facts.names, self.facts.names)
+        return pd.DataFrame(np.array(self._inference.covariance), self._names, self._names)
 
     @property
     def bse(self) -> pd.Series:
@@ -160,32 +120,32 @@ class Results:
 
         level = 1.0 - alpha / 2.0
         reach = (stdtrit(self.df_resid, level) if self.statistic == "t" else ndtri(level)) * self._errors
-        return pd.DataFrame({0: self._coefficients - reach, 1: self._coefficients + reach}, self.facts.names)
+        return pd.DataFrame({0: self._coefficients - reach, 1: self._coefficients + reach}, self._names)
 
     def ratios(self, alpha: float = 0.05) -> pd.DataFrame:
         """Odds ratios of a logistic, rate ratios of a Poisson model: exp of the coefficients, with intervals."""
         import pandas as pd
 
-        link = self.model.facts["link"]
+        link = self.model.run.link
         if link not in RATIOS:
             raise InputError("only logistic and Poisson models have odds or rate ratios.")
         columns = {RATIOS[link]: self._coefficients}
-        if self.facts.inference is not None:
+        if self.metadata.inference is not None:
             columns["low"], columns["high"] = self.conf_int(alpha).to_numpy().T
         with np.errstate(over="ignore"):
-            return np.exp(pd.DataFrame(columns, self.facts.names))
+            return np.exp(pd.DataFrame(columns, self._names))
 
     # The whole model -----------------------------------------------------------------------------
 
     @property
     def nobs(self) -> int:
         """Rows of all sites."""
-        return int(self.model.facts["samples"])
+        return self.model.run.samples
 
     @property
     def rounds(self) -> int:
         """Rounds of communication: agreement, fit and inference."""
-        return self.facts.rounds
+        return self.metadata.rounds
 
     @property
     def deviance(self) -> float:
@@ -216,11 +176,11 @@ class Results:
 
     @property
     def aic(self) -> float:
-        return -2.0 * self.llf + 2.0 * len(self.facts.names)
+        return -2.0 * self.llf + 2.0 * len(self._names)
 
     @property
     def bic(self) -> float:
-        return float(-2.0 * self.llf + np.log(self.nobs) * len(self.facts.names))
+        return float(-2.0 * self.llf + np.log(self.nobs) * len(self._names))
 
     def pseudo_rsquared(self, kind: str = "cs") -> float:
         """ "cs": Cox and Snell. "mcf": McFadden."""
@@ -233,7 +193,7 @@ class Results:
     @property
     def test(self) -> dict[str, Any] | None:
         """The measures of the held-out rows of all sites, where some were held out."""
-        return self.facts.test
+        return self.metadata.test
 
     # Shown ---------------------------------------------------------------------------------------
 
@@ -242,10 +202,10 @@ class Results:
         import pandas as pd
 
         columns = [name.format(statistic=self.statistic) for name in SUMMARY_COLUMNS]
-        if self.facts.inference is None:
-            return pd.DataFrame({columns[0]: self._coefficients}, self.facts.names)
+        if self.metadata.inference is None:
+            return pd.DataFrame({columns[0]: self._coefficients}, self._names)
         values = [self._coefficients, self._errors, self.tvalues, self.pvalues, *self.conf_int().to_numpy().T]
-        return pd.DataFrame(dict(zip(columns, map(np.asarray, values), strict=True)), self.facts.names)
+        return pd.DataFrame(dict(zip(columns, map(np.asarray, values), strict=True)), self._names)
 
     def summary(self) -> Summary:
         """The coefficients as a table: print it, or let a notebook show it."""
@@ -254,13 +214,13 @@ class Results:
     @property
     def statistic(self) -> str:
         """ "t" or "z": what the p-values are taken from."""
-        found = self.facts.inference
-        return "t" if found is not None and found.dispersed and self.facts.cov == "classical" else "z"
+        found = self.metadata.inference
+        return "t" if found is not None and found.dispersed and self.model.spec.cov == "classical" else "z"
 
     @property
     def unfinished(self) -> str | None:
         """What to know of a fit that did not converge; None if it did."""
-        return not_converged.of_model(self.model.facts)
+        return not_converged.of_model(self.model)
 
     @property
     def event(self) -> Level | None:
@@ -274,36 +234,44 @@ class Results:
 
     def _has_reference(self, column: str) -> bool:
         starts = [f":{name}[T." for name in (column, f"C({quoted(column)})")]
-        return any(start in f":{name}" for name in self.facts.names for start in starts)
+        return any(start in f":{name}" for name in self._names for start in starts)
 
     @property
     def coding(self) -> str:
         """The event and the reference levels as sentences."""
-        event = "" if self.event is None else f" The event is {self.schema.wishes.formula.left} = {self.event}."
+        event = "" if self.event is None else f" The event is {self.formula.left} = {self.event}."
         first = ", ".join(f"{column} = {level}" for column, level in self.references.items())
         return event + (f" Reference levels: {first}." if first else "")
 
     def headline(self) -> str:
         """The fit in a line: rows, rounds and likelihoods, or why there are none, and whether it did not converge."""
-        fit = f"{self.schema.wishes.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
+        fit = f"{self.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
         said = f" {self.unfinished}" if self.unfinished else ""
-        if (found := self.facts.inference) is None:
-            return f"{fit}.{said} {self.facts.why_none}{self.coding}"
+        if (found := self.metadata.inference) is None:
+            return f"{fit}.{said} {self.metadata.why_none}{self.coding}"
         shown = f"Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
-        return f"{fit}, cov {self.facts.cov}.{said} {shown}{self.coding}"
+        return f"{fit}, cov {self.model.spec.cov}.{said} {shown}{self.coding}"
 
     def plain(self) -> dict[str, Any]:
         """The summary in JSON's types; what a penalised model does not have is null."""
         columns: dict[str, Any] = dict.fromkeys(("se", "z", "p", "low", "high", "deviance", "aic"))
-        if (found := self.facts.inference) is not None:
+        if (found := self.metadata.inference) is not None:
             low, high = self.conf_int().to_numpy().T
             arrays = {"se": self._errors, "z": self.tvalues, "p": self.pvalues, "low": low, "high": high}
             columns = {name: np.asarray(values).tolist() for name, values in arrays.items()}
             columns |= {"deviance": found.deviance, "aic": self.aic}
-        known = {"names": self.facts.names, "coef": self._coefficients.tolist()}
-        run = {"status": self.model.facts["status"], "residual": self.model.facts["figures"]["residual"]}
+        known = {"names": self._names, "coef": self._coefficients.tolist()}
+        run = {"status": str(self.model.run.status), "residual": self.model.run.residual}
         coding = {"event": self.event, "references": self.references}
-        return {**known, **columns, "rounds": self.rounds, "rows": self.nobs, "cov": self.facts.cov, **run, **coding}
+        return {
+            **known,
+            **columns,
+            "rounds": self.rounds,
+            "rows": self.nobs,
+            "cov": self.model.spec.cov,
+            **run,
+            **coding,
+        }
 
     # Predictions ---------------------------------------------------------------------------------
 
@@ -334,7 +302,7 @@ class Results:
 
     def mean(self, scores: Array) -> Array:
         """The mean responses that belong to scores."""
-        link = self.model.facts["link"]
+        link = self.model.run.link
         return scores if link is None else link_of(link).mean(scores[:, None])
 
     def known_rows(self, table: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -360,21 +328,30 @@ class Results:
     @cached_property
     def _needed(self) -> Schema:
         """The schema of predictions, which need no weights."""
-        return replace(self.schema, wishes=replace(self.schema.wishes, weights=None))
+        return replace(self.schema, spec=replace(self.schema.spec, weights=None))
+
+    @property
+    def needed(self) -> ModelTerms:
+        """The terms of predictions."""
+        return terms_of(self._needed)
 
     def _labels(self, scores: Array) -> npt.NDArray[Any]:
         if self.schema.classes is None:
             raise InputError("only a model of classes predicts labels.")
-        decision, link = self.model.facts["decision"], self.model.facts["link"]
-        return decide(decision, link, scores[:, None], np.array(self.schema.classes))
+        run = self.model.run
+        return decide(run.decision, run.link, scores[:, None], np.array(self.schema.classes))
 
     # Small parts ---------------------------------------------------------------------------------
 
     @property
-    def _inference(self) -> InferenceFacts:
-        if self.facts.inference is None:
-            raise InputError(str(self.facts.why_none))
-        return self.facts.inference
+    def _names(self) -> list[str]:
+        return list(self.metadata.names)
+
+    @property
+    def _inference(self) -> Inference:
+        if self.metadata.inference is None:
+            raise InputError(str(self.metadata.why_none))
+        return self.metadata.inference
 
     @cached_property
     def _errors(self) -> Array:
@@ -383,14 +360,14 @@ class Results:
     def _series(self, values: Array) -> pd.Series:
         import pandas as pd
 
-        return pd.Series(values, index=self.facts.names)
+        return pd.Series(values, index=self._names)
 
 
 def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
     """An error if the table has not the columns that the model needs, or has them of another type."""
-    wishes, kinds = schema.wishes, schema.kinds
+    terms, kinds = terms_of(schema), schema.kinds
     held = {str(column) for column in table.columns}
-    for column in (*wishes.formula.columns, *wishes.extras):
+    for column in (*terms.formula.columns, *terms.extras):
         if column not in held:
             if column in kinds or column != SITE:
                 raise InputError(f"{name} has no column {column!r}, which the model needs.")
@@ -416,9 +393,10 @@ def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
 
     A column that was missing only together with another one may not be missing alone: the model never saw that.
     """
+    terms = terms_of(schema)
     needed = [
         column
-        for column in (*schema.wishes.formula.columns, *schema.wishes.extras)
+        for column in (*terms.formula.columns, *terms.extras)
         if column in table.columns
         and column not in schema.means
         and MISSING_LEVEL not in schema.levels.get(column, ())

@@ -9,20 +9,24 @@ A site that does not fit the others finds it out by itself, and says so without 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from dsba.errors import InputError, as_number, noted, unknown_name
+from dsba import operators
+from dsba.errors import InputError, noted
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.model import Schema, SitePart
+from dsba.fitting.spec import FOR_ARRAYS, FitSpec
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
-from dsba.tables.disclosure import Guards
-from dsba.tables.formula import Formula, parse
+from dsba.tables.formula import Formula, from_columns, parse
 from dsba.types import Level
 
 if TYPE_CHECKING:
@@ -30,12 +34,9 @@ if TYPE_CHECKING:
 
 
 SITE = "site"  # every formula may name it, as a factor
-MISSING_POLICIES = ("error", "drop", "mean", "indicator")
-RARE = ("error", "merge")
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
-Levels = Mapping[str, Sequence[Level]]
 TRUTH = {"false": False, "true": True}
 
 
@@ -47,35 +48,24 @@ class SiteTable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the model is to make of the tables. All processes must have the same wishes."""
+class ModelTerms:
+    """What a specification makes of tables: its formula, parsed, and the columns that it needs."""
 
-    formula: Formula
-    labels: str = "real"
+    spec: FitSpec
+    labels: str
     """What the operator takes: "real", "count", "binary" or "multiclass"."""
-    missing: str = "error"
-    rare: str = "error"
-    weights: str | None = None
-    offset: str | None = None
-    exposure: str | None = None
-    """A column whose logarithm is an offset."""
-    test_share: float = 0.0
-    """The share of each site's rows that is held out."""
-    event: Level | None = None
-    """Which of two labels is modelled; None is the second one."""
-    levels: Levels = field(default_factory=dict)
-    """By column the levels and labels that may occur at any site, in order; what is not listed is sorted."""
+
+    @classmethod
+    def of(cls, spec: FitSpec) -> ModelTerms:
+        """The terms of a specification that has a formula."""
+        if odd := spec.given(FOR_ARRAYS):
+            raise InputError(f"{odd[0]} is for arrays and LIBSVM files, and not for tables.")
+        return cls(spec, operators.get(spec.operator).labels)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", _as_levels(self.levels))
-        object.__setattr__(self, "event", _as_level(self.event))
-        if self.event is not None and self.labels != "binary":
-            raise InputError(f"an event is one of two labels, and the outcome has none: got the event {self.event!r}.")
-        if not 0.0 <= as_number("test_share", self.test_share) < 1.0:
-            raise InputError(f"the held-out share must be at least 0 and below 1, got {self.test_share!r}.")
-        for kind, name, known in (("missing", self.missing, MISSING_POLICIES), ("rare levels", self.rare, RARE)):
-            if name not in known:
-                raise unknown_name(kind, name, known)
+        event = self.spec.event
+        if event is not None and self.labels != "binary":
+            raise InputError(f"an event is one of two labels, and the outcome has none: got the event {event!r}.")
         if self.formula.left is None:
             raise InputError("the formula has no outcome: write it before ~.")
         if self.of_classes and self.formula.transformed:
@@ -83,6 +73,11 @@ class Wishes:
                 f"the outcome must be the name of one column, got {self.formula.left!r}: a model of classes takes them "
                 "as the table has them."
             )
+
+    @cached_property
+    def formula(self) -> Formula:
+        """Nothing but a parsed formula is ever evaluated."""
+        return parse(str(self.spec.formula))
 
     @property
     def of_classes(self) -> bool:
@@ -92,7 +87,8 @@ class Wishes:
     @property
     def extras(self) -> tuple[str, ...]:
         """Columns that are not in the formula. They must be numbers without gaps."""
-        return tuple(name for name in (self.weights, self.offset, self.exposure) if name is not None)
+        named = (self.spec.weights, self.spec.offset, self.spec.exposure)
+        return tuple(name for name in named if name is not None)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -100,17 +96,32 @@ class Wishes:
         names = (*self.formula.response, *self.formula.columns, *self.extras)
         return tuple(dict.fromkeys(names))
 
-    def facts(self) -> dict[str, Any]:
-        return {**vars(self), "formula": str(self.formula)}
+
+def stated(spec: FitSpec, headers: Mapping[str, Sequence[str]]) -> FitSpec:
+    """The specification with its formula, in the form that sites compare.
+
+    All features are the columns of the first site, in its order; ``headers`` are the columns of each site.
+    """
+    if spec.formula is not None:
+        return replace(spec, formula=str(parse(spec.formula)))
+    features = spec.features if spec.features is not None else _all_features(spec, headers)
+    formula = str(from_columns(spec.target, features))
+    return replace(spec, formula=formula, target=None, features=None, all_features=False)
 
 
-@dataclass(frozen=True)
-class SitePart:
-    """What a site tells of itself."""
+def _all_features(spec: FitSpec, headers: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    site, first = next(iter(headers.items()))
+    for other, header in headers.items():
+        if odd := sorted(set(first) ^ set(header)):
+            raise InputError(
+                f"the column {odd[0]!r} is in only one of the tables {site} and {other}: name the features."
+            )
+    return tuple(name for name in first if name not in (spec.target, spec.weights, spec.offset, spec.exposure))
 
-    site: str
-    guards: Guards = field(default_factory=Guards)
-    """The guards of the site."""
+
+def terms_of(schema: Schema) -> ModelTerms:
+    """The terms that the sites agreed on."""
+    return ModelTerms(schema.spec, schema.labels)
 
 
 class Held(NamedTuple):
@@ -133,82 +144,36 @@ class PooledColumns(NamedTuple):
     kinds: dict[str, dict[str, int]]
 
 
-@dataclass(frozen=True)
-class Schema:
-    """What the sites agreed on. It is all that is needed to turn any table into the columns of the model."""
-
-    wishes: Wishes
-    parts: tuple[SitePart, ...]
-    rows: NonNegativeInt
-    """The rows of all sites, those with missing values included."""
-    kinds: dict[str, str]
-    """What each column holds."""
-    missing: dict[str, NonNegativeInt]
-    """For each column the number of missing values at all sites."""
-    levels: dict[str, tuple[Level, ...]]
-    """The levels of every factor in order; the first is the reference level."""
-    merged: dict[str, tuple[Level, ...]]
-    """Levels that became ``MERGED_LEVEL``."""
-    classes: tuple[Level, ...] | None
-    """The labels of a classification in order; of two, the second is the event."""
-    means: dict[str, float]
-    """Pooled means of the number columns with missing values, where they are filled in."""
-    told: tuple[str, ...] = field(default=())
-    """The sentences of guards that did not end the fit."""
-    together: dict[str, str] = field(default_factory=dict)
-    """Columns that are missing exactly where another column is, which has an indicator or a level for that."""
-
-    def facts(self) -> dict[str, Any]:
-        """In JSON's types, for the file of a model."""
-        return {**TypeAdapter(Schema).dump_python(self, mode="json"), "wishes": self.wishes.facts()}
-
-    @classmethod
-    def from_facts(cls, facts: Any) -> Schema:
-        """What ``facts`` gave. The formula is parsed again: nothing but a formula is ever evaluated."""
-        try:
-            wishes = Wishes(**{**facts["wishes"], "formula": parse(facts["wishes"]["formula"])})
-            return TypeAdapter(Schema).validate_python({**facts, "wishes": wishes})
-        except (ValidationError, KeyError, TypeError):
-            raise InputError("the schema of the model is damaged: a part is missing or of another type.") from None
-
-    @property
-    def indicators(self) -> tuple[str, ...]:
-        """The number columns that get a column of their own for missing values."""
-        if self.wishes.missing != "indicator":
-            return ()
-        return tuple(column for column in self.means if column not in self.together)
-
-
-def agree(sites: Sequence[SiteTable], wishes: Wishes, group: Group, guards: Guards | None = None) -> Schema:
+def agree(sites: Sequence[SiteTable], terms: ModelTerms, group: Group, guards: Guards | None = None) -> Schema:
     """Agree with all processes on a schema, or end at all of them with one sentence.
 
-    Of columns whose levels are listed in ``wishes`` no site tells which of them it has.
+    Of columns whose levels are listed in ``terms`` no site tells which of them it has.
     """
     guards = guards or Guards()
-    require_agreement(group, wishes.facts())
-    parts = _parts(sites, wishes, group, guards)
-    usable = [SiteTable(site.name, usable_rows(site.frame, wishes)) for site in sites]
+    require_agreement(group, terms.spec.alike())
+    parts = _parts(sites, terms, group, guards)
+    usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
     few = [guards.too_few_rows(site.name, len(site.frame)) for site in usable]
     told = speak(group, [guards.too_few_sites(len(parts)), *few])  # before any sum of the data
-    held = [held_at(site, wishes) for site in sites]
-    pooled = _pooled(held, wishes, group)
+    held = [held_at(site, terms) for site in sites]
+    pooled = _pooled(held, terms, group)
     _require_one_meaning_of_site(pooled, len(parts))
-    kinds = _agreed_kinds(pooled, held, wishes, group)
-    _check_missing(pooled, held, wishes, kinds)
-    labels, factors = _levelled(wishes, kinds)
-    require_levelled(wishes, (*labels, *factors), kinds)
+    kinds = _agreed_kinds(pooled, held, terms, group)
+    _check_missing(pooled, held, terms, kinds)
+    labels, factors = _levelled(terms, kinds)
+    require_levelled(terms, (*labels, *factors), kinds)
     own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
-    complaint = _no_rows(usable) or _bad_numbers(usable, wishes, kinds) or _too_many_levels(own, usable, wishes)
-    end_together(group, complaint or unlisted(own, [site.name for site in usable], wishes, kinds))
-    found = _found_levels(own, usable, wishes, kinds, group)
-    classes = _agreed_labels({name: found[name] for name in labels}, own, usable, wishes)
-    names = _ordered_sites([part.site for part in parts], wishes)
+    complaint = _no_rows(usable) or _bad_numbers(usable, terms, kinds) or _too_many_levels(own, usable, terms)
+    end_together(group, complaint or unlisted(own, [site.name for site in usable], terms, kinds))
+    found = _found_levels(own, usable, terms, kinds, group)
+    classes = _agreed_labels({name: found[name] for name in labels}, own, usable, terms)
+    names = _ordered_sites([part.site for part in parts], terms)
     rare = {column: found[column] for column in factors}
-    levels, merged, said = _agreed_levels(rare, names, pooled, wishes, guards)
-    means = _pooled_means(usable, pooled, wishes, kinds, group)
+    levels, merged, said = _agreed_levels(rare, names, pooled, terms, guards)
+    means = _pooled_means(usable, pooled, terms, kinds, group)
     spoken = (*told, *speak(group, said))
-    wishes = replace(wishes, event=None, levels={})  # levels and classes have the order now, however it was asked for
-    return Schema(wishes, parts, pooled.rows, kinds, pooled.missing, levels, merged, classes, means, spoken)
+    spec = replace(terms.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
+    return Schema(spec, terms.labels, parts, pooled.rows, kinds, pooled.missing, levels, merged, classes, means, spoken)
 
 
 def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
@@ -245,9 +210,9 @@ def end_together(group: Group, complaint: str | None) -> None:
 # Columns and types -------------------------------------------------------------------------------
 
 
-def _parts(sites: Sequence[SiteTable], wishes: Wishes, group: Group, guards: Guards) -> tuple[SitePart, ...]:
+def _parts(sites: Sequence[SiteTable], terms: ModelTerms, group: Group, guards: Guards) -> tuple[SitePart, ...]:
     own = [asdict(SitePart(site.name, guards)) for site in sites]
-    complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, wishes)
+    complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, terms)
     parts = tuple(part for parts in share_unless(group, complaint, own, list[SitePart]) for part in parts)
     names = [part.site for part in parts]
     if len(set(names)) < len(names):
@@ -255,17 +220,17 @@ def _parts(sites: Sequence[SiteTable], wishes: Wishes, group: Group, guards: Gua
     return parts
 
 
-def held_at(site: SiteTable, wishes: Wishes) -> Held:
+def held_at(site: SiteTable, terms: ModelTerms) -> Held:
     """The rows, missing values and types of the model's columns at a site."""
-    columns = [column for column in wishes.columns if column in site.frame.columns]
-    usable = usable_rows(site.frame, wishes)
+    columns = [column for column in terms.columns if column in site.frame.columns]
+    usable = usable_rows(site.frame, terms)
     missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
     return Held(site.name, len(site.frame), missing, gaps, {column: kind_of(site.frame[column]) for column in columns})
 
 
-def _pooled(held: Sequence[Held], wishes: Wishes, group: Group) -> PooledColumns:
+def _pooled(held: Sequence[Held], terms: ModelTerms, group: Group) -> PooledColumns:
     """One sum over all sites."""
-    columns = wishes.columns
+    columns = terms.columns
 
     def row(one: Held) -> list[float]:
         kinds = [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
@@ -288,11 +253,11 @@ def _require_one_meaning_of_site(pooled: PooledColumns, sites: int) -> None:
         )
 
 
-def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
+def absent_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> str | None:
     """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
-    own = (*wishes.formula.response, *wishes.formula.numbers, *wishes.extras)  # never the names of the sites
+    own = (*terms.formula.response, *terms.formula.numbers, *terms.extras)  # never the names of the sites
     for site, names in headers.items():
-        for column in wishes.columns:
+        for column in terms.columns:
             if column not in names and (column != SITE or column in own):
                 close = get_close_matches(column, names, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else "."
@@ -300,9 +265,9 @@ def absent_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str |
     return None
 
 
-def own_site_column(headers: Mapping[str, Sequence[str]], wishes: Wishes) -> str | None:
+def own_site_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> str | None:
     """A sentence about a table with a column of its own whose name stands for the sites, as in every study."""
-    owners = [site for site, names in headers.items() if SITE in names and SITE in wishes.formula.columns]
+    owners = [site for site, names in headers.items() if SITE in names and SITE in terms.formula.columns]
     if not owners:
         return None
     return f"{owners[0]} has a column {SITE!r} of its own, and in a study's formula this is the site's name: rename it."
@@ -328,10 +293,10 @@ def kind_of(series: pd.Series) -> str:
     return "text" if values == {str} else "mixed"
 
 
-def _agreed_kinds(pooled: PooledColumns, held: Sequence[Held], wishes: Wishes, group: Group) -> dict[str, str]:
+def _agreed_kinds(pooled: PooledColumns, held: Sequence[Held], terms: ModelTerms, group: Group) -> dict[str, str]:
     """One type per column; a site that differs from most others names itself."""
     agreed = {}
-    for column in wishes.columns:
+    for column in terms.columns:
         sites = pooled.kinds[column]
         if not any(sites.values()):
             if column == SITE:
@@ -343,8 +308,8 @@ def _agreed_kinds(pooled: PooledColumns, held: Sequence[Held], wishes: Wishes, g
             raise InputError(f"the column {column!r} is not of one type at all sites.")
         if usual in ("date", "mixed"):
             raise InputError(f"the column {column!r} is {_called(usual)}; wanted numbers or text.")
-    outcomes = () if wishes.of_classes else wishes.formula.response
-    for column in (*outcomes, *wishes.formula.numbers, *wishes.extras):
+    outcomes = () if terms.of_classes else terms.formula.response
+    for column in (*outcomes, *terms.formula.numbers, *terms.extras):
         if agreed.get(column) == "text":
             raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
     return agreed
@@ -362,39 +327,39 @@ def _called(kind: str) -> str:
     return {"number": "a number", "text": "text", "truth": "true or false", "date": "a date"}.get(kind, "a mixture")
 
 
-def is_factor(column: str, wishes: Wishes, kinds: Mapping[str, str]) -> bool:
+def is_factor(column: str, terms: ModelTerms, kinds: Mapping[str, str]) -> bool:
     """Whether the right side of the formula has the column as a factor."""
     if column == SITE and column not in kinds:
         return True
-    return column in wishes.formula.factors or kinds[column] == "text"
+    return column in terms.formula.factors or kinds[column] == "text"
 
 
 # Missing values ----------------------------------------------------------------------------------
 
 
-def _check_missing(pooled: PooledColumns, held: Sequence[Held], wishes: Wishes, kinds: Mapping[str, str]) -> None:
+def _check_missing(pooled: PooledColumns, held: Sequence[Held], terms: ModelTerms, kinds: Mapping[str, str]) -> None:
     """An error where missing values are not wanted, with their number over all sites; a note has those here."""
     for column, count in pooled.missing.items():
         if not count:
             continue
         where = f"the column {column!r} has {count} missing values over all sites"
         own = [f"{site.missing[column]} at {site.site}" for site in held if site.missing.get(column)]
-        if wishes.missing == "error":
-            raise noted(InputError(f"{where}: say what to do (--missing drop, mean or indicator)."), own)
-        if column in wishes.extras and wishes.missing != "drop":
-            sentence = f"{where}: weights, offsets and exposures are never filled in (--missing drop)."
+        if terms.spec.missing == "error":
+            raise noted(InputError(f"{where}: say what to do, with missing = drop, mean or indicator."), own)
+        if column in terms.extras and terms.spec.missing != "drop":
+            sentence = f"{where}: weights, offsets and exposures are never filled in: use missing = drop."
             raise noted(InputError(sentence), own)
-        filled = column in wishes.formula.columns and wishes.missing == "mean"
-        if filled and is_factor(column, wishes, kinds):
-            raise noted(InputError(f"{where}, and a factor has no mean: use --missing drop or indicator."), own)
+        filled = column in terms.formula.columns and terms.spec.missing == "mean"
+        if filled and is_factor(column, terms, kinds):
+            raise noted(InputError(f"{where}, and a factor has no mean: use missing = drop or indicator."), own)
 
 
-def usable_rows(frame: pd.DataFrame, wishes: Wishes) -> pd.DataFrame:
+def usable_rows(frame: pd.DataFrame, terms: ModelTerms) -> pd.DataFrame:
     """The rows that enter the model: with "drop" the complete ones, else those with an outcome; none of weight 0."""
-    needed = wishes.columns if wishes.missing == "drop" else wishes.formula.response
+    needed = terms.columns if terms.spec.missing == "drop" else terms.formula.response
     held = [column for column in needed if column in frame.columns]
     used = frame.loc[frame[held].notna().all(axis=1)] if held else frame
-    return used.loc[used[wishes.weights].ne(0)] if wishes.weights in used.columns else used
+    return used.loc[used[terms.spec.weights].ne(0)] if terms.spec.weights in used.columns else used
 
 
 def _no_rows(usable: Sequence[SiteTable]) -> str | None:
@@ -406,13 +371,13 @@ def _no_rows(usable: Sequence[SiteTable]) -> str | None:
     return None
 
 
-def _bad_numbers(sites: Sequence[SiteTable], wishes: Wishes, kinds: Mapping[str, str]) -> str | None:
+def _bad_numbers(sites: Sequence[SiteTable], terms: ModelTerms, kinds: Mapping[str, str]) -> str | None:
     """A sentence where numbers are not finite, or counts, weights or exposures are negative."""
-    positive = {wishes.exposure: "above 0"} | {wishes.weights: "at least 0"}
-    if wishes.labels == "count":
-        positive |= dict.fromkeys(wishes.formula.response, "at least 0")
+    positive = {terms.spec.exposure: "above 0"} | {terms.spec.weights: "at least 0"}
+    if terms.labels == "count":
+        positive |= dict.fromkeys(terms.formula.response, "at least 0")
     for name, frame in sites:
-        for column in wishes.columns:
+        for column in terms.columns:
             if kinds.get(column) != "number":
                 continue
             values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -439,20 +404,20 @@ def plain_value(value: Any) -> Level:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _levelled(wishes: Wishes, kinds: Mapping[str, str]) -> tuple[list[str], list[str]]:
+def _levelled(terms: ModelTerms, kinds: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The columns that have levels: the label of a classification, and the factors of the tables."""
-    labels = list(wishes.formula.response) if wishes.of_classes else []
-    return labels, [c for c in wishes.formula.columns if is_factor(c, wishes, kinds) and (c in kinds or c != SITE)]
+    labels = list(terms.formula.response) if terms.of_classes else []
+    return labels, [c for c in terms.formula.columns if is_factor(c, terms, kinds) and (c in kinds or c != SITE)]
 
 
 def _too_many_levels(
-    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[SiteTable], wishes: Wishes
+    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[SiteTable], terms: ModelTerms
 ) -> str | None:
     """A sentence about a column with more levels than it may have at a site, before anybody is told anything of it."""
-    most = 2 if wishes.labels == "binary" else MOST_LEVELS
+    most = 2 if terms.labels == "binary" else MOST_LEVELS
     for column, found in own.items():
         for site, levels in zip(sites, found, strict=True):
-            if column in wishes.formula.response and len(levels) > most:
+            if column in terms.formula.response and len(levels) > most:
                 return (
                     f"the outcome {column!r} has more than {most} values at {site.name}: wanted at most {most} classes."
                 )
@@ -467,20 +432,20 @@ def _too_many_levels(
 def _found_levels(
     own: Mapping[str, Sequence[Sequence[Level]]],
     sites: Sequence[SiteTable],
-    wishes: Wishes,
+    terms: ModelTerms,
     kinds: Mapping[str, str],
     group: Group,
 ) -> dict[str, dict[Level, int]]:
     """The levels that occur at any site, in order, with their numbers of rows: one sum over all that may occur."""
     if not own:
         return {}
-    asked = {column: _union(found, column) for column, found in own.items() if column not in wishes.levels}
+    asked = {column: _union(found, column) for column, found in own.items() if column not in terms.spec.levels}
     everyone = shared(group, asked, dict[str, list[Level]])
     for rank, theirs in enumerate(everyone):
         if set(theirs) != set(asked):
             raise other_form(rank)
     known = {
-        column: in_order(column, [theirs.get(column, []) for theirs in everyone], wishes, kinds[column])
+        column: in_order(column, [theirs.get(column, []) for theirs in everyone], terms, kinds[column])
         for column in own
     }
     counts = [[_count(frame[column], level) for column in known for level in known[column]] for _, frame in sites]
@@ -489,54 +454,41 @@ def _found_levels(
     return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
 
 
-def in_order(column: str, found: Sequence[Sequence[Level]], wishes: Wishes, kind: str) -> list[Level]:
+def in_order(column: str, found: Sequence[Sequence[Level]], terms: ModelTerms, kind: str) -> list[Level]:
     """The levels of a column of this kind as they are listed, or all that were found, sorted; the event comes last."""
-    listed = wishes.levels.get(column)
+    listed = terms.spec.levels.get(column)
     levels = _union(found, column) if listed is None else list(dict.fromkeys(_of_kind(listed, kind)))
-    if wishes.event is None or column not in wishes.formula.response:
+    if terms.spec.event is None or column not in terms.formula.response:
         return levels
-    event = _of_kind([wishes.event], kind)
+    event = _of_kind([terms.spec.event], kind)
     if not event or event[0] not in levels:
         labels = ", ".join(map(str, levels))
-        raise InputError(f"the event {wishes.event!r} is not a label of {column!r}; its labels are {labels}.")
+        raise InputError(f"the event {terms.spec.event!r} is not a label of {column!r}; its labels are {labels}.")
     return [*(level for level in levels if level != event[0]), *event]
 
 
-def _ordered_sites(names: Sequence[str], wishes: Wishes) -> tuple[Level, ...]:
+def _ordered_sites(names: Sequence[str], terms: ModelTerms) -> tuple[Level, ...]:
     """The names of the sites as levels."""
-    if SITE in wishes.levels and (strangers := set(names) - {*in_order(SITE, [], wishes, "text")}):
+    if SITE in terms.spec.levels and (strangers := set(names) - {*in_order(SITE, [], terms, "text")}):
         raise InputError(f"the site {min(strangers)!r} is not among the levels of {SITE!r} that were given.")
-    return tuple(level for level in in_order(SITE, [names], wishes, "text") if level in names)
+    return tuple(level for level in in_order(SITE, [names], terms, "text") if level in names)
 
 
-def _as_levels(levels: Any) -> Levels:
-    """Levels by column, as tuples of plain values."""
-    lists = list(levels.values()) if isinstance(levels, Mapping) else [None]
-    if any(isinstance(one, str) or not isinstance(one, Iterable) for one in lists):
-        raise InputError("levels must be given as a list for each column, such as {'sex': ['F', 'M']}.")
-    return {str(column): tuple(map(_as_level, one)) for column, one in levels.items()}
-
-
-def _as_level(level: Any) -> Any:
-    """A level that NumPy gave as a value of JSON's types."""
-    return level.item() if isinstance(level, np.generic) else level
-
-
-def require_levelled(wishes: Wishes, levelled: Sequence[str], kinds: Mapping[str, str]) -> None:
+def require_levelled(terms: ModelTerms, levelled: Sequence[str], kinds: Mapping[str, str]) -> None:
     """An error about levels that were given for a column that has none."""
-    for column in wishes.levels:
-        if column not in wishes.columns:
+    for column in terms.spec.levels:
+        if column not in terms.columns:
             raise InputError(f"levels are given for {column!r}, which is not a column of the model.")
         if column in kinds and column not in levelled:
             raise InputError(f"levels are given for {column!r}, which the model takes as a number: write C().")
 
 
 def unlisted(
-    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[str], wishes: Wishes, kinds: Mapping[str, str]
+    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[str], terms: ModelTerms, kinds: Mapping[str, str]
 ) -> str | None:
     """A sentence about a site with levels that are not among those listed; ``own`` has each site's, by column."""
-    for column in wishes.levels.keys() & own.keys():
-        listed = {*_of_kind(wishes.levels[column], kinds[column])}
+    for column in terms.spec.levels.keys() & own.keys():
+        listed = {*_of_kind(terms.spec.levels[column], kinds[column])}
         for site, levels in zip(sites, own[column], strict=True):
             if not listed.issuperset(levels):
                 return f"the column {column!r} has levels at {site} that are not among those given."
@@ -571,13 +523,13 @@ def _agreed_labels(
     found: Mapping[str, Mapping[Level, int]],
     own: Mapping[str, Sequence[Sequence[Level]]],
     sites: Sequence[SiteTable],
-    wishes: Wishes,
+    terms: ModelTerms,
 ) -> tuple[Level, ...] | None:
     if not found:
         return None
     ((column, rows),) = found.items()
     classes = tuple(rows)
-    if wishes.labels == "binary" and len(classes) != 2:
+    if terms.labels == "binary" and len(classes) != 2:
         told = ", ".join(map(str, classes)) or "none"
         here = [
             f"{', '.join(map(str, levels))} at {site.name}" for levels, site in zip(own[column], sites, strict=True)
@@ -593,7 +545,7 @@ def _agreed_levels(
     found: Mapping[str, Mapping[Level, int]],
     names: tuple[Level, ...],
     pooled: PooledColumns,
-    wishes: Wishes,
+    terms: ModelTerms,
     guards: Guards,
 ) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
     """The levels of every factor, those merged, and what the guard says of rare ones."""
@@ -603,18 +555,18 @@ def _agreed_levels(
     for column, rows in found.items():
         all_levels, counts = tuple(rows), np.array(list(rows.values()))
         kept, rare = _kept(all_levels, counts, guards.rows_per_level)
-        if rare and wishes.rare == "merge":
+        if rare and terms.spec.rare_levels == "merge":
             merged[column], all_levels = rare, (*kept, MERGED_LEVEL)
         else:
             said.append(guards.rare_level(column, int((counts < guards.rows_per_level).sum())))
-        gaps = pooled.gaps[column] > 0 and wishes.missing == "indicator"
+        gaps = pooled.gaps[column] > 0 and terms.spec.missing == "indicator"
         levels[column] = (*all_levels, MISSING_LEVEL) if gaps else all_levels
         if len(levels[column]) < 2:
             raise InputError(f"the column {column!r} has one level only at all sites.")
         if len({*levels[column]}) < len(levels[column]):
             own = MISSING_LEVEL if levels[column].count(MISSING_LEVEL) > 1 else MERGED_LEVEL
             raise InputError(f"the column {column!r} has a level {own!r} of its own: rename it.")
-    if SITE in wishes.formula.columns and SITE not in found:
+    if SITE in terms.formula.columns and SITE not in found:
         levels[SITE] = names
     return levels, merged, said
 
@@ -636,12 +588,12 @@ def _kept(
 
 
 def _pooled_means(
-    sites: Sequence[SiteTable], pooled: PooledColumns, wishes: Wishes, kinds: Mapping[str, str], group: Group
+    sites: Sequence[SiteTable], pooled: PooledColumns, terms: ModelTerms, kinds: Mapping[str, str], group: Group
 ) -> dict[str, float]:
     """The means of the number columns that have missing values anywhere, over all sites' known values."""
-    if wishes.missing not in ("mean", "indicator"):
+    if terms.spec.missing not in ("mean", "indicator"):
         return {}
-    numbers = [c for c in wishes.formula.columns if c in kinds and not is_factor(c, wishes, kinds)]
+    numbers = [c for c in terms.formula.columns if c in kinds and not is_factor(c, terms, kinds)]
     gaps = [column for column in numbers if pooled.gaps[column]]
     if not gaps:
         return {}

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dsba.fitting.model import Schema
 from dsba.tables.design import Designs
-from dsba.tables.schema import SITE, Schema
+from dsba.tables.schema import SITE, terms_of
 
 SHOWN_LEVELS = 8
 MISSING_WORDS = {
@@ -23,7 +24,7 @@ def told(designs: Designs) -> list[str]:
     """The lines of the table, and a sentence for every guard that only speaks."""
     schema = designs.schema
     columns = [("column", "type", "missing", "levels; the first is the reference")]
-    columns += [_column(name, schema) for name in schema.wishes.columns if name != SITE or name in schema.levels]
+    columns += [_column(name, schema) for name in terms_of(schema).columns if name != SITE or name in schema.levels]
     missing = sum(schema.missing.values())
     rows = [("site", "rows", "missing")]
     rows += [(site.site, f"{site.rows}", f"{sum(site.missing.values())}") for site in designs.held]
@@ -37,7 +38,7 @@ def told(designs: Designs) -> list[str]:
         "",
         *_aligned(rows),
         "",
-        *([MISSING_WORDS[schema.wishes.missing]] if missing else []),
+        *([MISSING_WORDS[schema.spec.missing]] if missing else []),
         *(f"{column} is missing where {other} is: one column of the model for both." for column, other in together),
         f"No column is constant, and no two are equal. {designs.rows} rows enter the model.",
         *guards,
@@ -50,7 +51,7 @@ def _column(name: str, schema: Schema) -> tuple[str, str, str, str]:
 
 
 def _levels(name: str, schema: Schema) -> str:
-    if schema.classes is not None and name in schema.wishes.formula.response:
+    if schema.classes is not None and name in terms_of(schema).formula.response:
         event = f" ({schema.classes[1]} is the event)" if len(schema.classes) == 2 else ""
         return ", ".join(map(str, schema.classes)) + event
     levels = schema.levels.get(name, ())

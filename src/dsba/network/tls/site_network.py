@@ -334,7 +334,7 @@ class SiteNetwork(Transport):
         if purpose == FRAMES and not self.rows_allowed:
             raise InputError(
                 f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
-                "communication='dense' in the study, or allow it at every site (--allow-rows)."
+                "communication='dense' in the study, or allow it at every site."
             )
         self.place.log("sent", discloses=DISCLOSED_BY.get(purpose, self._asked), bytes=length)
 

@@ -6,7 +6,11 @@ None if there is nothing to say. Between processes the sentence ends the fit; in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dsba.errors import as_integer, unknown_name
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,14 @@ class Guards:
         """No guard at all: what a site may choose for itself, and what everybody is told that it chose."""
         return cls(0, 0, 0, 0)
 
+    @classmethod
+    def given(cls, numbers: Mapping[str, Any]) -> Guards:
+        """The guards with some numbers given by name."""
+        known = [one.name for one in fields(cls)]
+        if strangers := [name for name in numbers if name not in known]:
+            raise unknown_name("guard", strangers[0], known)
+        return cls(**{name: as_integer(name, number, at_least=0) for name, number in numbers.items()})
+
     @property
     def loosened(self) -> str | None:
         """The guards that the site has loosened, as a part of a sentence."""
@@ -39,8 +51,8 @@ class Guards:
             return None
         return (
             f"{sites} sites take part, and at least {self.sites} are wanted: with two, each site can compute the "
-            "other's sums, so nothing is hidden (allow it at both with --allow-two-sites, or with sites = 2 among the "
-            "guards of a study)."
+            "other's sums, so nothing is hidden (allow it at both, with sites = 2 among the guards of each site or "
+            "among the guards of a study)."
         )
 
     def too_few_rows(self, site: str, rows: int) -> str | None:
@@ -63,7 +75,7 @@ class Guards:
             return None
         return (
             f"{levels} level(s) of {column!r} have fewer than {self.rows_per_level} pooled rows: merge them "
-            "(--rare-levels merge), or leave the column out."
+            "(rare_levels = merge), or leave the column out."
         )
 
     def rare_values(self, what: str, rows: int) -> str | None:

@@ -1,0 +1,158 @@
+"""A model as a file and back: JSON, arrays and a digest of everything; nothing in it runs.
+
+Only this module knows the file's keys. Options of tables are under ``table``, all others at the top.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from dsba.engine.run import Status
+from dsba.errors import InputError, cannot
+from dsba.fitting.model import FitRun, FittedModel, Schema, TableMetadata
+from dsba.fitting.spec import FOR_TABLES, OPTIONS, FitSpec, plain_of
+from dsba.storage import sealed
+from dsba.storage.atomic import clear_torn, replacing
+from dsba.types import Arrays
+
+MODEL_FILE, MODEL_COPY = "model.dsba", "model.json"
+MODEL_FORMAT = "dsba-model-3"
+OF_SCHEMA = {"missing": "missing", "rare": "rare_levels"} | {
+    name: name for name in ("weights", "offset", "exposure", "test_share", "event", "levels")
+}
+"""The options that the file has beside the formula of a schema, by their names there."""
+Typed = TypeVar("Typed")
+
+
+def save(model: FittedModel, folder: Path) -> None:
+    """``model.dsba``, and ``model.json`` as a copy of its JSON for people; the copy is never read."""
+    content = content_of(model)
+    arrays: dict[str, Any] = {"weights": model.weights, "intercepts": model.intercepts, "Z": model.Z}
+    if model.classes is not None:
+        arrays["classes"] = model.classes
+    for name in (MODEL_FILE, MODEL_COPY):
+        clear_torn(folder / name)
+    with replacing(folder / MODEL_FILE) as stream:
+        sealed.write(stream, content, arrays)
+    with replacing(folder / MODEL_COPY) as stream:
+        stream.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def load(folder: Path) -> FittedModel:
+    """Read what ``save`` wrote; anything else is refused."""
+    content, arrays = _read(folder)
+    try:
+        model = model_of(content, arrays)
+    except InputError as error:
+        raise InputError(f"{folder / MODEL_FILE} is not a usable {MODEL_FORMAT} file: {error}") from None
+    if damage := _misfit(model, arrays):
+        raise InputError(f"the model in {folder} is damaged: {damage}.")
+    return model
+
+
+# To the file -------------------------------------------------------------------------------------
+
+
+def content_of(model: FittedModel) -> dict[str, Any]:
+    """The JSON of a model's file."""
+    options = {name: plain_of(getattr(model.spec, name)) for name, one in OPTIONS.items() if one.data != FOR_TABLES}
+    content = {"format": MODEL_FORMAT, **options, **vars(model.run)}
+    content["converged"] = model.run.status is Status.CONVERGED
+    if model.zero_based is not None:
+        content["zero_based"] = model.zero_based
+    if model.table is not None:
+        known = _plain(TableMetadata, model.table, "schema")
+        content["table"] = {**known, "cov": model.spec.cov, "schema_": schema_content(model.table.schema)}
+    return _strict(content)
+
+
+def schema_content(schema: Schema) -> dict[str, Any]:
+    options = {key: getattr(schema.spec, name) for key, name in OF_SCHEMA.items()}
+    wishes = {"formula": schema.spec.formula, "labels": schema.labels, **options}
+    return {"wishes": wishes, **_plain(Schema, schema, "spec", "labels")}
+
+
+def _plain(kind: type[Typed], value: Typed, *left_out: str) -> dict[str, Any]:
+    return TypeAdapter(kind).dump_python(value, mode="json", exclude=set(left_out))
+
+
+def _strict(value: Any) -> Any:
+    """JSON knows neither NaN nor infinity: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _strict(item) for key, item in value.items()}
+    return [_strict(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+# From the file -----------------------------------------------------------------------------------
+
+
+def model_of(content: dict[str, Any], arrays: Arrays) -> FittedModel:
+    """The model of a file's JSON and arrays."""
+    try:
+        options = {name: content[name] for name, one in OPTIONS.items() if one.data != FOR_TABLES}
+        table = content.get("table")
+        if table is not None:
+            schema = schema_of(table["schema_"], cov=table["cov"], **options)
+            table = _typed(TableMetadata, table, schema=schema)
+    except (KeyError, TypeError):
+        raise InputError("a part of it is missing or of another type.") from None
+    spec = FitSpec(**options) if table is None else table.schema.spec
+    weights, intercepts, Z = (arrays.get(name, np.zeros(0)) for name in ("weights", "intercepts", "Z"))
+    run, zero_based = _typed(FitRun, content), content.get("zero_based")
+    return FittedModel(weights, intercepts, Z, arrays.get("classes"), spec, run, zero_based, table)
+
+
+def schema_of(content: dict[str, Any], **others: Any) -> Schema:
+    """The schema of its JSON; ``others`` are the options of the fit that stand elsewhere in the file."""
+    wishes = content["wishes"]
+    options = {name: wishes[key] for key, name in OF_SCHEMA.items()}
+    spec = FitSpec(formula=wishes["formula"], **options, **others)
+    return _typed(Schema, content, spec=spec, labels=wishes["labels"])
+
+
+def _typed(kind: type[Typed], content: dict[str, Any], **known: Any) -> Typed:
+    """What the JSON says of one class; ``known`` fields are there already."""
+    try:
+        return TypeAdapter(kind).validate_python({**content, **known})
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors(include_input=False)[0]["loc"]))
+        raise InputError(f"its {where} is not usable.") from None
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], Arrays]:
+    try:
+        content, arrays = sealed.read(folder / MODEL_FILE)
+    except FileNotFoundError:
+        raise InputError(f"there is no model in {folder}: {MODEL_FILE} is missing.") from None
+    except OSError as error:
+        raise cannot(f"read the model in {folder}", error) from None
+    except sealed.DamagedError as error:
+        raise InputError(f"the model in {folder} is damaged: {error}.") from None
+    if content.get("format") != MODEL_FORMAT:
+        found = f"a {content['format']}" if str(content.get("format")).startswith("dsba-model-") else "another"
+        raise InputError(f"{folder / MODEL_FILE} is {found} file, and this version reads {MODEL_FORMAT} files.")
+    return content, arrays
+
+
+def _misfit(model: FittedModel, arrays: Arrays) -> str | None:
+    """What of the arrays does not fit together, or None."""
+    if not {"weights", "intercepts", "Z"} <= arrays.keys() <= {"weights", "intercepts", "Z", "classes"}:
+        return "an array is missing or not known"
+    weights, intercepts, Z = model.weights, model.intercepts, model.Z
+    if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (weights, intercepts, Z)):
+        return "its coefficients are not finite numbers"
+    if not (weights.ndim == Z.ndim == 2 and weights.size and intercepts.shape == weights.shape[:1]):
+        return "its arrays do not fit together"
+    wanted = {"sign": 2, "largest": len(weights)}.get(model.run.decision)
+    if wanted is not None and (model.classes is None or model.classes.shape != (wanted,)):
+        return "its classes do not fit its coefficients"
+    return None
