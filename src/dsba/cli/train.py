@@ -436,13 +436,13 @@ def _plot(pooled: dict[str, Any], file: Path) -> None:
 
 
 def _table_predictions(model: Model, file: Path, label: bool, keep: list[str]) -> str:
-    from dsba.data.table_files import column_names, read_table, read_texts
+    from dsba.data.table_files import TableFile
     from dsba.tables.results import Results
 
-    results, held = Results(model), column_names(file)
+    results, source = Results(model), TableFile(file)
     wishes = results.schema.wishes
-    wanted = [name for name in (*wishes.formula.columns, *wishes.extras) if name in held]
-    kept, table = read_texts(file, keep), read_table(file, wanted, codes=wishes.formula.factors)
+    wanted = [name for name in (*wishes.formula.columns, *wishes.extras) if name in source.names]
+    kept, table = source.texts(keep), source.read(wanted, codes=wishes.formula.factors)
     found = kept.assign(prediction=results.predict(table, labels=label, name=file.name.partition(".")[0]))
     return found.to_csv(index=False)
 

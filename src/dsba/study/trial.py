@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import tomli_w
 
-from dsba.data.table_files import column_names, read_table
+from dsba.data.table_files import TableFile
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.storage.atomic import replacing
@@ -100,13 +100,14 @@ def _found(file: Path, names: list[str], model: Mapping[str, Any], study: Mappin
 
 def described(files: Mapping[str, Path], wishes: Wishes) -> dict[str, str | tuple[Level, ...]]:
     """The columns of the model: "number", or all levels that occur in the files, in order."""
-    headers = {name: column_names(file) for name, file in files.items()}
+    tables = {name: TableFile(file) for name, file in files.items()}
+    headers = {name: table.names for name, table in tables.items()}
     if complaint := absent_column(headers, wishes) or own_site_column(headers, wishes):
         raise InputError(complaint)
     if SITE in wishes.levels:
         raise InputError(f"levels are given for {SITE!r}, and the sites of a study are in sorted order.")
     wanted = [column for column in wishes.columns if column != SITE]
-    frames = [read_table(file, wanted, codes=wishes.formula.factors) for file in files.values()]
+    frames = [table.read(wanted, codes=wishes.formula.factors) for table in tables.values()]
     kinds = {column: _kind([kind_of(frame[column]) for frame in frames]) for column in wanted}
     labels = wishes.formula.response if wishes.of_classes else ()
     levelled = [c for c in wanted if c in (*labels, *wishes.formula.factors) or kinds[c] == "text"]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba import operators
-from dsba.data.table_files import column_names, read_table
+from dsba.data.table_files import TableFile
 from dsba.errors import FitError, InputError, as_number, unknown_name
 from dsba.fitting import not_converged
 from dsba.fitting.fit import Fit, run_facts
@@ -153,7 +153,7 @@ def train(
 
 
 def train_own(
-    own: dict[str, Path],
+    own: dict[str, TableFile],
     plan: ModelTerms,
     settings: Settings,
     network: Network,
@@ -164,10 +164,10 @@ def train_own(
 ) -> Results:
     """The same for the files of this process's own nodes, by the names of their sites."""
     network.reset()
-    headers = {name: column_names(file) for name, file in own.items()}
+    headers = {name: table.names for name, table in own.items()}
     others = {"labels": operators.get(settings.operator).labels, **wishes}
     wanted = Wishes(_agreed_formula(plan, headers, others, network), **others)
-    sites = [SiteTable(name, _read(file, headers[name], wanted)) for name, file in own.items()]
+    sites = [SiteTable(name, _read(table, wanted)) for name, table in own.items()]
     results = fit_sites(sites, wanted, settings, network, tell=tell, **options)
     if results.test is not None:
         tell(sentences("Held-out rows of all sites", results.test))
@@ -179,14 +179,14 @@ def evaluate_files(results: Results, files: Sequence[Path], network: Network, gu
     require_agreement(network, {"model": results.digest()})
     wanted = results.schema.wishes
     sites = []
-    for name, file in _own_files(files, network).items():
-        sites.append(SiteTable(name, _read(file, column_names(file), replace(wanted, weights=None))))
+    for name, table in _own_files(files, network).items():
+        sites.append(SiteTable(name, _read(table, replace(wanted, weights=None))))
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
     speak(network, [guards.too_few_sites(len(files)), *enough])
     return evaluate(results, sites, network)
 
 
-def _own_files(files: Sequence[Path], network: Network) -> dict[str, Path]:
+def _own_files(files: Sequence[Path], network: Network) -> dict[str, TableFile]:
     """The files of this process's nodes, by the names of their sites."""
     if len(files) != network.topology.n_nodes:
         nodes = network.topology.n_nodes
@@ -194,12 +194,12 @@ def _own_files(files: Sequence[Path], network: Network) -> dict[str, Path]:
     own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
     if len(own) < len(network.nodes):
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
-    return own
+    return {name: TableFile(file) for name, file in own.items()}
 
 
-def _read(file: Path, header: Sequence[str], wishes: Wishes) -> Any:
+def _read(table: TableFile, wishes: Wishes) -> Any:
     """The columns of the model, and no others."""
-    return read_table(file, [name for name in wishes.columns if name in header], codes=wishes.formula.factors)
+    return table.read([name for name in wishes.columns if name in table.names], codes=wishes.formula.factors)
 
 
 def _agreed_formula(
