@@ -75,8 +75,7 @@ class TableFile:
         if find_spec("pandas") is None:
             raise InputError("reading tables needs pandas: install dsba[tables].")
         self.path, self.digest = path, ""
-        self._frame: pd.DataFrame | None = None
-        self._codes: frozenset[str] = frozenset()
+        self._kept: tuple[pd.DataFrame, Collection[str]] | None = None
         with _reading(path) as file:
             begin = head(file)
             # Text says what is wrong with a file that no format recognises.
@@ -89,14 +88,14 @@ class TableFile:
 
         Numbers in the columns ``codes`` stay text where they have leading zeros: 01 and 1 are two codes.
         """
-        wanted, wanted_codes = self._present(columns), frozenset(codes)
-        if self._frame is None or wanted_codes != self._codes or not set(wanted) <= set(self._frame.columns):
+        wanted = self._present(columns)
+        if self._kept is None or set(codes) != set(self._kept[1]) or not set(wanted) <= set(self._kept[0].columns):
             with self._opened() as file:
-                self._frame = self._with_codes(file, self._form.read(file, wanted), wanted_codes)
-            self._codes = wanted_codes
+                frame = self._with_codes(file, self._form.read(file, wanted), codes)
+            self._kept = frame, codes
         self.require_same()  # rows that were kept must still be those of the file
-        whole = wanted == list(self._frame.columns)  # which need not be copied
-        return self._frame.copy(deep=False) if whole else self._frame[wanted]
+        frame = self._kept[0]
+        return frame.copy(deep=False) if wanted == list(frame.columns) else frame[wanted]
 
     def texts(self, columns: Sequence[str]) -> pd.DataFrame:
         """The named columns as the file has them, for people to recognise."""

@@ -99,7 +99,9 @@ def _parsed(file: OpenFile, *, sep: str, **options: Any) -> pd.DataFrame:
 
     lines = RegularLines(_unpacked(file), sep)
     try:
-        return pd.read_csv(lines, sep=sep, **options)
+        with warnings.catch_warnings():  # columns whose pieces have different types are read again
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+            return pd.read_csv(lines, sep=sep, **options)
     finally:
         if not lines.regular:
             _check_lines(file, sep)
@@ -182,7 +184,7 @@ def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.Dat
     pandas finds the type of a column for every piece of the file. A column with a whole number beyond 64 bits it gives
     as text or as Python's integers, and may take its missing cells for text.
     """
-    frame = _without_warning(read, usecols=wanted)
+    frame = read(usecols=wanted)
     if mixed := [name for name in wanted if _is_mixed(frame[name])]:
         frame[mixed] = read(usecols=mixed, low_memory=False)[mixed]
     for name in wanted:
@@ -197,15 +199,6 @@ def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.Dat
             except ValueError:
                 frame[name] = read(usecols=[name], dtype={name: "str"})[name]
     return frame
-
-
-def _without_warning(read: Callable[..., pd.DataFrame], **options: Any) -> pd.DataFrame:
-    """pandas warns of columns whose pieces have different types; these are read again."""
-    from pandas.errors import DtypeWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DtypeWarning)
-        return read(**options)
 
 
 def _is_mixed(values: pd.Series) -> bool:
