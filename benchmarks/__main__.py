@@ -32,6 +32,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "scipy": full_gradient.against_scipy,
     "estimators": estimators.against_pooled,
     "choice": choice.choices,
+    "reading": tables.against_pandas,
     "tables": tables.four_hospitals,
     "communication": communication.communication,
     "mpi": mpi.rounds,

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -77,3 +78,18 @@ def ridge():
 def unequal():
     """Nodes of 60 rows for four nodes: 2, 5, 10 and 43 rows."""
     return np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
+
+
+_opened: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="session")
+def opened():
+    """How often this process has opened a file, by its path."""
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str | os.PathLike):
+            _opened[os.fspath(arguments[0])] += 1
+
+    sys.addaudithook(count)  # which stays until the process ends
+    return lambda path: _opened[str(path)]

@@ -12,7 +12,7 @@ import pytest
 
 import dsba
 from dsba._system.threads import run_team
-from dsba.algorithms.dsba import forms
+from dsba.algorithms.dsba import lazy
 from dsba.kernels.dense import Recursion
 from dsba.kernels.modes import Spectrum, advance_modes, column_positions, in_halves, plan_modes
 from dsba.kernels.simd import LINE_DOUBLES as LINE
@@ -34,10 +34,10 @@ def teams(monkeypatch):
         made.append(shares(k, cuts))
         return made[-1]
 
-    monkeypatch.setattr(forms, "shares", kept)
-    monkeypatch.setattr(forms, "CORES", 2)
-    monkeypatch.setattr(forms, "FOR_TWO", 0)
-    monkeypatch.setattr(forms, "WORTH", 1)
+    monkeypatch.setattr(lazy, "shares", kept)
+    monkeypatch.setattr(lazy, "CORES", 2)
+    monkeypatch.setattr(lazy, "FOR_TWO", 0)
+    monkeypatch.setattr(lazy, "WORTH", 1)
     return made
 
 
@@ -50,22 +50,22 @@ def test_two_threads_give_the_bits_of_one(teams, monkeypatch):
     problem = classes()
     two = outcome(problem)
     assert any(len(team) == 2 and team[1].board[LINE] > 0 for team in teams)
-    monkeypatch.setattr(forms, "CORES", 1)
+    monkeypatch.setattr(lazy, "CORES", 1)
     assert outcome(problem) == two
 
 
 def test_a_team_that_had_to_wait_ends_with_the_iteration_and_one_goes_on(teams, monkeypatch):
     problem = classes()
     calm = outcome(problem)
-    monkeypatch.setattr(forms, "REST", 1)
-    made = forms.shares
+    monkeypatch.setattr(lazy, "REST", 1)
+    made = lazy.shares
 
     def crowded(k, cuts):
         team = made(k, cuts)
         team[0].board[CROWDED] = len(cuts) > 2
         return team
 
-    monkeypatch.setattr(forms, "shares", crowded)
+    monkeypatch.setattr(lazy, "shares", crowded)
     teams.clear()
     assert outcome(problem) == calm
     assert sum(len(team) == 2 and team[0].board[ENDED] == 1 for team in teams) > 5

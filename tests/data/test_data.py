@@ -25,7 +25,7 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 import dsba
 from dsba import data
 from dsba.data import EMBEDDED, Dataset, bounds, libsvm, load, load_breast_cancer, load_libsvm, make_text_like
-from dsba.data.table_files import column_names
+from dsba.data.table_files import TableFile
 from dsba.errors import InputError
 from dsba.storage import sealed
 from dsba.tables.formula import parse
@@ -285,7 +285,7 @@ def test_long_digits_are_read_at_once(tmp_path):
     before = signal.signal(signal.SIGALRM, too_long)
     signal.setitimer(signal.ITIMER_REAL, 60.0)
     try:
-        assert column_names(tmp_path / "wide.csv") == [digits, "a"]
+        assert TableFile(tmp_path / "wide.csv").names == [digits, "a"]
         with pytest.raises(InputError, match="formula"):
             parse(f"y ~ {digits}")
     finally:

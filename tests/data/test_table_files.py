@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import io
+import os
 
 import numpy as np
 import pandas as pd
@@ -12,9 +15,9 @@ import pytest
 from hospital_tables import SECRET, hospitals
 
 import dsba
-from dsba.data import bounds, table_files
-from dsba.data.table_files import column_names, is_table, read_table, read_texts
-from dsba.data.text_tables import Dialect, sniffed
+from dsba.data import bounds, table_files, text_tables
+from dsba.data.table_files import TableFile, is_table
+from dsba.data.text_tables import Dialect, RegularLines, sniffed
 from dsba.tables.formula import parse
 
 # Reading -------------------------------------------------------------------------------------------
@@ -26,14 +29,15 @@ def test_separator_and_decimal_are_found_out(separator, decimal, packed, tmp_pat
     frame = hospitals()["site0"]
     path = tmp_path / ("table.csv" + ".gz" * packed)
     frame.to_csv(path, sep=separator, decimal=decimal, index=False)
-    assert sniffed(path) == Dialect(separator, decimal)
-    pd.testing.assert_frame_equal(read_table(path), frame.reset_index(drop=True))
-    assert column_names(path) == list(frame.columns)
+    with path.open("rb") as file:
+        assert sniffed(file) == Dialect(separator, decimal)
+    pd.testing.assert_frame_equal(TableFile(path).read(), frame.reset_index(drop=True))
+    assert TableFile(path).names == list(frame.columns)
 
 
 def test_gzip_is_known_by_its_bytes(tmp_path):
     (tmp_path / "t.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
-    assert read_table(tmp_path / "t.csv")["b"].tolist() == [2]
+    assert TableFile(tmp_path / "t.csv").read()["b"].tolist() == [2]
 
 
 def test_a_lone_carriage_return_is_refused(tmp_path):
@@ -41,9 +45,9 @@ def test_a_lone_carriage_return_is_refused(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes(b"age,sex,crp\n40,F,1.5\n\r,M,2\n")
     with pytest.raises(dsba.InputError, match=r"line 3: a carriage return without a line feed"):
-        read_table(path)
+        TableFile(path).read()
     path.write_bytes(b"age,sex\r\n40,F\r\n")
-    assert read_table(path)["age"].tolist() == [40]
+    assert TableFile(path).read()["age"].tolist() == [40]
 
 
 def test_numbers_of_formulas_are_pythons():
@@ -55,10 +59,11 @@ def test_numbers_of_formulas_are_pythons():
 def test_one_column_and_quoted_commas(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x\n1\n2\n")
-    assert read_table(path)["x"].tolist() == [1, 2]
+    assert TableFile(path).read()["x"].tolist() == [1, 2]
     path.write_text('a,b\n"one, two",1\n"three",2\n"x, y, z",3\n')
-    assert sniffed(path).separator == ","
-    assert read_table(path)["a"].tolist() == ["one, two", "three", "x, y, z"]
+    with path.open("rb") as file:
+        assert sniffed(file).separator == ","
+    assert TableFile(path).read()["a"].tolist() == ["one, two", "three", "x, y, z"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +84,7 @@ def test_marks_between_thousands_are_refused(text, told, tmp_path):
     """Taken for decimal marks they would make numbers a thousand times too small, or levels of them."""
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(dsba.InputError, match=told) as error:
-        read_table(tmp_path / "t.csv")
+        TableFile(tmp_path / "t.csv").read()
     assert "250" not in str(error.value)
 
 
@@ -87,19 +92,19 @@ def test_marks_that_can_only_stand_before_decimals(tmp_path):
     path = tmp_path / "t.csv"
     for text in ("x;y\n1;0,125\n2;1,250\n", 'x;y\n"1";"0,125"\n"2";"1,25"\n', "x,y\n1,0.125\n2,1.250\n"):
         path.write_text(text)
-        assert read_table(path)["y"].tolist() == [0.125, 1.25]
+        assert TableFile(path).read()["y"].tolist() == [0.125, 1.25]
     path.write_text("x;y\n1;1,5e3\n2;,5\n")
-    assert read_table(path)["y"].tolist() == [1500.0, 0.5]
+    assert TableFile(path).read()["y"].tolist() == [1500.0, 0.5]
     path.write_text("ids;y\n1,2;0.5\n3,4 and 5;1.5\n")
-    assert read_table(path)["ids"].tolist() == ["1,2", "3,4 and 5"]
+    assert TableFile(path).read()["ids"].tolist() == ["1,2", "3,4 and 5"]
 
 
 def test_none_is_a_level_and_na_is_missing(tmp_path):
     """R writes NA for a missing value of any type. None may be what a patient drinks; among numbers it is no number."""
     path = tmp_path / "t.csv"
     path.write_text("NA,drinks,crp\n140,None,1.5\n138,NA,None\n,Some,2\n")
-    assert column_names(path) == ["NA", "drinks", "crp"]
-    frame = read_table(path)
+    assert TableFile(path).names == ["NA", "drinks", "crp"]
+    frame = TableFile(path).read()
     assert frame["drinks"].fillna("?").tolist() == ["None", "?", "Some"]
     assert frame["crp"].fillna(-1).tolist() == [1.5, -1, 2]
     assert frame["NA"].fillna(-1).tolist() == [140, 138, -1]
@@ -109,22 +114,22 @@ def test_only_the_columns_asked_for_are_read(tmp_path, monkeypatch):
     frame = hospitals()["site0"]
     for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
         frame.to_csv(path, index=False) if path.suffix == ".csv" else frame.to_parquet(path)
-        found = read_table(path, ["crp", "age"])
+        found = TableFile(path).read(["crp", "age"])
         pd.testing.assert_frame_equal(found, frame[["crp", "age"]].reset_index(drop=True))
         with pytest.raises(dsba.InputError, match="has no column 'crq'"):
-            read_table(path, ["crq"])
+            TableFile(path).read(["crq"])
 
 
 def test_numbers_are_read_to_the_last_digit(tmp_path):
     values = np.random.default_rng(0).normal(size=2000) * 10.0 ** np.random.default_rng(1).integers(-9, 9, 2000)
     (tmp_path / "t.csv").write_text("x\n" + "\n".join(map(repr, values.tolist())) + "\n")
-    assert (read_table(tmp_path / "t.csv")["x"].to_numpy() == values).all()
+    assert (TableFile(tmp_path / "t.csv").read()["x"].to_numpy() == values).all()
 
 
 @pytest.mark.parametrize("cells", [["9223372036854775808", "NA", "2e-3"], ["9" * 300, "", "1"], ["1" * 20, "NA", "x"]])
 def test_whole_numbers_beyond_64_bits_leave_missing_cells_missing(cells, tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{cell},1\n" for cell in cells))
-    column = read_table(tmp_path / "a.csv", ["a"])["a"]
+    column = TableFile(tmp_path / "a.csv").read(["a"])["a"]
     numbers = "x" not in cells
     assert column.isna().tolist() == [cell in ("NA", "") for cell in cells]
     assert (column.dtype == float) == numbers
@@ -139,7 +144,7 @@ def test_libsvm_is_told_from_a_table(tmp_path):
     assert not is_table(tmp_path / "a.csv")
     assert is_table(tmp_path / "b.svm")
     with pytest.raises(dsba.InputError, match="is LIBSVM text"):
-        read_table(tmp_path / "a.csv")
+        TableFile(tmp_path / "a.csv").read()
     with pytest.raises(dsba.InputError, match=r"b\.svm is a table"):
         dsba.fitting.train([tmp_path / "b.svm"], dsba.fitting.FitSpec())
 
@@ -162,7 +167,7 @@ def test_a_bad_table_is_refused_without_its_values(content, message, tmp_path):
     path = tmp_path / "bad.csv"
     path.write_bytes(content)
     with pytest.raises(dsba.InputError, match=message) as error:
-        read_table(path)
+        TableFile(path).read()
     assert SECRET not in str(error.value)
 
 
@@ -170,7 +175,7 @@ def test_a_cut_gzip_is_refused(tmp_path):
     whole = gzip.compress(("a,b\n" + "1,2\n" * 100_000).encode(), mtime=0)
     (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(dsba.InputError, match=r"cannot read|cannot be read"):
-        read_table(tmp_path / "t.csv.gz")
+        TableFile(tmp_path / "t.csv.gz").read()
 
 
 class Compared(str):
@@ -185,16 +190,16 @@ class Compared(str):
 
 
 @pytest.mark.parametrize("write", ["to_csv", "to_parquet"])
-def test_the_work_for_names_of_columns_grows_like_their_number(write, tmp_path, monkeypatch):
+def test_the_work_for_names_of_columns_grows_like_their_number(write, tmp_path):
     """40,000 columns took half a minute: most of it compared every name with every other."""
     counts = []
     for number in (100, 400):
         frame = pd.DataFrame({f"column{n}": [1.0, 2.0] for n in range(number)})
         getattr(frame, write)(tmp_path / "wide", index=False)
-        names = [Compared(name) for name in column_names(tmp_path / "wide")]
-        monkeypatch.setattr(table_files, "column_names", lambda path, names=names: names)
+        table = TableFile(tmp_path / "wide")
+        table.names = [Compared(name) for name in table.names]
         Compared.count = 0
-        pd.testing.assert_frame_equal(read_table(tmp_path / "wide"), frame)
+        pd.testing.assert_frame_equal(table.read(), frame)
         counts.append(Compared.count)
     assert counts[1] <= 8 * counts[0]  # four times as many columns; some hashes collide
 
@@ -219,11 +224,11 @@ def test_what_unpacks_to_too_much_is_refused(bomb, tmp_path, monkeypatch):
     with pytest.raises(
         dsba.InputError, match=r"more than 200000 bytes .* DSBA_MAX_BYTES sets another bound\."
     ) as error:
-        read_table(path, ["a"])
+        TableFile(path).read(["a"])
     assert str(path) in str(error.value)
     monkeypatch.setenv("DSBA_MAX_BYTES", "2000000")
     if bomb != "a line":  # which has no rows
-        assert len(read_table(path, ["a"])) >= 1000
+        assert len(TableFile(path).read(["a"])) >= 1000
 
 
 def test_a_damaged_parquet_file_is_one_sentence(tmp_path):
@@ -238,7 +243,7 @@ def test_a_damaged_parquet_file_is_one_sentence(tmp_path):
     for damaged in (*cut, *flipped):
         path.write_bytes(damaged)
         try:
-            read_table(path)
+            TableFile(path).read()
         except dsba.InputError as error:
             refused.append(str(error))
     assert len(refused) > len(cut)
@@ -249,5 +254,108 @@ def test_an_index_of_a_parquet_file_is_a_column(tmp_path):
     frame = pd.DataFrame({"id": ["007", "8"], "age": [50, 60], "x": [1.5, 2.5]})
     for index in (["id"], ["age"], ["id", "age"]):
         frame.set_index(index).to_parquet(tmp_path / "t.parquet")
-        pd.testing.assert_frame_equal(read_table(tmp_path / "t.parquet", ["age", "x"]), frame[["age", "x"]])
-        pd.testing.assert_frame_equal(read_texts(tmp_path / "t.parquet", ["id"]), frame[["id"]])
+        pd.testing.assert_frame_equal(TableFile(tmp_path / "t.parquet").read(["age", "x"]), frame[["age", "x"]])
+        pd.testing.assert_frame_equal(TableFile(tmp_path / "t.parquet").texts(["id"]), frame[["id"]])
+
+
+# Read once -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+def test_what_is_hashed_is_what_is_parsed(name, tmp_path, opened):
+    path, frame = tmp_path / name, hospitals()["site0"].reset_index(drop=True)
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    before = opened(path)
+    table = TableFile(path)
+    pd.testing.assert_frame_equal(table.read(), frame)
+    pd.testing.assert_frame_equal(table.read(["crp", "age"]), frame[["crp", "age"]])
+    assert opened(path) - before == 2
+    assert table.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("read_before", [False, True])
+def test_a_table_that_is_replaced_is_refused(read_before, tmp_path):
+    path, other = tmp_path / "t.csv", tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    table = TableFile(path)
+    if read_before:
+        table.read()
+    other.write_text("a,b\n1,3\n")
+    other.replace(path)
+    with pytest.raises(dsba.InputError, match="was changed or replaced after its header was read"):
+        table.read()
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_table_that_is_written_to_while_it_is_read_is_refused(name, tmp_path, monkeypatch):
+    """The file keeps its place, size and time; what was parsed is another content than what is there then."""
+    path = tmp_path / name
+    frame = pd.DataFrame({"a": ["1"] * 4, "b": 2})
+    frame.to_parquet(path) if path.suffix == ".parquet" else frame.to_csv(path, index=False)
+    monkeypatch.setattr(table_files.parquet if path.suffix == ".parquet" else text_tables, "read", _meddling)
+    with pytest.raises(dsba.InputError, match="was changed"):
+        TableFile(path).read()
+
+
+def _meddling(file, wanted):
+    """A reader that goes over the file twice, while others write to it."""
+    file.seek(0)
+    whole = file.read()
+    with open(file.name, "r+b") as other:
+        other.seek(len(whole) - 1)
+        other.write(b"x")
+    os.utime(file.name, ns=(file.stat.st_atime_ns, file.stat.st_mtime_ns))
+    file.seek(0)
+    file.read()
+    return pd.DataFrame({name: [] for name in wanted})
+
+
+def _lines_are_sound(text):
+    """What Python's own reader says of the lines."""
+    try:
+        text_tables._check_lines(Named(text), ",")
+    except (dsba.InputError, UnicodeDecodeError):
+        return False
+    return True
+
+
+class Named(io.BytesIO):
+    name = "t.csv"
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_lines_that_are_seen_to_be_regular_are_sound(size):
+    """Whatever the pieces are in which they come; and plain tables are seen to be regular."""
+    rng = np.random.default_rng(size)
+    parts = [b"a", b"1", b",", b",", b'"', b'""', b"\n", b"\r\n", b"\r", b" ", b"\xc3\xa9", b"\xff"]
+    regular = 0
+    for _ in range(4000):
+        text = b"a,b\n" + b"".join(parts[k] for k in rng.integers(len(parts), size=rng.integers(12)))
+        lines = RegularLines(io.BytesIO(text), ",")
+        try:
+            while lines.read(size):
+                pass
+        except UnicodeDecodeError:
+            continue
+        regular += lines.regular
+        assert not lines.regular or _lines_are_sound(text), text
+    assert regular > 20
+    for text in (b"a,b\n1,2\n", b'\xef\xbb\xbf"a",b\r\n"x, ""y""",2\r\n', b"a\n1\n2", b'a,b\n"",""\n1,2'):
+        lines = RegularLines(io.BytesIO(text), ",")
+        while lines.read(1000):
+            pass
+        assert lines.regular
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("1", "x"), ("01", "x"), ("True", "no"), ("", "x"), ("1", "1.5"), ("1", str(2**63)), ("", "7")]
+)
+def test_the_type_of_a_column_is_that_of_all_its_rows(first, last, tmp_path):
+    """pandas finds types in pieces of the file: a level 1 would be another one than a level "1" of a later piece."""
+    rows = 600_000
+    (tmp_path / "t.csv").write_text("a,b\n" + f"{first},1\n" * rows + f"{last},1\n")
+    found = TableFile(tmp_path / "t.csv").read(["a"])["a"]
+    (tmp_path / "t.csv").write_text(f"a,b\n{first},1\n{last},1\n")
+    few = TableFile(tmp_path / "t.csv").read(["a"])["a"]
+    assert (found.dtype, len(found)) == (few.dtype, rows + 1)
+    assert repr(found.iloc[[0, -1]].tolist()) == repr(few.tolist())

@@ -14,7 +14,7 @@ from hospital_tables import terms
 from mpi import TRAIN, mpiexec, needs_mpi, run
 
 import dsba
-from dsba.data.table_files import read_table
+from dsba.data.table_files import TableFile
 from dsba.fitting import FitSpec, codec, train
 from dsba.fitting.disclosure import Guards
 from dsba.tables.design import design_tables
@@ -232,7 +232,7 @@ def test_columns_of_tables_go_by_their_names(tmp_path):
         for number, order in enumerate(orders):
             file = tmp_path / f"{number}.csv"
             frame[number::2][order].to_csv(file, index=False)
-            sites.append(SiteTable(file.stem, read_table(file, usual)))
+            sites.append(SiteTable(file.stem, TableFile(file).read(usual)))
         return design_tables(sites, terms("y ~ a + b"), guards=Guards.off()).designs
 
     for one, other in zip(design(usual, usual), design(usual, another), strict=True):

@@ -11,7 +11,7 @@ import re
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from unittest.mock import patch
 
 import numpy as np
@@ -19,7 +19,7 @@ import pandas as pd
 
 import dsba
 from dsba.data import table_files, text_tables
-from dsba.data.table_files import column_names, read_table
+from dsba.data.table_files import TableFile
 from dsba.data.text_tables import Dialect
 from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
@@ -87,19 +87,19 @@ class Commas:
     def recognises(self, head: bytes) -> bool:
         return True
 
-    def names(self, path: Path) -> list[Any]:
-        return text_tables.names(path, self.dialect)
+    def names(self, file: IO[bytes]) -> list[Any]:
+        return text_tables.names(file, self.dialect)
 
-    def read(self, path: Path, wanted: list[str]) -> Any:
-        return text_tables.read(path, wanted, self.dialect)
+    def read(self, file: IO[bytes], wanted: list[str]) -> Any:
+        return text_tables.read(file, wanted, self.dialect)
 
-    def texts(self, path: Path, wanted: list[str]) -> Any:
-        return text_tables.texts(path, wanted, self.dialect)
+    def texts(self, file: IO[bytes], wanted: list[str]) -> Any:
+        return text_tables.texts(file, wanted, self.dialect)
 
 
 def read_columns(folder: Path) -> dict[str, list[Any]]:
     with patch.object(table_files, "FORMATS", (Commas(),)):
-        frame = read_table(folder / "file")
+        frame = TableFile(folder / "file").read()
     return {name: [_comparable(value) for value in frame[name]] for name in frame}
 
 
@@ -125,8 +125,8 @@ def sniffed_corpus() -> list[Input]:
 
 def read_sniffed(folder: Path) -> bool:
     """Separator and decimal mark are found out: what comes of it has the columns that the header names."""
-    frame = read_table(folder / "file")
-    return list(frame.columns) == column_names(folder / "file")
+    frame = TableFile(folder / "file").read()
+    return list(frame.columns) == TableFile(folder / "file").names
 
 
 # What a site is told by another -------------------------------------------------------------------

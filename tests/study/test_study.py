@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import time
 import tomllib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,6 +27,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
+from dsba.data.table_files import TableFile
 from dsba.fitting import FitSpec
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.network.transport import PARCEL
@@ -33,7 +36,7 @@ from dsba.study.audit import Ledger, read_log
 from dsba.study.check import check
 from dsba.study.example import example
 from dsba.study.file import Study, load, parse
-from dsba.study.join import AUDIT, Seat, join, leaving, require_columns
+from dsba.study.join import AUDIT, LEDGER, STATE, Seat, join, leaving, prepared, require_columns
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
 from dsba.tables.design import held_out
 from dsba.tables.fit import train
@@ -247,7 +250,7 @@ def test_site_is_the_name_of_a_site_and_no_column(tables, tmp_path):
     table = pd.read_csv(tables[0]).assign(site="lung")
     table.to_csv(tables[0], index=False)
     with pytest.raises(dsba.InputError, match="has a column 'site' of its own, and in a study's formula"):
-        require_columns(study, tables[0])
+        require_columns(study, TableFile(tables[0]))
     with pytest.raises(dsba.InputError, match="aarhus has a column 'site' of its own, and in a study's formula"):
         arrange(tables, FitSpec(formula="readmitted ~ age + C(site)", graph="ring"), tmp_path / "another")
 
@@ -268,7 +271,7 @@ def test_levels_may_be_written_as_floats(tables, tmp_path):
     study = arrange(tables, FitSpec(formula="readmitted ~ C(dose)", graph="ring"), tmp_path / "study")
     assert 1 in study.columns["dose"]
     floats = tuple(float(level) for level in study.columns["dose"])
-    require_columns(study.model_copy(update={"columns": study.columns | {"dose": floats}}), tables[0])
+    require_columns(study.model_copy(update={"columns": study.columns | {"dose": floats}}), TableFile(tables[0]))
 
 
 def test_rows_are_refused_unless_the_site_allows_them(tables, tmp_path):
@@ -361,10 +364,35 @@ def test_the_file_says_the_event_and_the_references(seats, tables, tmp_path):
         arrange(tables, FitSpec(formula=FORMULA), tmp_path / "chosen")
 
 
+def test_a_site_opens_its_table_twice_and_commits_to_what_it_parsed(seats, opened):
+    before = [opened(seat.data) for seat in seats]
+    keys_of = [prepared(seat) for seat in seats]  # as the command does before it asks for approval
+    found, _ = together(seats)
+    assert [result.unfinished for result in found] == [None] * 3
+    assert [opened(seat.data) - count for seat, count in zip(seats, before, strict=True)] == [2] * 3
+    for seat, key in zip(seats, keys_of, strict=True):
+        content = hashlib.sha256(seat.data.read_bytes()).hexdigest()
+        state = json.loads((seat.out / STATE).read_text())
+        assert state["data"] == key.commitment(seat.study.digest + content.encode())
+        assert [run["data"] for run in json.loads(Path(f"{seat.key}{LEDGER}").read_text())] == [content]
+
+
+def test_a_table_that_is_replaced_after_it_was_hashed_is_refused(seats, tmp_path):
+    """While a person reads what will leave the site, another file may come in its place."""
+    seat = seats[0]
+    prepared(seat)
+    pd.read_csv(seat.data).head(50).to_csv(tmp_path / "other.csv", index=False)
+    (tmp_path / "other.csv").replace(seat.data)
+    with pytest.raises(dsba.InputError, match="was changed or replaced after its header was read"):
+        join(seat, tell=print)
+    assert not seat.out.exists()
+    assert not Path(f"{seat.key}{LEDGER}").exists()
+
+
 def _changed_data_is_another_run(seat):
     pd.read_csv(seat.data).head(50).to_csv(seat.data, index=False)
     with pytest.raises(dsba.InputError, match=r"the data of aarhus changed since the run in .* began"):
-        join(seat, tell=print)
+        join(replace(seat), tell=print)
 
 
 def _a_changed_log_is_found(path):

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
+from dsba.data.table_files import TableFile
 from dsba.fitting import codec
+from dsba.fitting.codec import MODEL_FILE
 
 KEYS = {"names", "coef", "se", "z", "p", "low", "high", "deviance", "aic"}
 KEYS |= {"rounds", "rows", "cov", "status", "residual", "event", "references"}
@@ -49,6 +51,28 @@ def refused(*words):
 def from_python(files, operator, **options):
     frames = {file.stem: pd.read_csv(file, sep=None, engine="python") for file in files}
     return dsba.fit(frames, FORMULAS[operator], operator, graph="ring", **options)
+
+
+def test_train_opens_a_table_twice(tmp_path, opened):
+    files = tables(tmp_path)
+    before = [opened(file) for file in files]
+    ask("train", *files, "--formula", FORMULAS["logistic"], "--out", tmp_path / "run")
+    assert [opened(file) - count for file, count in zip(files, before, strict=True)] == [2] * len(files)
+
+
+def test_a_table_that_is_replaced_before_the_fit_is_refused(tmp_path, monkeypatch):
+    files, read = tables(tmp_path), TableFile.read
+
+    def swapped(table, *given, **options):
+        if table.path == files[2]:
+            pd.read_csv(files[2]).head(40).to_csv(tmp_path / "other", index=False)
+            (tmp_path / "other").replace(files[2])
+        return read(table, *given, **options)
+
+    monkeypatch.setattr(TableFile, "read", swapped)
+    words = ("train", *files, "--formula", FORMULAS["logistic"], "--out", tmp_path / "run")
+    assert f"{files[2]} was changed or replaced after its header was read" in refused(*words)
+    assert not (tmp_path / "run" / MODEL_FILE).exists()
 
 
 @pytest.mark.parametrize(("operator", "cov"), [("logistic", "site"), ("poisson", "HC1"), ("linear", "classical")])

@@ -16,7 +16,7 @@ from hospital_tables import SECRET, hospitals, on_sites, pooled, sites_of, terms
 from hypothesis import strategies as st
 
 import dsba
-from dsba.data.table_files import read_table
+from dsba.data.table_files import TableFile
 from dsba.fitting import codec
 from dsba.network import Alone
 from dsba.tables import schema_report
@@ -351,7 +351,7 @@ def test_four_hospitals_build_what_statsmodels_builds_of_the_pooled_rows(formula
     files = sorted(FOUR.glob("*.csv"))
     asked = terms(formula, labels, missing="drop")
     columns = [name for name in asked.columns if name != "site"]
-    frames = {file.stem: read_table(file, columns) for file in files}
+    frames = {file.stem: TableFile(file).read(columns) for file in files}
     everyone = on_sites(frames, lambda own, net: design_tables(own, asked, net))
     found = np.vstack([there.designs[0].X for there in everyone])
     exact = {"float_precision": "round_trip"} if pd.__version__ < "3" else {}  # what pandas 3 does anyway

@@ -306,13 +306,13 @@ def _plot(pooled: dict[str, Any], file: Path) -> None:
 
 
 def _table_predictions(model: FittedModel, file: Path, label: bool, keep: list[str]) -> str:
-    from dsba.data.table_files import column_names, read_table, read_texts
+    from dsba.data.table_files import TableFile
     from dsba.tables.results import Results
 
-    results, held = Results(model), column_names(file)
+    results, source = Results(model), TableFile(file)
     terms = results.needed
-    wanted = [name for name in (*terms.formula.columns, *terms.extras) if name in held]
-    kept, table = read_texts(file, keep), read_table(file, wanted, codes=terms.formula.factors)
+    wanted = [name for name in (*terms.formula.columns, *terms.extras) if name in source.names]
+    kept, table = source.texts(keep), source.read(wanted, codes=terms.formula.factors)
     found = kept.assign(prediction=results.predict(table, labels=label, name=file.name.partition(".")[0]))
     return found.to_csv(index=False)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dsba._system import memory
+from dsba.data.hashed_file import OpenFile
 from dsba.errors import InputError
 
 PACKED, UNPACKED_AT_LEAST = 100, 1 << 28
@@ -29,13 +30,13 @@ def bound(name: str, usual: int) -> int:
     return int(given)
 
 
-def most_bytes(path: Path) -> int:
-    """What the file may unpack to."""
-    usual = min(max(PACKED * path.stat().st_size, UNPACKED_AT_LEAST), memory.available())
+def most_bytes(size: int) -> int:
+    """What a file of this size may unpack to."""
+    usual = min(max(PACKED * size, UNPACKED_AT_LEAST), memory.available())
     return bound("DSBA_MAX_BYTES", usual)
 
 
-def require_within(path: Path, size: int, most: int) -> None:
+def require_within(path: str | Path, size: int, most: int) -> None:
     """An error if the ``size`` bytes that the file unpacks to are too many."""
     if size > most:
         raise InputError(
@@ -47,9 +48,10 @@ def require_within(path: Path, size: int, most: int) -> None:
 class Unpacked(io.RawIOBase):
     """The content of a gzip file, within the bound."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.total, self.most = path, 0, most_bytes(path)
-        self.packed = gzip.GzipFile(path)
+    def __init__(self, file: OpenFile) -> None:
+        self.path, self.total, self.most = file.name, 0, most_bytes(file.seek(0, os.SEEK_END))
+        file.seek(0)
+        self.packed = gzip.GzipFile(fileobj=file)
 
     def readable(self) -> bool:
         return True

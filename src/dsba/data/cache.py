@@ -39,11 +39,6 @@ def digest(source: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def same_file(before: os.stat_result, after: os.stat_result) -> bool:
-    """Whether nobody has written to the file or replaced it meanwhile."""
-    return all(getattr(before, name) == getattr(after, name) for name in ("st_ino", "st_size", "st_mtime_ns"))
-
-
 def _entry(source: Path) -> Path:
     key = hashlib.blake2b(os.fsencode(source.resolve()), digest_size=8).hexdigest()
     return folder() / "parsed" / f"{source.name}-{key}"

@@ -31,6 +31,7 @@ from dsba._system import memory
 from dsba.data import cache as parsed
 from dsba.data.bounds import bound, most_bytes, require_within
 from dsba.data.dataset import Dataset, csr
+from dsba.data.hashed_file import same_file
 from dsba.errors import DsbaError, InputError, cannot
 
 ENDINGS = (".bz2", ".gz", ".svm", ".libsvm", ".txt")
@@ -125,7 +126,7 @@ def _raw(path: Path, cache: bool) -> Dataset:
     dataset = parsed.read(path, digest)
     if dataset is None:
         dataset = _parse(path)
-        if parsed.same_file(before, path.stat()):
+        if same_file(before, path.stat()):
             parsed.write(path, digest, dataset)
     return dataset
 
@@ -218,7 +219,7 @@ class _Lines(io.BufferedReader):
             head = stream.read(3)
         opener = next(opener for magic, opener in OPENERS if head.startswith(magic))
         self.path, self.number, self.total = path, 0, 0
-        self.longest, self.most = bound("DSBA_MAX_LINE", LONGEST_LINE), most_bytes(path)
+        self.longest, self.most = bound("DSBA_MAX_LINE", LONGEST_LINE), most_bytes(path.stat().st_size)
         super().__init__(opener(path, "rb"), buffer_size=1 << 20)
 
     def __next__(self) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 from dsba.data.bounds import most_bytes, require_within
+from dsba.data.hashed_file import OpenFile
 from dsba.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,28 +21,28 @@ def recognises(head: bytes) -> bool:
     return head.startswith(PARQUET_MARK)
 
 
-def names(path: Path) -> list[Any]:
+def names(file: OpenFile) -> list[Any]:
     """The columns of the file's schema, and an index of numbers in a row, which pandas only describes."""
     try:
         import pyarrow.parquet as pq
     except ImportError:
         raise InputError("reading Parquet needs pyarrow: install dsba[tables].") from None
-    schema = pq.read_schema(path)
+    schema = pq.read_schema(file)
     ranges = (index["name"] for index in _index(schema) if isinstance(index, dict) and index.get("name"))
     return [*schema.names, *ranges]
 
 
-def read(path: Path, wanted: list[str]) -> pd.DataFrame:
+def read(file: OpenFile, wanted: list[str]) -> pd.DataFrame:
     """The wanted columns, whether pandas had them as columns or as an index."""
     import pandas as pd
     import pyarrow.parquet as pq
 
-    schema = pq.read_schema(path)
+    schema = pq.read_schema(file)
     held = set(schema.names)
     columns = [name for name in wanted if name in held]
     index = [name for name in _index(schema) if isinstance(name, str)]
-    _require_bounded(path, [schema.field(name) for name in held.intersection([*columns, *index])])
-    frame = pd.read_parquet(path, columns=columns)
+    _require_bounded(file, [schema.field(name) for name in held.intersection([*columns, *index])])
+    frame = pd.read_parquet(file, columns=columns)
     return frame.reset_index(drop=set(frame.index.names).isdisjoint(wanted))
 
 
@@ -53,7 +54,7 @@ def _index(schema: Any) -> list[Any]:
     return (schema.pandas_metadata or {}).get("index_columns", [])
 
 
-def _require_bounded(path: Path, fields: list[Any]) -> None:
+def _require_bounded(file: OpenFile, fields: list[Any]) -> None:
     """An error if these columns unpack to more than the file may.
 
     Repeated values take almost no space in the file. So the rows are counted, and their texts as the file has them:
@@ -62,14 +63,14 @@ def _require_bounded(path: Path, fields: list[Any]) -> None:
     """
     import pyarrow.parquet as pq
 
-    most = most_bytes(path)
+    most = most_bytes(file.seek(0, os.SEEK_END))
     texts = [field.name for field in fields if _is_text(field.type)]
-    file = pq.ParquetFile(path, read_dictionary=texts)
-    size = file.metadata.num_rows * sum(_width(field.type) for field in fields)
-    require_within(path, size, most)
-    for batch in file.iter_batches(columns=texts) if texts else ():
+    content = pq.ParquetFile(file, read_dictionary=texts)
+    size = content.metadata.num_rows * sum(_width(field.type) for field in fields)
+    require_within(file.name, size, most)
+    for batch in content.iter_batches(columns=texts) if texts else ():
         size += sum(map(_text_bytes, batch.columns))
-        require_within(path, size, most)
+        require_within(file.name, size, most)
 
 
 def _is_text(kind: Any) -> bool:

@@ -5,39 +5,44 @@ Errors name the file, the line or the column, and what was wanted. They never sh
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dsba.data import parquet, text_tables
+from dsba.data.hashed_file import HashedFile, OpenFile, same_file
 from dsba.data.text_tables import NUMBER, head
 from dsba.errors import InputError, cannot
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Read = TypeVar("Read")
 LEADING_ZERO = r"^\s*[+-]?0\d"
 
 
 class Format(Protocol):
-    """A module that reads tables of one format. Its errors may be those of the libraries it uses."""
+    """A module that reads tables of one format. Its errors may be those of the libraries it uses.
+
+    The functions get a file that is open and leave it open.
+    """
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file that begins with these bytes, unpacked, is one."""
         ...
 
-    def names(self, path: Path) -> list[Any]:
+    def names(self, file: OpenFile) -> list[Any]:
         """The names of the columns, in the file's order; no row is read."""
         ...
 
-    def read(self, path: Path, wanted: list[str]) -> pd.DataFrame:
+    def read(self, file: OpenFile, wanted: list[str]) -> pd.DataFrame:
         """The wanted columns, which are there."""
         ...
 
-    def texts(self, path: Path, wanted: list[str]) -> pd.DataFrame:
+    def texts(self, file: OpenFile, wanted: list[str]) -> pd.DataFrame:
         """The wanted columns, which are there, as the file has them."""
         ...
 
@@ -47,51 +52,94 @@ FORMATS: tuple[Format, ...] = (parquet, text_tables)
 
 def is_table(path: Path) -> bool:
     """Whether the file looks like a table of one of the formats."""
-    begin = head(path)
+    with _reading(path) as file:
+        begin = head(file)
     return any(form.recognises(begin) for form in FORMATS)
 
 
-def column_names(path: Path) -> list[str]:
-    """The names of a table's columns, in its order; no row is read."""
-    _require_pandas()
-    form = _format(path)
-    return _checked_names(path, _reading(path, lambda: form.names(path)))
+class TableFile:
+    """A table in a file, which is opened once for its header and once for its rows.
 
+    ``digest`` (hex sha256) is of the bytes that the rows were parsed from. If the file is changed or replaced after the
+    header was read, every later call is refused.
 
-def read_table(path: Path, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:
-    """The named columns of a table (None: all), in the order asked for.
-
-    Numbers in the columns ``codes`` stay text where they have leading zeros: 01 and 1 are two codes.
+    Attributes
+    ----------
+    names
+        The names of the columns, in the file's order.
+    digest
+        Empty before rows are read.
     """
-    form, wanted = _format(path), _present(path, columns)
-    frame = _reading(path, lambda: form.read(path, wanted)[wanted])
-    for name in (name for name in wanted if name in codes and frame[name].dtype.kind in "iuf"):
-        written = read_texts(path, [name])[name]
-        if written.dtype.kind not in "iuf" and written.str.contains(LEADING_ZERO).any():
-            frame[name] = written.str.strip().where(frame[name].notna())
-    return frame
 
+    def __init__(self, path: Path) -> None:
+        if find_spec("pandas") is None:
+            raise InputError("reading tables needs pandas: install dsba[tables].")
+        self.path, self.digest = path, ""
+        self._kept: tuple[pd.DataFrame, Collection[str]] | None = None
+        with _reading(path) as file:
+            begin = head(file)
+            # Text says what is wrong with a file that no format recognises.
+            self._form = next((form for form in FORMATS if form.recognises(begin)), text_tables)
+            self.names = _checked_names(path, self._form.names(file))
+            self._stat = file.stat
 
-def read_texts(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """The named columns as the file has them, for people to recognise."""
-    form, wanted = _format(path), _present(path, columns)
-    return _reading(path, lambda: form.texts(path, wanted)[wanted])
+    def read(self, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:
+        """The named columns (None: all), in the order asked for. They are kept and not parsed again.
 
+        Numbers in the columns ``codes`` stay text where they have leading zeros: 01 and 1 are two codes.
+        """
+        wanted = self._present(columns)
+        if self._kept is None or set(codes) != set(self._kept[1]) or not set(wanted) <= set(self._kept[0].columns):
+            with self._opened() as file:
+                frame = self._with_codes(file, self._form.read(file, wanted), codes)
+            self._kept = frame, codes
+        self.require_same()  # rows that were kept must still be those of the file
+        frame = self._kept[0]
+        return frame.copy(deep=False) if wanted == list(frame.columns) else frame[wanted]
 
-def _present(path: Path, columns: Sequence[str] | None) -> list[str]:
-    """The columns that are asked for; an error if the table has not all of them."""
-    names = column_names(path)
-    wanted = names if columns is None else list(columns)
-    held = set(names)
-    if missing := [name for name in wanted if name not in held]:
-        raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(map(repr, names[:20]))}.")
-    return wanted
+    def texts(self, columns: Sequence[str]) -> pd.DataFrame:
+        """The named columns as the file has them, for people to recognise."""
+        wanted = self._present(columns)
+        with self._opened() as file:
+            return self._form.texts(file, wanted)[wanted]
 
+    def require_same(self) -> None:
+        """An error unless the file is the one whose header was read, and was not written to."""
+        try:
+            same = same_file(self._stat, self.path.stat())
+        except OSError:
+            same = False
+        if not same:
+            raise InputError(f"{self.path} was changed or replaced after its header was read: start again.")
 
-def _format(path: Path) -> Format:
-    """The first that knows the file; text says what is wrong with a file that nobody knows."""
-    begin = head(path)
-    return next((form for form in FORMATS if form.recognises(begin)), text_tables)
+    @contextmanager
+    def _opened(self) -> Iterator[HashedFile]:
+        self.require_same()
+        with _reading(self.path) as file:
+            yield file
+            digest = file.digest()
+        self.require_same()
+        if self.digest not in ("", digest):
+            raise InputError(f"{self.path} was changed while it was read.")
+        self.digest = digest
+
+    def _with_codes(self, file: OpenFile, frame: pd.DataFrame, codes: Collection[str]) -> pd.DataFrame:
+        numbers = [name for name in frame if name in codes and frame[name].dtype.kind in "iuf"]
+        written = self._form.texts(file, numbers) if numbers else frame
+        for name in numbers:
+            if written[name].dtype.kind not in "iuf" and written[name].str.contains(LEADING_ZERO).any():
+                frame[name] = written[name].str.strip().where(frame[name].notna())
+        return frame
+
+    def _present(self, columns: Sequence[str] | None) -> list[str]:
+        """The columns that are asked for; an error if the table has not all of them."""
+        wanted = self.names if columns is None else list(columns)
+        held = set(self.names)
+        if missing := [name for name in wanted if name not in held]:
+            raise InputError(
+                f"{self.path} has no column {missing[0]!r}; it has {', '.join(map(repr, self.names[:20]))}."
+            )
+        return wanted
 
 
 def _checked_names(path: Path, names: list[Any]) -> list[str]:
@@ -104,20 +152,17 @@ def _checked_names(path: Path, names: list[Any]) -> list[str]:
     return names
 
 
-def _reading(path: Path, work: Callable[[], Read]) -> Read:
-    """Errors of the libraries in our own words: theirs may show values. A damaged file may raise any of them."""
+@contextmanager
+def _reading(path: Path) -> Iterator[HashedFile]:
+    """The open file. Errors of the libraries become our own: theirs may show values. A damaged file may raise any."""
     try:
-        return work()
+        with HashedFile(path) as file:
+            yield file
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text.") from None
-    except OSError as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise cannot(f"read {path}", error, "it is no whole file") from None
     except InputError:
         raise
     except Exception:
         raise InputError(f"{path} cannot be read as a table.") from None
-
-
-def _require_pandas() -> None:
-    if find_spec("pandas") is None:
-        raise InputError("reading tables needs pandas: install dsba[tables].")

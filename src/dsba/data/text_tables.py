@@ -6,13 +6,18 @@ import csv
 import gzip
 import io
 import re
-import zlib
+import warnings
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from dsba.data.bounds import Unpacked
-from dsba.errors import InputError, cannot
+from dsba.data.hashed_file import OpenFile
+from dsba.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +26,13 @@ HEAD_BYTES = 1 << 16  # what is looked at to recognise a file
 HEAD_LINES = 50
 SEPARATORS = (",", ";", "\t", "|")
 GZIP = b"\x1f\x8b"
+LINE_END, QUOTE = b'\n"'
 LIBSVM_ROW = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+")
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # \d+\.?\d* would go back n^2 times
-LONG_NUMBER = r"^\s*[+-]?\d{19,}\s*$"
+LONG_DIGITS = 19  # digits that may be too many for 64 bits
+LONG_NUMBER = rf"^\s*[+-]?\d{{{LONG_DIGITS},}}\s*$"
+SMALLEST_UNSIGNED = 2.0**63  # whole numbers from here on are not of the signed kind
+LIKE_NUMBER = re.compile(r"[+-]?([\d.,]|inf)", re.IGNORECASE)
 COMMA_NUMBER = re.compile(r"[+-]?(\d*,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3}){2,})")
 POINT_NUMBER = re.compile(r"[+-]?(\d*\.\d+([eE][+-]?\d+)?|\d{1,3}(\.\d{3}){2,})")
 GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+")  # as thousands are marked, and some decimals look
@@ -34,6 +43,7 @@ MISSING_MARKS = [
 ]  # fields without a value, in every column
 NO_VALUE = "None"  # a missing value in a column of numbers, and a level in others
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
+LONGEST_REGULAR = 1 << 24  # bytes of a line
 LONGEST_FIELD = 1 << 30  # characters; files have a bound of their own
 
 
@@ -53,69 +63,151 @@ def recognises(head: bytes) -> bool:
     return names.isprintable() and any(separator in names for separator in SEPARATORS)
 
 
-def names(path: Path, dialect: Dialect | None = None) -> list[Any]:
+def names(file: OpenFile, dialect: Dialect | None = None) -> list[Any]:
     """What the header says."""
-    separator = (dialect or sniffed(path)).separator
-    with _opened(path) as stream:
-        return next(filter(None, _records(path, stream, separator)))
+    with _records(file, (dialect or sniffed(file)).separator) as records:
+        return next(filter(None, records))
 
 
-def texts(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
+def texts(file: OpenFile, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
     """The wanted columns as they are written."""
-    dialect = dialect or sniffed(path)
-    _check_lines(path, dialect.separator)
-    return _parsed(path, sep=dialect.separator, usecols=wanted, dtype=str, na_filter=False)
+    dialect = dialect or sniffed(file)
+    return _parsed(file, sep=dialect.separator, usecols=wanted, dtype=str, na_filter=False)
 
 
-def read(path: Path, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
+def read(file: OpenFile, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
     """The wanted columns; numbers are read to the last digit."""
     import pandas as pd
 
-    dialect = dialect or sniffed(path)
-    _check_lines(path, dialect.separator)
-    options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal, "low_memory": False}
+    dialect = dialect or sniffed(file)
+    options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal}
     options |= {"keep_default_na": False, "na_values": MISSING_MARKS}
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"  # the default since
-    frame = _all_columns(lambda **more: _parsed(path, **{**options, **more}), wanted)
+    frame = _all_columns(lambda **more: _parsed(file, **{**options, **more}), wanted)
     if odd := [name for name in wanted if _other_marks(frame[name])]:
         raise InputError(
-            f"{path}: the column {odd[0]!r} has numbers with other marks than the file's; wanted "
+            f"{file.name}: the column {odd[0]!r} has numbers with other marks than the file's; wanted "
             f"{dialect.decimal!r} before decimals and nothing between thousands."
         )
     return frame
 
 
-def _parsed(path: Path, **options: Any) -> pd.DataFrame:
+def _parsed(file: OpenFile, *, sep: str, **options: Any) -> pd.DataFrame:
+    """What pandas reads. Lines that are not seen to be regular are checked one by one, also if pandas fails."""
     import pandas as pd
 
-    with _opened(path) as stream:
-        return pd.read_csv(stream, **options)
+    lines = RegularLines(_unpacked(file), sep)
+    try:
+        with warnings.catch_warnings():  # columns whose pieces have different types are read again
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+            return pd.read_csv(lines, sep=sep, **options)
+    finally:
+        if not lines.regular:
+            _check_lines(file, sep)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    """The bytes of the text; gzip is known by its first bytes, whatever its name is."""
-    with path.open("rb") as stream:
-        packed = stream.read(2) == GZIP
-    return io.BufferedReader(Unpacked(path), 1 << 16) if packed else path.open("rb")
+def _unpacked(file: OpenFile) -> OpenFile:
+    """The bytes of the text; gzip is known by its first bytes, whatever the name of the file is."""
+    file.seek(0)
+    packed = file.read(2) == GZIP
+    file.seek(0)
+    return io.BufferedReader(Unpacked(file), 1 << 16) if packed else file
+
+
+class RegularLines:
+    """A text for pandas to read, which is checked on the way: UTF-8, and as many fields in each line as in the first.
+
+    ``regular`` is True after the last byte if nothing was odd. Lines may be sound and not regular: blank lines, quoted
+    line ends, and quotes inside a field are left to ``_check_lines``.
+    """
+
+    def __init__(self, stream: OpenFile, separator: str) -> None:
+        self.stream, self.separator = stream, ord(separator)
+        self.regular, self._sound = False, True
+        self._rest, self._fields = b"", 0
+        self._before = np.isin(np.arange(256), [self.separator, LINE_END, QUOTE])
+        self._after = np.isin(np.arange(256), [self.separator, LINE_END, QUOTE, ord("\r")])
+
+    def __iter__(self) -> Iterator[bytes]:  # pandas asks for it, and only calls read
+        return iter(self.stream)
+
+    def read(self, size: int = -1) -> bytes:
+        """Bytes, which pandas need not encode again."""
+        content = self.stream.read(size)
+        if not content and self._rest.endswith(b"\r"):
+            self._sound = False
+        if self._sound:
+            text = self._rest + (content or b"\n" * bool(self._rest))  # the last line may have no end
+            text = text if self._fields else text.removeprefix(BOM_UTF8)
+            cut = text.rfind(b"\n") + 1
+            self._rest = text[cut:]
+            self._sound = len(self._rest) <= LONGEST_REGULAR and (not cut or self._is_regular(text, cut))
+        self.regular = self._sound and not content
+        return content
+
+    def _is_regular(self, text: bytes, cut: int) -> bool:
+        """Whether the lines that end before ``cut`` have as many fields as the first line."""
+        if not text.isascii():
+            text[:cut].decode()
+        if b"\r" in text and text.count(b"\r", 0, cut) != text.count(b"\r\n", 0, cut):
+            return False
+        found = np.frombuffer(text, np.uint8, cut)
+        marked = (found == LINE_END) | (found == self.separator)
+        quoted = b'"' in text
+        marks = np.flatnonzero(marked | (found == QUOTE) if quoted else marked)
+        kinds = found[marks]
+        if quoted:
+            quotes = kinds == QUOTE
+            if not self._around_fields(found, marks[quotes]):
+                return False
+            outside = np.cumsum(quotes, dtype=np.uint8) % 2 == 0
+            kinds = kinds[outside & ~quotes]
+        return self._is_periodic(kinds == LINE_END)
+
+    def _around_fields(self, found: npt.NDArray[np.uint8], quotes: npt.NDArray[np.intp]) -> bool:
+        """Whether quotes stand around whole fields only, or are doubled. What was found ends with a line."""
+        opened, closed = quotes[::2], quotes[1::2]
+        whole = len(opened) == len(closed)
+        return whole and bool(self._before[found[opened - 1]].all() and self._after[found[closed + 1]].all())
+
+    def _is_periodic(self, ends: npt.NDArray[np.bool_]) -> bool:
+        """Whether fields end with a line as often as in the first line; the other ones end with a separator."""
+        self._fields = self._fields or int(ends.argmax()) + 1
+        last = ends[self._fields - 1 :: self._fields]
+        return len(last) * self._fields == len(ends) and bool(last.all()) and len(last) == np.count_nonzero(ends)
 
 
 def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.DataFrame:
-    """The columns. One with a whole number beyond 64 bits is read again, as floats or else as text.
+    """The columns. Those that pandas may have taken for another type than they have as a whole are read again.
 
-    pandas gives such a column as text or as Python's integers, and may take its missing cells for text, too.
+    pandas finds the type of a column for every piece of the file. A column with a whole number beyond 64 bits it gives
+    as text or as Python's integers, and may take its missing cells for text.
     """
-    frame = read(usecols=wanted)[wanted]
+    frame = read(usecols=wanted)
+    if mixed := [name for name in wanted if _is_mixed(frame[name])]:
+        frame[mixed] = read(usecols=mixed, low_memory=False)[mixed]
     for name in wanted:
-        if _is_text(frame[name]) and _texts(frame[name]).isin([NO_VALUE]).any():
-            again = read(usecols=[name], na_values=[*MISSING_MARKS, NO_VALUE])[name]
+        if not _is_text(frame[name]):
+            continue
+        if _begins_with_numbers(frame[name]) and _texts(frame[name]).isin([NO_VALUE]).any():
+            again = read(usecols=[name], na_values=[*MISSING_MARKS, NO_VALUE], low_memory=False)[name]
             frame[name] = frame[name] if _is_text(again) else again
-        if _is_text(frame[name]) and _texts(frame[name]).str.contains(LONG_NUMBER).any():
+        if _is_text(frame[name]) and _has_long_numbers(frame[name]):
             try:
                 frame[name] = read(usecols=[name], dtype={name: "float64"})[name]
             except ValueError:
                 frame[name] = read(usecols=[name], dtype={name: "str"})[name]
     return frame
+
+
+def _is_mixed(values: pd.Series) -> bool:
+    """Whether the pieces of a column may have had different types: text and others, or integers of both kinds."""
+    import pandas as pd
+
+    if values.dtype == object:
+        return pd.api.types.infer_dtype(values, skipna=True) != "string"
+    return values.dtype.kind == "f" and bool((np.abs(values.to_numpy()) >= SMALLEST_UNSIGNED).any())
 
 
 def _is_text(values: pd.Series) -> bool:
@@ -127,33 +219,49 @@ def _texts(values: pd.Series) -> pd.Series:
     return values.dropna().astype(str).str.strip()
 
 
+def _begins_with_numbers(values: pd.Series) -> bool:
+    """Whether the first values look like numbers with any marks. If not, the whole column is not one of numbers."""
+    first = [value.strip() for value in values.iloc[:HEAD_LINES].tolist() if isinstance(value, str)]
+    return all(LIKE_NUMBER.match(value) for value in first if value != NO_VALUE)
+
+
+def _has_long_numbers(values: pd.Series) -> bool:
+    lengths = (values.astype(str) if values.dtype == object else values).str.len()
+    if not lengths.max() >= LONG_DIGITS:  # may be nan
+        return False
+    return bool(_texts(values[lengths >= LONG_DIGITS]).str.contains(LONG_NUMBER).any())
+
+
 def _other_marks(values: pd.Series) -> bool:
     """Whether a column that was read as text has nothing but numbers, some of them with commas or points."""
-    if not _is_text(values):
+    if not _is_text(values) or not _begins_with_numbers(values):
         return False
     texts = _texts(values)
     marked = texts.str.fullmatch(MARKED)
     return bool(marked.any()) and bool((marked | texts.str.fullmatch(NUMBER)).all())
 
 
-def _check_lines(path: Path, separator: str) -> None:
+def _check_lines(file: OpenFile, separator: str) -> None:
     """Every line must have as many fields as the header: pandas would drop or add some without a word."""
-    with _opened(path) as stream:
-        lines = _records(path, stream, separator)
+    with _records(file, separator) as lines:
         fields = len(next(filter(None, lines), ()))
         for line in lines:
             if line and len(line) != fields:
-                raise InputError(f"{path}, line {lines.line_num}: wanted {fields} fields, got {len(line)}.")
+                raise InputError(f"{file.name}, line {lines.line_num}: wanted {fields} fields, got {len(line)}.")
 
 
-def _records(path: Path, stream: IO[bytes], separator: str) -> Any:
+@contextmanager
+def _records(file: OpenFile, separator: str) -> Iterator[Any]:
     """The fields of every line, by Python's own reader."""
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    text = io.TextIOWrapper(_unpacked(file), encoding="utf-8-sig", newline="")
     csv.field_size_limit(LONGEST_FIELD)  # of the process; Python's own is 131,072 characters
-    return csv.reader(_whole_lines(path, text), delimiter=separator)
+    try:
+        yield csv.reader(_whole_lines(file.name, text), delimiter=separator)
+    finally:
+        text.detach()  # or the file would be closed with it
 
 
-def _whole_lines(path: Path, text: Iterable[str]) -> Iterator[str]:
+def _whole_lines(path: str, text: Iterable[str]) -> Iterator[str]:
     """The lines. A carriage return without a line feed is refused: pandas would end a row there, or drop a field."""
     for number, line in enumerate(text, 1):
         if line.endswith("\r"):
@@ -163,13 +271,13 @@ def _whole_lines(path: Path, text: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def sniffed(path: Path) -> Dialect:
+def sniffed(file: OpenFile) -> Dialect:
     """Separator and decimal mark of a CSV file, from its first lines."""
-    lines = _lines(head(path))
+    lines = _lines(head(file))
     if not lines:
-        raise InputError(f"{path} is empty; wanted a table with a header of column names.")
+        raise InputError(f"{file.name} is empty; wanted a table with a header of column names.")
     if _is_libsvm(lines[0]):
-        raise InputError(f"{path} is LIBSVM text (label index:value ...), not a table with column names.")
+        raise InputError(f"{file.name} is LIBSVM text (label index:value ...), not a table with column names.")
     bare = [QUOTED.sub("", line) for line in lines]
     named = [separator for separator in SEPARATORS if separator in bare[0]]
     if not named:
@@ -181,14 +289,14 @@ def sniffed(path: Path) -> Dialect:
         return found.count(found[0]), found[0]
 
     separator = max(named, key=regularity)
-    return Dialect(separator, "." if separator == "," else _decimal_mark(path, lines[1:], separator))
+    return Dialect(separator, "." if separator == "," else _decimal_mark(file.name, lines[1:], separator))
 
 
 def _is_libsvm(line: str) -> bool:
     return LIBSVM_ROW.fullmatch(line.partition("#")[0].strip()) is not None
 
 
-def _decimal_mark(path: Path, lines: list[str], separator: str) -> str:
+def _decimal_mark(path: str, lines: list[str], separator: str) -> str:
     """The comma if some fields are numbers with a comma and none has a point.
 
     Where a comma or a point may as well stand between thousands, the file is refused: read wrongly, its numbers would
@@ -205,17 +313,14 @@ def _decimal_mark(path: Path, lines: list[str], separator: str) -> str:
     return "," if commas and not points else "."
 
 
-def head(path: Path) -> bytes:
+def head(file: OpenFile) -> bytes:
     """The first bytes, unpacked."""
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(HEAD_BYTES)
-        if not head.startswith(GZIP):
-            return head
-        with gzip.open(path) as packed:
-            return packed.read(HEAD_BYTES)
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise cannot(f"read {path}", error, "it is no whole gzip file") from None
+    file.seek(0)
+    begin = file.read(HEAD_BYTES)
+    if not begin.startswith(GZIP):
+        return begin
+    file.seek(0)
+    return gzip.GzipFile(fileobj=file).read(HEAD_BYTES)
 
 
 def _lines(head: bytes) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dsba._version import __version__
+from dsba.data.table_files import TableFile
 from dsba.errors import DsbaError, InputError
 from dsba.network.tls.frames import FRAME_VERSION, MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
@@ -38,7 +39,7 @@ def check(study: Study, site: str | None, key: Path | None, data: Path | None) -
         return
     rank = study.rank(site)
     if data is not None:
-        yield _found(lambda: require_columns(study, data), f"{data} has the columns of the study.")
+        yield _found(lambda: require_columns(study, TableFile(data)), f"{data} has the columns of the study.")
     if key is None:
         return
     own = _found(lambda: _require_own(study, rank, key), f"{key} is the key of {site}.")

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsba import algorithms
 from dsba._system import signals
-from dsba.data.table_files import column_names, read_table
+from dsba.data.table_files import TableFile
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting.codec import MODEL_FILE
@@ -65,6 +66,11 @@ class Seat:
     def rank(self) -> int:
         return self.study.rank(self.site)
 
+    @cached_property
+    def table(self) -> TableFile:
+        """The site's table. What is checked, committed to and fitted is one reading of it."""
+        return TableFile(self.data)
+
 
 def prepared(seat: Seat) -> keys.Key:
     """The site's key, after a check of everything that can be checked before meeting the others."""
@@ -76,7 +82,7 @@ def prepared(seat: Seat) -> keys.Key:
     require_valid(key.certificate, seat.site)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
         raise InputError(f"the study's method sends rows of the data, and {seat.site} does not allow it.")
-    require_columns(seat.study, seat.data)
+    require_columns(seat.study, seat.table)
     return key
 
 
@@ -93,14 +99,14 @@ def require_valid(certificate: bytes, site: str) -> None:
         raise InputError(f"the certificate of {site} expired on {ended}: make a new one, which changes the study.")
 
 
-def require_columns(study: Study, data: Path) -> None:
+def require_columns(study: Study, table: TableFile) -> None:
     """An error unless the table has the columns of the study, of their types and with no other levels."""
-    held = column_names(data)
+    data, held = table.path, table.names
     if complaint := own_site_column({str(data): held}, study.terms):
         raise InputError(complaint)
     if missing := [column for column in study.columns if column not in held]:
         raise InputError(f"{data} has no column {missing[0]!r}, which the study names.")
-    frame = read_table(data, list(study.columns), codes=study.terms.formula.factors)
+    frame = table.read(list(study.columns), codes=study.terms.formula.factors)
     for column, levels in study.columns.items():
         kind = kind_of(frame[column])
         if isinstance(levels, str):
@@ -167,13 +173,12 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
     ``tell`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
     """
     key, study = prepared(seat), seat.study
-    content = hashlib.sha256(seat.data.read_bytes()).hexdigest()
-    commitment = key.commitment(study.digest + content.encode())
+    commitment = key.commitment(study.digest + seat.table.digest.encode())
     if _begun(seat, commitment):
         tell(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
-        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, content, study.runs)
+        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, seat.table.digest, study.runs)
         _mark(seat, commitment, None)
     with ExitStack() as stack:
         log = AuditLog(seat.out / AUDIT)
@@ -204,7 +209,7 @@ def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Result
 
     def work() -> Results:
         return train_own(
-            {seat.site: seat.data}, study.spec, network, tell=tell, checkpoint=seat.out / CHECKPOINT,
+            {seat.site: seat.table}, study.spec, network, tell=tell, checkpoint=seat.out / CHECKPOINT,
             callbacks=[notice, *show(network)],
         )  # fmt: skip
 

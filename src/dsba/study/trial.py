@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import tomli_w
 
-from dsba.data.table_files import column_names, read_table
+from dsba.data.table_files import TableFile
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.spec import FitSpec
@@ -90,7 +90,8 @@ def _found(file: Path, names: list[str], wanted: Mapping[str, Any]) -> Study:
 
 def described(files: Mapping[str, Path], spec: FitSpec) -> tuple[FitSpec, dict[str, str | tuple[Level, ...]]]:
     """The specification with its formula, and its columns: "number", or all levels in the files, in order."""
-    headers = {name: column_names(file) for name, file in files.items()}
+    tables = {name: TableFile(file) for name, file in files.items()}
+    headers = {name: table.names for name, table in tables.items()}
     spec = stated(spec, headers)
     terms = ModelTerms.of(spec)
     if complaint := absent_column(headers, terms) or own_site_column(headers, terms):
@@ -98,7 +99,7 @@ def described(files: Mapping[str, Path], spec: FitSpec) -> tuple[FitSpec, dict[s
     if SITE in spec.levels:
         raise InputError(f"levels are given for {SITE!r}, and the sites of a study are in sorted order.")
     wanted = [column for column in terms.columns if column != SITE]
-    frames = [read_table(file, wanted, codes=terms.formula.factors) for file in files.values()]
+    frames = [table.read(wanted, codes=terms.formula.factors) for table in tables.values()]
     kinds = {column: _kind([kind_of(frame[column]) for frame in frames]) for column in wanted}
     labels = terms.formula.response if terms.of_classes else ()
     levelled = [c for c in wanted if c in (*labels, *terms.formula.factors) or kinds[c] == "text"]

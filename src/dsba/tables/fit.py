@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba import operators
-from dsba.data.table_files import column_names, read_table
+from dsba.data.table_files import TableFile
 from dsba.engine.run import Status
 from dsba.errors import FitError, InputError
 from dsba.fitting import not_converged
@@ -100,13 +100,13 @@ def train(
 
 
 def train_own(
-    own: dict[str, Path], spec: FitSpec, network: Network, *, tell: Callable[[str], object], **options: Any
+    own: dict[str, TableFile], spec: FitSpec, network: Network, *, tell: Callable[[str], object], **options: Any
 ) -> Results:
     """The same for the files of this process's own nodes, by the names of their sites."""
     network.reset()
-    headers = {name: column_names(file) for name, file in own.items()}
+    headers = {name: table.names for name, table in own.items()}
     spec = _agreed_formula(spec, headers, network)
-    sites = [SiteTable(name, _read(file, headers[name], ModelTerms.of(spec))) for name, file in own.items()]
+    sites = [SiteTable(name, _read(table, ModelTerms.of(spec))) for name, table in own.items()]
     results = fit_sites(sites, spec, network, tell=tell, **options)
     if results.test is not None:
         tell(sentences("Held-out rows of all sites", results.test))
@@ -117,14 +117,14 @@ def evaluate_files(results: Results, files: Sequence[Path], network: Network, gu
     """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
     require_agreement(network, {"model": results.digest()})
     sites = []
-    for name, file in _own_files(files, network).items():
-        sites.append(SiteTable(name, _read(file, column_names(file), results.needed)))
+    for name, table in _own_files(files, network).items():
+        sites.append(SiteTable(name, _read(table, results.needed)))
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
     speak(network, [guards.too_few_sites(len(files)), *enough])
     return evaluate(results, sites, network)
 
 
-def _own_files(files: Sequence[Path], network: Network) -> dict[str, Path]:
+def _own_files(files: Sequence[Path], network: Network) -> dict[str, TableFile]:
     """The files of this process's nodes, by the names of their sites."""
     if len(files) != network.topology.n_nodes:
         nodes = network.topology.n_nodes
@@ -132,12 +132,12 @@ def _own_files(files: Sequence[Path], network: Network) -> dict[str, Path]:
     own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
     if len(own) < len(network.nodes):
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
-    return own
+    return {name: TableFile(file) for name, file in own.items()}
 
 
-def _read(file: Path, header: Sequence[str], terms: ModelTerms) -> Any:
+def _read(table: TableFile, terms: ModelTerms) -> Any:
     """The columns of the model, and no others."""
-    return read_table(file, [name for name in terms.columns if name in header], codes=terms.formula.factors)
+    return table.read([name for name in terms.columns if name in table.names], codes=terms.formula.factors)
 
 
 def _agreed_formula(spec: FitSpec, headers: dict[str, list[str]], network: Network) -> FitSpec:
