@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.fitting import Model
+from dsba.fitting import codec
 
 EXAMPLES = ROOT / "examples"
 LOSS = f"{EXAMPLES / 'own_loss.py'}:LogCosh"
@@ -166,7 +166,7 @@ def test_on_mpi(algorithm, tmp_path):
     alone = CliRunner().invoke(app, [*command, *options, str(tmp_path / "one")])
     assert "Model of 3 nodes" in alone.output
     run(MPIEXEC, "-n", 2, sys.executable, "-m", "dsba", *command, *options, "two", cwd=tmp_path)
-    one, two = (Model.load(tmp_path / name) for name in ("one", "two"))
+    one, two = (codec.load(tmp_path / name) for name in ("one", "two"))
     assert (one.Z == two.Z).all()
     assert json.loads((tmp_path / "two" / "model.json").read_text())["processes"] == 2
 
