@@ -255,7 +255,7 @@ def test_a_failing_write_keeps_the_previous_file(ridge, tmp_path, monkeypatch, b
         solve(ridge, path, max_passes=3)
     before = path.read_bytes() if path.exists() else None
     monkeypatch.setattr(broken, full_disk)
-    with pytest.raises(dsba.InputError) as caught:
+    with pytest.raises(dsba.StorageError) as caught:
         solve(ridge, path)
     refused(str(caught.value), path, os.strerror(errno.ENOSPC))
     assert list(tmp_path.iterdir()) == ([] if first else [path])
@@ -275,7 +275,7 @@ def test_a_write_that_stops_half_way(ridge, tmp_path, monkeypatch):
         full_disk()
 
     monkeypatch.setattr("dsba.storage.sealed.write", half)
-    with pytest.raises(dsba.InputError):
+    with pytest.raises(dsba.StorageError):
         solve(ridge, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -308,7 +308,7 @@ def test_a_path_that_cannot_be_written(ridge, tmp_path):
     """Said before the first iteration, and nothing is created."""
     worked = []
     for path in cannot_be_written(tmp_path):
-        with pytest.raises(dsba.InputError) as caught:
+        with pytest.raises(dsba.DsbaError) as caught:
             solve(ridge, path, callbacks=[worked.append])
         refused(str(caught.value), path)
     assert not worked
@@ -320,7 +320,7 @@ def test_a_folder_without_permission(ridge, tmp_path):
     tmp_path.chmod(0o500)
     worked = []
     try:
-        with pytest.raises(dsba.InputError) as caught:
+        with pytest.raises(dsba.StorageError) as caught:
             solve(ridge, tmp_path / "run.dsba", callbacks=[worked.append])
     finally:
         tmp_path.chmod(0o700)
@@ -332,7 +332,7 @@ def test_a_folder_without_permission_for_anybody(ridge, tmp_path, monkeypatch):
     """The same where the system's answer is feigned, for root."""
     monkeypatch.setattr("os.access", lambda *args, **options: False)
     worked = []
-    with pytest.raises(dsba.InputError) as caught:
+    with pytest.raises(dsba.StorageError) as caught:
         solve(ridge, tmp_path / "run.dsba", callbacks=[worked.append])
     refused(str(caught.value), tmp_path / "run.dsba")
     assert not worked

@@ -143,9 +143,18 @@ def parsed(split: str) -> tuple[str, float]:
 
 
 def dealt(split: str, X: Any, y: Any, n_nodes: int, seed: int) -> Parts:
-    """The rows in node order, and how many each node gets; ``y`` can be sorted."""
+    """The rows in node order, and how many each node gets."""
     kind, number = parsed(split)
     return SPLITS[kind].deal(X, y, n_nodes, number, np.random.default_rng(seed))
+
+
+def sortable(y: Any) -> Any:
+    """The labels, or an error if some of them cannot be compared."""
+    try:
+        np.sort(y)
+    except TypeError:
+        raise InputError("labels must be of one kind, got a mixture that cannot be sorted.") from None
+    return y
 
 
 def _cut(order: Integers, n_nodes: int) -> Parts:
@@ -155,7 +164,7 @@ def _cut(order: Integers, n_nodes: int) -> Parts:
 def _by_label(y: Any, rng: np.random.Generator) -> Integers:
     """The rows sorted by label, in random order within each."""
     order = rng.permutation(y.size)
-    return order[np.argsort(y[order], kind="stable")]
+    return order[np.argsort(sortable(y)[order], kind="stable")]
 
 
 def _in_node_order(nodes: Integers, n_nodes: int) -> Parts:
@@ -164,7 +173,7 @@ def _in_node_order(nodes: Integers, n_nodes: int) -> Parts:
 
 def _numbered(y: Any) -> tuple[int, Integers]:
     """How many classes there are, and the number of each row's."""
-    classes, numbers = np.unique(y, return_inverse=True)
+    classes, numbers = np.unique(sortable(y), return_inverse=True)
     if classes.size > MOST_CLASSES:
         raise InputError(f"this split deals out classes, and the labels have {classes.size} values.")
     return classes.size, numbers

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dsba._system.threads import one_blas_thread
 from dsba.algorithms.iterates import Iterates
 from dsba.network.contract import ROWS_OF_DATA
 from dsba.network.exact_sum import norm
@@ -46,11 +45,7 @@ class Recorder:
                 self.f_range = math.nan  # a point worse than 0 is no solution, and there is no gap to it
 
     def measure(self, iterates: Iterates) -> dict[str, float]:
-        """All metrics. In one thread: BLAS waits for its threads longer than it adds, and its bits depend on them."""
-        with one_blas_thread():
-            return self._measured(iterates)
-
-    def _measured(self, iterates: Iterates) -> dict[str, float]:
+        """All metrics. The caller lets BLAS use one thread: its bits depend on their number."""
         problem, mean = self.problem, iterates.mean
         images = np.empty((problem.y.size, problem.k))
         record = {

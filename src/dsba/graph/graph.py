@@ -35,11 +35,7 @@ class Tree(NamedTuple):
     root: int
     parents: IntArray  # -1 at the root
     depth: int
-
-    @property
-    def children(self) -> IntArray:
-        """How many children each node has."""
-        return np.bincount(self.parents[self.parents >= 0], minlength=self.parents.size)
+    children: IntArray  # how many each node has
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -123,7 +119,9 @@ class Graph:
     def tree(self) -> Tree:
         """The shortest paths to a node in the middle, each along neighbours of smallest number."""
         root = int(np.argmin(self.distances.max(axis=1)))
-        return Tree(root, self.parents[:, root], int(self.distances[root].max()))
+        parents = self.parents[:, root]
+        children = np.bincount(parents[parents >= 0], minlength=parents.size)
+        return Tree(root, parents, int(self.distances[root].max()), children)
 
 
 # -------------------------------------------------------------------- reading and drawing graphs

@@ -192,66 +192,78 @@ def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any,
 
 
 @part()
-def read_component(components: Any, S: int, z: Any, v: Any) -> None:
-    """v_i <- A_i z for the samples i of component S."""
-    lo, hi = component_range(components.batches, S)
-    for i in range(lo, hi):
-        dot_block(components.samples.A, i * v.shape[1], z, v[i - lo])
+def read_component(A: Any, batches: Any, S: int, z: Any, V: Any, slot: int) -> None:
+    """V[slot] <- A_i z for the samples i of component S."""
+    if batches is None:
+        dot_block(A, S * V.shape[2], z, V[slot, 0])
+    else:
+        for i in range(batches.cuts[S], batches.cuts[S + 1]):
+            dot_block(A, i * V.shape[2], z, V[slot, i - batches.cuts[S]])
 
 
 @part()
-def touch_component(op: Any, components: Any, at: Any, scratch: Any, rows: Any, phi: Any, delta: Any) -> None:
-    """At (row n, component S, 1/q): the change of S goes into the row, and into ``delta``; see ``component_delta``."""
-    (rule, samples, _, _, batches), (n, S, share) = components, at
-    component_delta(op, rule, samples, batches, S, scratch, phi, delta)
-    k = phi.shape[1]
-    lo, hi = component_range(batches, S)
-    for i in range(lo, hi):
-        add_delta(samples.A, i * k, delta[(i - lo) * k : (i - lo + 1) * k], rule, share, rows, n)
+def touch_component(op: Any, rule: Any, samples: Any, batches: Any, at: Any, scratch: Any, rows: Any, phi: Any) -> None:
+    """At (row n, slot of V, component S, 1/q): the change of S goes into the row.
+
+    ``scratch`` has V with the images, room for maps, and the change.
+    """
+    (n, slot, S, share), (V, g, delta), k = at, scratch, phi.shape[1]
+    if batches is None:
+        sample_delta(op, rule, samples, S, phi[S], V[slot, 0], g[0], delta)
+        add_delta(samples.A, S * k, delta, rule, share, rows, n)
+    else:
+        b = batches.cuts[S + 1] - batches.cuts[S]
+        batch_delta(op, rule, samples, batches, S, (V[slot, :b], g[:b]), phi, delta)
+        for i in range(batches.cuts[S], batches.cuts[S + 1]):
+            place = (i - batches.cuts[S]) * k
+            add_delta(samples.A, i * k, delta[place : place + k], rule, share, rows, n)
 
 
 @part()
-def _read_components(components: Any, drawn: Any, Z: Any, V: Any) -> None:
-    """V_n <- the images of each row's component."""
+def _read_components(samples: Any, parts: Any, drawn: Any, Z: Any, V: Any) -> None:
+    """V_n <- the images of each row's component; ``parts``: the nodes' first components, and the batches."""
+    first, batches = parts
     for n in range(drawn.size):
-        read_component(components, components.first[n] + drawn[n], Z[n], V[n])
+        read_component(samples.A, batches, first[n] + drawn[n], Z[n], V, n)
 
 
 @part()
-def _touch_components(op: Any, components: Any, drawn: Any, rows: Any, phi: Any, V: Any) -> None:
+def _touch_components(op: Any, rule: Any, samples: Any, parts: Any, drawn: Any, rows: Any, phi: Any, V: Any) -> None:
     """Each row's component, V_n its images: its change goes into the rows."""
-    first, g = components.first, np.empty(V.shape[1:])
-    delta = np.empty(g.size)
+    g = np.empty(V.shape[1:])
+    scratch = (V, g, np.empty(g.size))
     for n in range(drawn.size):
-        at = (n, first[n] + drawn[n], 1.0 / (first[n + 1] - first[n]))
-        touch_component(op, components, at, (V[n], g), rows, phi, delta)
+        first = parts[0][n]
+        at = (n, n, first + drawn[n], 1.0 / (parts[0][n + 1] - first))
+        touch_component(op, rule, samples, parts[1], at, scratch, rows, phi)
 
 
 @njit(cache=True)
 def finish_dense(op: Any, components: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
     """One iteration from where the rows have met: ``apart`` is (I - W~)(Z + U)."""
-    rule = components.rule
-    V = np.empty((drawn.size, components.largest, phi.shape[1]))
+    rule, samples, first, largest, batches = components
+    parts, V = (first, batches), np.empty((drawn.size, largest, phi.shape[1]))
     if not rule.backward:
-        _read_components(components, drawn, rows.Z, V)
+        _read_components(samples, parts, drawn, rows.Z, V)
     for n in range(apart.shape[0]):
         land(rule, rows, n, 0, rule.n_regular, apart[n])
         land(rule, rows, n, rule.n_regular, apart.shape[1], apart[n, rule.n_regular :])
     if rule.backward:
-        _read_components(components, drawn, rows.Z, V)
-    _touch_components(op, components, drawn, rows, phi, V)
+        _read_components(samples, parts, drawn, rows.Z, V)
+    _touch_components(op, rule, samples, parts, drawn, rows, phi, V)
 
 
 @njit(cache=True)
 def advance_dense(op: Any, components: Any, drawn: Any, mixing: Any, rows: Any, phi: Any) -> None:
     """As many iterations as ``drawn`` has rows, in place."""
-    rule, (n_nodes, p) = components.rule, rows.Z.shape
+    rule, samples, first, largest, batches = components  # once: the fields of a tuple are counted when it is passed on
+    parts, (n_nodes, p) = (first, batches), rows.Z.shape
     blocks, ahead, apart = column_blocks(rule.n_regular, p), np.empty((n_nodes, COLUMNS)), np.empty(COLUMNS)
-    V = np.empty((n_nodes, components.largest, phi.shape[1]))
+    V = np.empty((n_nodes, largest, phi.shape[1]))
     for t in range(drawn.shape[0]):
         if not rule.backward:
-            _read_components(components, drawn[t], rows.Z, V)
+            _read_components(samples, parts, drawn[t], rows.Z, V)
         free_step(rule, mixing, rows, blocks, ahead, apart)
         if rule.backward:
-            _read_components(components, drawn[t], rows.Z, V)
-        _touch_components(op, components, drawn[t], rows, phi, V)
+            _read_components(samples, parts, drawn[t], rows.Z, V)
+        _touch_components(op, rule, samples, parts, drawn[t], rows, phi, V)

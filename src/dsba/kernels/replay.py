@@ -77,16 +77,17 @@ def advance_replicas(op: Any, components: Any, place: Any, memory: Any, visit: A
     ``received`` are the sources in that order, and their deltas as the rows of a CSR matrix. delta <- the change of
     the node's own component ``visit.i``.
     """
-    rule, (n, i, now), k = components.rule, visit, memory.phi.shape[1]
+    (rule, samples, _, _, batches), (n, i, now), k = components, visit, memory.phi.shape[1]
     rows, ahead = memory.rows, memory.ahead
     p = ahead.shape[2]
     blocks, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
-    v, g = np.empty((delta.size // k, k)), np.empty((delta.size // k, k))
+    V, g = np.empty((1, delta.size // k, k)), np.empty((delta.size // k, k))
     take_received(rule, place, memory, now, received, blocks, apart)
     if not rule.backward:
-        read_component(components, i, rows.Z[n], v)
+        read_component(samples.A, batches, i, rows.Z[n], V, 0)
     free_row(rule, place.mixing, rows, blocks, n, ahead[now % 2], apart)
     if rule.backward:
-        read_component(components, i, rows.Z[n], v)
-    touch_component(op, components, (n, i, place.share[n]), (v, g), rows, memory.phi, delta)
+        read_component(samples.A, batches, i, rows.Z[n], V, 0)
+    at = (n, 0, i, place.share[n])
+    touch_component(op, rule, samples, batches, at, (V, g, delta), rows, memory.phi)
     look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])

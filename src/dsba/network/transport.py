@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -224,13 +224,15 @@ class Transport:
         def larger(a: bytes, b: bytes) -> bytes:
             return np.maximum(np.frombuffer(a, "<f8"), np.frombuffer(b, "<f8")).tobytes()
 
-        answer = self._ask(np.ascontiguousarray(values, "<f8").tobytes(), larger)
         self._count_question(8 * values.size, 8 * values.size)
+        if self.size == 1:
+            return np.array(values, np.float64)
+        answer = self._ask(np.ascontiguousarray(values, "<f8").tobytes(), larger)
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
     @property
     def root(self) -> int:
-        return self.placement.tree.root
+        return self.placement.tree.root if self.size > 1 else 0
 
     def broadcast(self, values: Array) -> Array:
         answer = self._handed_down(np.ascontiguousarray(values, "<f8").tobytes(), 8 * values.size)
@@ -255,12 +257,13 @@ class Transport:
         def plus(a: bytes, b: bytes) -> bytes:
             return WideIntegers.from_bytes(a).plus(WideIntegers.from_bytes(b)).to_bytes()
 
-        answer = self._ask(own.to_bytes(), plus)
         self._count_question(16 * own.low.size, 16 * own.low.size)
-        return WideIntegers.from_bytes(answer)
+        return own if self.size == 1 else WideIntegers.from_bytes(self._ask(own.to_bytes(), plus))
 
     def _collect(self, own: bytes) -> list[bytes]:
         """What each process gave, in order."""
+        if self.size == 1:
+            return [own]
         answer = self._relayed(PARCEL.pack(self.rank, len(own)) + own, lambda a, b: a + b, None)
         return [part for _, part in sorted(unpacked(answer, range(self.size), "some process").items())]
 
@@ -341,30 +344,35 @@ class Aside:
     def __init__(self, net: Transport) -> None:
         self._net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
 
-    def _ask(self, question: Callable[[Any], Any], value: Any) -> Any:
+    @contextmanager
+    def _uncounted(self) -> Iterator[Transport]:
         before = self._net.counts
-        answer = question(value)
+        yield self._net
         self._net.counts = before
-        return answer
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
-        return self._ask(partial(self._net.share, discloses=discloses), value)
+        with self._uncounted() as net:
+            return net.share(value, discloses=discloses)
 
     def gather(self, values: Array, *, discloses: str) -> Array:
-        return self._ask(partial(self._net.gather, discloses=discloses), values)
+        with self._uncounted() as net:
+            return net.gather(values, discloses=discloses)
 
     def largest(self, values: Array) -> Array:
-        return self._ask(self._net.largest, values)
+        with self._uncounted() as net:
+            return net.largest(values)
 
     @property
     def root(self) -> int:
         return self._net.root
 
     def broadcast(self, values: Array) -> Array:
-        return self._ask(self._net.broadcast, values)
+        with self._uncounted() as net:
+            return net.broadcast(values)
 
     def sum(self, rows: Array | SparseRows) -> Array:
-        return self._ask(self._net.sum, rows)
+        with self._uncounted() as net:
+            return net.sum(rows)
 
     def aside(self) -> Aside:
         return self

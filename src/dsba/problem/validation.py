@@ -150,7 +150,7 @@ def map_labels(y: npt.NDArray[Any], terms: Terms, group: Group) -> tuple[Array, 
     if component.labels in ("binary", "multiclass"):
         if y.dtype.kind == "f":
             _require_finite(y, name)
-        classes = _all_classes(np.unique(_sortable(y)), terms.classes, group)
+        classes = _all_classes(np.unique(splits.sortable(y)), terms.classes, group)
         numbers = np.searchsorted(classes, y)
         if component.labels == "multiclass" and classes.size >= 2:
             return numbers.astype(np.float64), classes
@@ -191,14 +191,6 @@ def _all_classes(own: npt.NDArray[Any], known: tuple[Any, ...] | None, group: Gr
     return np.unique(np.array([value for values in everyone for value in values]))
 
 
-def _sortable(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    try:
-        np.sort(y)
-    except TypeError:
-        raise InputError("labels must be of one kind, got a mixture that cannot be sorted.") from None
-    return y
-
-
 def split_rows(X: Any, y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: int) -> tuple[Any, Any]:
     """The rows in node order, and how many each node gets."""
     if isinstance(split, str):
@@ -206,7 +198,7 @@ def split_rows(X: Any, y: Any, n_nodes: int, split: str | npt.ArrayLike, seed: i
         n_nodes, seed = as_integer("n_nodes", n_nodes, at_least=1), as_integer("seed", seed, at_least=0)
         if n_nodes > y.size:
             raise InputError(f"n_nodes must be between 1 and the number of rows, {y.size}, got {n_nodes}.")
-        return splits.dealt(split, X, _sortable(y), n_nodes, seed)
+        return splits.dealt(split, X, y, n_nodes, seed)
     nodes = as_array("split", split)
     if nodes.shape != y.shape or nodes.dtype.kind not in "iu" or nodes.min(initial=0) < 0:
         raise InputError(

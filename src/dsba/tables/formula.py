@@ -17,6 +17,7 @@ import keyword
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -69,6 +70,11 @@ def parse(text: str) -> Formula:
     """The formula in ``text``, or an error that says at which character it is wrong."""
     if not isinstance(text, str) or len(text) > LONGEST_FORMULA:
         raise InputError(f"a formula is a text of at most {LONGEST_FORMULA} characters.")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Formula:
     return _Parser(text).formula()
 
 
