@@ -36,7 +36,7 @@ def even_cuts(size: int, work: int = WORTH) -> list[int]:
 def run_pieces(sweep: Callable[..., None], cuts: Sequence[int], *args: Any) -> None:
     """sweep(lo, hi, *args) for each piece between two cuts; the kernels release the interpreter's lock."""
     mine, *others = pairwise(cuts)
-    pieces = [_pool().submit(sweep, lo, hi, *args) for lo, hi in others]
+    pieces = [_pool().submit(sweep, lo, hi, *args) for lo, hi in others] if others else ()
     sweep(*mine, *args)
     for piece in pieces:
         piece.result()

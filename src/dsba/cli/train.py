@@ -84,7 +84,7 @@ def train(
     Under mpiexec the nodes are spread over the ranks, and no rank reads another's files. The exit code is 3 if the
     model was saved and the fit did not converge.
     """
-    layout = {"n_features": n_features, "zero_based": zero_based}
+    layout: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based}
     if spec.of_tables and (odd := [name for name, value in layout.items() if value is not None]):
         raise InputError(f"--{odd[0].replace('_', '-')} is for LIBSVM files.")
     with _together(), ExitStack() as stack:
@@ -100,18 +100,16 @@ def train(
         talk: dict[str, Any] = {"progress": sys.stdout.isatty()}
         if first:
             talk |= {"tell": typer.echo, "callbacks": [] if talk["progress"] else [_line_printer()]}
-        model = _fitted(files, spec, layout, network=network, checkpoint=checkpoint or out / "checkpoint", **talk)
+        options = {"network": network, "checkpoint": checkpoint or out / "checkpoint", **talk}
+        if spec.of_tables:
+            from dsba.tables import fit
+
+            model = fit.train(files, spec, **options).model
+        else:
+            from dsba.fitting import train as train_arrays
+
+            model, _ = train_arrays(files, spec, **layout, **options)
         _end_as(model, out, first)
-
-
-def _fitted(files: list[Path], spec: FitSpec, layout: dict[str, Any], **options: Any) -> FittedModel:
-    if spec.of_tables:
-        from dsba.tables import fit
-
-        return fit.train(files, spec, **options).model
-    from dsba.fitting import train as run
-
-    return run(files, spec, **layout, **options)[0]
 
 
 def _end_as(model: FittedModel, out: Path, first: bool) -> None:
