@@ -33,12 +33,12 @@ def communication() -> list[Row]:
 
 
 def _until_the_gap(name: str, synthetic: dict[str, int]) -> Iterator[Row]:
-    """DOUBLEs and bytes received at the hottest node, N = 10, logistic; the ratios that have targets."""
+    """DOUBLEs and bytes received at the busiest node, N = 10, logistic; the ratios that have targets."""
     shown, data = dataset(name, **synthetic)
     problem = dsba.Problem.from_arrays(*data, operator="logistic")
     topology = dsba.Topology.random(10, 0.4, seed=0)
     reference = dsba.optimum(problem).z
-    print(f"{shown}: {problem}, {topology}, to a gap of {GAP:g}; received at the hottest node")
+    print(f"{shown}: {problem}, {topology}, to a gap of {GAP:g}; received at the busiest node")
     found = {}
     for label, (algorithm, communication) in METHODS.items():
         budget = MOST_PASSES[algorithm]

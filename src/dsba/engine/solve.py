@@ -81,7 +81,7 @@ def solve(
     max_seconds
         A budget of seconds of the algorithm alone, evaluation excluded.
     max_doubles
-        A budget of DOUBLEs received at the hottest node.
+        A budget of DOUBLEs received at the busiest node.
     max_rounds
         A budget of communication rounds.
     record_every

@@ -89,4 +89,7 @@ def solved(D: Array, rows: Array) -> Array:
         with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
             return np.linalg.solve(D, rows[:, :, None])[:, :, 0].astype(np.float64)
     except np.linalg.LinAlgError:
-        raise InputError('a node\'s system is singular: set lam > 0, with regularize="all" for intercepts.') from None
+        raise InputError(
+            "a node's system is singular: its lam is 0 or too small beside the curvature there "
+            '(regularize="all" gives intercepts one, too).'
+        ) from None
