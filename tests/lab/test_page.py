@@ -144,7 +144,7 @@ def test_time_on_a_network_follows_the_sliders(results, browser):
         "const m = document.getElementById('map'); return {kind: m.data[0].type, wide: m.data[0].z[0].length,"
         " place: [m.data.at(-1).x[0], m.data.at(-1).y[0]], output: document.querySelector('#latency + output').value}"
     )
-    assert drawn == {"kind": "heatmap", "wide": 57, "place": [1e4, 1], "output": "1 s"}
+    assert drawn == {"kind": "heatmap", "wide": 57, "place": [1e5, 1], "output": "1 s"}
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
