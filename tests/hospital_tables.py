@@ -8,7 +8,7 @@ from queues import together
 
 import dsba
 from dsba.fitting.spec import FitSpec
-from dsba.tables.schema import ModelTerms, SiteTable
+from dsba.tables.terms import ModelTerms, SiteTable
 
 SECRET = "patient-4711"
 

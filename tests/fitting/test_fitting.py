@@ -18,7 +18,7 @@ from dsba.data.table_files import TableFile
 from dsba.fitting import FitSpec, codec, train
 from dsba.fitting.disclosure import Guards
 from dsba.tables.design import design_tables
-from dsba.tables.schema import SiteTable
+from dsba.tables.terms import SiteTable
 
 SITES = np.repeat([0, 1, 2], [10, 18, 32])
 

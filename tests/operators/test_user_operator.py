@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from conftest import ROOT
+from test_consistent_operators import Quartic
 
 import dsba
 from dsba.kernels.dense import advance_dense
@@ -290,17 +291,6 @@ def test_the_names_of_types_are_the_same_in_every_process():
 
 @pytest.mark.parametrize("method", ["extra", "nids", "dlm", "apapc", "dgd", "ssda", "msda"])
 def test_a_loss_without_a_bound_of_its_slope_is_told_so(method):
-    @dataclass(frozen=True)
-    class Quartic(dsba.ScalarOperator):
-        def value(self, u, y):
-            return 0.25 * (u - y) ** 4
-
-        def map(self, u, y):
-            return (u - y) ** 3
-
-        def slope(self, u, y):
-            return 3 * (u - y) ** 2
-
     X = np.random.default_rng(0).normal(size=(40, 3))
     problem = dsba.Problem.from_arrays(X, X[:, 0], Quartic(), n_nodes=4, lam=0.1)
     with pytest.raises(dsba.InputError, match="no step size can be planned for Quartic: give its class a finite 'lip"):

@@ -28,7 +28,7 @@ from dsba.network import Alone
 from dsba.tables.design import design_tables
 from dsba.tables.fit import evaluate_files
 from dsba.tables.formula import ALLOWED, parse
-from dsba.tables.schema import ModelTerms, SiteTable
+from dsba.tables.terms import ModelTerms, SiteTable
 
 Input = dict[str, bytes]
 

@@ -15,7 +15,7 @@ import dsba
 from dsba.cli import app
 from dsba.tables.design import design_tables
 from dsba.tables.formula import from_columns, parse
-from dsba.tables.schema import SiteTable
+from dsba.tables.terms import SiteTable
 
 # The outcome -----------------------------------------------------------------------------------------
 

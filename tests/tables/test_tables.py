@@ -23,7 +23,7 @@ from dsba.tables import schema_report
 from dsba.tables.design import as_sites, design_tables, designed, held_out
 from dsba.tables.formula import from_columns, parse
 from dsba.tables.scaling import pooled_moments, scaling_by
-from dsba.tables.schema import SiteTable, terms_of
+from dsba.tables.terms import SiteTable, terms_of
 
 # Formulas are data -----------------------------------------------------------------------------------
 

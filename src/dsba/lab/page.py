@@ -15,26 +15,26 @@ from dsba.lab.curves import COSTS, TOLERANCES, Entrant, costs, median_curve
 from dsba.lab.figures import AXIS_TITLES, LOGARITHMIC, Look, axis_title, looks
 from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import Candidate, ShownCase, ShownNetwork, written
-from dsba.pages.templates import asset, filled
+from dsba.pages.templates import asset, document, filled
 
 SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond",
     "P": "cross", "v": "triangle-down", "X": "x", "*": "star",
 }  # fmt: skip
 PLOTLY_DASHES = ("solid", "dash", "dashdot", "dot")
+PAGE_POLICY = "script-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'"  # its own server, for news
 
 
 def page(content: dict[str, Any]) -> str:
     """The HTML text of what the page shows."""
     from plotly.offline import get_plotlyjs
 
-    return filled(asset("dsba.lab", "page.html"), {
-        "title": html.escape(content["title"]),
-        "css": asset("dsba.pages", "page.css"),
+    body = filled(asset("dsba.lab", "page.html"), {
         "js": asset("dsba.lab", "page.js"),
         "library": get_plotlyjs(),
         "data": as_json(content).replace("<", "\\u003c"),  # nothing in a name can end the script
     })  # fmt: skip
+    return document(html.escape(content["title"]), body, allowed=PAGE_POLICY)
 
 
 def as_json(content: dict[str, Any]) -> str:

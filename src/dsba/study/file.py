@@ -27,7 +27,7 @@ from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
 from dsba.study import keys
-from dsba.tables.schema import SITE, ModelTerms, stated
+from dsba.tables.terms import SITE, ModelTerms, stated
 from dsba.types import Level
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

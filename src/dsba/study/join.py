@@ -35,7 +35,8 @@ from dsba.study.audit import AuditLog, Ledger
 from dsba.study.file import Study
 from dsba.tables.fit import train_own
 from dsba.tables.results import Results
-from dsba.tables.schema import kind_of, own_site_column, plain, plain_value
+from dsba.tables.schema import kind_of, plain, plain_value
+from dsba.tables.terms import own_site_column
 
 if TYPE_CHECKING:
     from dsba.fitting.model import FittedModel

@@ -26,19 +26,8 @@ from dsba.study import keys
 from dsba.study.file import Study, load, model_of, section_of
 from dsba.study.join import result_hash
 from dsba.tables.results import Results
-from dsba.tables.schema import (
-    MOST_LEVELS,
-    SITE,
-    ModelTerms,
-    absent_column,
-    in_order,
-    kind_of,
-    own_site_column,
-    plain,
-    require_levelled,
-    stated,
-    unlisted,
-)
+from dsba.tables.schema import MOST_LEVELS, in_order, kind_of, plain, require_levelled, unlisted
+from dsba.tables.terms import SITE, ModelTerms, absent_column, own_site_column, stated
 from dsba.types import Level
 
 TRIAL_FOLDER, TRIAL_FILE = "study", "study.toml"

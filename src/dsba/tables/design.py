@@ -18,18 +18,15 @@ from dsba.tables.formula import quoted, renamed
 from dsba.tables.schema import (
     MERGED_LEVEL,
     MISSING_LEVEL,
-    SITE,
     Held,
-    ModelTerms,
-    SiteTable,
     agree,
     end_together,
     held_at,
     plain_value,
     speak,
-    terms_of,
     usable_rows,
 )
+from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
 from dsba.types import Array, Flags, Level
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from scipy.special import log_expit, xlogy
 from dsba.errors import InputError, noted
 from dsba.network import Group, summed
 from dsba.tables.design import outcome_of
-from dsba.tables.schema import SiteTable, kind_of
+from dsba.tables.schema import kind_of
+from dsba.tables.terms import SiteTable
 from dsba.types import Array
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.inference import NEAR, Inferred, PooledOutcome, Sample, as_tuples, infer, null_parts, require_events
 from dsba.tables.results import Results
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
-from dsba.tables.schema import ModelTerms, SiteTable, absent_column, end_together, share_unless, speak, stated, terms_of
+from dsba.tables.schema import end_together, share_unless, speak
+from dsba.tables.terms import ModelTerms, SiteTable, absent_column, stated, terms_of
 from dsba.types import Array
 
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dsba.fitting.spec import plain_of
-from dsba.pages.templates import asset, filled
+from dsba.pages.templates import asset, document, filled
 from dsba.tables.design import INTERCEPT
 from dsba.tables.evaluation import TITLES
 from dsba.tables.results import P_VALUES, Results
@@ -39,8 +39,6 @@ def model_page(results: Results, command: str) -> str:
     note, chart = _calibration(results)
     parts = {
         "title": _text(title),
-        "css": asset("dsba.pages", "page.css"),
-        "own_css": asset("dsba.tables", "model.css"),
         "lead": _text(_lead(results)),
         "warnings": _warnings(results),
         "coefficients": _coefficients(results),
@@ -59,7 +57,8 @@ def model_page(results: Results, command: str) -> str:
         "command": _text(command),
         "made": _definitions(_made(results)),
     }
-    return filled(asset("dsba.tables", "model.html"), parts)
+    body = filled(asset("dsba.tables", "model.html"), parts)
+    return document(parts["title"], body, css="\n" + asset("dsba.tables", "model.css"))
 
 
 # Words -------------------------------------------------------------------------------------------

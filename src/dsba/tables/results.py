@@ -19,7 +19,8 @@ from dsba.network import Alone
 from dsba.operators import decide, link_of
 from dsba.tables.design import INTERCEPT, as_sites, designed
 from dsba.tables.formula import Formula, quoted
-from dsba.tables.schema import MISSING_LEVEL, SITE, ModelTerms, SiteTable, kind_of, plain_value, terms_of
+from dsba.tables.schema import MISSING_LEVEL, kind_of, plain_value
+from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
 from dsba.types import Array, Level
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dsba.fitting.model import Schema
 from dsba.tables.design import Designs
-from dsba.tables.schema import SITE, terms_of
+from dsba.tables.terms import SITE, terms_of
 
 SHOWN_LEVELS = 8
 MISSING_WORDS = {

@@ -1,0 +1,124 @@
+"""What a specification makes of tables: its formula, parsed, and the columns that it needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsba import operators
+from dsba.errors import InputError
+from dsba.fitting.model import Schema
+from dsba.fitting.spec import FOR_ARRAYS, FitSpec
+from dsba.tables.formula import Formula, from_columns, parse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SITE = "site"  # every formula may name it, as a factor
+
+
+class SiteTable(NamedTuple):
+    """The rows of one node."""
+
+    name: str
+    frame: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class ModelTerms:
+    """What a specification makes of tables: its formula, parsed, and the columns that it needs."""
+
+    spec: FitSpec
+    labels: str
+    """What the operator takes: "real", "count", "binary" or "multiclass"."""
+
+    @classmethod
+    def of(cls, spec: FitSpec) -> ModelTerms:
+        """The terms of a specification that has a formula."""
+        if odd := spec.given(FOR_ARRAYS):
+            raise InputError(f"{odd[0]} is for arrays and LIBSVM files, and not for tables.")
+        return cls(spec, operators.get(spec.operator).labels)
+
+    def __post_init__(self) -> None:
+        event = self.spec.event
+        if event is not None and self.labels != "binary":
+            raise InputError(f"an event is one of two labels, and the outcome has none: got the event {event!r}.")
+        if self.formula.left is None:
+            raise InputError("the formula has no outcome: write it before ~.")
+        if self.of_classes and self.formula.transformed:
+            raise InputError(
+                f"the outcome must be the name of one column, got {self.formula.left!r}: a model of classes takes them "
+                "as the table has them."
+            )
+
+    @cached_property
+    def formula(self) -> Formula:
+        """Nothing but a parsed formula is ever evaluated."""
+        return parse(str(self.spec.formula))
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the outcome is a class, and not a number."""
+        return self.labels in ("binary", "multiclass")
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Columns that are not in the formula. They must be numbers without gaps."""
+        named = (self.spec.weights, self.spec.offset, self.spec.exposure)
+        return tuple(name for name in named if name is not None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column of the tables that is read."""
+        names = (*self.formula.response, *self.formula.columns, *self.extras)
+        return tuple(dict.fromkeys(names))
+
+
+def stated(spec: FitSpec, headers: Mapping[str, Sequence[str]]) -> FitSpec:
+    """The specification with its formula, in the form that sites compare.
+
+    All features are the columns of the first site, in its order; ``headers`` are the columns of each site.
+    """
+    if spec.formula is not None:
+        return replace(spec, formula=str(parse(spec.formula)))
+    features = spec.features if spec.features is not None else _all_features(spec, headers)
+    formula = str(from_columns(spec.target, features))
+    return replace(spec, formula=formula, target=None, features=None, all_features=False)
+
+
+def _all_features(spec: FitSpec, headers: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    site, first = next(iter(headers.items()))
+    for other, header in headers.items():
+        if odd := sorted(set(first) ^ set(header)):
+            raise InputError(
+                f"the column {odd[0]!r} is in only one of the tables {site} and {other}: name the features."
+            )
+    return tuple(name for name in first if name not in (spec.target, spec.weights, spec.offset, spec.exposure))
+
+
+def terms_of(schema: Schema) -> ModelTerms:
+    """The terms that the sites agreed on."""
+    return ModelTerms(schema.spec, schema.labels)
+
+
+def absent_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> str | None:
+    """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
+    own = (*terms.formula.response, *terms.formula.numbers, *terms.extras)  # never the names of the sites
+    for site, names in headers.items():
+        for column in terms.columns:
+            if column not in names and (column != SITE or column in own):
+                close = get_close_matches(column, names, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else "."
+                return f"{site} has no column {column!r}{hint}"
+    return None
+
+
+def own_site_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> str | None:
+    """A sentence about a table with a column of its own whose name stands for the sites, as in every study."""
+    owners = [site for site, names in headers.items() if SITE in names and SITE in terms.formula.columns]
+    if not owners:
+        return None
+    return f"{owners[0]} has a column {SITE!r} of its own, and in a study's formula this is the site's name: rename it."
