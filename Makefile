@@ -4,12 +4,13 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo quick test full soak bench docs dist lint lock clean
+.PHONY: demo quick test full soak bench docs docs-tables dist release lint lock yardsticks clean
 
 .venv/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dsba needs Python 3.11 or later, this is " + sys.version)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 demo: .venv/.installed  ## the paper's experiments on embedded data; figures and a page in demo/
@@ -43,24 +44,39 @@ soak: .venv/.installed  ## about two hours, resumable: a million mutated inputs,
 bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the real data sets
 	$(BIN)/python -m benchmarks
 
-.venv/.docs: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' -c requirements.lock
+SUBJECTS := cohort cox curves families classes meta mixed elastic_net after_fit description formulas
+yardsticks:  ## reference values from R, made again; tests/yardsticks/README.md names the packages
+	cd tests/yardsticks && for subject in $(SUBJECTS); do OMP_NUM_THREADS=1 Rscript --vanilla $$subject.R || exit 1; done
+
+.venv/.docs: .venv/.installed docs/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.lock
 	touch $@
 
 docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
-dist: .venv/.installed  ## the source archive and the wheel, in dist/
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
-	$(BIN)/python -m build --outdir dist .
+docs-tables: .venv/.installed  ## the measured tables of the documentation, from docs/results; says which are stale
+	$(BIN)/python docs/tables.py
 
-lock:  ## the newest versions that work together, into requirements.lock; run the tests before you commit it
+# Built twice, the files have the same bytes: their times are those of the last commit.
+dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+dist: .venv/.docs  ## the source archive, the wheel and the list of what it brings (SBOM), in dist/
+	rm -rf dist build && $(BIN)/python -m build --quiet --no-isolation --outdir dist .
+	$(BIN)/python .ci/repack.py dist/*.tar.gz
+	$(BIN)/python .ci/sbom.py dist
+
+release: dist docs full  ## everything that a release needs; it is published by hand; no table may be stale
+	$(BIN)/python docs/tables.py --check
+	@echo "dist/, site/"
+
+lock:  ## the newest versions that work together, with hashes; run the tests before you commit them
 	rm -rf .cache/lock && $(PYTHON) -m venv .cache/lock
-	.cache/lock/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,docs]'
-	head -n 1 requirements.lock > .cache/lock/new
-	.cache/lock/bin/python -m pip freeze --exclude-editable >> .cache/lock/new
-	mv .cache/lock/new requirements.lock
+	.cache/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(COMPILE) --extra dev --output-file requirements.lock
+	$(COMPILE) --extra docs --extra release --constraint requirements.lock --output-file docs/requirements.lock
+
+COMPILE = .cache/lock/bin/uv pip compile pyproject.toml --quiet --upgrade --universal --generate-hashes --no-header --no-annotate
 
 clean:
 	rm -rf .venv .cache demo results build dist site

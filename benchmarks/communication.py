@@ -11,7 +11,7 @@ from benchmarks.kernels import FARM, NEWS
 from benchmarks.measure import Row, dataset, interleaved
 from dsba.algorithms import sampling
 from dsba.network import MessageSimulator
-from dsba.network.messages.wire import vector_sizes
+from dsba.network.messages.wire import VECTOR, entry_costs
 
 GAP = 1e-6
 MOST_PASSES = {"dsba": 100, "dsa": 300, "extra": 1000}  # the slow ones may end before the gap is reached, and say so
@@ -64,7 +64,7 @@ def _all_data_once(problem: dsba.Problem) -> tuple[float, float]:
     """Values, and bytes as sparse vectors, that one node must receive to have everybody's data."""
     source = np.repeat(np.arange(problem.n_nodes), problem.sizes)
     nonzeros = np.diff(problem.csr[0])
-    size = vector_sizes(source, *problem.csr[:2], problem.k).total
+    size = entry_costs(VECTOR, source, np.zeros_like(source), *problem.csr[:2], problem.k)[:, 2]
     per_node = np.array([np.bincount(source, nonzeros), np.bincount(source, size)])
     doubles, total = per_node.sum(axis=1) - per_node[:, np.argmax(per_node[1])]
     return float(doubles), float(total)

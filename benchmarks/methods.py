@@ -1,8 +1,8 @@
 """All methods on real data: what a relative gap of 1e-6 costs in passes, rounds, bytes, and in time on three networks.
 
 `DSBA_DATA=folder python -m benchmarks.methods farm-ads` (three sets without names) tunes every method and runs it. The
-folder results/methods/farm-ads then has table.md, and the results and pages of four groups: methods that touch few
-samples a round, methods that touch all, DLM, and GT-SAGA. What is finished is not repeated.
+table is kept in docs/results. The folder results/methods/farm-ads has the results and pages of four groups: methods
+that touch few samples a round, methods that touch all, DLM, and GT-SAGA. What is finished is not repeated.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docs.tables import record
+
+from benchmarks.measure import DEFINING
 from dsba import Link, lab
 from dsba.lab.results import ExperimentResults
 
@@ -18,6 +21,7 @@ GAP = 1e-6
 SETS = ("farm-ads", "reuters-moneyfx.trn", "a9a")
 NARROW = ("a9a",)  # few columns, so that methods with matrices of all pairs of columns apply
 OUT = Path("results") / "methods"
+INPUTS = (*DEFINING, "src/dsba/lab/tuning.py", "benchmarks/methods.py")
 
 LINKS = {
     "0.1 ms, 10 Gbit/s": Link(1e-4, 1e10),
@@ -36,6 +40,8 @@ FEW_SAMPLES: list[dict[str, Any]] = [
 ALL_SAMPLES = [
     *("extra", "pg-extra", "nids", "ssda", "msda", "p-extra", "d-admm", "apapc", "opapc"),
     *("lead", "diging", "dgd", "dual-averaging", "dual-rbcd", "vi-papc"),
+    *("exact-diffusion", "proxskip", "lt-admm", "acc-gt", "adom-plus", "extragradient"),
+    *("push-pull", "push-diging"),
 ]
 ONLY_NARROW: list[dict[str, Any]] = [{"algorithm": "newton", "step_size": "auto"}, {"algorithm": "network-newton"}]
 
@@ -43,15 +49,16 @@ ONLY_NARROW: list[dict[str, Any]] = [{"algorithm": "newton", "step_size": "auto"
 def experiments_of(name: str) -> dict[str, dict[str, Any]]:
     """By folder. A pass of a method that touches all samples is cheap, and one or two rounds: it gets many more.
 
-    DLM's second parameter matters late, so its search is longer. GT-SAGA touches few samples a round, and yet all
-    columns twice: it takes seconds a pass on wide data, and gets fewer.
+    DLM's second parameter matters late, so its search is longer. GT-SAGA and PMGT-SAGA touch few samples a round, and
+    yet all columns twice: they take seconds a pass on wide data, and get fewer.
     """
     whole = [{"algorithm": method} for method in ALL_SAMPLES] + (ONLY_NARROW if name in NARROW else [])
+    tracked = [{"algorithm": method} for method in ("gt-saga", "pmgt-saga")]
     return {
         "few-samples": setting(name, 30, 150, 0.5) | {"method": FEW_SAMPLES},
         "all-samples": setting(name, 60, 1500, 2) | {"method": whole},
         "dlm": setting(name, 400, 1500, 2) | {"method": [{"algorithm": "dlm"}]},
-        "gt-saga": setting(name, 30 if name in NARROW else 8, 60, 0.5) | {"method": [{"algorithm": "gt-saga"}]},
+        "gt-saga": setting(name, 30 if name in NARROW else 8, 60, 0.5) | {"method": tracked},
     }
 
 
@@ -68,8 +75,8 @@ def setting(name: str, tune_passes: int, passes: int, record_every: float) -> di
     }
 
 
-def table(parts: list[ExperimentResults]) -> str:
-    """Markdown; methods that reached the gap first, by their passes; the least of each column in bold."""
+def table(parts: list[ExperimentResults]) -> list[list[str]]:
+    """Cells, the head first; methods that reached the gap first, by their passes; the least of each column in bold."""
     rows = [row for results in parts for row in results.summary()]
     on = [{row["method"]: row for part in parts for row in part.on(link).summary()} for link in LINKS.values()]
     cost = f"to_{GAP:g}"
@@ -81,12 +88,12 @@ def table(parts: list[ExperimentResults]) -> str:
         *([times[row["method"]][f"time_{cost}"] for row in reached] for times in on),
     ]
     heads = ["method", "passes", "rounds", "MB into the busiest node", *(f"s at {link}" for link in LINKS)]
-    lines = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
+    lines = [heads]
     for k, row in enumerate(reached):
-        lines.append(f"| {row['method']} | " + " | ".join(_bold(column[k], min(column)) for column in columns) + " |")
+        lines.append([row["method"], *(_bold(column[k], min(column)) for column in columns)])
     for row in sorted((row for row in rows if row not in reached), key=lambda row: row["final"]):
-        lines.append(f"| {row['method']} | not reached: {row['final']:.0e} | | | | | |")
-    return "\n".join(lines) + "\n"
+        lines.append([row["method"], f"not reached: {row['final']:.0e}", *[""] * (len(columns) - 1)])
+    return lines
 
 
 def _bold(value: float, least: float) -> str:
@@ -98,5 +105,4 @@ if __name__ == "__main__":
     for name in sys.argv[1:] or SETS:
         # One after the other: side by side they would slow each other down, and seconds are part of the table.
         parts = [lab.run(spec, OUT / name / part, workers=1) for part, spec in experiments_of(name).items()]
-        (OUT / name / "table.md").write_text(table(parts))
-        print((OUT / name / "table.md").read_text())
+        record(f"methods-{name.partition('-moneyfx')[0]}", f"python -m benchmarks.methods {name}", table(parts), INPUTS)

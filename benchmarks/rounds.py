@@ -1,7 +1,8 @@
 """Passes and rounds to a gap of 1e-6: blocks of samples, Chebyshev mixing, and the methods that go round by round.
 
-`python -m benchmarks.rounds farm-ads reuters-moneyfx.trn` measures these sets of DSBA_DATA (all six without names) and
-writes results/bench/rounds.json and rounds.md. All step sizes are the automatic ones, all counts are exact.
+`python -m benchmarks.rounds farm-ads reuters-moneyfx.trn` measures these sets of DSBA_DATA and writes
+results/bench/rounds.json. Without names it measures all six, and keeps the tables of docs/rounds.md in docs/results.
+All step sizes are the automatic ones, all counts are exact.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from docs.tables import record
 
 import dsba
-from benchmarks.measure import machine
+from benchmarks.measure import DEFINING, machine
 
 GAP = 1e-6
 SETS = ("farm-ads", "reuters-moneyfx.trn", "rcv1-vw-small", "news20", "a9a", "ijcnn1.tr")
 OPERATORS = ("ridge", "logistic")
+TITLES = {
+    "farm-ads": "Farm Ads", "reuters-moneyfx.trn": "Reuters", "rcv1-vw-small": "RCV1 documents", "news20": "News20",
+    "ijcnn1.tr": "ijcnn1",
+}  # fmt: skip
+INPUTS = (*DEFINING, "benchmarks/rounds.py")
 SIZES = (1, 25, 32, 50, 100)
 RIVALS = ("p-extra", "ssda", "msda", "opapc", "nids", "extra", "dlm", "acc-vr-extra", "dvr")
 MOST_PASSES = 150.0
@@ -89,18 +96,16 @@ def promise(lines: list[Line]) -> dict[str, bool]:
     return kept
 
 
-def markdown(lines: list[Line]) -> str:
-    """A table of passes / rounds; the gap where it was not reached."""
-    cases = list(dict.fromkeys((line.data, line.operator) for line in lines))
-    heads = " | ".join(f"{data}, {operator}" for data, operator in cases)
-    rows = [f"| | {heads} |", "| --- " * (len(cases) + 1) + "|"]
-    for method in dict.fromkeys(line.method for line in lines):
-        cells = []
-        for case in cases:
-            line = next(x for x in lines if (x.data, x.operator) == case and x.method == method)
-            cells.append(f"{line.passes:.0f} / {line.rounds:,.0f}" if line.reached else f"gap {line.gap:.0e}")
-        rows.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(rows) + "\n"
+def cells(lines: list[Line], operator: str) -> list[list[str]]:
+    """A table of passes / rounds, its head first; the gap where it was not reached."""
+    own = [line for line in lines if line.operator == operator]
+    sets = list(dict.fromkeys(line.data for line in own))
+    rows = [[operator, *(TITLES.get(name, name) for name in sets)]]
+    for method in dict.fromkeys(line.method for line in own):
+        found = [next(x for x in own if x.data == name and x.method == method) for name in sets]
+        shown = [f"{x.passes:.0f} / {x.rounds:,.0f}" if x.reached else f"gap {x.gap:.0e}" for x in found]
+        rows.append([method, *shown])
+    return rows
 
 
 def main(names: list[str]) -> None:
@@ -111,8 +116,8 @@ def main(names: list[str]) -> None:
             lines += runs(name, operator)
             found = {"machine": machine(), "lines": [asdict(x) for x in lines], "promise": promise(lines)}
             (OUT / "rounds.json").write_text(json.dumps(found, indent=1))
-            (OUT / "rounds.md").write_text(markdown(lines))
-    print(markdown(lines))
+    for operator in OPERATORS if not names else ():
+        record(f"rounds-{operator}", "python -m benchmarks.rounds", cells(lines, operator), INPUTS)
     print(promise(lines))
 
 

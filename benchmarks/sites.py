@@ -26,8 +26,8 @@ import numpy as np
 import dsba
 from benchmarks.measure import Row
 from benchmarks.relay import Relay
-from dsba.algorithms.planner import choose
-from dsba.network.tls.pinned import Door, Member, answer, context, dialled
+from dsba.algorithms.costs import CostModel
+from dsba.network.tls.pinned import Member, answer, context, dialled
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
@@ -136,7 +136,7 @@ def _bare_line(place: SitePlace, port: int) -> Iterator[Any]:
             yield line
         return
     with socket.create_server(("127.0.0.1", port)) as listener:
-        line, _ = answer(listener.accept()[0], context(place.key, members, server=True), members, Door())
+        line, _ = answer(listener.accept()[0], context(place.key, members, server=True), members, threading.Event())
         yield line
         line.close()
 
@@ -194,11 +194,12 @@ def against_latency() -> list[Row]:
     for method in METHODS:
         _seconds(method, X, y, ring, 0.0)  # compiles
     for delay in LATENCIES:
-        seconds = choose(whole, dsba.Simulator(ring), link=dsba.Link(delay)).seconds
+        model = CostModel(whole, ring, dsba.Link(delay), 1e-6)
+        expected = {"newton": model.newton(), "dsba": model.dsba(1, "dense")}
         for method in METHODS:
             measured[method].append(_seconds(method, X, y, ring, delay))
             if method in predicted:
-                predicted[method].append(seconds[method])
+                predicted[method].append(expected[method].seconds)
         spent = "".join(f"  {method} {measured[method][-1]:.2f} s" for method in METHODS)
         print(f"  {1e3 * delay:4g} ms one way{spent}")
     print(f"  saved {_figure(measured, predicted)}")

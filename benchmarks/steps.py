@@ -1,8 +1,8 @@
 """Automatic step sizes beside the best of a grid of ratio 3, on 24 named cases.
 
-`python -m benchmarks.steps` writes results/bench/steps.json and steps.md; names of cases as arguments choose some. A
-case's figure is passes to a gap of 1e-6 (AUC: to a relative residual of 1e-5) with "auto" over those of the best of
-seven step sizes, 0.03 to 30 times the automatic one.
+`python -m benchmarks.steps` writes results/bench/steps.json and docs/results; names of cases choose some. The figure of
+a case is passes to a gap of 1e-6 (AUC: to a relative residual of 1e-5) with "auto" over those of the best of seven
+step sizes, 0.03 to 30 times the automatic one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from docs.tables import record
 
 import dsba
-from benchmarks.measure import machine
+from benchmarks.measure import DEFINING, machine
 from benchmarks.rounds import SETS, problem_of
 from dsba.algorithms import Algorithm
 
@@ -79,18 +80,19 @@ def ratio(found: dict[str, float]) -> float:
 def main(chosen: list[str]) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     methods = {"DSBA": dsba.DSBA, "DSA": dsba.DSA}
-    table = ["| case | " + " | ".join(f"{m}: auto | best | ratio" for m in methods) + " |", "| --- " * 7 + "|"]
+    table = [["case", *(head for m in methods for head in (f"{m}: auto", "best", "ratio"))]]
     kept = {}
     for name, case in cases():
         if chosen and name not in chosen:
             continue
         problem, topology = case()
         kept[name] = {label: measured(method, problem, topology) for label, method in methods.items()}
-        cells = [f"{f['1']:.0f} | {min(f.values()):.0f} | {ratio(f):.2f}" for f in kept[name].values()]
-        table.append(f"| {name} | " + " | ".join(cells) + " |")
+        found = [(f["1"], min(f.values()), ratio(f)) for f in kept[name].values()]
+        table.append([name, *(cell for a, b, r in found for cell in (f"{a:.0f}", f"{b:.0f}", f"{r:.2f}"))])
         print(table[-1], kept[name], flush=True)
         (OUT / "steps.json").write_text(json.dumps({"machine": machine(), "passes": kept}, indent=1))
-        (OUT / "steps.md").write_text("\n".join(table) + "\n")
+    if not chosen:
+        record("rounds-steps", "python -m benchmarks.steps", table, (*DEFINING, "benchmarks/steps.py"))
 
 
 if __name__ == "__main__":

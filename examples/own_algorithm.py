@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,8 +36,8 @@ class GradientTracking(Algorithm):
         B = problem.local_operator(Z)
         return State(Z, net.mix(s.Y) + B - s.B, B, s.t + 1)
 
-    def step_sizes(self, problem: Any, topology: Any) -> Mapping[str, Callable[[], float]]:
-        return {"auto": lambda: 0.5 / problem.local_smoothness.max()}
+    def auto_step(self, problem: Any, topology: Any) -> float:
+        return 0.5 / problem.local_smoothness.max()
 
 
 def main() -> None:

@@ -58,6 +58,7 @@ def bits(case) -> str:
     operator, algorithm, options, network = case
     problem = make_problem(operator, 5, lam=0.05, split=SIZES)
     net = network(TOPOLOGY)
+    options = options | ({"sampling": "independent"} if algorithm in ("dsba", "dsa") else {})
     result = dsba.solve(problem, TOPOLOGY, algorithm, max_passes=3, network=net, **options)
     digest = hashlib.sha256(result.Z.tobytes())
     digest.update(np.array([net.rounds, *net.doubles, *net.index_bytes, *net.bytes], np.float64).tobytes())

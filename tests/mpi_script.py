@@ -44,6 +44,8 @@ def cases(operators):
             if operator == "logistic":  # blocks of samples, as rows and as messages
                 yield operator, name, {"form": "dense", "batch_size": 4}
                 yield operator, name, {"form": "dense", "batch_size": 4, "communication": "cached", "table": "full"}
+                yield operator, name, {"form": "dual", "batch_size": 4}
+                yield operator, name, {"communication": "compressed", "batch_size": 4}
 
 
 def solve(problem, name, options, network):
@@ -51,7 +53,7 @@ def solve(problem, name, options, network):
     if dsba.algorithms.get(name).why_not(problem, network or dsba.Simulator(TOPOLOGY)):
         return None
     result = dsba.solve(problem, TOPOLOGY, name, max_passes=3, network=network, **options)
-    history = {f"history.{column}": result.history[column] for column in result.history if column != "seconds"}
+    history = {f"history.{column}": result.history[column] for column in result.history if "seconds" not in column}
     return {"Z": result.Z, "z": result.z, **history, **{c: np.asarray(getattr(network, c)) for c in COUNTS}}
 
 

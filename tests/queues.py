@@ -5,11 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 
-from dsba.network import Transport
-from dsba.network.waiting import silence
+from dsba.network import Network
+from dsba.network.mpi import silence
 
 
-class QueueNetwork(Transport):
+class QueueNetwork(Network):
     """The nodes of one thread; every pair of threads has a queue in each direction."""
 
     def __init__(self, topology, rank, size, queues, timeout=60.0):

@@ -55,7 +55,7 @@ def forge_history(out, change):
 def shown(root):
     """Every number and title that a report shows."""
     results = ExperimentResults.load(root)
-    cases = {case.id: results.facts(case).model_dump() for case in results.cases}
+    cases = {case.id: results.reference(case).model_dump() for case in results.cases}
     curves = {id: h.to_dict() for id, h in results.histories.items()}
     curves = {id: {k: [repr(x) for x in v.tolist()] for k, v in h.items()} for id, h in curves.items()}
     tables = repr((results.summary(), results.winners(), results.tuning(), results.warnings()))

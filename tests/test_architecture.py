@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 
 SOURCES = sorted((ROOT / "src" / "dsba").rglob("*.py"))
-NETWORKS = {"Simulator", "MessageSimulator", "MPINetwork", "Transport", "Network", "Group", "Alone"}
+NETWORKS = {"Simulator", "MessageSimulator", "MPINetwork", "Network", "Group", "Alone"}
 OPERATORS = {"AUC", "ScalarOperator", "Ridge", "Logistic", "Softmax", "Poisson", "Huber", "SquaredHinge", "ScaledHuber"}
 
 

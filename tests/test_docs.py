@@ -25,6 +25,7 @@ from mpi import DEADLINE, needs_mpi, run, started
 from sklearn.datasets import dump_svmlight_file
 
 import dsba
+import dsba.estimators
 from dsba import cli
 from dsba.data import registry, splits
 from dsba.lab import spec
@@ -140,6 +141,13 @@ STEP_SIZES = {
     "apapc": (r"$\eta = 1/(4 \tau L)$, $\tau = \min(1, \sqrt{\chi \mu/L}/2)$",
               lambda f: 1 / (4 * min(1, math.sqrt(f.chi * f.lam / (f.L + f.lam)) / 2) * (f.L + f.lam))),
     "diging": ("$1/(4L)$", lambda f: 1 / (4 * (f.L + f.lam))),
+    "exact-diffusion": ("$1/L$", lambda f: 1 / (f.L + f.lam)),
+    "proxskip": ("$1/L$", lambda f: 1 / (f.L + f.lam)),
+    "lt-admm": ("$1/(2L)$", lambda f: 1 / (2 * (f.L + f.lam))),
+    "acc-gt": ("$1/L$", lambda f: 1 / (f.L + f.lam)),
+    "adom-plus": (r"$1/\sqrt{\mu L}$", lambda f: 1 / math.sqrt(f.lam * (f.L + f.lam))),
+    "extragradient": (r"$\sqrt{\gamma}/(2L)$", lambda f: math.sqrt(f.gamma) / (2 * (f.L + f.lam))),
+    "pmgt-saga": ("$1/(3L)$", lambda f: 1 / (3 * (f.Lc + f.lam))),
     "gt-saga": ("$1/(3L)$", lambda f: 1 / (3 * (f.Lc + f.lam))),
     "lead": ("$1/L$", lambda f: 1 / (f.L + f.lam)),
     "acc-vr-extra": (r"$1/(3 \max(L_{\text{local}}, L/b))$",
@@ -164,7 +172,7 @@ def test_the_step_sizes_of_the_guide_are_those_of_the_code():
         method = dsba.algorithms.get(name).resolved(problem, topology)
         facts = SimpleNamespace(
             L=problem.local_smoothness.max(), Lc=problem.constants.L_plan, lam=problem.lam, q=problem.sizes.max(),
-            gamma=topology.gamma, w_min=2 * topology.eigenvalues[-1] - 1, degree=2, ell=topology.connectivity,
+            gamma=topology.gamma, w_min=2 * topology.eigenvalues[-1] - 1, degree=2, ell=topology.graph.connectivity,
             chi=(1 - topology.eigenvalues[-1]) / topology.gamma,
             b=getattr(method, "batch_size", 1),
         )  # fmt: skip

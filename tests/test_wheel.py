@@ -43,14 +43,14 @@ NEWEST = [pytest.param(version, False, id=f"{version}-newest") for version in PY
 LOWEST = [pytest.param(version, True, id=f"{version}-lowest") for version in PYTHONS if version == OLDEST]
 
 SUITES = [
-    "test_convergence",
-    "test_transports",
-    "test_estimators",
-    "test_inference",
-    "test_newton",
-    "test_tables",
-    "test_table_refusals",
-    "test_table_files",
+    "algorithms/test_convergence",
+    "algorithms/test_newton",
+    "data/test_table_files",
+    "estimators/test_estimators",
+    "network/test_transports",
+    "tables/test_inference",
+    "tables/test_table_refusals",
+    "tables/test_tables",
 ]
 TOOLS = ("pytest", "hypothesis", "psutil", "statsmodels", "pandas")  # what those suites need beside the package
 COMPARISON = """
@@ -98,7 +98,7 @@ def installed(version, low, wheel, folder):
     constraints = folder / "constraints.txt"
     constraints.write_text(lowest() if low else "")
     pip = (folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    call(*pip, "-c", constraints, f"dsba[tables] @ {wheel.as_uri()}", *TOOLS)
+    call(*pip, "-c", constraints, f"dsba[tables,parquet,lab] @ {wheel.as_uri()}", *TOOLS)
     return folder / "venv" / "bin"
 
 

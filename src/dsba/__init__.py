@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from dsba.operators import Operator, ScalarOperator, penalties
     from dsba.problem.problem import Problem
     from dsba.solvers.reference import optimum
+    from dsba.tables.describe import describe
+    from dsba.tables.elastic_net import elastic_net
+    from dsba.tables.exports import side_by_side
     from dsba.tables.fit import fit, load
+    from dsba.tables.meta import meta
+    from dsba.tables.survival import survival_curve
 
 __all__ = [
     "DSA",
@@ -62,15 +67,20 @@ __all__ = [
     "__version__",
     "algorithms",
     "data",
+    "describe",
+    "elastic_net",
     "fit",
     "lab",
     "load",
     "load_libsvm",
+    "meta",
     "network",
     "operators",
     "optimum",
     "penalties",
+    "side_by_side",
     "solve",
+    "survival_curve",
 ]
 
 _HOMES = {
@@ -87,7 +97,12 @@ _HOMES = {
     "operators": ("Operator", "ScalarOperator"),
     "problem.problem": ("Problem",),
     "solvers.reference": ("optimum",),
+    "tables.describe": ("describe",),
+    "tables.exports": ("side_by_side",),
+    "tables.elastic_net": ("elastic_net",),
     "tables.fit": ("fit", "load"),
+    "tables.meta": ("meta",),
+    "tables.survival": ("survival_curve",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _FOLDER = {"penalties": "operators.penalties"}  # public modules that are not at the top

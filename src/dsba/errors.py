@@ -6,6 +6,7 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -70,12 +71,18 @@ def cannot(do: str, error: Exception, otherwise: str = "") -> StorageError | Inp
     return (StorageError if refused else InputError)(f"cannot {do}: {refusal or otherwise or error}.")
 
 
+FEW_NAMES = 30  # a longer list hides the name that was meant
+
+
 def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
-    """An error for a name that is not registered, with the nearest known name suggested."""
+    """An error for a name that is not registered: the nearest known name, and all of them where they are few."""
     names = sorted(known)
     close = get_close_matches(str(got).lower(), names, n=1)
     hint = f"; did you mean {close[0]!r}?" if close else "."
-    return InputError(f"unknown {kind} {got!r}{hint} Known: {', '.join(names)}.", key=str(got))
+    listed = (
+        f" Known: {', '.join(names)}." if not close or len(names) <= FEW_NAMES else f" There are {len(names)} names."
+    )
+    return InputError(f"unknown {kind} {got!r}{hint}{listed}", key=str(got))
 
 
 def validation_sentence(found: Mapping[str, Any], got: str = "") -> str:
@@ -116,3 +123,9 @@ def shortened(value: object, limit: int = 120) -> str:
     """A value for a message, in one line of bearable length."""
     text = " ".join(str(value).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def require_package(what: str, package: str, extra: str) -> None:
+    """An error that names the extra to install if a package is missing."""
+    if find_spec(package) is None:
+        raise InputError(f"{what} needs the package {package}: install dsba[{extra}].")

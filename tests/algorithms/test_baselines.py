@@ -14,8 +14,7 @@ from dsba.algorithms.rivals.dgd import DGD
 from dsba.algorithms.rivals.dlm import DLM
 from dsba.algorithms.rivals.dual_averaging import DualAveraging
 from dsba.algorithms.rivals.extra import EXTRA
-from dsba.algorithms.rivals.point_saga import PointSAGA
-from dsba.algorithms.rivals.saga import SAGA
+from dsba.algorithms.rivals.saga import SAGA, PointSAGA
 from dsba.algorithms.rivals.solam import SOLAM
 from dsba.network import Simulator
 
@@ -288,7 +287,7 @@ def test_dlm_chooses_and_varies_both_parameters():
     auto = DLM().resolved(problem, topology)
     grid = DLM().grid(problem, topology)
     assert auto.c == pytest.approx(1 / (4 * auto.alpha * 3))
-    assert len({(a.step_size, a.c) for a in grid}) == len(DLM.factors) * len(DLM.penalty_factors) == len(grid)
+    assert len({(a.step_size, a.c) for a in grid}) == len(DLM.factors) * len(DLM.opens[0].start) == len(grid)
     assert any(a.step_size == auto.alpha and a.c == auto.c for a in grid)
     assert DLM(c=0.5).resolved(problem, topology).c == 0.5
     for bad in (0.0, -1.0, float("nan"), "auto"):

@@ -41,6 +41,15 @@ RIVALS = [
     "vi-papc-vr",
     "dual-rbcd",
     "gossip-pairwise",
+    "proxskip",
+    "exact-diffusion",
+    "extragradient",
+    "pmgt-saga",
+    "acc-gt",
+    "lt-admm",
+    "adom-plus",
+    "push-pull",
+    "push-diging",
 ]
 NEIGHBOURHOOD = ["network-newton", "d-bfgs"]  # these end near the optimum; see test_rivals.py
 
@@ -199,3 +208,16 @@ def test_paper_lambda_on_embedded_data():
         problem = dsba.Problem.from_arrays(*dsba.data.load(name), operator="logistic")
         result = dsba.solve(problem, topology, max_passes=80, reference=True, gap_tol=1e-7)
         assert result.status == "converged", (name, result)
+
+
+FIELD = METHODS[METHODS.index("solam") + 1 :]  # added in 2026; all of them are linear
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("method", FIELD)
+def test_the_field_of_2026_reaches_the_optimum_to_ten_digits(method, graph):
+    for split in ("random", "label", UNEQUAL):
+        problem = make_problem("logistic", 10, lam=0.1, split=split)
+        result = solved(problem, dsba.Topology.family(graph, 10), method, distance=1e-10)
+        assert result.history["distance"][-1] < 1e-10, (result, split)

@@ -16,7 +16,18 @@ from dsba.engine.recorder import Recorder
 
 UNEQUAL = np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
 LAM = 0.05
-ALWAYS = ["iteration", "passes", "nominal_passes", "seconds", "rounds", "doubles_max", "index_bytes_max", "bytes_max"]
+ALWAYS = [
+    "iteration",
+    "passes",
+    "nominal_passes",
+    "work",
+    "seconds",
+    "cpu_seconds",
+    "rounds",
+    "doubles_max",
+    "index_bytes_max",
+    "bytes_max",
+]
 
 
 def normalised(X):

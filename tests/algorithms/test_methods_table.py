@@ -13,9 +13,7 @@ from dsba.lab import run
 def test_the_table_is_made_of_the_histories(tmp_path):
     methods = [{"algorithm": name, "step_size": "auto"} for name in ("newton", "dsba", "dgd")]
     results = run(SMALL | {"stop": {"max_passes": 40, "gap_tol": GAP}, "method": methods}, tmp_path, workers=1)
-    rows = {
-        line.split(" | ")[0].strip("| "): line.strip("| ").split(" | ")[1:] for line in table([results]).split("\n")
-    }
+    rows = {line[0]: line[1:] for line in table([results])}
     for run_ in results.runs:
         history, cells = results.histories[run_.id], rows[run_.method]
         reached = np.nonzero(history["gap"] <= GAP)[0]

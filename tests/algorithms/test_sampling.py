@@ -94,3 +94,30 @@ def test_the_result_belongs_to_the_caller():
     kept = first.copy()
     first[:] = -1
     assert (sampling.draw(2, SIZES, 0, 20) == kept).all()
+
+
+# Shuffled ---------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50, deadline=None)
+@given(cuts=st.lists(st.integers(0, LONG), max_size=5), sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=4))
+def test_every_pass_is_a_permutation_wherever_one_stops(cuts, sizes):
+    edges = [0, *sorted(cuts), LONG]
+    parts = [sampling.draw(3, sizes, a, b - a, order="shuffled") for a, b in itertools.pairwise(edges)]
+    drawn = np.concatenate(parts)
+    for n, size in enumerate(sizes):
+        whole = drawn[: LONG // size * size, n].reshape(-1, size)
+        assert (np.sort(whole, axis=1) == np.arange(size)).all()
+        alone = sampling.draw(3, [size], 0, LONG, first_node=n, order="shuffled")
+        assert (alone[:, 0] == drawn[:, n]).all()
+
+
+def test_passes_nodes_and_seeds_have_permutations_of_their_own():
+    one = sampling.draw(0, [500, 500], 0, 1000, order="shuffled")
+    assert (one[:500] != one[500:]).any()
+    assert (one[:, 0] != one[:, 1]).any()
+    assert (one != sampling.draw(1, [500, 500], 0, 1000, order="shuffled")).any()
+    every = sampling.draw(4, [4], 0, 4 * 24_000, order="shuffled").reshape(-1, 4)
+    orders = np.bincount(every @ [64, 16, 4, 1])
+    assert stats.chisquare(orders[orders > 0]).pvalue > 1e-3
+    assert (orders > 0).sum() == 24

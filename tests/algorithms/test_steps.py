@@ -12,7 +12,8 @@ from conftest import make_problem
 
 import dsba
 from dsba.algorithms import Algorithm, WithCoins, sampling
-from dsba.algorithms.rivals.dgd import DGD, DGDState
+from dsba.algorithms.base import State as RowsState
+from dsba.algorithms.rivals.dgd import DGD
 
 TOPOLOGY = dsba.Topology.random(4, 0.5, seed=1)
 
@@ -32,7 +33,7 @@ class InPlace(DGD):
 
     def step(self, s, problem, net, samples):
         s.Z -= self.alpha * problem.local_operator(s.Z)
-        return DGDState(s.Z, s.t + 1)
+        return RowsState(s.Z, t=s.t + 1)
 
 
 class Recounted(DGD):
@@ -40,7 +41,7 @@ class Recounted(DGD):
 
     def step(self, s, problem, net, samples):
         s.t += 1
-        return DGDState(net.mix(s.Z), s.t)
+        return RowsState(net.mix(s.Z), t=s.t)
 
 
 @pytest.mark.parametrize(("method", "field"), [(InPlace, "Z"), (Recounted, "t")])
@@ -59,7 +60,7 @@ def test_a_step_is_checked_on_a_copy():
             seen.append((s.t, s.Z.copy()))
             for row in samples:
                 s.Z[:] = self.step(s, problem, net, row).Z
-            return DGDState(s.Z, s.t + len(samples))
+            return RowsState(s.Z, t=s.t + len(samples))
 
     problem = make_problem("ridge")
     fused, plain = (dsba.solve(problem, TOPOLOGY, method(), max_passes=5) for method in (Fused, DGD))
@@ -138,12 +139,12 @@ class CoinCounter(WithCoins):
     coins: ClassVar[int] = 2
 
     def init(self, problem, net, z0):
-        return DGDState(np.tile(z0, (len(problem.nodes), 1)))
+        return RowsState(np.tile(z0, (len(problem.nodes), 1)))
 
     def step(self, s, problem, net, samples, coins=None):
         dealt = np.zeros_like(s.Z)
         dealt[:, :2] = coins
-        return DGDState(s.Z + dealt, s.t + 1)
+        return RowsState(s.Z + dealt, t=s.t + 1)
 
     def step_sizes(self, problem, topology):
         return {"auto": lambda: 1.0}
@@ -154,7 +155,7 @@ class CoinSpender(CoinCounter):
 
     def step(self, s, problem, net, samples, coins=None):
         s.Z += coins[0]
-        return DGDState(s.Z, s.t + 1)
+        return RowsState(s.Z, t=s.t + 1)
 
 
 def test_a_step_with_coins_that_changes_its_state_is_refused():

@@ -16,6 +16,7 @@ from hospital_tables import SECRET, hospitals
 
 import dsba
 from dsba.data import bounds, table_files, text_tables
+from dsba.data.hashed_file import HashedFile
 from dsba.data.table_files import TableFile, is_table
 from dsba.data.text_tables import Dialect, RegularLines, sniffed
 from dsba.tables.formula import parse
@@ -29,7 +30,7 @@ def test_separator_and_decimal_are_found_out(separator, decimal, packed, tmp_pat
     frame = hospitals()["site0"]
     path = tmp_path / ("table.csv" + ".gz" * packed)
     frame.to_csv(path, sep=separator, decimal=decimal, index=False)
-    with path.open("rb") as file:
+    with HashedFile(path) as file:
         assert sniffed(file) == Dialect(separator, decimal)
     pd.testing.assert_frame_equal(TableFile(path).read(), frame.reset_index(drop=True))
     assert TableFile(path).names == list(frame.columns)
@@ -61,7 +62,7 @@ def test_one_column_and_quoted_commas(tmp_path):
     path.write_text("x\n1\n2\n")
     assert TableFile(path).read()["x"].tolist() == [1, 2]
     path.write_text('a,b\n"one, two",1\n"three",2\n"x, y, z",3\n')
-    with path.open("rb") as file:
+    with HashedFile(path) as file:
         assert sniffed(file).separator == ","
     assert TableFile(path).read()["a"].tolist() == ["one, two", "three", "x, y, z"]
 
@@ -269,7 +270,8 @@ def test_what_is_hashed_is_what_is_parsed(name, tmp_path, opened):
     table = TableFile(path)
     pd.testing.assert_frame_equal(table.read(), frame)
     pd.testing.assert_frame_equal(table.read(["crp", "age"]), frame[["crp", "age"]])
-    assert opened(path) - before == 2
+    table.texts(["age"])
+    assert opened(path) - before == 1
     assert table.digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 

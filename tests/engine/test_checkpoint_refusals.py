@@ -160,7 +160,7 @@ def rewritten(path, drop=(), **changes):
     path.write_bytes(file_of(facts, **{**kept, **changes}))
 
 
-KEPT = ["state.Z", "state.phi", "state.t", "history.residual", "seconds"]
+KEPT = ["state.Z", "state.phi", "state.t", "history.residual", "seconds", "cpu_seconds"]
 KEPT += ["net.rounds", "net.doubles", "net.index_bytes", "net.bytes"]
 
 

@@ -71,6 +71,13 @@ def assert_same_bits(one, other):
     assert (one[1] != 0.0).all()
 
 
+def test_a_file_is_opened_to_recognise_it_and_once_to_read_it(tmp_path, opened):
+    files = write_sites(tmp_path, *long_rows("ridge"))
+    before = [opened(file) for file in files]
+    train(files, FitSpec(operator="ridge"))
+    assert [opened(file) - count for file, count in zip(files, before, strict=True)] == [2] * len(files)
+
+
 @needs_mpi
 @pytest.mark.parametrize("operator", also_in_full(["auc"], ESTIMATORS))
 def test_files_and_arrays_give_the_same_bits(operator, tmp_path):
@@ -185,9 +192,8 @@ def test_an_empty_first_column_at_one_site_shifts_nothing(tmp_path):
     told = []
     model, _ = train(write_sites(tmp_path, X, y, base=0), FitSpec(operator="ridge", **options), tell=told.append)
     assert told[0] == "5 columns, counted from 0: site0.svm has an index 0."
-    most = np.bincount(SITES).max()  # the problem has more: long rows are held as several
-    assert told[1].startswith(f"Newton was chosen for 6 coefficients, {most} rows at the largest of 3 nodes")
-    assert model.run.choice[1:] == told[1][1:]
+    assert told[1].startswith("Newton was chosen: for at most 100 coefficients")
+    assert model.run.plan[1:] == told[1][1:]
     assert model.run.method == "newton"
     expected, _ = train(write_sites(tmp_path, X, y, base=1), FitSpec(operator="ridge", **options), tell=told.append)
     assert told[2] == "5 columns, counted from 1: no file has an index 0."
@@ -291,7 +297,7 @@ def test_a_family_is_meant_before_a_file(tmp_path, monkeypatch):
         ("no/such.edges", "unknown graph 'no/such.edges'"),
         (7, "a graph is a name, a file, a networkx graph or a list of edges, got 7"),
         ([(0, 1), 3], "an edge must be a pair of node numbers"),
-        (nx.DiGraph([(0, 1)]), "undirected"),
+        (nx.DiGraph([(0, 1)]), "not strongly connected"),
     ],
 )
 def test_graphs_that_are_none(what, message):

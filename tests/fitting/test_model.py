@@ -107,8 +107,8 @@ def resealed(folder, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f, a: f.update(format="something"), "is another file, and this version reads dsba-model-3 files"),
-        (lambda f, a: f.update(format="dsba-model-2"), "is a dsba-model-2 file, and this version reads dsba-model-3"),
+        (lambda f, a: f.update(format="something"), "is another file, and this version reads dsba-model-4 files"),
+        (lambda f, a: f.update(format="dsba-model-3"), "is a dsba-model-3 file, and this version reads dsba-model-4"),
         (lambda f, a: f.update(decision="guess"), "its decision is not usable"),
         (lambda f, a: f.update(normalize=1), "normalize must be True or False"),
         (lambda f, a: f.pop("link"), "its link is not usable"),

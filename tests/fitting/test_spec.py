@@ -21,6 +21,7 @@ COST = {"formula": "cost ~ age", "operator": "linear"}
 VISITS = {"formula": "visits ~ age", "operator": "poisson"}
 OUTCOME = {"formula": "outcome ~ age + C(sex)"}
 TARGET = {"formula": None, "target": "cost", "operator": "linear"}
+DEATH = {"formula": "Surv(days, died) ~ age", "operator": "cox"}
 CASES = {
     "formula": {**COST, "formula": "cost ~ age + log(crp)"},
     "target": {**TARGET, "features": ("age", "sex")},
@@ -28,6 +29,7 @@ CASES = {
     "all_features": {**TARGET, "all_features": True},
     "missing": {**COST, "formula": "cost ~ age + crp", "missing": "mean"},
     "cov": {**COST, "cov": "HC1"},
+    "clusters": {**COST, "cov": "cluster", "clusters": "ward"},
     "rare_levels": {**COST, "formula": "cost ~ C(ward)", "rare_levels": "merge"},
     "weights": {**COST, "weights": "days"},
     "offset": {**COST, "offset": "lab"},
@@ -35,6 +37,10 @@ CASES = {
     "test_share": {**OUTCOME, "test_share": 0.2},
     "event": {**OUTCOME, "event": "no"},
     "levels": {**OUTCOME, "levels": {"sex": ["M", "F"]}},
+    "random": {**COST, "random": "site"},
+    "strata": {**DEATH, "strata": "site"},
+    "ties": {**DEATH, "strata": "none", "ties": "breslow"},
+    "grid": {**DEATH, "strata": "none", "grid": (10.0, 20.0, 30.0)},
     "guards": {**COST, "guards": Guards(sites=2)},
     "operator": {**COST, "operator": "huber"},
     "lam": {**COST, "lam": 0.1},
@@ -53,6 +59,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def frames():
     tables = {name: frame.drop(columns="secret name") for name, frame in hospitals().items()}
+    tables = {name: frame.assign(died=(frame["year"] == 2002).astype(int)) for name, frame in tables.items()}
     tables["site0"].loc[tables["site0"].index[:3], "crp"] = None
     tables["site1"].loc[tables["site1"].index[:2], "ward"] = "rare"
     return tables
@@ -76,7 +83,7 @@ def words(options):
         elif isinstance(value, dict):
             yield from (word for column, levels in value.items() for word in (flag, f"{column}={','.join(levels)}"))
         elif value is not None:
-            yield from (flag, ", ".join(value) if isinstance(value, tuple) else str(value))
+            yield from (flag, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
 
 
 def test_every_option_has_a_case():

@@ -128,7 +128,7 @@ def test_unknown_names_are_refused_with_a_suggestion():
 @pytest.mark.parametrize("n_nodes", [0, -3, 2.5, "4"])
 @pytest.mark.parametrize("family", GRAPH_FAMILIES)
 def test_the_number_of_nodes_is_a_positive_integer(family, n_nodes):
-    with pytest.raises(InputError, match=f"at least 1, got {n_nodes!r}"):
+    with pytest.raises(InputError, match=f"integer >= 1, got {n_nodes!r}"):
         Topology.family(family, n_nodes)
 
 
@@ -140,10 +140,9 @@ def test_networkx_labels_are_sorted_or_kept_in_order():
     assert doubled == Topology.path(3)
 
 
-@pytest.mark.parametrize("wrong", [nx.path_graph(3, create_using=nx.DiGraph), [(0, 1)]])
-def test_only_undirected_networkx_graphs_are_taken(wrong):
-    with pytest.raises(InputError, match=f"undirected networkx graph, got a {type(wrong).__name__}"):
-        Topology.from_networkx(wrong)
+def test_only_networkx_graphs_are_taken():
+    with pytest.raises(InputError, match="wanted a networkx graph, got a list"):
+        Topology.from_networkx([(0, 1)])
 
 
 # -------------------------------------------------------------------- edge lists

@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 from conftest import ROOT
 from small_experiments import SMALL, spec
 
-from dsba.lab import plan, planned, run, runner
+from dsba.lab import jobs, plan, run, runner
 from dsba.problem.problem import Problem
 
 METHODS = [{"algorithm": "dsba"}, {"algorithm": "dsba", "communication": "sparse"}, *SMALL["method"][1:]]
@@ -17,8 +17,8 @@ METHODS = [{"algorithm": "dsba"}, {"algorithm": "dsba", "communication": "sparse
 
 def test_a_comparison_hashes_each_identifier_once(tmp_path, monkeypatch):
     """Five jobs (a reference, a search that two methods share, three runs) and a case."""
-    made, real = [], planned.identifier
-    monkeypatch.setattr(planned, "identifier", lambda *content: made.append(real(*content)) or made[-1])
+    made, real = [], jobs.identifier
+    monkeypatch.setattr(jobs, "identifier", lambda *content: made.append(real(*content)) or made[-1])
     todo = runner.check(SMALL | {"method": METHODS})
     results = run(todo, tmp_path, workers=1)
     assert len(todo.jobs) == 5
@@ -29,10 +29,10 @@ def test_a_comparison_hashes_each_identifier_once(tmp_path, monkeypatch):
 
 
 def test_a_job_takes_its_identifier_to_another_process(monkeypatch):
-    jobs = plan.make(spec(method=METHODS)).jobs
-    packed = pickle.dumps(jobs)
-    monkeypatch.setattr(planned, "identifier", lambda *content: 1 / 0)
-    assert pickle.loads(packed) == jobs
+    made = plan.make(spec(method=METHODS)).jobs
+    packed = pickle.dumps(made)
+    monkeypatch.setattr(jobs, "identifier", lambda *content: 1 / 0)
+    assert pickle.loads(packed) == made
 
 
 def test_the_real_problem_is_built_once(tmp_path, monkeypatch):

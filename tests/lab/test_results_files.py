@@ -91,7 +91,7 @@ def test_changed_data_gives_new_runs_and_no_old_one_is_shown(tmp_path, monkeypat
     new = run(TINY | {"data": [{"name": str(file)}]}, out, workers=1)
     assert not {r.id for r in old.runs} & {r.id for r in new.runs}
     assert {r.id for r in ExperimentResults.load(out).runs} == {r.id for r in new.runs}
-    assert new.facts(new.cases[0]).rows == 40
+    assert new.reference(new.cases[0]).rows == 40
     assert new.index.data != old.index.data
     assert all((h["gap"] >= -1e-9).all() for h in new.histories.values())
 
@@ -169,7 +169,7 @@ def test_force_repeats_one_method(tmp_path):
 
 
 def history(gaps, passes):
-    names = ("passes", "rounds", "doubles_max", "bytes_max", "seconds")
+    names = ("passes", "work", "rounds", "doubles_max", "bytes_max", "seconds", "cpu_seconds")
     return dsba.History({"gap": gaps, **dict.fromkeys(names, passes)})
 
 
@@ -226,7 +226,7 @@ def test_records_come_early_and_rounds_end_a_run():
 
 def test_the_command_says_undecided(tmp_path):
     """EXTRA reaches the tolerance; DGD is stopped after a pass."""
-    methods = [{"algorithm": "extra", "step_size": "auto"}, {"algorithm": "dgd", "step_size": "auto", "max_passes": 1}]
+    methods = [{"algorithm": "extra", "step_size": 0.2}, {"algorithm": "dgd", "step_size": 1e-6, "max_passes": 1}]
     results = run(SMALL | {"stop": {"max_passes": 60}, "method": methods}, tmp_path, workers=1)
     row = results.winners()[0]
     assert row["tolerance"] is not None
@@ -243,7 +243,7 @@ def test_the_command_says_undecided(tmp_path):
 
 
 def test_a_step_size_that_ends_worse_than_it_was_is_caught(tmp_path, monkeypatch):
-    """The search has a shorter budget than the run. The best step there becomes worse later and is not taken."""
+    """The best step of the first round becomes worse later. The last round is as long as a run, and it is not taken."""
     monkeypatch.setattr(dsba.algorithms.EXTRA, "factors", (0.5, 1.0))
     real = jobs.solve
 
@@ -263,25 +263,22 @@ def test_a_step_size_that_ends_worse_than_it_was_is_caught(tmp_path, monkeypatch
     assert table.factor < 0.99
     chosen = next(c for c in table.candidates if c.chosen)
     assert chosen.passes == 12
-    (warning,) = [w for w in results.warnings() if "was the best after 6 passes and not after 12" in w]
-    assert warning.startswith("EXTRA: step_size = ")
+
+
+def test_every_tuned_number_has_bounds_and_its_edge_is_told(tmp_path):
+    """DLM's c in bounds far too large: the least is the best, and a command says that it is at the edge."""
+    changes = {"method": [{"algorithm": "dlm", "bounds": {"c": [10.0, 40.0]}}]}
+    results = run(SMALL | changes, tmp_path, workers=1, tune_only=True)
+    table = results.folder.read_search(results.index.searches[0].id)
+    assert {10.0} < {c.parameters["c"] for c in table.candidates}
+    assert table.parameters["c"] == 10.0
+    assert "c" in table.at_edge
+    (warning,) = [w for w in results.warnings() if "the best c is at the edge" in w]
     rows = list(csv.DictReader((tmp_path / "tuning.csv").open()))
-    assert "not after 12" in next(row["warning"] for row in rows if row["chosen"] == "True")
+    assert "at the edge" in next(row["warning"] for row in rows if row["chosen"] == "True")
     (tmp_path / "mine.toml").write_text(read(SMALL | changes).to_toml())
     said = CliRunner().invoke(app, ["tune", str(tmp_path / "mine.toml"), "--out", str(tmp_path)])
     assert f"Warning: {warning}" in said.output
-
-
-def test_every_tuned_number_is_extended(tmp_path, monkeypatch):
-    """DLM's c: a grid far too large in it is left, and the edge is told."""
-    monkeypatch.setattr(dsba.algorithms.DLM, "penalty_factors", (1e4, 2e4))
-    results = run(SMALL | {"method": [{"algorithm": "dlm"}]}, tmp_path, workers=1, tune_only=True)
-    table = results.folder.read_search(results.index.searches[0].id)
-    tried = sorted({c.parameters["c"] for c in table.candidates})
-    assert tried[-1] / tried[0] > 8
-    assert table.parameters["c"] == tried[0]
-    assert "c" in table.at_edge
-    assert any("the best c is at the edge" in sentence for sentence in results.warnings())
 
 
 def test_a_search_in_which_nothing_holds_tries_everything_and_says_so(tmp_path, monkeypatch):
@@ -300,7 +297,7 @@ def test_a_search_in_which_nothing_holds_tries_everything_and_says_so(tmp_path, 
 
 
 def test_a_search_may_have_several_seeds(tmp_path):
-    tune = {"seeds": [1, 0, 2]}
+    tune = {"seeds": [0, 1, 2]}
     results = run(SMALL | {"tune": tune, "method": [{"algorithm": "dsba"}]}, tmp_path, workers=1, tune_only=True)
     table = results.folder.read_search(results.index.searches[0].id)
     chosen = next(c for c in table.candidates if c.chosen)
@@ -313,7 +310,7 @@ def test_a_search_may_have_several_seeds(tmp_path):
         solved = dsba.solve(problem, case.network.topology, "dsba", step, max_passes=12, seed=seed, reference=z)
         finals.append(solved.history["gap"][-1])
     assert chosen.value == pytest.approx(np.median(finals), rel=1e-6)
-    assert finals[0] != pytest.approx(np.median(finals), rel=1e-3)  # one seed would not do
+    assert finals[0] != pytest.approx(np.median(finals), rel=1e-3, abs=0.0)  # one seed would not do
 
 
 def test_a_run_that_falls_back_is_told(finished):

@@ -24,6 +24,6 @@ def test_a_candidate_holds_where_its_seeds_end_near_their_own_best(ends, holds, 
     experiment = spec(tune={"passes": 6, "seeds": list(ends)}, method=[{"algorithm": "extra"}])
     search = SearchRun(plan.make(experiment).tunings[0], Folder(tmp_path), lambda record: False)
     for seed, (value, least) in ends.items():
-        found = Attempt(status=str(Status.BUDGET), passes=6.0, value=value, least=least)
+        found = Attempt(status=str(Status.BUDGET), passes=6.0, cost=6.0, value=value, least=least)
         search.journal[f"0-s{seed}-6"] = found
     assert search.attempt(search.trials[0], 6.0).holds == holds

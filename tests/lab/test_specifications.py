@@ -202,8 +202,8 @@ def test_the_test_set_beside_the_data_is_used(tmp_path, monkeypatch):
     changes["method"] = [{"algorithm": "dsba", "step_size": "auto"}]
     results = run(spec(**changes), tmp_path / "out", workers=1)
     case = results.cases[0]
-    assert results.facts(case).test_set == "set.t"
+    assert results.reference(case).test_set == "set.t"
     z = results.folder.read_reference(case.reference)[1]
     scores = (X[50:] / np.linalg.norm(X[50:], axis=1, keepdims=True)) @ z[:12]
-    assert results.facts(case).test_auc == pytest.approx(roc_auc_score(y[50:], scores), abs=1e-12)
+    assert results.reference(case).test_auc == pytest.approx(roc_auc_score(y[50:], scores), abs=1e-12)
     assert "test_auc" in results.histories[results.runs[0].id]

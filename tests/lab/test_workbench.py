@@ -21,6 +21,7 @@ from dsba.engine.history import History
 from dsba.errors import InputError
 from dsba.lab import ExperimentResults, plan, run
 from dsba.lab.curves import Entrant, fastest, median_curve, timed
+from dsba.lab.figures import rendered
 from dsba.lab.reading import read
 from dsba.operators.compiled import operator_type
 from dsba.storage.fingerprint import digest_of
@@ -132,7 +133,7 @@ def test_metrics_are_those_of_scikit_learn(tmp_path):
     results = run(
         SMALL | {"metrics": wanted, "problem": [{"operator": "logistic", "lam": 0.1, "intercept": True}]}, tmp_path
     )
-    history, facts = results.histories[results.runs[0].id], results.facts(results.cases[0])
+    history, reference = results.histories[results.runs[0].id], results.reference(results.cases[0])
     problem = made(problem=[{"operator": "logistic", "lam": 0.1, "intercept": True}]).cases[0].build(0)
     z = dsba.solve(problem, dsba.Topology.ring(4), "extra", max_passes=4).z
     rows = X[60:] / np.linalg.norm(X[60:], axis=1, keepdims=True)
@@ -143,7 +144,7 @@ def test_metrics_are_those_of_scikit_learn(tmp_path):
     assert history["test_loss"][-1] == pytest.approx(np.mean(np.log1p(np.exp(-Y[60:] * scores))), rel=1e-12)
     assert history["share_of_ones"][-1] == np.mean(rows @ z[:12] > 0)
     assert history["loss"][-1] == pytest.approx(problem.objective(z) - 0.05 * z[:12] @ z[:12], rel=1e-10)
-    assert facts.levels["test_accuracy"] > 0.7
+    assert reference.levels["test_accuracy"] > 0.7
     assert ExperimentResults.load(tmp_path).index.metrics[-1] == "share_of_ones"
 
 
@@ -396,16 +397,23 @@ def test_sweeps_and_ratios_show_the_costs(swept):
         swept.sweep("M")
 
 
+def test_a_tolerance_that_no_method_reached_is_an_empty_panel(swept):
+    """Matplotlib has no logarithmic axis of no numbers: the report of a short comparison ended with its error."""
+    figure = swept.sweep("N", "rounds", tol=-1.0)  # rounding may bring a gap to zero, not below
+    assert rendered(figure, "png").startswith(b"\x89PNG")
+    assert np.isnan(figure.axes[0].lines[0].get_ydata()).all()
+
+
 def test_a_sweep_over_the_batch_size(tmp_path):
     """One line: the methods that differ in nothing but their batch size."""
     sizes = (1, 3, 15)
     methods = [{"algorithm": "dsba", "batch_size": b, "label": f"DSBA {b}", "step_size": "auto"} for b in sizes]
     results = run(SMALL | {"method": methods, "stop": {"max_passes": 30}}, tmp_path, report=False, workers=1)
-    (line,) = results.sweep("batch_size", "rounds", tol=1e-2).axes[0].lines
+    (line,) = results.sweep("batch_size", "rounds", tol=1e-4).axes[0].lines
     assert line.get_xdata().tolist() == list(sizes)
     entrants = results.entrants(results.cases[0])
-    assert line.get_ydata().tolist() == [entrants[f"DSBA {b}"].cost("gap", 1e-2, "rounds") for b in sizes]
-    assert line.get_ydata()[2] < line.get_ydata()[0] / 3
+    assert line.get_ydata().tolist() == [entrants[f"DSBA {b}"].cost("gap", 1e-4, "rounds") for b in sizes]
+    assert line.get_ydata()[2] < line.get_ydata()[0]
 
 
 def test_a_figure_of_column_width_with_fonts_for_print(swept, tmp_path):

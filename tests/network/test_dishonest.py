@@ -53,8 +53,8 @@ def lying(kind, manner, number):
         def _part(self, own):
             return spoiled(own, manner) if manner not in ("inf", "nan") and next(self.parts) == number else own
 
-        def _collect(self, own):
-            return super()._collect(self._part(own))
+        def _collect(self, own, discloses):
+            return super()._collect(self._part(own), discloses)
 
         def _ask(self, own, merge):
             return super()._ask(self._part(own), merge)

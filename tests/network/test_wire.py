@@ -102,19 +102,17 @@ def test_counted_sizes_are_the_lengths_of_entries(k, dim, data):
     indices = np.concatenate([np.empty(0, np.int64), *(block.indices for block in made)])
     if dim <= 2**31:  # SciPy's usual index type counts the same
         indptr, indices = indptr.astype(np.int32), indices.astype(np.int32)
-    vector = wire.vector_sizes(source, indptr, indices, k)
-    first = wire.first_sizes(source, sample, indptr, indices, k)
-    again = wire.again_sizes(source, sample, k)
+    kinds = (wire.VECTOR, wire.FIRST_TIME, wire.AGAIN)
+    vector, first, again = (wire.entry_costs(kind, source, sample, indptr, indices, k) for kind in kinds)
     coefficients = np.ones(k)
     for i, block in enumerate(made):
         s, j, nnz = int(source[i]), int(sample[i]), block.indices.size
-        for sizes, entry, doubles in (
+        for costs, entry, doubles in (
             (vector, wire.encode_vector(s, block), nnz),
             (first, wire.encode_first(s, j, block, coefficients), nnz + k),
             (again, wire.encode_again(s, j, coefficients), k),
         ):
-            assert sizes.total[i] == len(entry)
-            assert sizes.index[i] == len(entry) - 8 * doubles
+            assert costs[i].tolist() == [doubles, len(entry) - 8 * doubles, len(entry)]
 
 
 def test_the_bytes_of_version_1():

@@ -68,11 +68,11 @@ def _hospitals_of_ranks(folder: Path) -> tuple[Any, ...]:
 
 
 def _table_model(out: Path) -> Any:
-    """Everything of the model: coefficients, standard errors, rounds, the choice, the measures of held-out rows."""
+    """Everything of the model: coefficients, standard errors, rounds, the plan, the measures of held-out rows."""
     from dsba.fitting import codec
 
     model = codec.load(out)
-    return _model(out), model.table, model.run.choice, model.run.status
+    return _model(out), model.table, model.run.plan, model.run.status
 
 
 def _model(out: Path) -> Any:

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from conftest import make_data, make_problem
@@ -101,8 +102,8 @@ def read_libsvm(folder: Path) -> str:
 
 def read_libsvm_strictly(folder: Path) -> str:
     """The slow twin alone; the usual way asks it only where the fast parser stumbles."""
-    raw = libsvm._parse_strictly(folder / "file")
-    X, y = libsvm._with_width(libsvm._based(raw, "auto", folder / "file"), None, folder / "file")
+    with patch.object(libsvm, "_parse_fast", libsvm._parse_strictly):
+        X, y = dsba.load_libsvm(folder / "file", cache=False)
     if not y.size:
         raise InputError("no row")
     return digest(X.shape, X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data, y)
@@ -152,7 +153,7 @@ def parsed_corpus() -> list[Input]:
         source = Path(scratch) / "source"
         source.write_bytes(SOURCE)
         stream = io.BytesIO()
-        X, y = libsvm._parse(source)
+        X, y = dsba.load_libsvm(source, zero_based=True, cache=False)
     arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": y}
     sealed.write(stream, {"format": cache.PARSED_FORMAT, "source": hashlib.sha256(SOURCE).hexdigest()}, arrays)
     return [{"file": stream.getvalue()}]

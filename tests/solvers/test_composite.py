@@ -110,7 +110,7 @@ def test_a_penalty_that_leaves_nothing():
 
 
 def test_the_methods_that_take_a_penalty():
-    assert set(COMPOSITE) == {"dsba", "pg-extra", "nids"}
+    assert set(COMPOSITE) == {"dsba", "pg-extra", "nids", "pmgt-saga"}
 
 
 @pytest.mark.parametrize("operator", ["ridge", pytest.param("logistic", marks=pytest.mark.full)])
@@ -170,10 +170,10 @@ def test_a_penalty_of_zero_changes_nothing():
 
 
 def test_auto_does_not_choose_a_method_without_a_proximal_step():
-    from dsba.algorithms.planner import choose
+    from dsba.algorithms.planner import plan
 
-    assert choose(make_problem("ridge"), dsba.Simulator(TOPOLOGY)).name == "newton"
-    assert choose(make_problem("ridge", penalty=L1(0.1)), dsba.Simulator(TOPOLOGY)).name == "dsba"
+    assert plan(make_problem("ridge"), dsba.Simulator(TOPOLOGY)).chosen.name == "newton"
+    assert plan(make_problem("ridge", penalty=L1(0.1)), dsba.Simulator(TOPOLOGY)).chosen.name == "dsba"
 
 
 # Estimators -------------------------------------------------------------------------------------------

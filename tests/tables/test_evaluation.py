@@ -175,7 +175,7 @@ def test_a_share_that_is_none(share):
 
 def test_a_share_that_is_not_one_row(monkeypatch):
     """It is refused before the fit, whose work would be lost."""
-    monkeypatch.setattr(fitting, "_fitted", lambda *_: pytest.fail("the model was fitted"))
+    monkeypatch.setattr(fitting, "_rows", lambda *_: pytest.fail("the model was fitted"))
     with pytest.raises(dsba.InputError, match=r"a test share of 0.001 is not one row at any site"):
         dsba.fit(patients(), "cost ~ age", "linear", sites="hospital", test_share=0.001)
 

@@ -114,7 +114,7 @@ def test_any_name_of_a_column_is_that_column(name):
     assert len(found) == len(wanted)
 
 
-def test_columns_have_the_names_that_formulaic_gives():
+def test_columns_have_their_usual_names():
     frames = hospitals()
     levels = {"A&E": "column_0_", "cardio": "column__1_:x", "surgery": "age"}
     frames = {site: frame.assign(ward=frame["ward"].map(levels)) for site, frame in frames.items()}

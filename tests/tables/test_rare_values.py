@@ -64,23 +64,24 @@ def test_the_attack_works_where_it_is_only_warned_of():
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_between_processes_it_is_refused_before_any_sum_of_the_columns(rows, monkeypatch):
-    monkeypatch.setattr("dsba.tables.fit._scaled", lambda *_: pytest.fail("the columns were summed"))
+    monkeypatch.setattr("dsba.tables.fit.scaled", lambda *_: pytest.fail("the columns were summed"))
     for found in fit_between(with_rare(rows), FORMULA):
         assert found == f"the column transplant {SENTENCE}, and a model would show these rows."
 
 
 def test_three_rows_are_enough_and_nothing_is_said(recwarn):
     results = fit_between(with_rare(3), FORMULA)
-    assert [result.metadata.told for result in results] == [()] * 3
+    assert [result.metadata.notices for result in results] == [()] * 3
     dsba.fit(pooled(with_rare(3)), FORMULA, "linear", sites="site")
     assert not [warning for warning in recwarn if SENTENCE in str(warning.message)]
 
 
 def test_rows_at_different_sites_are_counted_together():
-    frames = with_rare(2)
-    frames["site0"].loc[0, "transplant"] = 5.0
+    frames = with_rare(3)
+    frames["site0"].loc[[0, 1, 2], "transplant"] = 1.0
     assert not any(isinstance(found, str) for found in fit_between(frames, FORMULA))
-    frames["site1"].loc[1, "transplant"] = 0.0
+    frames = with_rare(1)
+    frames["site0"].loc[0, "transplant"] = 1.0
     assert all(SENTENCE in found for found in fit_between(frames, FORMULA))
 
 
@@ -135,7 +136,7 @@ def test_whatever_singles_rows_out_is_refused(spoil, formula, operator, wish, wh
 def test_only_all_sites_together_can_switch_it_off():
     off = Guards.off()
     results = fit_between(with_rare(1), FORMULA, guards=lambda rank: off)
-    assert [result.metadata.told for result in results] == [()] * 3
+    assert [result.metadata.notices for result in results] == [()] * 3
     found = fit_between(with_rare(1), FORMULA, guards=lambda rank: Guards() if rank else off)
     assert all(SENTENCE in end for end in found)
 

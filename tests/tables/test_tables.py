@@ -6,7 +6,6 @@ import json
 import os
 from pathlib import Path
 
-import formulaic
 import hypothesis
 import numpy as np
 import pandas as pd
@@ -44,14 +43,11 @@ def test_a_formula_names_its_columns():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("y ~ __import__('os')", "is not allowed"),
+        ("y ~ __import__('os')", r"__import__\(\) is not known"),
         ("y ~ __import__(os)", r"__import__\(\) is not known"),
-        ("y ~ poly(x)", r"poly\(\) needs a state of all sites' rows"),
-        ("y ~ scale(x)", r"scale\(\) needs a state"),
-        ("y ~ np.log(x)", r"'\.' is not allowed"),
+        ("y ~ np.log(x)", r"got '\.'"),
         ("y ~ x[0]", r"'\[' is not allowed"),
-        ("y ~ x / z", "'/' is not allowed"),
-        ("y ~ x ** 2", "wanted the name of a column, got '*'"),
+        ("y ~ x ** z", "wanted a whole number from 1 to 9"),
         ("y ~ {x}", "'{' is not allowed"),
         ("y ~ x; z", "';' is not allowed"),
         ("y ~ `a{b}`", "'`' is not allowed"),
@@ -60,7 +56,7 @@ def test_a_formula_names_its_columns():
         ("y ~ x)", "got '\\)'"),
         ("y ~ 2", "a column, or 0 or 1 for the intercept"),
         ("y ~ C(log(x))", "wanted the name of a column"),
-        ("y ~ C(x, Sum)", "',' is not allowed"),
+        ("y ~ C(x, Sums)", "wanted one of Treatment, Sum, Poly, Helmert"),
         ("y ~ x ~ z", "got '~'"),
         ("y ~ y", "'y' is on both sides"),
         ("C(y) ~ x", "the name of the outcome"),
@@ -82,9 +78,7 @@ def test_any_text_is_a_formula_or_refused(text):
     except dsba.InputError:
         return
     assert parse(str(found)) == found
-    required = {str(name) for name in formulaic.Formula(f"~ {found.right}").required_variables}
-    named = {column.partition(".")[0] for column in found.columns}  # all that formulaic says of a name with dots
-    assert required <= {*found.columns, *named, "log", "I", "C"}
+    assert {one.column for term in found.terms for one in term if one.column} <= set(found.columns)
 
 
 # Designs ---------------------------------------------------------------------------------------------
@@ -190,7 +184,7 @@ def test_columns_that_are_missing_together_share_an_indicator():
     assert found.schema.together == {"lab": "crp"}
     assert codec.schema_of(codec.schema_content(found.schema), operator="linear") == found.schema
     assert all(one.schema == found.schema for one in on_sites(frames, lambda own, net: design_tables(own, asked, net)))
-    assert any("lab is missing where crp is: one column" in line for line in schema_report.told(found))
+    assert any("lab is missing where crp is: one column" in line for line in schema_report.report(found))
     fit = dsba.fit(frames, "cost ~ age + crp + lab", operator="linear", missing="indicator")
     table = pooled(frames)
     filled = table[["age", "crp", "lab"]].fillna(table[["age", "crp", "lab"]].mean())
@@ -310,10 +304,10 @@ def test_a_schema_survives_a_file():
     assert codec.schema_of(content) == schema
     for spoil in (
         lambda f: f.pop("levels"),
-        lambda f: f["wishes"].update(formula="y ~ open(x)"),
-        lambda f: f["wishes"].update(missing="guess"),
+        lambda f: f["options"].update(formula="y ~ open(x)"),
+        lambda f: f["options"].update(missing="guess"),
         lambda f: f.update(means={"crp": "much"}),
-        lambda f: f.update(wishes=None),
+        lambda f: f.update(options=None),
     ):
         spoiled = json.loads(json.dumps(content))
         spoil(spoiled)
@@ -362,7 +356,7 @@ def test_four_hospitals_build_what_statsmodels_builds_of_the_pooled_rows(formula
     y, X = independent(formula, whole)
     assert_same_columns((everyone[0].names, found), X)
     assert (np.concatenate([there.designs[0].y for there in everyone]) == y).all()
-    assert everyone[0].told == ()
+    assert everyone[0].notices == ()
 
 
 def test_names_of_columns_are_text_and_differ():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -58,3 +59,29 @@ def test_processes_ask_the_same_questions():
     sites = as_sites(frame, "site")
     for found in together(dsba.Topology.path(3), 3, work):
         assert (found.cov_params() == one.cov_params()).all(axis=None)
+
+
+def by_fractions(columns, y):
+    """Coefficients and standard errors of least squares in rational numbers."""
+    X = [[Fraction(1), *map(Fraction, row)] for row in zip(*(c.tolist() for c in columns), strict=True)]
+    y, p = [Fraction(value) for value in y.tolist()], len(columns) + 1
+    M = [[sum(r[i] * r[j] for r in X) for j in range(p)] + [Fraction(i == j) for j in range(p)] for i in range(p)]
+    M = [[*row, sum(r[i] * t for r, t in zip(X, y, strict=True))] for i, row in enumerate(M)]
+    for c in range(p):
+        M[c] = [value / M[c][c] for value in M[c]]
+        for r in set(range(p)) - {c}:
+            M[r] = [u - M[r][c] * v for u, v in zip(M[r], M[c], strict=True)]
+    beta = [row[-1] for row in M]
+    rss = sum((t - sum(a * b for a, b in zip(r, beta, strict=True))) ** 2 for r, t in zip(X, y, strict=True))
+    return np.array(beta, float), np.array([rss / (len(y) - p) * M[i][p + i] for i in range(p)], float) ** 0.5
+
+
+def test_standard_errors_where_the_mean_is_a_million_deviations():
+    """x and its product with w are then parallel but for 1e-6."""
+    rng = np.random.default_rng(0)
+    x, w = 1e6 + rng.normal(size=60), rng.normal(size=60)
+    frame = pd.DataFrame({"x": x, "w": w, "y": rng.normal(size=60) + 0.3 * (x - 1e6) + w, "site": np.arange(60) % 3})
+    params, errors = by_fractions([x, w, x * w], frame["y"])
+    fit = dsba.fit(frame, "y ~ x + w + x:w", "linear", sites="site")
+    np.testing.assert_allclose(fit.bse, errors, rtol=1e-8)
+    np.testing.assert_allclose(fit.params, params, rtol=1e-8)

@@ -1,6 +1,6 @@
-"""Threads: independent pieces of a sweep on all cores, and teams that wait for each other.
+"""Threads: independent pieces of a sweep on all cores, and threads that wait for each other.
 
-Pieces share nothing, and a team's sums are split in one way whoever makes them, so results have the same bits.
+Pieces share nothing, and the sums of a thread pair are split in one way, so results have the same bits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The algorithms. Adding one: a file here and a line in ``REGISTRY``, or a class of your own."""
-
-from __future__ import annotations
+"""The algorithms. Adding one: a file here and its class in ``_METHODS``, or a user-defined class."""
 
 from dataclasses import fields
 from typing import Any
@@ -9,9 +7,11 @@ from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.dsba.dsa import DSA
 from dsba.algorithms.dsba.method import DSBA
 from dsba.algorithms.newton import Newton
-from dsba.algorithms.planner import Choice
+from dsba.algorithms.planner import MethodPlan
+from dsba.algorithms.rivals.acc_gt import AccGT
 from dsba.algorithms.rivals.acc_vr_extra import AccVRExtra
-from dsba.algorithms.rivals.apapc import APAPC
+from dsba.algorithms.rivals.adom_plus import ADOMPlus
+from dsba.algorithms.rivals.apapc import APAPC, OPAPC
 from dsba.algorithms.rivals.d_admm import DADMM
 from dsba.algorithms.rivals.d_bfgs import DBFGS
 from dsba.algorithms.rivals.dgd import DGD
@@ -20,56 +20,34 @@ from dsba.algorithms.rivals.dlm import DLM
 from dsba.algorithms.rivals.dual_averaging import DualAveraging
 from dsba.algorithms.rivals.dual_rbcd import DualRBCD
 from dsba.algorithms.rivals.dvr import DVR
-from dsba.algorithms.rivals.extra import EXTRA
+from dsba.algorithms.rivals.exact_diffusion import ExactDiffusion
+from dsba.algorithms.rivals.extra import EXTRA, PGExtra
+from dsba.algorithms.rivals.extragradient import Extragradient
 from dsba.algorithms.rivals.gossip_pairwise import GossipPairwise
 from dsba.algorithms.rivals.gt_saga import GTSAGA
 from dsba.algorithms.rivals.lead import LEAD
-from dsba.algorithms.rivals.msda import MSDA
+from dsba.algorithms.rivals.lt_admm import LTADMM
 from dsba.algorithms.rivals.network_newton import NetworkNewton
 from dsba.algorithms.rivals.nids import NIDS
-from dsba.algorithms.rivals.opapc import OPAPC
 from dsba.algorithms.rivals.p_extra import PExtra
-from dsba.algorithms.rivals.pg_extra import PGExtra
-from dsba.algorithms.rivals.point_saga import PointSAGA
-from dsba.algorithms.rivals.saga import SAGA
+from dsba.algorithms.rivals.pmgt_saga import PMGTSAGA
+from dsba.algorithms.rivals.proxskip import ProxSkip
+from dsba.algorithms.rivals.push_diging import PushDIGing
+from dsba.algorithms.rivals.push_pull import PushPull
+from dsba.algorithms.rivals.saga import SAGA, PointSAGA
 from dsba.algorithms.rivals.solam import SOLAM
-from dsba.algorithms.rivals.ssda import SSDA
+from dsba.algorithms.rivals.ssda import MSDA, SSDA
 from dsba.algorithms.rivals.vi_papc import VIPAPC
 from dsba.algorithms.rivals.vi_papc_vr import VIPAPCVR
 from dsba.errors import InputError, unknown_name
 from dsba.storage.plugins import load_class
 
-REGISTRY: dict[str, type[Algorithm]] = {
-    "dsba": DSBA,
-    "dsa": DSA,
-    "newton": Newton,
-    "extra": EXTRA,
-    "dlm": DLM,
-    "ssda": SSDA,
-    "msda": MSDA,
-    "pg-extra": PGExtra,
-    "nids": NIDS,
-    "apapc": APAPC,
-    "opapc": OPAPC,
-    "gt-saga": GTSAGA,
-    "lead": LEAD,
-    "acc-vr-extra": AccVRExtra,
-    "dvr": DVR,
-    "vi-papc": VIPAPC,
-    "vi-papc-vr": VIPAPCVR,
-    "network-newton": NetworkNewton,
-    "d-bfgs": DBFGS,
-    "dual-rbcd": DualRBCD,
-    "gossip-pairwise": GossipPairwise,
-    "dgd": DGD,
-    "diging": DIGing,
-    "p-extra": PExtra,
-    "d-admm": DADMM,
-    "dual-averaging": DualAveraging,
-    "point-saga": PointSAGA,
-    "saga": SAGA,
-    "solam": SOLAM,
-}
+_METHODS: tuple[type[Algorithm], ...] = (
+    DSBA, DSA, Newton, EXTRA, DLM, SSDA, MSDA, PGExtra, NIDS, APAPC, OPAPC, GTSAGA, LEAD, AccVRExtra, DVR, VIPAPC,
+    VIPAPCVR, NetworkNewton, DBFGS, DualRBCD, GossipPairwise, DGD, DIGing, PExtra, DADMM, DualAveraging, PointSAGA,
+    SAGA, SOLAM, ProxSkip, ExactDiffusion, Extragradient, PMGTSAGA, AccGT, LTADMM, ADOMPlus, PushPull, PushDIGing,
+)  # fmt: skip
+REGISTRY = {method.name: method for method in _METHODS}
 
 
 def names() -> list[str]:
@@ -77,15 +55,17 @@ def names() -> list[str]:
     return list(REGISTRY)
 
 
-def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
-    """An algorithm from its registered name (or one's own "file.py:Class") and options, or the object itself."""
-    if isinstance(algorithm, Choice):
-        chosen = get(algorithm.name, **options)
+def get(algorithm: str | Algorithm | MethodPlan, **options: Any) -> Algorithm:
+    """An algorithm from its registered name (or a user's "file.py:Class") and options, or the object itself."""
+    if isinstance(algorithm, MethodPlan):
+        chosen = get(algorithm.chosen.name, **algorithm.chosen.options, **options)
         return chosen.warm_started() if algorithm.warm else chosen
     if isinstance(algorithm, Algorithm):
         if options:
             raise InputError(f"options go into the algorithm object itself, got {', '.join(options)} beside it.")
         return algorithm
+    if isinstance(algorithm, type):
+        raise InputError(f"an algorithm is a name or an object: use {algorithm.__name__}() for the class.")
     if isinstance(algorithm, str) and ":" in algorithm:
         cls = load_class(algorithm, Algorithm, "algorithm")
     elif isinstance(algorithm, str) and algorithm in REGISTRY:
@@ -100,39 +80,9 @@ def get(algorithm: str | Algorithm | Choice, **options: Any) -> Algorithm:
 
 
 __all__ = [
-    "APAPC",
-    "DADMM",
-    "DBFGS",
-    "DGD",
-    "DLM",
-    "DSA",
-    "DSBA",
-    "DVR",
-    "EXTRA",
-    "GTSAGA",
-    "LEAD",
-    "MSDA",
-    "NIDS",
-    "OPAPC",
-    "REGISTRY",
-    "SAGA",
-    "SOLAM",
-    "SSDA",
-    "VIPAPC",
-    "VIPAPCVR",
-    "AccVRExtra",
-    "Algorithm",
-    "DIGing",
-    "DualAveraging",
-    "DualRBCD",
-    "GossipPairwise",
-    "NetworkNewton",
-    "Newton",
-    "PExtra",
-    "PGExtra",
-    "PointSAGA",
-    "State",
-    "WithCoins",
-    "get",
-    "names",
-]
+    "APAPC", "DADMM", "DBFGS", "DGD", "DLM", "DSA", "DSBA", "DVR", "EXTRA", "GTSAGA", "LEAD", "LTADMM", "MSDA", "NIDS",
+    "OPAPC", "PMGTSAGA", "REGISTRY", "SAGA", "SOLAM", "SSDA", "VIPAPC", "VIPAPCVR", "ADOMPlus", "AccGT", "AccVRExtra",
+    "Algorithm", "DIGing", "DualAveraging", "DualRBCD", "ExactDiffusion", "Extragradient", "GossipPairwise",
+    "NetworkNewton", "Newton", "PExtra", "PGExtra", "PointSAGA", "ProxSkip", "PushDIGing", "PushPull", "State",
+    "WithCoins", "get", "names",
+]  # fmt: skip

@@ -1,17 +1,21 @@
-"""What every algorithm is: a frozen dataclass of hyper-parameters with ``init`` and ``step``."""
+"""What every algorithm is: a frozen dataclass of hyper-parameters with ``init`` and ``step``.
 
-from __future__ import annotations
+The module also exports the types that a method is written with.
+"""
 
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import product
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dsba.algorithms.iterates import Iterates, StackedRows
 from dsba.algorithms.needs import Need, listed
+from dsba.algorithms.open_constants import OpenConstant, SearchRange
+from dsba.algorithms.sampling import INDEPENDENT
 from dsba.errors import InputError, as_number, unknown_name
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -19,19 +23,28 @@ from dsba.network.contract import ITERATES
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
+__all__ = ["Algorithm", "Array", "CountedState", "Indices", "Network", "Problem", "State", "Topology", "WithCoins"]
+NO_COINS: Array = np.empty(0)
 
-class State(Protocol):
-    """An algorithm's memory: a dataclass of arrays and numbers. ``t`` counts iterations.
+
+@dataclass
+class State:
+    """What an algorithm remembers: a dataclass of arrays and numbers, at least the iterates and their count.
 
     Fields with metadata {"static": True} are rebuilt by ``init`` and not checkpointed.
     """
 
-    t: int
+    Z: Array
+    """The nodes' iterates, one row each."""
+    t: int = field(default=0, kw_only=True)
+    """Iterations so far."""
 
-    @property
-    def Z(self) -> Array:
-        """The nodes' iterates, one row each."""
-        ...
+
+@dataclass
+class CountedState(State):
+    """Of a method that counts the samples it touches."""
+
+    touched: float = field(default=0.0, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -54,10 +67,24 @@ class Algorithm:
     """Whether it has a proximal step, so that it takes problems with a penalty (``dsba.penalties``)."""
     coins: ClassVar[int] = 0
     """How many random numbers in [0, 1) all nodes share in an iteration (``WithCoins``)."""
+    one_way_links: ClassVar[bool] = False
+    """Whether it runs on directed graphs."""
     proven_on: ClassVar[tuple[str, ...]] = ()
     """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
-    """Multiples of the automatic step size worth trying in a comparison."""
+    """Multiples of the automatic step size that a search begins with; empty for a method without one to choose."""
+    opens: ClassVar[tuple[OpenConstant, ...]] = ()
+    """The constants besides the step size that a search may choose. One named "step_size" replaces the usual one."""
+
+    rows_mixed: ClassVar[int] = 1
+    """Rows of p numbers that a node sends in a round."""
+    rows_updated: ClassVar[int] = 3
+    """Rows of p numbers that a node goes over in an iteration, besides those it mixes."""
+
+    @property
+    def order(self) -> str:
+        """In which order a node takes its components (``sampling.draw``)."""
+        return INDEPENDENT
 
     @property
     def discloses(self) -> str:
@@ -123,6 +150,19 @@ class Algorithm:
         """Samples touched so far over samples held."""
         return s.t * self.samples_per_step(problem) / problem.n_samples + self.first_passes(problem)
 
+    def work(self, s: Any, problem: Problem, net: Network) -> float:
+        """Multiply-adds so far over those of one sweep of the data: for samples touched, rows mixed, rows updated.
+
+        A sweep is 2 nnz of them: every sample's image, and its way back. A method that does other work overrides this.
+        """
+        return self.passes(s, problem) + self.row_work(s, problem, net)
+
+    def row_work(self, s: Any, problem: Problem, net: Network) -> float:
+        """The part of ``work`` that grows with the dimension: one multiply-add for a number of a row."""
+        mixed = self.rows_mixed * net.rounds * (2 * len(net.topology.edges) + problem.n_nodes)
+        updated = self.rows_updated * s.t * problem.n_nodes
+        return (mixed + updated) * problem.dim / problem.sweep
+
     def most(self, s: Any, problem: Problem, net: Network) -> dict[str, float]:
         """What an iteration takes at most, by column of the history, for columns where that is known.
 
@@ -135,10 +175,18 @@ class Algorithm:
         """The paper's convention: one pass per iteration, whatever an inner solver really needs."""
         return self.passes(s, problem)
 
+    def search_ranges(self, problem: Problem, topology: Topology) -> list[SearchRange]:
+        """What a search may choose, and in which bounds: around the automatic step size and the method's own values."""
+        known = replace(self, step_size="auto").resolved(problem, topology)
+        step = (OpenConstant("step_size", start=self.factors),) if self.factors else ()
+        declared = {constant.name: constant for constant in (*step, *self.opens)}
+        return [constant.searched(getattr(known, name)) for name, constant in declared.items()]
+
     def grid(self, problem: Problem, topology: Topology) -> list[Self]:
-        """Variants of the algorithm for tuning, around its automatic step size."""
-        auto = replace(self, step_size="auto").resolved(problem, topology).alpha
-        return [replace(self, step_size=factor * auto) for factor in self.factors]
+        """Variants of the algorithm that a search begins with: all combinations of what its ranges begin with."""
+        ranges = self.search_ranges(problem, topology)
+        combinations = product(*(one.start for one in ranges))
+        return [replace(self, **{r.name: v for r, v in zip(ranges, chosen, strict=True)}) for chosen in combinations]
 
     @property
     def alpha(self) -> float:
@@ -146,9 +194,13 @@ class Algorithm:
         assert not isinstance(self.step_size, str)
         return self.step_size
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """Named step-size rules; "auto" among them."""
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """The automatic step size."""
         raise NotImplementedError
+
+    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
+        """Named step-size rules; "auto" among them, which is ``auto_step`` unless a method gives several rules."""
+        return {"auto": lambda: self.auto_step(problem, topology)}
 
     def warm_started(self) -> Self:
         """The algorithm for a start near the solution; a method whose usual start forgets z0 changes that here."""
@@ -161,6 +213,8 @@ class Algorithm:
         """
         if problem.penalty is not None and not self.composite:
             return f"it has no proximal step, and the problem has the penalty {problem.penalty!r}."
+        if net.topology.directed and not self.one_way_links:
+            return "it needs links in both directions, and the graph is directed."
         return next(filter(None, (need(problem, net) for need in self.needs)), None)
 
     def doubts(self, net: Network) -> str:
@@ -191,24 +245,18 @@ def most_of_a_mixing(net: Network, width: int) -> dict[str, float]:
     return {"rounds": rounds, "doubles_max": rounds * width * float(net.topology.degrees.max(initial=0))}
 
 
-def anchor_probability(problem: Problem, batch: int) -> float:
-    """With which nodes that take ``batch`` samples an iteration move their anchors: once in a pass, in the mean."""
-    return min(1.0, batch / problem.constants.q)
-
-
 @dataclass(frozen=True)
 class WithCoins(Algorithm):
     """Base of methods whose nodes share random numbers, drawn by the engine: ``step`` gets them as one more array."""
 
     coins: ClassVar[int] = 1
 
-    def step(self, s: Any, problem: Problem, net: Network, samples: Indices, coins: Array | None = None) -> Any:
+    def step(self, s: Any, problem: Problem, net: Network, samples: Indices, coins: Array = NO_COINS) -> Any:
         """One iteration; ``coins`` are the same numbers in [0, 1) at all nodes."""
         raise NotImplementedError
 
-    def advance(self, s: Any, problem: Problem, net: Network, samples: Indices, coins: Array | None = None) -> Any:
+    def advance(self, s: Any, problem: Problem, net: Network, samples: Indices, coins: Array = NO_COINS) -> Any:
         """One iteration for each row of ``samples`` and of ``coins``."""
-        assert coins is not None
         for row, common in zip(samples, coins, strict=True):
             s = self.step(s, problem, net, row, common)
         return s
@@ -218,24 +266,22 @@ class WithCoins(Algorithm):
         return {"passes": 1.0 + self.samples_per_step(problem) / problem.n_samples}
 
 
-def _kept(state: Any) -> list[str]:
-    """The names of what an iteration may change."""
-    if is_dataclass(state):
-        return [f.name for f in fields(state) if not f.metadata.get("static")]
-    return list(vars(state))
+def kept_fields(state: Any) -> list[str]:
+    """The names of what an iteration may change, and a checkpoint keeps."""
+    return [f.name for f in fields(state) if not f.metadata.get("static")] if is_dataclass(state) else list(vars(state))
 
 
 def _twin(state: Any) -> Any:
     """A copy that shares nothing with the state but its static parts."""
     twin = copy.copy(state)
-    for name in _kept(state):
+    for name in kept_fields(state):
         object.__setattr__(twin, name, copy.deepcopy(getattr(state, name)))
     return twin
 
 
 def _changes(state: Any, twin: Any) -> Iterator[str]:
     """The names of what differs between the two."""
-    for name in _kept(state):
+    for name in kept_fields(state):
         before, after = getattr(state, name), getattr(twin, name)
         numbers = isinstance(before, np.ndarray) and before.dtype.kind in "fc"
         if not np.array_equal(before, after, equal_nan=numbers):

@@ -1,39 +1,19 @@
 """The iterates of all nodes, as far as measuring goes: rows, or their mean and scatter."""
 
-from __future__ import annotations
-
-from typing import Protocol
-
 import numpy as np
 
 from dsba.problem.problem import Problem
 from dsba.types import Array
 
 
-class Iterates(Protocol):
-    """The iterates of all nodes, as far as measuring goes."""
-
-    @property
-    def mean(self) -> Array: ...
-
-    @property
-    def kept(self) -> Array | None:
-        """One row for each node held here, or None where rows would have to be made."""
-        ...
-
-    def squares(self, center: Array) -> float:
-        """The sum over all nodes of ||z_n - center||^2."""
-        ...
-
-
 class StackedRows:
-    """Iterates that are held as rows."""
+    """Iterates that are held as rows: ``kept`` has one for each node held here."""
 
     def __init__(self, problem: Problem, Z: Array) -> None:
         self.problem, self.kept, self.mean = problem, Z, problem.mean(Z)
 
     def squares(self, center: Array) -> float:
-        """One row at a time, to save memory."""
+        """The sum over all nodes of ||z_n - center||^2; one row at a time, to save memory."""
         return float(self.problem.total(np.array([np.sum((z - center) ** 2) for z in self.kept])))
 
 
@@ -49,3 +29,6 @@ class MeanAndScatter:
         if center is self.mean:
             return self.scatter
         return self.scatter + self.n_nodes * float(np.sum((self.mean - center) ** 2))
+
+
+Iterates = StackedRows | MeanAndScatter

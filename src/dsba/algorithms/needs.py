@@ -4,8 +4,6 @@ A need is a function of both. It gives the reason why it is not met, which compl
 apply: ...", or None. A method lists its needs; ``Algorithm.why_not`` asks them in order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
@@ -49,6 +47,18 @@ def one_node(problem: Problem, net: Network) -> str | None:
     if problem.n_nodes == 1:
         return None
     return f"it is for one node, and this {type(problem.component).__name__} problem has {problem.n_nodes}."
+
+
+def auc(problem: Problem, net: Network) -> str | None:
+    """For methods that maximise the AUC by the extra coordinates a, b and theta."""
+    if problem.component.ranks and problem.component.extra == 3:
+        return None
+    return f"it maximises the AUC over (w, a, b, theta), and the problem is {type(problem.component).__name__}."
+
+
+def no_intercept(problem: Problem, net: Network) -> str | None:
+    """For methods of the AUC alone."""
+    return "an AUC does not change with an intercept, and it has no place for one." if problem.intercept else None
 
 
 def edges(problem: Problem, net: Network) -> str | None:

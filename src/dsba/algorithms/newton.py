@@ -1,31 +1,26 @@
 """Newton's method by exact sums: what a server does for generalised linear models, without the server."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy  # its parts are loaded when they are asked for
 
 from dsba._system.threads import one_blas_thread
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, exact_links
+from dsba.algorithms.base import Algorithm, Array, Indices, Problem, Topology
+from dsba.algorithms.needs import exact_links
 from dsba.errors import FitError, NetworkError
-from dsba.graph.topology import Topology
 from dsba.network import Network, exact_sum
 from dsba.network.contract import TOTALS
 from dsba.operators import Operator
-from dsba.problem.problem import Problem
 from dsba.solvers.linear import conjugate_gradients
 from dsba.solvers.newton import falls, unsolvable
-from dsba.types import Array, Indices
 
 MOST_COLUMNS = 1000  # coefficients up to which a Hessian is summed
 LARGEST_REACH = 1e300  # of values that are compared: a sum over all nodes stays finite
+WITHHELD_TRIALS = 2  # lengths 1 and 1/2 may be too long for a watch; if 1/8 also is, it ends the run
 TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
 LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
 LAST_ERRORS = 1e-12  # so is one this short in standard errors (of a likelihood, lambda = 0)
@@ -81,6 +76,18 @@ class Direction(NamedTuple):
     products: int = 0
 
 
+def newton_system(problem: Problem, net: Network) -> str | None:
+    """What a step is made of, and shortened by."""
+    component, name = problem.component, type(problem.component).__name__
+    if reason := unsolvable(component):
+        return f"{reason}, and Newton's system is made of it."
+    if not (problem.has_objective or component.affine):
+        return f"it shortens steps by the objective, and {name} has none."
+    if component.has_saddle and not _small(problem):
+        return f"{name} with more than {MOST_COLUMNS} coefficients has no symmetric system."
+    return None
+
+
 @dataclass(frozen=True)
 class Newton(Algorithm):
     """z+ = z - t H^-1 F(z),   F(z) = (1/Q) sum_i B_i(z) + Lambda z,   H its Jacobian: the same z at all nodes.
@@ -102,9 +109,9 @@ class Newton(Algorithm):
     again at 0 before it says so, and also where no length of a step leads further.
     """
 
-    name: ClassVar[str] = "newton"
-    needs: ClassVar[tuple[Need, ...]] = (exact_links("it sums over all nodes exactly, along a tree of links"),)
-    factors: ClassVar[tuple[float, ...]] = (1.0,)
+    name = "newton"
+    needs = (exact_links("it sums over all nodes exactly, along a tree of links"), newton_system)
+    factors = ()
 
     @property
     def discloses(self) -> str:
@@ -141,7 +148,9 @@ class Newton(Algorithm):
         length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
         for trial in range(1 if step.verdict == LAST else TRIALS):
             z = s.Z[0] + length * step.d
-            total = _summed(problem, net, z, chords=trial > 0)
+            total = _summed(problem, net, z, chords=trial > 0, before=s)
+            if trial >= WITHHELD_TRIALS and problem.watch is not None and not np.isfinite(total).all():
+                problem.watch.end()
             s = replace(s, evaluations=s.evaluations + 1)
             if falls(_merit(problem, total, z, s), before) and not _flattened(problem, s.total, total):
                 return replace(s, Z=np.tile(z, (len(s.Z), 1)), total=total, done=step.verdict == LAST)
@@ -157,7 +166,7 @@ class Newton(Algorithm):
         return f"the last of {s.t} Newton steps changed nothing but rounding"
 
     def settled(self, s: NewtonState, problem: Problem) -> bool:
-        """With separated labels the residual vanishes, too, but the steps stay as long as they were."""
+        """With separated labels the residual also vanishes, but the steps stay as long as they were."""
         if s.t == 0 or s.stuck:
             return not _separated(problem, s.total)
         return not _small(problem) and s.straight == 0
@@ -166,21 +175,16 @@ class Newton(Algorithm):
         """Evaluations and products with the Hessian so far, the evaluation at the start included."""
         return float(s.evaluations)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 1, Newton's own length, which is halved where it is too long."""
-        return {"auto": lambda: 1.0}
+    def work(self, s: NewtonState, problem: Problem, net: Network) -> float:
+        """With the Hessian of every evaluation and one factorisation a step, up to the size where they are made."""
+        if not _small(problem):
+            return self.passes(s, problem)
+        made = s.evaluations * problem.gram_work + s.t * problem.dim**3 / 6
+        return self.passes(s, problem) + made / problem.sweep
 
-    def why_not(self, problem: Problem, net: Network) -> str | None:
-        if reason := super().why_not(problem, net):
-            return reason
-        component = problem.component
-        if reason := unsolvable(component):
-            return f"{reason}, and Newton's system is made of it."
-        if not (problem.has_objective or component.affine):
-            return f"it shortens steps by the objective, and {type(component).__name__} has none."
-        if component.has_saddle and not _small(problem):
-            return f"{type(component).__name__} with more than {MOST_COLUMNS} coefficients has no symmetric system."
-        return None
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """1, Newton's own length, which is halved where it is too long."""
+        return 1.0
 
 
 # The system at a point ----------------------------------------------------------------------------
@@ -191,29 +195,42 @@ def _small(problem: Problem) -> bool:
     return problem.dim <= MOST_COLUMNS
 
 
-def _summed(problem: Problem, net: Network, z: Array, chords: bool) -> Array:
-    """``problem.derivatives`` of all nodes; ``chords`` at the start and where Newton's own step went too far."""
-    return net.sum(problem.local.derivatives(z, _small(problem), chords))
+def _summed(problem: Problem, net: Network, z: Array, chords: bool, before: NewtonState | None = None) -> Array:
+    """``problem.derivatives`` of all nodes; ``chords`` at the start and where Newton's own step went too far.
+
+    A process whose watch does not let its part go sends NaN, which makes the whole sum NaN: the step is shortened.
+    """
+    own, watch = problem.local.derivatives(z, _small(problem), chords), problem.watch if _small(problem) else None
+    if watch and before and watch(z, before.Z[0], _information(problem, before.total)):
+        own = np.full_like(own, math.nan)
+    return net.sum(own)
+
+
+def symmetric(upper: Array, p: int) -> Array:
+    """The matrix with this upper triangle, given row by row."""
+    matrix = np.zeros((p, p))
+    matrix[np.triu_indices(p)] = upper
+    return matrix + np.triu(matrix, 1).T
+
+
+def _information(problem: Problem, total: Array) -> Array:
+    """H without Lambda."""
+    p = problem.dim
+    return symmetric(total[1 + p : 1 + p + p * (p + 1) // 2] / problem.n_samples, p)
 
 
 def _system(problem: Problem, total: Array) -> Array:
     """H (of a saddle: its symmetric part), of the mean over all samples, with Lambda."""
-    p = problem.dim
-    upper = np.zeros((p, p))
-    upper[np.triu_indices(p)] = total[1 + p : 1 + p + p * (p + 1) // 2] / problem.n_samples
-    H = upper + np.triu(upper, 1).T
-    H[np.diag_indices(p)] += problem.lam_diag
+    H = _information(problem, total)
+    H[np.diag_indices(problem.dim)] += problem.lam_diag
     return H
 
 
-def _diagonal(problem: Problem, total: Array) -> Array:
-    """The diagonal of H, where only that was summed."""
-    return total[1 + problem.dim :] / problem.n_samples + problem.lam_diag
-
-
 def _curvatures(problem: Problem, total: Array) -> Array:
-    """The diagonal of H, whatever was summed."""
-    return _system(problem, total).diagonal() if _small(problem) else _diagonal(problem, total)
+    """The diagonal of H, whatever was summed: all of H, or that alone."""
+    if _small(problem):
+        return _system(problem, total).diagonal()
+    return total[1 + problem.dim :] / problem.n_samples + problem.lam_diag
 
 
 def _residual(problem: Problem, total: Array, z: Array) -> Array:
@@ -251,13 +268,13 @@ def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
 def _by_gradients(s: NewtonState, problem: Problem, net: Network) -> Direction:
     """Conjugate gradients at every node, with one exact sum of p numbers a step.
 
-    Inner products are exact sums as well, so that all nodes come to the same bits without being told.
+    Inner products are exact sums as well, so that all nodes come to the same bits without a message.
     As in ``solvers.linear``, the diagonal preconditions tall data only, and no softmax: without it the step has no
     part along the shifts that softmax does not feel.
     """
     z, products = s.Z[0], 0
     F, local = _residual(problem, s.total, z), problem.local.products(z)
-    diagonal = _diagonal(problem, s.total)
+    diagonal = _curvatures(problem, s.total)
     hold = _held_shifts(problem, diagonal)
 
     def product(v: Array) -> Array:
@@ -291,7 +308,7 @@ def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
     size, reach, change = _largest(s.scale * d), _largest(s.scale * s.Z[0]), math.sqrt(abs(_dot(F, d)))
     errors = math.sqrt(problem.n_samples) * change / _deviation(s, problem)
     if change <= LAST_CHANGE * reach:
-        errors = 0.0  # an exact fit leaves no residuals to make standard errors of: their unit would be rounding, too
+        errors = 0.0  # an exact fit leaves no residuals to make standard errors of: their unit would also be rounding
     short = size <= LAST_STEP * reach or errors <= LAST_ERRORS
     stalled = errors <= NEAR_ERRORS and errors > 0.5 * s.errors
     return Direction(LAST if short or stalled else GO, errors, size, d)
@@ -403,7 +420,7 @@ def _largest(values: Array) -> float:
     return float(np.abs(values).max())
 
 
-def _fit_error(problem: Problem, sentence: str, coordinates: npt.NDArray[np.intp]) -> FitError:
+def _fit_error(problem: Problem, sentence: str, coordinates: Indices) -> FitError:
     """The error about these coordinates of z, by the columns they belong to."""
     component, columns = problem.component, problem.n_features + bool(problem.intercept)
     own = coordinates[coordinates < component.copies * columns] // component.copies

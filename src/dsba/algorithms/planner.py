@@ -1,116 +1,154 @@
-"""The choice behind ``algorithm="auto"``: Newton by exact sums for tables, DSBA for wide sparse data.
+"""The planner behind ``algorithm="auto"``: it takes the candidate that is expected to be the fastest.
 
-The cost model. p coefficients, N nodes, q rows at the largest node, nnz nonzeros a row, a tree of the graph of depth D
-whose nodes have at most C children, at most G neighbours a node, latency l in seconds, bandwidth w in bits a second.
+Candidates are newton, dsba (batches of 1, 2, 4, ... samples; dense or compressed rows; mixings of 1, 2, 4, ... rounds)
+and p-extra (dense or compressed rows). ``costs.py`` has the model of their rounds, bytes and seconds. All of them send
+totals or iterates: no plan shows rows of the data to others.
 
-    newton   I iterations (2 where the operator is affine, 8 elsewhere), and a sum at the start.
-             An iteration: one sum of 1 + p + p (p + 1)/2 numbers, and p + 3 numbers from the root to all.
-             A sum of m numbers: 4 D rounds of l, and 2 D transfers of 16 m bytes, from C children one after the other.
-             What the root broadcasts: D rounds of l, and D transfers of 8 m bytes, to C children one after the other.
-             Arithmetic: q nnz^2 + p^3/3 multiplications an iteration.
-    dsba     30 passes, so 30 q rounds of l, each with 8 p bytes from G neighbours.
-             Arithmetic: 4 nnz multiplications and a microsecond of bookkeeping for each of 30 q samples.
+Some problems need no estimate. Newton is taken where it applies and
 
-Arithmetic runs at a billion multiplications a second. 30 passes are what DSBA needs where rows have norm 1 and lambda
-is 1/(10 Q); unscaled tables need many more, which makes the choice of newton for them safer still. Beyond
-``newton.MOST_COLUMNS`` coefficients newton is no candidate: it would solve by conjugate gradients there, and nobody
-knows beforehand how many sums these need. Without a penalty (lambda = 0) newton is chosen wherever it applies, and for
-a solution to the last digits, as tables want it, wherever it is a candidate: other methods may need very many rounds
-there. Newton is no candidate on links with flaws. Where neither applies (an l1 penalty on many classes), nids is taken.
-All of these send totals or iterates: no choice shows rows to others.
+- there is no penalty (lambda = 0) or a solution to the last digits is wanted: others may need very many rounds;
+- there are at most ``SMALL`` coefficients: it is exact after a few rounds, whatever the conditioning is.
+
+Where neither newton nor dsba applies (an l1 penalty on many classes), nids is taken. All processes agree on everything
+that a plan depends on, so all have the same plan. A run keeps its plan in its checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import NoneType
+from typing import Any
 
+from dsba.algorithms.costs import COMPRESSED, DENSE, USUAL_ACCURACY, Configuration, CostModel, Estimate
+from dsba.algorithms.dsba.method import DSBA
 from dsba.algorithms.newton import MOST_COLUMNS, Newton
+from dsba.algorithms.rivals.p_extra import PExtra
 from dsba.graph.link import Link
-from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
 
-CANDIDATES = ("newton", "dsba", "nids")
-PASSES = 30  # of DSBA
-SPEED = 1e9  # multiplications a second
-BOOKKEEPING = 1e-6  # seconds for one sample of DSBA
-FINE_TOLERANCE = 1e-10  # a relative residual for which 30 passes are not enough
+CANDIDATES = ("newton", "dsba", "p-extra", "nids")
+SMALL = 100  # coefficients: a Hessian is one short message
+FINE_TOLERANCE = 1e-10  # a relative residual that asks for the last digits
+LINES_SHOWN = 5  # lines of the table
 
 
 @dataclass(frozen=True)
-class Choice:
-    """An algorithm's name, and why it was chosen: one sentence."""
+class MethodPlan:
+    """What "auto" took, why, and what it expected of all candidates, the fastest first."""
 
-    name: str
+    chosen: Configuration
     reason: str
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    """What the cost model estimates for each candidate, where it was asked."""
+    estimates: tuple[Estimate, ...] = ()
     warm: bool = False
     """Whether the start is near the solution."""
 
-    def warm_started(self) -> Choice:
-        """As of an ``Algorithm``: the choice for a start near the solution."""
+    def warm_started(self) -> MethodPlan:
+        """As of an ``Algorithm``: the plan for a start near the solution."""
         return replace(self, warm=True)
 
+    @property
+    def lines(self) -> list[str]:
+        """The first lines of the table, of every method and its options the best one."""
+        shown = [
+            (str(e.configuration), f"{e.rounds:,.0f}", f"{e.megabytes:,.3g}", f"{e.seconds:,.3g}") for e in self.best
+        ]
+        cells = [("candidate", "rounds", "MB", "seconds"), *shown]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        return [
+            f"{name:<{widths[0]}}" + "".join(f"  {x:>{w}}" for x, w in zip(numbers, widths[1:], strict=True))
+            for name, *numbers in cells
+        ]
 
-def choose(
+    @property
+    def best(self) -> list[Estimate]:
+        """Of every method, and of its ways to communicate, the fastest; at most ``LINES_SHOWN``."""
+        found: dict[Any, Estimate] = {}
+        for estimate in self.estimates:
+            found.setdefault((estimate.configuration.name, estimate.configuration.communication), estimate)
+        return list(found.values())[:LINES_SHOWN]
+
+    def __str__(self) -> str:
+        return "\n".join([self.reason, *(self.lines if self.estimates else [])])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON's types, for a checkpoint."""
+        return {"chosen": self.chosen, "reason": self.reason, "estimates": self.estimates}
+
+    @classmethod
+    def from_dict(cls, kept: Any) -> MethodPlan:
+        """What ``to_dict`` gave; a ValueError if it is something else, or a plan that could not have been made."""
+        try:
+            chosen, reason = Configuration(*kept["chosen"]), str(kept["reason"])
+            estimates = tuple(Estimate(Configuration(*kind), *map(float, costs)) for kind, *costs in kept["estimates"])
+        except (KeyError, TypeError) as error:
+            raise ValueError("it has another form than a plan") from error
+        known = chosen.name in CANDIDATES and chosen.communication in (None, DENSE, COMPRESSED)
+        if not known or type(chosen.batch_size) not in (int, NoneType) or type(chosen.gossip) is not int:
+            raise ValueError(f"a plan is for {', '.join(CANDIDATES)} with dense or compressed rows, got {[*chosen]}")
+        return cls(chosen, reason, estimates)
+
+
+def plan(
     problem: Problem,
     net: Network,
     *,
-    tol: float = 1.0,
+    accuracy: float | None = None,
     link: Link | None = None,
-    most_rows: int | None = None,
-) -> Choice:
-    """The algorithm that the cost model of this module estimates to be the fastest to a relative residual of ``tol``.
+    record_every: float = 1.0,
+    max_passes: float | None = None,
+) -> MethodPlan:
+    """The plan for a relative residual of ``accuracy``, ``USUAL_ACCURACY`` where nothing is asked for.
 
-    ``link`` is how fast the lines are, ``Link()`` by default. ``most_rows`` is the user's number of rows at the
-    largest node, if the problem holds long rows as several samples. All processes of a problem come to the same choice.
+    ``link`` is how fast the lines are. With None the network measures it; a simulation takes ``Link()``. Records that
+    processes measure together, every ``record_every`` passes, take time as well. A candidate that is expected to need
+    more than ``max_passes`` comes after all others.
     """
-    from dsba.algorithms.dsba.method import DSBA  # which plans with the constants above
-
-    link = link or Link()
-    topology, refusal = net.topology, Newton().why_not(problem, net)
-    if problem.lam == 0.0 and refusal is None:
-        return Choice("newton", "newton was chosen: without a penalty other methods may need very many rounds.")
-    if tol < FINE_TOLERANCE and problem.dim <= MOST_COLUMNS and refusal is None:
-        return Choice("newton", "newton was chosen: to the last digits other methods may need very many rounds.")
-    unfit = DSBA().why_not(problem, net)
+    accuracy = USUAL_ACCURACY if accuracy is None else accuracy
+    refusal, unfit = Newton().why_not(problem, net), DSBA().why_not(problem, net)
+    if refusal is None and (reason := _always_newton(problem, accuracy)):
+        return MethodPlan(Configuration("newton"), f"newton was chosen: {reason}.")
     if unfit and (refusal or problem.dim > MOST_COLUMNS):
-        return Choice("nids", f"nids was chosen: dsba does not apply: {unfit}")
-    seconds = {} if unfit else {"dsba": _dsba(problem, topology, link)}
-    if problem.dim > MOST_COLUMNS:
-        why = f"; newton is for at most {MOST_COLUMNS:,} coefficients."
-    elif refusal:
-        why = f"; newton does not apply: {refusal}"
-    else:
-        why = "."
-        seconds = {"newton": _newton(problem, topology, link)} | seconds
-    name = min(seconds, key=lambda candidate: seconds[candidate])
-    estimates = " and ".join(f"{_about(value)} for {candidate}" for candidate, value in seconds.items())
-    most = int(problem.all_sizes.max()) if most_rows is None else most_rows
-    facts = f"{problem.dim:,} coefficients, {most:,} rows at the largest of {problem.n_nodes} nodes"
-    return Choice(name, f"{name} was chosen for {facts}: about {estimates} at {link}{why}", seconds)
+        return MethodPlan(Configuration("nids"), f"nids was chosen: dsba does not apply: {unfit}")
+    measured = net.measured_link() if link is None else None
+    model = CostModel(
+        problem, net.topology, link or measured or Link(), accuracy, record_every if net.size > 1 else math.inf
+    )
+    most = math.inf if max_passes is None else max_passes
+    estimates = tuple(sorted(_estimates(model, net), key=lambda e: (e.passes > most, e.seconds)))
+    first, *others = estimates
+    at = f"{model.link}{' (measured)' if measured else ''}"
+    reason = f"{first.configuration} was chosen for {problem.dim:,} coefficients at {at}: about {_about(first.seconds)}"
+    second = next((e for e in others if e.configuration.name != first.configuration.name), None)
+    reason += f", {second.configuration} about {_about(second.seconds)}." if second else "."
+    return MethodPlan(first.configuration, reason, estimates)
 
 
-def _newton(problem: Problem, topology: Topology, link: Link) -> float:
-    p, q = problem.dim, int(problem.all_sizes.max())
-    tree = topology.graph.tree
-    iterations = 2 if problem.component.affine else 8
-    children = int(tree.children.max(initial=0))
-
-    def question(rounds: int, size: float) -> float:
-        return tree.depth * link.seconds(rounds, size * children)
-
-    derivatives = question(4, 2 * 16 * (1 + p + p * (p + 1) / 2))
-    arithmetic = (q * problem.mean_nnz**2 + p**3 / 3) / SPEED
-    return derivatives + iterations * (derivatives + question(1, 8 * (p + 3)) + arithmetic)
+def _always_newton(problem: Problem, accuracy: float) -> str | None:
+    """Why newton is taken without an estimate."""
+    if problem.lam == 0.0:
+        return "without a penalty other methods may need very many rounds"
+    if accuracy < FINE_TOLERANCE and problem.dim <= MOST_COLUMNS:
+        return "to the last digits other methods may need very many rounds"
+    if problem.dim <= SMALL:
+        return f"for at most {SMALL} coefficients it is exact after a few rounds"
+    return None
 
 
-def _dsba(problem: Problem, topology: Topology, link: Link) -> float:
-    neighbours = int(topology.degrees.max(initial=0))
-    transfer = link.seconds(neighbours > 0, 8 * problem.dim * neighbours)
-    return PASSES * int(problem.all_sizes.max()) * (transfer + 4 * problem.mean_nnz / SPEED + BOOKKEEPING)
+def _estimates(model: CostModel, net: Network) -> Iterator[Estimate]:
+    """Of all candidates that apply."""
+    problem = model.problem
+    if Newton().why_not(problem, net) is None:
+        yield model.newton()
+    for communication in (DENSE, COMPRESSED):
+        if PExtra(communication=communication).why_not(problem, net) is None:
+            yield model.p_extra(communication)
+        for b in model.batch_sizes:
+            if DSBA(batch_size=b, communication=communication).why_not(problem, net) is None:
+                for gossip in model.mixings if communication == DENSE and not net.flaws else (1,):
+                    yield model.dsba(b, communication, gossip)
 
 
 def _about(seconds: float) -> str:

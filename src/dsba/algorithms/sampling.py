@@ -1,27 +1,40 @@
 """Which sample each node touches, and random numbers that all share. Randomness is data: it enters as arrays."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from dsba.problem.problem import Problem
 from dsba.types import Indices
 
 BLOCK = 1024
-COINS = 0xC0115  # tells the stream of common numbers from those of the nodes
+COINS, PASSES_APART = 0xC0115, 0x9A55  # tell the streams of common numbers and of permutations from the draws
+SHUFFLED, INDEPENDENT = "shuffled", "independent"
 
 
 @lru_cache(maxsize=4096)
-def _block(seed: int, node: int, size: int, block: int) -> Indices:
-    return np.random.default_rng([seed, node, block]).integers(size, size=BLOCK)
+def _block(seed: int, node: int, size: int, block: int, order: str) -> Indices:
+    if order == INDEPENDENT:
+        return np.random.default_rng([seed, node, block]).integers(size, size=BLOCK)
+    first = block * BLOCK
+    passes = range(first // size, (first + BLOCK - 1) // size + 1)
+    samples = np.concatenate([_permutation(seed, node, size, k) for k in passes])
+    return samples[first - passes.start * size :][:BLOCK].copy()
 
 
-def draw(seed: int, sizes: npt.ArrayLike, first: int, count: int, first_node: int = 0) -> Indices:
-    """Samples of iterations first .. first+count-1, one column a node, uniform in 0..size-1.
+@lru_cache(maxsize=32)  # few, as a permutation may be long; a block needs one or two of long ones
+def _permutation(seed: int, node: int, size: int, pass_: int) -> Indices:
+    return np.random.default_rng([seed, node, pass_, PASSES_APART]).permutation(size)
 
-    Node n's column depends on (seed, n, its size) and the iteration only: not on how often one
+
+def draw(
+    seed: int, sizes: npt.ArrayLike, first: int, count: int, first_node: int = 0, order: str = INDEPENDENT
+) -> Indices:
+    """Samples of iterations first .. first+count-1, one column a node, in 0..size-1.
+
+    The ``order`` is "independent", uniform draws, or "shuffled", a fresh permutation of a node's samples in each of
+    its passes. Node n's column depends on (seed, n, its size) and the iteration only: not on how often one
     stops, nor on which process owns the node.
     """
     sizes = np.asarray(sizes)
@@ -29,7 +42,7 @@ def draw(seed: int, sizes: npt.ArrayLike, first: int, count: int, first_node: in
     out = np.empty((len(blocks) * BLOCK, sizes.size), np.int64)
     for n, size in enumerate(sizes):
         for b, block in enumerate(blocks):
-            out[b * BLOCK : (b + 1) * BLOCK, n] = _block(seed, first_node + n, int(size), block)
+            out[b * BLOCK : (b + 1) * BLOCK, n] = _block(seed, first_node + n, int(size), block, order)
     offset = first - blocks.start * BLOCK
     return np.ascontiguousarray(out[offset : offset + count])
 
@@ -50,6 +63,11 @@ def coins(seed: int, width: int, first: int, count: int) -> npt.NDArray[np.float
 def generators(coin: float, nodes: range) -> list[np.random.Generator]:
     """A generator for each of these nodes, from a number that all nodes share and the node's own number."""
     return [np.random.default_rng([int(coin * 2.0**53), n, COINS]) for n in nodes]
+
+
+def anchor_probability(problem: Problem, batch: int) -> float:
+    """With which nodes that take ``batch`` samples an iteration move their anchors: once in a pass, in the mean."""
+    return min(1.0, batch / problem.constants.q)
 
 
 def batches(coin: float, nodes: range, sizes: npt.ArrayLike, count: int) -> Indices:

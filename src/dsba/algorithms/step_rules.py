@@ -1,7 +1,5 @@
 """The step sizes of DSBA and DSA, and what they are made of; the reasons are in docs/guide.md and docs/rounds.md."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,7 +10,7 @@ from dsba.problem.components import counts
 from dsba.problem.problem import Problem
 
 
-def practical_step(problem: Problem, topology: Topology, batch_size: int = 1) -> float:
+def practical_step(problem: Problem, topology: Topology, batch_size: int = 1, relief: float = 1.0) -> float:
     """min(Point-SAGA's alpha for the hardest component, 2 sqrt(gamma / (mu L_node)), the operator's longest step).
 
     The second is P-EXTRA's, L_node the smoothness of the local operators: what limits a node that takes all its samples
@@ -20,12 +18,15 @@ def practical_step(problem: Problem, topology: Topology, batch_size: int = 1) ->
     what rows have in common moves all batches alike, and a backward step is stable however large it is.
     Point-SAGA's rule is for cocoercive components. For AUC, half of it came nearest
     to the saddle point on five real sets together: 0.3 is better on the most unbalanced, 1 on the sparsest.
+    ``relief`` is how many times the slopes at the iterates are below the bounds that L_node is made of. It lengthens
+    the second step only: the first one is the limit of noise, and was too long with it.
     """
     mu, q = planned_convexity(problem), int(counts(problem.all_sizes, batch_size).max())
     L = problem.constants.L_plan * q / problem.constants.q
     alpha = point_saga_step(q, L, mu)
-    if alpha > 2 * math.sqrt(topology.gamma / (mu * problem.constants.L_mean)):  # else L_node <= L_mean will do
-        alpha = min(alpha, 2 * math.sqrt(topology.gamma / (mu * float(problem.local_smoothness.max()))))
+    gamma = relief * topology.gamma
+    if alpha > 2 * math.sqrt(gamma / (mu * problem.constants.L_mean)):  # else L_node <= L_mean will do
+        alpha = min(alpha, 2 * math.sqrt(gamma / (mu * float(problem.local_smoothness.max()))))
     alpha = min(alpha, problem.component.longest_step)
     return alpha if problem.component.cocoercive else 0.5 * alpha
 
@@ -44,6 +45,12 @@ def planned_convexity(problem: Problem) -> float:
     """
     mu = max(problem.lam, 1.0 / (10 * problem.n_samples))
     return max(mu, problem.mean_curvature / 50) if problem.component.cocoercive else mu
+
+
+def slopes_change(problem: Problem) -> bool:
+    """Whether slopes at the iterates may be below their bounds, so that a step size of batches is planned again."""
+    component = problem.component
+    return component.k == 1 and component.has_curvature and component.cocoercive and not component.affine
 
 
 def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float:

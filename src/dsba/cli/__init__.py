@@ -13,9 +13,10 @@ import typer
 
 from dsba._version import __version__
 from dsba.cli import data, lab, study, train
+from dsba.cli.options import Commands
 from dsba.errors import DsbaError
 
-app = typer.Typer(
+app = Commands(
     help="Decentralised learning: data at N nodes, no server, one model.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -38,10 +39,8 @@ def _options(
     pass
 
 
-lab.register(app)
-train.register(app)
-study.register(app)
-data.register(app)
+for commands, name in ((lab.lab, None), (train.tables, None), (study.study, "study"), (data.data_app, "data")):
+    app.add_typer(commands, name=name)
 
 
 def main() -> None:
@@ -52,13 +51,10 @@ def main() -> None:
     try:
         app()
     except DsbaError as error:
-        sys.exit(_said("\n".join([str(error), *getattr(error, "__notes__", [])])))
+        sentence = "\n".join([str(error), *getattr(error, "__notes__", [])])
     except OSError as error:
-        sys.exit(_said(f"{error.filename or ''}: {error.strerror or error}"))
+        sentence = f"{error.filename or ''}: {error.strerror or error}"
     except MemoryError:
-        sys.exit(_said("this takes more memory than there is here."))
-
-
-def _said(sentence: str) -> int:
+        sentence = "this takes more memory than there is here."
     typer.echo(f"Error: {sentence}", err=True)
-    return 2
+    sys.exit(2)

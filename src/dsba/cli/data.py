@@ -2,97 +2,137 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from dsba.data import IndexRange
+from dsba.cli.lab import data_names, print_table
+from dsba.cli.options import Commands, Json, echo_json
+from dsba.errors import InputError
 
-data_app = typer.Typer(no_args_is_help=True, help="Data sets: what is known, what is here, what is in a file.")
-
-
-def register(parent: typer.Typer) -> None:
-    """Add these commands."""
-    parent.add_typer(data_app, name="data")
+data_app = Commands(no_args_is_help=True, help="Data sets: what is known, what is here, what is in a file.")
 
 
 @data_app.command("list", epilog="Example:  `dsba data list`")
-def list_sets() -> None:
+def list_sets(plain: Json = False) -> None:
     """The registered data sets, and where their files are."""
-    from rich.console import Console
-    from rich.table import Table
-
     from dsba.data import EMBEDDED, registry
 
-    table = Table(title="Data sets; the paper's are the first three", title_justify="left")
-    for column in ("name", "rows", "columns", "classes"):
-        table.add_column(column, justify="left" if column == "name" else "right")
-    table.add_column("checksum")
-    table.add_column("file, or address below LIBSVM's", overflow="fold")
-    for name, entry in registry.REGISTRY.items():
-        shape = (f"{entry.rows:,}", f"{entry.columns:,}", str(entry.classes))
-        kind = (entry.checksum or "bzip2's").partition(":")[0]
-        table.add_row(name, *shape, kind, _where(name) or entry.path)
-    for name in EMBEDDED:
-        table.add_row(name, "", "", "2", "", "embedded")
-    console = Console()
-    console.width = max(console.width, 110)
-    console.print(table)
+    known = [_registered(name) for name in registry.REGISTRY]
+    if plain:
+        return echo_json({"embedded": list(EMBEDDED), "registered": known, "address": registry.LIBSVM})
+    rows = [
+        [one["name"], f"{one['rows']:,}", f"{one['columns']:,}", str(one["classes"]),
+         (one["checksum"] or "bzip2's").partition(":")[0], one["file"] or one["path"]]
+        for one in known
+    ]  # fmt: skip
+    rows += [[name, "", "", "2", "", "embedded"] for name in EMBEDDED]
+    columns = ["name", "rows", "columns", "classes", "checksum", "file, or address below LIBSVM's"]
+    print_table("Data sets; the paper's are the first three", columns, rows, columns[1:4])
     typer.echo(f"LIBSVM: {registry.LIBSVM}")
     typer.echo("Checksum bzip2's: nobody published one of the file; those that bzip2 keeps of its blocks are checked.")
 
 
+def _registered(name: str) -> dict[str, Any]:
+    """What the registry has of a data set, and its file where it is here."""
+    from dsba.data import registry
+    from dsba.data.libsvm import find_file
+
+    entry, file = registry.REGISTRY[name], None
+    with suppress(InputError):
+        file = str(find_file(name))
+    about = {key: getattr(entry, key) for key in ("rows", "columns", "classes", "checksum", "path")}
+    return {"name": name, **about, "file": file}
+
+
 @data_app.command(epilog="Examples:  `dsba data fetch a9a`,  `dsba data fetch w8a --mirror http://10.0.0.7/libsvm`")
 def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Registered data sets.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Registered data sets.", autocompletion=data_names)
+    ],
     mirror: Annotated[list[str] | None, typer.Option(help="An address to try first; also $DSBA_MIRROR.")] = None,
+    plain: Json = False,
 ) -> None:
     """Download data sets into the cache; those that are here already are left alone."""
+    files = {}
     for name in names:
-        typer.echo(f"{name}: {_fetch(name, mirror or [])}")
+        files[name] = _fetch(name, mirror or [])
+        if not plain:
+            typer.echo(f"{name}: {files[name]}")
+    if plain:
+        echo_json(files)
 
 
 @data_app.command(epilog="Example:  `dsba data info a9a`")
-def info(file: Annotated[str, typer.Argument(help="A LIBSVM file, or a name.")]) -> None:
+def info(
+    file: Annotated[str, typer.Argument(help="A LIBSVM file, or a name.", autocompletion=data_names)],
+    plain: Json = False,
+) -> None:
     """What is in a file: its shape, labels, empty rows, checksum, and whether it is the registered one."""
+    found = _content(file)
+    if plain:
+        return echo_json(found)
+    rows, counts = found["rows"], found["labels"]
+    labels = ", ".join(f"{value} ({count:,})" for value, count in list(counts.items())[:20])
+    lines = {
+        "file": found["file"] or "embedded",
+        "rows x columns": f"{rows:,} x {found['columns']:,}",
+        "nonzeros": f"{found['nonzeros']:,} ({found['nonzeros'] / rows:.1f} a row)",
+        "empty rows": f"{found['empty_rows']:,}",
+        "labels": labels + (f", ... {len(counts)} in all" if len(counts) > 20 else ""),
+    }
+    if found["file"]:
+        least, largest = found["indices"]
+        counted = f"{least:,} to {largest:,}; read as counted from {min(least, 1)}" if least is not None else "none"
+        lines |= {"indices": counted, "checksum": found["checksum"]}
+    if known := found["registered"]:
+        same = {"shape": known["same_shape"], "checksum": known["same_checksum"]}
+        agree = [f"the {what} agrees" if fine else f"THE {what.upper()} DIFFERS" for what, fine in same.items()
+                 if fine is not None]  # fmt: skip
+        shape = f"{known['rows']:,} x {known['columns']:,}"
+        lines["registered as"] = f"{known['title']}, {shape}: {', '.join(agree)}"
+    for key, value in lines.items():
+        typer.echo(f"{key:15s} {value}")
+
+
+def _content(file: str) -> dict[str, Any]:
+    """What is in a file or an embedded set, and beside the registered one of its name."""
     import numpy as np
 
     from dsba import data
-    from dsba.data import registry
     from dsba.data.fetch import checksum
     from dsba.data.libsvm import find_file
 
     path = None if file in data.EMBEDDED else find_file(file, embedded=data.EMBEDDED)
     X, y = data.load(file)
     values, counts = np.unique(y, return_counts=True)
-    labels = ", ".join(f"{v:g} ({c:,})" for v, c in zip(values[:20], counts[:20], strict=True))
-    lines = {
-        "file": path or "embedded",
-        "rows x columns": f"{X.shape[0]:,} x {X.shape[1]:,}",
-        "nonzeros": f"{X.nnz:,} ({X.nnz / X.shape[0]:.1f} a row)",
-        "empty rows": f"{int((np.diff(X.indptr) == 0).sum()):,}",
-        "labels": labels + (f", ... {values.size} in all" if values.size > 20 else ""),
-    }
-    if path is not None:
-        lines["indices"] = _indices(data.index_range(path))
-        lines["checksum"] = checksum(path)
-    if known := registry.REGISTRY.get(file):
-        same = X.shape == (known.rows, known.columns)
-        findings = ["the shape agrees" if same else "THE SHAPE DIFFERS"]
-        if path is not None and path.name == known.file and known.checksum:  # not for one packed in another way
-            same = checksum(path, like=known.checksum) == known.checksum
-            findings.append("the checksum agrees" if same else "THE CHECKSUM DIFFERS")
-        lines["registered as"] = f"{known.title}, {known.rows:,} x {known.columns:,}: {', '.join(findings)}"
-    for key, value in lines.items():
-        typer.echo(f"{key:15s} {value}")
+    return {
+        "file": path and str(path), "rows": X.shape[0], "columns": X.shape[1], "nonzeros": int(X.nnz),
+        "empty_rows": int((np.diff(X.indptr) == 0).sum()),
+        "labels": {f"{value:g}": int(count) for value, count in zip(values, counts, strict=True)},
+        "indices": path and data.index_range(path), "checksum": path and checksum(path),
+        "registered": _beside_registered(file, path, X.shape),
+    }  # fmt: skip
 
 
-def _indices(seen: IndexRange) -> str:
-    if seen.smallest is None:
-        return "none"
-    return f"{seen.smallest:,} to {seen.largest:,}; read as counted from {0 if seen.smallest == 0 else 1}"
+def _beside_registered(name: str, path: Path | None, shape: tuple[int, int]) -> dict[str, Any] | None:
+    """What the registry has of this name, and whether the file agrees; None for other names."""
+    from dsba.data import registry
+    from dsba.data.fetch import checksum
+
+    known = registry.REGISTRY.get(name)
+    if known is None:
+        return None
+    same = None
+    if path is not None and path.name == known.file and known.checksum:  # not for one packed in another way
+        same = checksum(path, like=known.checksum) == known.checksum
+    return {
+        "title": known.title, "rows": known.rows, "columns": known.columns,
+        "same_shape": shape == (known.rows, known.columns),
+        "same_checksum": same,
+    }  # fmt: skip
 
 
 def _fetch(name: str, mirrors: list[str]) -> Path:
@@ -103,13 +143,3 @@ def _fetch(name: str, mirrors: list[str]) -> Path:
     with Progress(TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), transient=True) as bar:
         task = bar.add_task(name, total=None)
         return download(name, mirrors, progress=lambda here, total: bar.update(task, completed=here, total=total))
-
-
-def _where(name: str) -> str | None:
-    from dsba.data.libsvm import find_file
-    from dsba.errors import InputError
-
-    try:
-        return str(find_file(name))
-    except InputError:
-        return None

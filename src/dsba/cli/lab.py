@@ -4,21 +4,36 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from dsba._system.signals import ending_like_ctrl_c
+from dsba.cli.options import Command, Commands, Json, completing, echo_json
 from dsba.errors import InputError
+from dsba.lab.executors import EXECUTORS
 
 if TYPE_CHECKING:
     from dsba.lab import Experiment, ExperimentResults
-    from dsba.lab.plan import Plan
+
+
+def data_names(incomplete: str) -> list[str]:
+    """For the shell: the data sets with a name."""
+    from dsba.data import EMBEDDED, registry
+
+    return completing([*EMBEDDED, *registry.REGISTRY])(incomplete)
+
+
+def problem_names(incomplete: str) -> list[str]:
+    """For the shell: the problems of the paper."""
+    from dsba.lab.paper_experiments import PROBLEMS
+
+    return completing(PROBLEMS)(incomplete)
+
 
 Out = Annotated[Path, typer.Option(help="The results folder; finished runs in it are not repeated.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one per core.")]
@@ -34,23 +49,33 @@ Plugins = Annotated[
     typer.Option("--plugin", help="A file (or module) of your own that the experiment may run; repeat for several."),
 ]
 LiveOption = Annotated[bool, typer.Option("--live", help="Serve the page on localhost while runs go on.")]
+ExecutorName = Annotated[
+    str, typer.Option(help="Where jobs are done: processes, or slurm (arrays).", autocompletion=completing(EXECUTORS))
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port for --live; 0 takes a free one.")]
 DataNames = Annotated[
     list[str] | None,
-    typer.Option("--data", help="An embedded set, a name in $DSBA_DATA, a fetched one, or a file; repeat for several."),
+    typer.Option(
+        "--data",
+        help="An embedded set, a name in $DSBA_DATA, a fetched one, or a file; repeat for several.",
+        autocompletion=data_names,
+    ),
 ]
-ProblemNames = Annotated[list[str] | None, typer.Option("--problem", help="ridge, logistic, auc; repeat for several.")]
+ProblemNames = Annotated[
+    list[str] | None,
+    typer.Option("--problem", help="ridge, logistic, auc; repeat for several.", autocompletion=problem_names),
+]
 Passes = Annotated[float, typer.Option(help="Passes over the data per run.")]
 GapTol = Annotated[float | None, typer.Option(help="Stop a run at this relative gap.")]
-TunePasses = Annotated[float | None, typer.Option(help="Passes of the last round of the step-size search.")]
+TunePasses = Annotated[float | None, typer.Option(help="Passes of the first round of the search.")]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seeds; with several, medians and bands are shown.")]
 
 
-CURRENCIES = {"passes": "passes", "doubles_max": "DOUBLEs", "seconds": "seconds"}  # of the table of winners
+STOPPED = "\nStopped. Finished runs are kept; the same command goes on from here."
 ALL_METHODS = "all"  # what --force without a method means
 
 
-class Forcing(TyperCommand):
+class Forcing(Command):
     """A command whose --force may stand alone or name a method."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -62,19 +87,13 @@ class Forcing(TyperCommand):
         return super().parse_args(ctx, full)
 
 
-def register(app: typer.Typer) -> None:
-    """Add these commands."""
-    example = "Examples:  `dsba reproduce`,  `dsba reproduce --data news20.binary --data a9a --gap-tol 1e-6 --out text`"
-    app.command(epilog=example, cls=Forcing)(reproduce)
-    app.command(
-        epilog="Examples:  `dsba compare --example > mine.toml`,  `dsba compare mine.toml --live`", cls=Forcing
-    )(compare)
-    app.command(
-        epilog="Examples:  `dsba tune mine.toml`,  `dsba tune --data breast-cancer --problem ridge`", cls=Forcing
-    )(tune)
-    app.command(epilog="Example:  `dsba report results`")(report)
+lab = Commands()
 
 
+@lab.command(
+    cls=Forcing,
+    epilog="Examples:  `dsba reproduce`,  `dsba reproduce --data news20.binary --data a9a --gap-tol 1e-6 --out text`",
+)
 def reproduce(
     out: Out = Path("results"),
     data: DataNames = None,
@@ -90,10 +109,10 @@ def reproduce(
 ) -> None:
     """The paper's numerical experiments: three problems, every method tuned, figures and a page."""
     budgets = {"max_passes": max_passes, "gap_tol": gap_tol, "tune_passes": tune_passes}
-    experiment = _paper(data, problem, **budgets, seeds=seed or (0,))
-    _run(_planned(experiment), out, workers, force, live, port)
+    _run(_paper(data, problem, **budgets, seeds=seed or (0,)), Asked(out, workers, force, live, port))
 
 
+@lab.command(cls=Forcing, epilog="Examples:  `dsba compare --example > mine.toml`,  `dsba compare mine.toml --live`")
 def compare(
     file: Annotated[Path | None, typer.Argument(help="The experiment, a TOML file.")] = None,
     out: Out = Path("results"),
@@ -102,22 +121,24 @@ def compare(
     plugin: Plugins = None,
     live: LiveOption = False,
     port: Port = 0,
+    executor: ExecutorName = "processes",
     example: Annotated[
         bool, typer.Option("--example", help="Print a commented experiment file, and nothing else.")
     ] = False,
+    plain: Json = False,
 ) -> None:
     """Any comparison: methods, problems, data, splits, networks and seeds from a file."""
     if example:
         from dsba.lab.example import EXAMPLE
 
         typer.echo(EXAMPLE, nl=False)
-        return
-    if file is None:
+    elif file is None:
         raise InputError("compare needs an experiment file; `dsba compare --example` prints one.")
-    plan = replace(_planned(_read(file, plugin)), place=file.parent)
-    _run(plan, out, workers, force, live, port)
+    else:
+        _run(_read(file, plugin), Asked(out, workers, force, live, port, file.parent, plain, executor))
 
 
+@lab.command(cls=Forcing, epilog="Examples:  `dsba tune mine.toml`,  `dsba tune --data breast-cancer --problem ridge`")
 def tune(
     file: Annotated[Path | None, typer.Argument(help="An experiment; without it, the paper's.")] = None,
     out: Out = Path("results"),
@@ -134,20 +155,26 @@ def tune(
     from dsba.lab import run
 
     experiment = _read(file, plugin) if file else _paper(data, problem, max_passes=max_passes, tune_passes=tune_passes)
-    with _stoppable():
+    with stoppable(STOPPED):
         results = run(experiment, out, tune_only=_split(method) or True, **_options(workers, force))
-    _print_tuning(results)
-    _print_warnings(results)
-    typer.echo(f"Table: {(out / 'tuning.csv').resolve()}")
+    rows = [
+        [c["data"], c["problem"], c["method"], c["parameters"], f"{c['factor']:.3g}",
+         "diverged" if c["value"] is None else f"{c['metric']} {c['value']:.1e}"]
+        for c in results.tuning() if c["chosen"]
+    ]  # fmt: skip
+    print_table("Step sizes", ["data", "problem", "method", "chosen", "times auto", "reached"], rows)
+    _print_end(results, f"Table: {(out / 'tuning.csv').resolve()}")
 
 
+@lab.command(epilog="Example:  `dsba report results`")
 def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
     """Rebuild figures, tables and page from saved results only."""
     from dsba.lab import ExperimentResults
 
     results = ExperimentResults.load(folder)
     results.report()
-    _print_results(results)
+    print_winners(results)
+    _print_end(results, f"Page: {results.page.resolve()}")
 
 
 def _paper(data: Sequence[str] | None, problem: Sequence[str] | None, **options: Any) -> Experiment:
@@ -161,46 +188,57 @@ def _read(file: Path, allowed: Sequence[str] | None) -> Experiment:
     from dsba.lab.reading import read
     from dsba.storage.plugins import code_of
 
-    known = {_place(name) for name in allowed or ()}
+    def place(code: str) -> str:
+        return str(Path(code).resolve()) if code.endswith(".py") else code
 
     def allow(names: list[str]) -> None:
         for code in dict.fromkeys(map(code_of, names)):
-            if _place(code) not in known and not _confirmed(file, code):
+            if place(code) in map(place, allowed or ()):
+                continue
+            if not (sys.stdin.isatty() and typer.confirm(f"{file} names code in {code}. Run it?")):
                 raise InputError(f"{file} names code that dsba would run: say --plugin {code} if you trust it.")
 
     return read(file, allow)
 
 
-def _place(code: str) -> str:
-    return str(Path(code).resolve()) if code.endswith(".py") else code
+@dataclass(frozen=True)
+class Asked:
+    """How an experiment shall be run and shown."""
+
+    out: Path
+    workers: int | None
+    force: Sequence[str] | None
+    live: bool
+    port: int
+    folder: Path = Path()
+    """Where the experiment's file is."""
+    plain: bool = False
+    """Whether standard output has JSON and nothing else."""
+    executor: str = "processes"
 
 
-def _confirmed(file: Path, code: str) -> bool:
-    return sys.stdin.isatty() and typer.confirm(f"{file} names code in {code}. Run it?")
-
-
-def _planned(experiment: Experiment) -> Plan:
+def _run(experiment: Experiment, asked: Asked) -> None:
+    from dsba.lab import run
     from dsba.lab.runner import check
 
-    plan = check(experiment)
+    plan, options = replace(check(experiment), place=asked.folder), _options(asked.workers, asked.force)
+    options |= {"progress": not asked.plain, "executor": asked.executor}
     for sentence in plan.left_out:
-        typer.echo(sentence)
-    return plan
+        typer.echo(sentence, err=asked.plain)
+    with stoppable(STOPPED), ExitStack() as stack:
+        if asked.live:
+            from dsba.lab.live import Live
 
-
-def _run(plan: Plan, out: Path, workers: int | None, force: Sequence[str] | None, live: bool, port: int) -> None:
-    from dsba.lab import run
-
-    options = _options(workers, force)
-    with _stoppable(), ExitStack() as stack:
-        if live:
-            from dsba.lab.live import Live as Server
-
-            server = stack.enter_context(Server(out, port))
-            typer.echo(f"Live: {server.address}")
+            server = stack.enter_context(Live(asked.out, asked.port))
+            typer.echo(f"Live: {server.address}", err=asked.plain)
             options["on_record"] = server.record
-        results = run(plan, out, **options)
-    _print_results(results)
+        results = run(plan, asked.out, **options)
+    if asked.plain:
+        about = {"left_out": plan.left_out, "winners": results.winners(), "warnings": results.warnings()}
+        echo_json(about | {"summary": results.folder.summary.resolve(), "page": results.page.resolve()})
+    else:
+        print_winners(results)
+        _print_end(results, f"Page: {results.page.resolve()}")
 
 
 def _options(workers: int | None, force: Sequence[str] | None) -> dict[str, Any]:
@@ -208,20 +246,19 @@ def _options(workers: int | None, force: Sequence[str] | None) -> dict[str, Any]
     return {"workers": workers, "force": forced, "progress": True, "command": command_line()}
 
 
-def _print_results(results: ExperimentResults) -> None:
-    _print_winners(results)
-    _print_warnings(results)
-    typer.echo(f"Page: {results.page.resolve()}")
+def _print_end(results: ExperimentResults, last: str) -> None:
+    for sentence in (*(f"Warning: {warning}" for warning in results.warnings()), last):
+        typer.echo(sentence)
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
+def stoppable(sentence: str) -> Iterator[None]:
     """Ctrl-C, SIGTERM or SIGHUP: everything is on disk, so say how to go on."""
     try:
         with ending_like_ctrl_c():
             yield
     except KeyboardInterrupt:
-        typer.echo("\nStopped. Finished runs are kept; the same command goes on from here.", err=True)
+        typer.echo(sentence, err=True)
         raise typer.Exit(130) from None
 
 
@@ -234,57 +271,41 @@ def _split(values: Sequence[str] | None) -> list[str]:
     return [part for value in values or () for part in value.split(",") if part]
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> None:
+    """A table on the terminal; the columns ``numbers`` end flush."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))  # labels are people's own words: no markup in them
     console = Console()
-    console.width = max(console.width, 100)  # a log file is not 80 columns wide
+    console.width = max(console.width, 110)  # a log file is not 80 columns wide
     console.print(table)
 
 
-def _print_winners(results: ExperimentResults) -> None:
+def print_winners(results: ExperimentResults) -> None:
+    """Who reached a tolerance at the least cost, and where that is not decided."""
+    from dsba.lab.curves import DECIDING, SHORT
+
     winners = results.winners()
     keys = ["data", "problem", *(key for key in ("network", "split") if len({w[key] for w in winners}) > 1)]
-    rows = []
+    rows, undecided = [], []
     for w in winners:
         case = [w[key] for key in keys]
         if w["tolerance"] is None:
             rows.append([*case, f"{w['metric']} {w['final']:.0e}", f"undecided: {w['nearest']} is nearest", "", ""])
-        else:
-            costs = [w[cost] for cost in CURRENCIES]
-            rows.append([*case, f"{w['metric']} {w['tolerance']:.0e}", *costs])
-    _table("Winners", [*keys, "to reach", *CURRENCIES.values()], rows)
-    for w in winners:
-        for cost, name in CURRENCIES.items() if w["tolerance"] is not None else ():
-            if stopped := w["stopped"][cost]:
-                target = f"{w['metric']} {w['tolerance']:.0e}"
-                leads = f"{w['leading'][cost]} leads to {target}"
-                if len(w["reached"]) == 1:
-                    leads = f"only {w['reached'][0]} reached {target}"
-                where = ", ".join(str(w[key]) for key in keys)
-                typer.echo(f"Undecided in {name}: {leads}, {', '.join(stopped)} ran out of budget ({where}).")
-
-
-def _print_warnings(results: ExperimentResults) -> None:
-    for sentence in results.warnings():
-        typer.echo(f"Warning: {sentence}")
-
-
-def _reached(candidate: Mapping[str, Any]) -> str:
-    return "diverged" if candidate["value"] is None else f"{candidate['metric']} {candidate['value']:.1e}"
-
-
-def _print_tuning(results: ExperimentResults) -> None:
-    rows = [
-        [t["data"], t["problem"], t["method"], t["parameters"], f"{t['factor']:.3g}", _reached(t)]
-        for t in results.tuning()
-        if t["chosen"]
-    ]
-    _table("Step sizes", ["data", "problem", "method", "chosen", "times auto", "reached"], rows)
+            continue
+        target = f"{w['metric']} {w['tolerance']:.0e}"
+        rows.append([*case, target, *(w[cost] for cost in DECIDING)])
+        for cost in DECIDING:
+            if stopped := ", ".join(w["stopped"][cost]):
+                alone = len(w["reached"]) == 1
+                leads = f"only {w['reached'][0]} reached" if alone else f"{w['leading'][cost]} leads to"
+                undecided.append(f"{SHORT[cost]}: {leads} {target}, {stopped} ran out of budget ({', '.join(case)}).")
+    print_table("Winners", [*keys, "to reach", *(SHORT[cost] for cost in DECIDING)], rows)
+    for sentence in undecided:
+        typer.echo(f"Undecided in {sentence}")

@@ -1,22 +1,93 @@
-"""The options of a fit as those of a command, made from the fields of ``FitSpec``."""
+"""What commands share: help, completion, JSON, and the options of a fit, made from the fields of ``FitSpec``."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import Field, fields
 from functools import wraps
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
+from dsba import algorithms, operators
+from dsba.algorithms.dsba.one_sample import FITTING_FORMS
 from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
-from dsba.fitting.spec import FOR_ARRAYS, FOR_TABLES, OPTIONS, FitSpec
+from dsba.fitting.spec import (
+    COVARIANCES,
+    FOR_ARRAYS,
+    FOR_TABLES,
+    MISSING_POLICIES,
+    OPTIONS,
+    RARE_POLICIES,
+    FitSpec,
+)
+from dsba.graph.mixing import MIXINGS
+from dsba.graph.topology import GRAPH_FAMILIES
 
 LEVELS_FORM = "COLUMN=LEVEL,LEVEL,..."
 TABLE_PANEL = "Options of tables"
+VALUES: dict[str, Iterable[str]] = {
+    "graph": GRAPH_FAMILIES, "mixing": MIXINGS, "operator": operators.names(),
+    "algorithm": ["auto", *algorithms.names()], "communication": [*FITTING_FORMS],
+    "missing": MISSING_POLICIES, "cov": COVARIANCES, "rare_levels": RARE_POLICIES,
+}  # fmt: skip
+
+
+class _Flags:
+    """Help that shows no kind of value beside a flag, because a flag takes none."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+        return found
+
+
+class Command(_Flags, TyperCommand):
+    """A command of dsba."""
+
+
+class CommandGroup(_Flags, TyperGroup):
+    """Several commands of dsba."""
+
+
+class Commands(typer.Typer):
+    """Commands with dsba's help."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=CommandGroup, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Any:
+        return super().command(name, **{"cls": Command, **options})
+
+
+def completing(values: Iterable[str]) -> Callable[[str], list[str]]:
+    """For the shell: the values that begin with what was typed."""
+    known = list(values)
+    return lambda incomplete: [value for value in known if value.startswith(incomplete)]
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def echo_json(content: Any) -> None:
+    """Print JSON; a number that is not finite becomes null."""
+    typer.echo(json.dumps(_finite(content), indent=2, ensure_ascii=False, default=str))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _table_flag(name: str, help_: str) -> Any:
@@ -37,19 +108,15 @@ def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., No
         def run(**values: Any) -> None:
             command(**{one.name: values.pop(one.name) for one in own}, spec=_spec(values))
 
-        shown = [one for one in fields(FitSpec) if _is_shown(one.name, tables_only)]
-        flags = [_keyword("allow_two_sites", TwoSites, False)]
-        flags += [] if tables_only else [_keyword("no_guards", NoGuards, False)]
-        options = [*(_option(one, tables_only) for one in shown), *flags]
+        # guards have flags, and a penalty is an object
+        shown = [one for one in fields(FitSpec) if one.name not in ("guards", "penalty")]
+        shown = [one for one in shown if not (tables_only and OPTIONS[one.name].data == FOR_ARRAYS)]
+        options = [*(_option(one, tables_only) for one in shown), _keyword("allow_two_sites", TwoSites, False)]
+        options += [] if tables_only else [_keyword("no_guards", NoGuards, False)]
         run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:]])  # type: ignore[attr-defined]
         return run
 
     return decorated
-
-
-def _is_shown(name: str, tables_only: bool) -> bool:
-    """Guards have flags, and a penalty is an object."""
-    return name not in ("guards", "penalty") and not (tables_only and OPTIONS[name].data == FOR_ARRAYS)
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -57,14 +124,15 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _option(one: Field[Any], tables_only: bool) -> inspect.Parameter:
-    about, kind = OPTIONS[one.name], _kind(one)
+    about = OPTIONS[one.name]
     names = [f"--{one.name.replace('_', '-')}"] if one.default is False and about.data == FOR_TABLES else []
     more: dict[str, Any] = {"metavar": LEVELS_FORM} if one.name == "levels" else {}
     if about.data == FOR_TABLES and not tables_only:
         more["rich_help_panel"] = TABLE_PANEL
-    return _keyword(
-        one.name, Annotated[kind, typer.Option(*names, help=about.sentence(tables_only), **more)], one.default
-    )
+    if one.name in VALUES:
+        more["autocompletion"] = completing(VALUES[one.name])
+    option = typer.Option(*names, help=about.sentence(tables_only), **more)
+    return _keyword(one.name, Annotated[_kind(one), option], one.default)
 
 
 def _kind(one: Field[Any]) -> Any:
@@ -89,6 +157,13 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
+def _times(text: str | None) -> tuple[float, ...] | None:
+    try:
+        return None if text is None else tuple(map(float, text.split(",")))
+    except ValueError:
+        raise InputError(f"--grid must be times with commas between them, got {text!r}.") from None
+
+
 def _number_or_name(text: str) -> float | str:
     with suppress(ValueError):
         return float(text)
@@ -106,4 +181,6 @@ def _ordered_levels(given: list[str] | None) -> dict[str, list[str]]:
     return found
 
 
-READERS: dict[str, Callable[[Any], Any]] = {"features": _names, "levels": _ordered_levels, "step_size": _number_or_name}
+READERS: dict[str, Callable[[Any], Any]] = {
+    "features": _names, "grid": _times, "levels": _ordered_levels, "step_size": _number_or_name,
+}  # fmt: skip

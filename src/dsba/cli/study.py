@@ -1,4 +1,4 @@
-"""The commands ``dsba study example | key | check | join | try``."""
+"""The commands ``dsba study example | policy example | key | check | join | try``."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dsba._system.signals import ending_like_ctrl_c
-from dsba.cli.options import with_fit_options
-from dsba.cli.train import MARKER, write_page  # the folder is read by the commands that read what `dsba train` wrote
+from dsba.cli.lab import stoppable
+from dsba.cli.options import Commands, Json, echo_json, with_fit_options
+from dsba.cli.train import (  # the folder is read by the commands that read what `dsba train` wrote
+    MARKER,
+    exit_as,
+    write_page,
+)
 from dsba.engine.run import Status
-from dsba.errors import InputError
-from dsba.fitting.not_converged import EXIT_CODE
+from dsba.errors import InputError, require_package
 from dsba.fitting.spec import FitSpec
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
     from dsba.study.join import Seat
-    from dsba.tables.results import Results
 
-NEEDED = ("websockets", "cryptography", "pandas", "formulaic")
+NEEDED = ("websockets", "cryptography", "pandas")
 
 TRY_EXAMPLES = 'Example:  `dsba study try a.csv b.csv c.csv --formula "y ~ x" --operator logistic --lam 0 --out run`'
 
-study = typer.Typer(help="One model from data at several institutions, over TLS.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    app.add_typer(study, name="study")
+study = Commands(help="One model from data at several institutions, over TLS.", no_args_is_help=True)
 
 
 StudyFile = Annotated[Path, typer.Argument(help="The study file, the same at all sites.")]
 SiteName = Annotated[str, typer.Option(help="The name of this site in the study.")]
+PolicyFile = Annotated[
+    Path | None, typer.Option(help="The policy of this site; policy.toml beside the key, if there is one.")
+]
 KeyFile = Annotated[Path | None, typer.Option(help="The key of this site; SITE.pem if not given.")]
 
 
@@ -41,6 +43,18 @@ KeyFile = Annotated[Path | None, typer.Option(help="The key of this site; SITE.p
 def example() -> None:
     """Print a study file with comments."""
     from dsba.study.example import example as text
+
+    typer.echo(text(), nl=False)
+
+
+policy = typer.Typer(help="A site's own policy, stricter than a study or equal.", no_args_is_help=True)
+study.add_typer(policy, name="policy")
+
+
+@policy.command("example")
+def policy_example() -> None:
+    """Print a policy with comments."""
+    from dsba.study.policy import example as text
 
     typer.echo(text(), nl=False)
 
@@ -56,8 +70,9 @@ def key(
     The key stays here, readable by its owner alone; only the printed lines are for others.
     """
     _require_extra()
+    from tomli_w import dumps
+
     from dsba.study import keys
-    from dsba.study.example import entry
     from dsba.study.file import NAME, parse_address
 
     if not NAME.fullmatch(site):
@@ -66,7 +81,7 @@ def key(
         parse_address(address)
     path = out or Path(f"{site}.pem")
     made = keys.make(site, path)
-    typer.echo(entry(site, address, keys.fingerprint(made.certificate), keys.text_of(made.certificate)), nl=False)
+    typer.echo(dumps({"sites": [keys.site_section(site, address, made.certificate)]}), nl=False)
     typer.echo(f"The key is in {path}: keep it there. The lines above go into the study file.", err=True)
 
 
@@ -76,17 +91,27 @@ def check(
     site: Annotated[str | None, typer.Option(help="The name of this site, to check its files and lines.")] = None,
     key: KeyFile = None,
     data: Annotated[Path | None, typer.Option(help="The table of this site.")] = None,
+    policy: PolicyFile = None,
+    plain: Json = False,
 ) -> None:
     """Check the study before anybody waits: the file, dates, own files, every neighbour and the line to it."""
     _require_extra()
     from dsba.study.check import check as findings
     from dsba.study.file import load
+    from dsba.study.policy import beside
+    from dsba.study.policy import load as load_policy
 
-    failed = False
-    for finding in findings(load(file), site, None if site is None else key or Path(f"{site}.pem"), data):
-        failed |= not finding.fine
-        typer.echo(("ok    " if finding.fine else "WRONG ") + finding.sentence)
-    if failed:
+    key = None if site is None else key or Path(f"{site}.pem")
+    own = load_policy(policy or (beside(key) if key else None))
+    found = []
+    for finding in findings(load(file), site, key, data, own):
+        found.append(finding._asdict())
+        if not plain:
+            typer.echo(("ok    " if finding.fine else "WRONG ") + finding.sentence)
+    fine = all(one["fine"] for one in found)
+    if plain:
+        echo_json({"fine": fine, "findings": found})
+    if not fine:
         raise typer.Exit(1)
 
 
@@ -105,25 +130,36 @@ def join(
     allow_rows: Annotated[
         bool, typer.Option("--allow-rows", help="Let rows of the data leave this site, if the study's method does so.")
     ] = False,
+    policy: PolicyFile = None,
 ) -> None:
     """Take part in a study. The same command goes on with a run that was stopped.
 
     The exit code is 3 if the model was saved and the fit did not converge.
     """
     _require_extra()
+    from dsba.fitting.codec import MODEL_FILE
+    from dsba.study.display import StudyDisplay
     from dsba.study.file import load, parse_address
-    from dsba.study.join import Seat, prepared
+    from dsba.study.join import AUDIT, Seat, about, prepared
+    from dsba.study.join import join as take_part
+    from dsba.study.policy import beside
+    from dsba.study.policy import load as load_policy
 
     place = None if listen is None else parse_address(listen)
-    seat = Seat(load(file), site, key or Path(f"{site}.pem"), data, out, patience, allow_rows, place)
+    key = key or Path(f"{site}.pem")
+    own = load_policy(policy or beside(key))
+    seat = Seat(load(file), site, key, data, out, patience, allow_rows, place, own)
     prepared(seat)
     _approved(seat, approve)
-    with owned(out, MARKER), ending_like_ctrl_c():
-        try:
-            _joined(seat)
-        except KeyboardInterrupt:
-            typer.echo("Stopped. The other sites have been told; when all start again they go on from here.", err=True)
-            raise typer.Exit(130) from None
+    stopped = "Stopped. The other sites were notified; when all start again they go on from here."
+    with owned(out, MARKER), stoppable(stopped):
+        with StudyDisplay(sys.stdout.isatty()) as display:
+            results = take_part(seat, tell=display.tell, show=display.show)
+        run = results.model.run
+        typer.echo(results.unfinished if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
+        page = write_page(results.model, out, about(seat, results.model))
+        typer.echo(f"Model: {out / MODEL_FILE}   Page: {page}   Audit log: {out / AUDIT}")
+        exit_as(run.status)
 
 
 def _approved(seat: Seat, approve: str | None) -> None:
@@ -133,36 +169,13 @@ def _approved(seat: Seat, approve: str | None) -> None:
     for sentence in leaving(seat):
         typer.echo(sentence)
     if approve is None and not sys.stdin.isatty():
-        raise InputError(f"nobody is here to be asked: approve the study with --approve {seat.study.hash}.")
+        raise InputError(f"Standard input is not a terminal. Pass --approve {seat.study.hash} to approve the study.")
     given = typer.prompt("To join, type the hash of the study") if approve is None else approve
     try:
         seat.study.require_approved(given)
     except InputError:
         decline(seat, typer.echo)
         raise
-
-
-def _joined(seat: Seat) -> None:
-    from dsba.fitting.codec import MODEL_FILE
-    from dsba.study.display import StudyDisplay
-    from dsba.study.join import AUDIT
-    from dsba.study.join import join as take_part
-
-    with StudyDisplay(sys.stdout.isatty()) as display:
-        results = take_part(seat, tell=display.tell, show=display.show)
-    run = results.model.run
-    typer.echo(results.unfinished if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
-    page = write_page(results.model, seat.out)
-    typer.echo(f"Model: {seat.out / MODEL_FILE}   Page: {page}   Audit log: {seat.out / AUDIT}")
-    if run.status is Status.INTERRUPTED:
-        raise typer.Exit(130)
-    _end_as(results)
-
-
-def _end_as(results: Results) -> None:
-    """A model that did not converge has an exit code of its own."""
-    if results.unfinished:
-        raise typer.Exit(EXIT_CODE)
 
 
 @study.command("try", epilog=TRY_EXAMPLES)
@@ -183,11 +196,9 @@ def try_(
         results = Trial(agreed, files, folder).run(typer.echo)
         results.save(out)
         typer.echo(f"Model of {len(files)} sites: {out}   Page: {write_page(results.model, out)}")
-        _end_as(results)
+        exit_as(results.model.run.status)
 
 
 def _require_extra() -> None:
-    from importlib.util import find_spec
-
-    if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise InputError(f"studies need {missing[0]}: install dsba[sites].")
+    for package in NEEDED:
+        require_package("a study", package, "sites")

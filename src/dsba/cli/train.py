@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsba._system.signals import orderly_end
-from dsba.cli.options import TABLE_PANEL, NoGuards, TwoSites, guards_of, with_fit_options
+from dsba.cli.options import (
+    TABLE_PANEL,
+    VALUES,
+    Commands,
+    Json,
+    NoGuards,
+    TwoSites,
+    completing,
+    echo_json,
+    guards_of,
+    with_fit_options,
+)
 from dsba.engine.progress import LINE_EVERY
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError
@@ -27,9 +38,9 @@ from dsba.storage.atomic import replacing
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
-    from dsba.fitting.disclosure import Guards
     from dsba.fitting.model import FittedModel
     from dsba.network import MPINetwork
+    from dsba.tables.evaluation import Evaluation
 
 MARKER, PAGE = ".dsba-train", "report.html"
 PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
@@ -45,23 +56,19 @@ TRAIN_EXAMPLES = """Examples:
 PREDICT_EXAMPLES = (
     "Examples:  `dsba predict run new.csv --out p.csv --keep id`   `dsba predict run new.svm > labels.txt`"
 )
+EVALUATE_EXAMPLES = (
+    "Examples:  `dsba evaluate run test.csv`   `mpiexec -n 3 dsba evaluate run a.csv b.csv c.csv --json`"
+)
+DESCRIBE_EXAMPLES = "Examples:  `dsba describe a.csv b.csv c.csv --by treated`"
 
-EVALUATE_EXAMPLES = """Examples:
-
-`dsba evaluate run test.csv`   `mpiexec -n 3 dsba evaluate run a.csv b.csv c.csv --json`
-"""
-
-
+tables = Commands()
 of_tables = partial(typer.Option, rich_help_panel=TABLE_PANEL)
+Model = Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")]
+GRAPHS = completing(VALUES["graph"])
+Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")]
 
 
-def register(app: typer.Typer) -> None:
-    app.command(epilog=TRAIN_EXAMPLES)(train)
-    app.command()(summary)
-    app.command(epilog=PREDICT_EXAMPLES)(predict)
-    app.command(epilog=EVALUATE_EXAMPLES)(evaluate)
-
-
+@tables.command(epilog=TRAIN_EXAMPLES)
 @with_fit_options()
 def train(
     files: Annotated[
@@ -77,7 +84,8 @@ def train(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the model.")] = Path("run"),
     checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint file; OUT/checkpoint if not given.")] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
+    timeout: Timeout = 300.0,
+    plain: Json = False,
 ) -> None:
     """Train one model from data at several sites. The same command goes on where it was stopped.
 
@@ -85,8 +93,9 @@ def train(
     model was saved and the fit did not converge.
     """
     layout: dict[str, Any] = {"n_features": n_features, "zero_based": zero_based}
-    if spec.of_tables and (odd := [name for name, value in layout.items() if value is not None]):
-        raise InputError(f"--{odd[0].replace('_', '-')} is for LIBSVM files.")
+    for name, value in layout.items():
+        if spec.of_tables and value is not None:
+            raise InputError(f"--{name.replace('_', '-')} is for LIBSVM files.")
     with _together(), ExitStack() as stack:
         network = _network(spec, len(files), timeout)
         first = network is None or network.rank == 0
@@ -97,9 +106,10 @@ def train(
             network.share(None, discloses="totals")  # the others come to the folder when it is marked
         if not first:
             stack.enter_context(owned(out, MARKER, lock=False))
-        talk: dict[str, Any] = {"progress": sys.stdout.isatty()}
+        talk: dict[str, Any] = {"progress": sys.stdout.isatty() and not plain}
         if first:
-            talk |= {"tell": typer.echo, "callbacks": [] if talk["progress"] else [_line_printer()]}
+            tell = partial(typer.echo, err=plain)  # with --json, standard output has nothing else
+            talk |= {"tell": tell, "callbacks": [] if talk["progress"] else [_line_printer(tell)]}
         options = {"network": network, "checkpoint": checkpoint or out / "checkpoint", **talk}
         if spec.of_tables:
             from dsba.tables import fit
@@ -109,24 +119,38 @@ def train(
             from dsba.fitting import train as train_arrays
 
             model, _ = train_arrays(files, spec, **layout, **options)
-        _end_as(model, out, first)
+        _end_as(model, out, first, plain)
 
 
-def _end_as(model: FittedModel, out: Path, first: bool) -> None:
+def _end_as(model: FittedModel, out: Path, first: bool, plain: bool) -> None:
     """Save the model, say how it went, and end with its exit code; only the first process talks and saves."""
     status, message = model.run.status, model.run.message
     if status is Status.DIVERGED:
         raise InputError(f"no model was saved: {message}.")
     if first:
         codec.save(model, out)
-        typer.echo(f"{status}: {message}." if status is not Status.BUDGET else not_converged.of_model(model))
-        typer.echo(f"Model of {model.run.nodes} nodes: {out / MODEL_FILE}")
-        if model.table is not None:
-            typer.echo(f"Page: {write_page(model, out).resolve()}")
-    if status is Status.INTERRUPTED:
-        raise typer.Exit(130)
-    if status is Status.BUDGET and first:  # an MPI may end the other ranks as soon as one has ended with a code
-        raise typer.Exit(not_converged.EXIT_CODE)
+        sentence = f"{status}: {message}." if status is not Status.BUDGET else not_converged.of_model(model)
+        page = write_page(model, out).resolve() if model.table is not None else None
+        if plain:
+            echo_json(_how_it_went(model) | {"sentence": sentence, "model": out / MODEL_FILE, "page": page})
+        else:
+            typer.echo(f"{sentence}\nModel of {model.run.nodes} nodes: {out / MODEL_FILE}")
+            if page:
+                typer.echo(f"Page: {page}")
+    if first or status is Status.INTERRUPTED:  # an MPI may end the other ranks as soon as one has ended with a code
+        exit_as(status)
+
+
+def _how_it_went(model: FittedModel) -> dict[str, Any]:
+    run = model.run
+    about = {name: getattr(run, name) for name in ("method", "plan", "nodes", "samples", "features", "processes")}
+    return {"status": str(run.status), **about, **run.figures}
+
+
+def exit_as(status: Status) -> None:
+    """A model that did not converge has an exit code of its own."""
+    if status is not Status.CONVERGED:
+        raise typer.Exit(130 if status is Status.INTERRUPTED else not_converged.EXIT_CODE)
 
 
 def _warn_if_unfinished(model: FittedModel) -> None:
@@ -138,14 +162,13 @@ def _warn_if_unfinished(model: FittedModel) -> None:
         warnings.simplefilter("ignore", ConvergenceWarning)
 
 
-def write_page(model: FittedModel, out: Path) -> Path:
-    """Write the page of a table's model."""
+def write_page(model: FittedModel, out: Path, study: Mapping[str, str] | None = None) -> Path:
+    """Write the page of a table's model; ``study`` is what there is to know of its study."""
     from dsba.cli.lab import command_line
     from dsba.tables.page import model_page
     from dsba.tables.results import Results
 
-    with replacing(out / PAGE) as stream:
-        stream.write(model_page(Results(model), command_line()).encode())
+    _write(out / PAGE, model_page(Results(model), command_line(), study))
     return out / PAGE
 
 
@@ -158,14 +181,14 @@ def _network(spec: FitSpec, n_nodes: int, timeout: float) -> MPINetwork | None:
     return MPINetwork(spec.topology(n_nodes), timeout=timeout)
 
 
-def _line_printer() -> Callable[[dict[str, float]], None]:
+def _line_printer(tell: Callable[[str], None]) -> Callable[[dict[str, float]], None]:
     shown = time.monotonic()
 
     def show(record: dict[str, float]) -> None:
         nonlocal shown
         if time.monotonic() - shown >= LINE_EVERY:
             shown = time.monotonic()
-            typer.echo(f"{record['passes']:8.1f} passes   residual {record['residual']:.1e}")
+            tell(f"{record['passes']:8.1f} passes   residual {record['residual']:.1e}")
 
     return show
 
@@ -198,26 +221,23 @@ def _abort_all(error: BaseException) -> None:
     os._exit(2)  # an MPI may come back from Abort before it is ended
 
 
-def summary(
-    model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
-    plain: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+@tables.command()
+def summary(model: Model, plain: Json = False) -> None:
     """The coefficients of a table's model, with standard errors and intervals."""
-    import json
-
     from rich.console import Console
 
     from dsba.tables.results import Results
 
     results = Results.load(model)
     if plain:
-        typer.echo(json.dumps(results.plain(), indent=2))
+        echo_json(results.plain())
     else:
         Console().print(results.summary(), crop=False)
 
 
+@tables.command(epilog=PREDICT_EXAMPLES)
 def predict(
-    model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
+    model: Model,
     file: Annotated[Path, typer.Argument(help="A table or a LIBSVM file, whichever the model was trained on.")],
     out: Annotated[Path | None, typer.Option(help="File for the predictions; printed if not given.")] = None,
     label: Annotated[bool, of_tables("--label", help="Classes instead of probabilities.")] = False,
@@ -240,50 +260,88 @@ def predict(
         text = _libsvm_predictions(known, file)
     if out is None:
         typer.echo(text, nl=False)
-        return
-    with replacing(out) as stream:
+    else:
+        _write(out, text)
+
+
+def _write(file: Path, text: str) -> None:
+    with replacing(file) as stream:
         stream.write(text.encode())
 
 
+@tables.command(epilog=EVALUATE_EXAMPLES)
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")],
+    model: Model,
     files: Annotated[list[Path], typer.Argument(help="Tables with outcomes, one per site; each rank opens its own.")],
-    plain: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    plain: Json = False,
     plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
-    graph: Annotated[str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.")] = "path",
+    graph: Annotated[
+        str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.", autocompletion=GRAPHS)
+    ] = "path",
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
-    timeout: Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")] = 300.0,
+    timeout: Timeout = 300.0,
 ) -> None:
     """How well a table's model predicts: AUC, log loss, calibration, deviance or R², per site and over all sites.
 
     Under mpiexec no rank reads another's files, and only sums travel. A site's figures are printed by its own rank.
     """
-    with _together():
-        _evaluate(model, files, plain, plot, FitSpec(graph=graph), guards_of(allow_two_sites, no_guards), timeout)
-
-
-def _evaluate(
-    folder: Path, files: list[Path], plain: bool, plot: Path | None, spec: FitSpec, guards: Guards, timeout: float
-) -> None:
-    import json
-
     from dsba.network import Simulator
-    from dsba.tables.evaluation import sentences
     from dsba.tables.fit import evaluate_files
     from dsba.tables.results import Results
 
-    network = _network(spec, len(files), timeout) or Simulator(spec.topology(len(files)))
-    results, first = Results.load(folder), network.rank == 0
-    if first:
-        _warn_if_unfinished(results.model)
-    found = evaluate_files(results, files, network, guards)
-    if plot is not None and first:
-        _plot(found.pooled, plot)
-    if plain:
+    with _together():
+        spec = FitSpec(graph=graph)
+        network = _network(spec, len(files), timeout) or Simulator(spec.topology(len(files)))
+        results, first = Results.load(model), network.rank == 0
         if first:
-            typer.echo(json.dumps(found.plain(), indent=2))
-        return
+            _warn_if_unfinished(results.model)
+        found = evaluate_files(results, files, network, guards_of(allow_two_sites, no_guards))
+        if plot is not None and first:
+            _plot(found.pooled, plot)
+        if not plain:
+            _print_evaluation(found, first)
+        elif first:
+            echo_json(found.plain())
+
+
+@tables.command(epilog=DESCRIBE_EXAMPLES)
+def describe(
+    files: Annotated[list[Path], typer.Argument(help="Tables, one per site; each rank opens its own.")],
+    by: Annotated[str | None, typer.Option(help="A column whose levels become columns of the table.")] = None,
+    plain: Json = False,
+    html: Annotated[Path | None, typer.Option(help="A file for the table as HTML.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="A file for the table as LaTeX.")] = None,
+    graph: Annotated[str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.")] = "path",
+    allow_two_sites: TwoSites = False,
+    no_guards: NoGuards = False,
+    timeout: Timeout = 300.0,
+) -> None:
+    """Table 1 over all sites: rows, missing values, means, quartiles, levels; and signs of trouble at a site.
+
+    Under mpiexec no rank reads another's files, and only sums and counts travel.
+    """
+    from dsba.network import Simulator
+    from dsba.tables.fit import describe_files
+
+    with _together():
+        spec = FitSpec(graph=graph)
+        network = _network(spec, len(files), timeout) or Simulator(spec.topology(len(files)))
+        found = describe_files(files, network, guards_of(allow_two_sites, no_guards), by)
+        if network.rank > 0:
+            return
+        for file, text in ((html, found.to_html), (latex, found.to_latex)):
+            if file is not None:
+                _write(file, text())
+        if plain:
+            echo_json(found.plain())
+        else:
+            typer.echo(str(found))
+
+
+def _print_evaluation(found: Evaluation, first: bool) -> None:
+    from dsba.tables.evaluation import sentences
+
     for site, measures in found.sites.items():
         typer.echo(sentences(site, measures))
     if first:
@@ -299,8 +357,7 @@ def _plot(pooled: dict[str, Any], file: Path) -> None:
 
     if "calibration" not in pooled:
         raise InputError("only a model of probabilities has a calibration to plot.")
-    with replacing(file) as stream:
-        stream.write(standalone(pooled["calibration"]).encode())
+    _write(file, standalone(pooled["calibration"]))
 
 
 def _table_predictions(model: FittedModel, file: Path, label: bool, keep: list[str]) -> str:
@@ -311,8 +368,9 @@ def _table_predictions(model: FittedModel, file: Path, label: bool, keep: list[s
     terms = results.needed
     wanted = [name for name in (*terms.formula.columns, *terms.extras) if name in source.names]
     kept, table = source.texts(keep), source.read(wanted, codes=terms.formula.factors)
-    found = kept.assign(prediction=results.predict(table, labels=label, name=file.name.partition(".")[0]))
-    return found.to_csv(index=False)
+    found = results.predict(table, labels=label, name=file.name.partition(".")[0])
+    columns = found if found.ndim > 1 else found.to_frame("prediction")  # several classes have a column each
+    return kept.assign(**{str(name): columns[name] for name in columns}).to_csv(index=False)
 
 
 def _libsvm_predictions(model: FittedModel, file: Path) -> str:
@@ -321,11 +379,6 @@ def _libsvm_predictions(model: FittedModel, file: Path) -> str:
 
     if file.is_file() and is_table(file):
         raise InputError(f"{file} is a table with column names, and the model was trained on LIBSVM files.")
-    X, _ = data.load_libsvm(
-        file, n_features=model.n_features, zero_based="auto" if model.zero_based is None else model.zero_based
-    )
-    return "".join(f"{_plain(value)}\n" for value in model.predict(X))
-
-
-def _plain(value: Any) -> str:
-    return f"{value:.17g}" if isinstance(value, float) else str(value)
+    first = model.zero_based
+    X, _ = data.load_libsvm(file, n_features=model.n_features, zero_based="auto" if first is None else first)
+    return "".join(f"{value:.17g}\n" if isinstance(value, float) else f"{value}\n" for value in model.predict(X))

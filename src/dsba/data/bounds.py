@@ -6,18 +6,24 @@ to more than the memory. ``$DSBA_MAX_BYTES`` sets another bound.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dsba._system import memory
-from dsba.data.hashed_file import OpenFile
+from dsba.data.hashed_file import HashedFile
 from dsba.errors import InputError
 
 PACKED, UNPACKED_AT_LEAST = 100, 1 << 28
+OPENERS: dict[bytes, Callable[[Any], Any]] = {
+    b"BZh": bz2.BZ2File,
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+}
 
 
 def bound(name: str, usual: int) -> int:
@@ -45,13 +51,19 @@ def require_within(path: str | Path, size: int, most: int) -> None:
         )
 
 
-class Unpacked(io.RawIOBase):
-    """The content of a gzip file, within the bound."""
+def unpacked(file: HashedFile) -> Any:
+    """The content of a file, plain, gzip or bzip2, from its first byte. The first bytes say which, not the name."""
+    file.seek(0)
+    begin = file.read(3)
+    file.seek(0)
+    return next((opener(file) for magic, opener in OPENERS.items() if begin.startswith(magic)), file)
 
-    def __init__(self, file: OpenFile) -> None:
-        self.path, self.total, self.most = file.name, 0, most_bytes(file.seek(0, os.SEEK_END))
-        file.seek(0)
-        self.packed = gzip.GzipFile(fileobj=file)
+
+class Bounded(io.RawIOBase):
+    """What a packed file holds, within the bound."""
+
+    def __init__(self, file: HashedFile, packed: Any) -> None:
+        self.packed, self.path, self.total, self.most = packed, file.name, 0, most_bytes(file.size)
 
     def readable(self) -> bool:
         return True

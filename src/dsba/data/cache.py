@@ -33,12 +33,6 @@ def folder() -> Path:
     return Path(user) / "dsba"
 
 
-def digest(source: Path) -> str:
-    """The digest of all bytes of a file."""
-    with source.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _entry(source: Path) -> Path:
     key = hashlib.blake2b(os.fsencode(source.resolve()), digest_size=8).hexdigest()
     return folder() / "parsed" / f"{source.name}-{key}"
@@ -61,8 +55,8 @@ def read(source: Path, wanted: str) -> Dataset | None:
 def opened(entry: Path, wanted: str) -> Dataset | None:
     """The data set in an entry, if it is a sound one of a source with the digest ``wanted``."""
     try:
-        facts, arrays = sealed.read(entry, shared=True)
-        if facts != {"format": PARSED_FORMAT, "source": wanted}:
+        identity, arrays = sealed.read(entry, shared=True)
+        if identity != {"format": PARSED_FORMAT, "source": wanted}:
             return None
         return _checked(*(arrays[name] for name in ("data", "indices", "indptr", "y")))
     except (sealed.DamagedError, KeyError, OSError):

@@ -10,16 +10,17 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dsba.errors import InputError
+from dsba.types import Array
 
 
 class Dataset(NamedTuple):
     """`X, y = dataset`: X is CSR float64 with sorted indices, y one float64 label a row."""
 
     X: sp.csr_matrix
-    y: npt.NDArray[np.float64]
+    y: Array
 
 
-def binarise(y: npt.NDArray[np.float64], positive: str | Iterable[float]) -> npt.NDArray[np.float64]:
+def binarise(y: Array, positive: str | Iterable[float]) -> Array:
     """+1 for the classes in ``positive``, -1 for all others.
 
     "half" are the first n // 2 of the n classes in increasing order: News20's 1..10 against 11..20,
@@ -37,12 +38,7 @@ def binarise(y: npt.NDArray[np.float64], positive: str | Iterable[float]) -> npt
     return np.where(np.isin(y, chosen), 1.0, -1.0)
 
 
-def csr(
-    data: npt.NDArray[np.float64],
-    indices: npt.NDArray[np.signedinteger[Any]],
-    indptr: npt.NDArray[np.signedinteger[Any]],
-    n_columns: int,
-) -> sp.csr_matrix:
+def csr(data: Array, indices: npt.NDArray[Any], indptr: npt.NDArray[Any], n_columns: int) -> sp.csr_matrix:
     """A CSR matrix with int32 indices where every number fits, int64 ones elsewhere."""
     shape = (len(indptr) - 1, n_columns)
     index = sp.get_index_dtype(maxval=max(len(data), *shape))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from dsba.data.dataset import Dataset, csr
 from dsba.errors import InputError
+from dsba.types import Array, Integers
 
 LENGTH_SPREAD = 0.7  # standard deviation of the logarithm of a row's length
 
@@ -70,9 +70,7 @@ def _check_arguments(n_rows: int, n_columns: int, row_length: float, positive: f
         raise InputError(f"noise must lie between 0 and {limit:g}, twice the rarer label's share, got {noise}")
 
 
-def _draw_columns(
-    lengths: npt.NDArray[np.int64], popularity: npt.NDArray[np.float64], rng: np.random.Generator
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _draw_columns(lengths: Integers, popularity: Array, rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Rows and popularity ranks of the nonzeros, increasing, without a repeated pair.
 
     A column is in a row of length l with probability min(1, c * popularity), c such that they sum
@@ -97,9 +95,7 @@ def _draw_columns(
     return rows[fresh], ranks[fresh]
 
 
-def _planted_labels(
-    X: sp.csr_matrix, positive: float, noise: float, rng: np.random.Generator
-) -> npt.NDArray[np.float64]:
+def _planted_labels(X: sp.csr_matrix, positive: float, noise: float, rng: np.random.Generator) -> Array:
     n_rows, n_columns = X.shape
     # the more common a column, the more it says: what only rare columns decide cannot be learnt
     weights = rng.standard_normal(n_columns) * np.sqrt(X.getnnz(axis=0))
@@ -115,7 +111,4 @@ def _planted_labels(
     return y
 
 
-EMBEDDED: dict[str, Callable[[], Dataset]] = {
-    "breast-cancer": load_breast_cancer,
-    "synthetic-text": make_text_like,
-}
+EMBEDDED: dict[str, Callable[[], Dataset]] = {"breast-cancer": load_breast_cancer, "synthetic-text": make_text_like}

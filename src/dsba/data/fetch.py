@@ -45,12 +45,12 @@ def fetch(
         return find_file(name)
     except InputError:
         pass
-    folder = cache.folder() / "data"
+    target = cache.folder() / "data" / entry.file
+    part = target.with_name(PART + entry.file)
     try:
-        private_folder(folder)
+        private_folder(target.parent)
     except OSError as error:
-        raise cannot(f"write into {folder}", error) from error
-    target, part = folder / entry.file, folder / (PART + entry.file)
+        raise cannot(f"write into {target.parent}", error) from error
     failures = []
     for base in [*mirrors, *os.environ.get("DSBA_MIRROR", "").split(), LIBSVM]:
         address = base.rstrip("/") + "/" + entry.path
@@ -75,9 +75,7 @@ def _tried(address: str, part: Path, entry: PublicSet, pause: float, progress: D
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             failure = shortened(reason, 100) or type(reason).__name__
-            if isinstance(error, _UselessError) or (
-                isinstance(error, urllib.error.HTTPError) and error.code in (403, 404, 410)
-            ):
+            if isinstance(error, _UselessError) or getattr(error, "code", None) in (403, 404, 410):
                 break  # another attempt would end the same
     return failure
 
@@ -114,8 +112,7 @@ def _download(address: str, part: Path, entry: PublicSet, progress: DownloadProg
         _require_safe(answer.url, entry)  # where redirections led
         if here and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {here}-"):
             here = 0  # the server sends all of it again
-        total = _total(answer, here)
-        _receive(answer, part, here, total, progress)
+        _receive(answer, part, here, _total(answer, here), progress)
 
 
 def _total(answer: Any, here: int) -> int | None:

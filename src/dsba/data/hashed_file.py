@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dsba.errors import InputError
 
@@ -27,6 +27,7 @@ class HashedFile(io.RawIOBase):
         self._sha: Any = hashlib.sha256()  # None where a pass did not begin at the first byte
         self._file = path.open("rb", buffering=0)
         self.stat = os.fstat(self._file.fileno())
+        self.size = self.stat.st_size
 
     def readable(self) -> bool:
         return True
@@ -66,9 +67,11 @@ class HashedFile(io.RawIOBase):
             self.seek(0)
             while self.read(PASS_BYTES):
                 pass
-        if len(self.digests) > 1 or not same_file(self.stat, os.fstat(self._file.fileno())):
+        if not self.unchanged:
             raise InputError(f"{self.name} was changed while it was read.")
         return next(iter(self.digests))
 
-
-OpenFile = HashedFile | IO[bytes]
+    @property
+    def unchanged(self) -> bool:
+        """Whether all passes read the same, and the file was not written to."""
+        return len(self.digests) < 2 and same_file(self.stat, os.fstat(self._file.fileno()))

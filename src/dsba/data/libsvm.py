@@ -10,18 +10,17 @@ the memory.
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import math
-import operator
 import os
 import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
-from itertools import islice
+from functools import partial
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,17 +28,12 @@ import numpy as np
 
 from dsba._system import memory
 from dsba.data import cache as parsed
-from dsba.data.bounds import bound, most_bytes, require_within
+from dsba.data.bounds import bound, most_bytes, require_within, unpacked
 from dsba.data.dataset import Dataset, csr
-from dsba.data.hashed_file import same_file
-from dsba.errors import DsbaError, InputError, cannot
+from dsba.data.hashed_file import HashedFile
+from dsba.errors import InputError, as_integer, cannot
 
 ENDINGS = (".bz2", ".gz", ".svm", ".libsvm", ".txt")
-OPENERS: tuple[tuple[bytes, Callable[..., Any]], ...] = (
-    (b"BZh", bz2.open),
-    (b"\x1f\x8b", gzip.open),
-    (b"", open),
-)
 LARGEST_INDEX = 2**63 - 2  # its column count is still an int64
 LONGEST_LINE = 1 << 24  # bytes; splitting a line takes up to twelve times its size
 LIBSVM_TOKEN = re.compile(rb"\S+")
@@ -75,93 +69,76 @@ def load_libsvm(
     column present does. `qid:` and comments are ignored. With `cache`, the parsed arrays are kept for the
     next time.
     """
-    width = _checked_width(n_features)
-    if zero_based not in (True, False, "auto"):
-        raise InputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
-    path = find_file(path_or_name)
-    return _reading(path, lambda: _with_width(_based(_raw(path, cache), zero_based, path), width, path))
+    return LibsvmFile(path_or_name, cache=cache).dataset(n_features, zero_based)
 
 
 def index_range(path_or_name: str | os.PathLike[str], *, cache: bool = True) -> IndexRange:
     """The smallest and the largest index in a LIBSVM file, as they are written there."""
-    path = find_file(path_or_name)
-    return _index_range(_reading(path, lambda: _raw(path, cache)))
+    return LibsvmFile(path_or_name, cache=cache).indices
 
 
-def _index_range(raw: Dataset) -> IndexRange:
-    indices = raw.X.indices
-    return IndexRange(int(indices.min()), int(indices.max())) if indices.size else IndexRange(None, None)
+class LibsvmFile:
+    """The content of a LIBSVM file, which is opened once: column j of ``raw`` is the index j."""
 
+    def __init__(self, path_or_name: str | os.PathLike[str], *, cache: bool = True) -> None:
+        self.path = find_file(path_or_name)
+        with _opened(self.path) as file:
+            digest = file.digest() if cache else ""
+            known = parsed.read(self.path, digest) if cache else None
+            self.raw = known or _parse(file)
+            if cache and known is None and file.unchanged:
+                parsed.write(self.path, digest, self.raw)
 
-def _reading(path: Path, work: Callable[[], Dataset]) -> Dataset:
-    try:
-        return work()
-    except (EOFError, OSError, zlib.error) as error:
-        raise cannot(f"read {path} as plain, gzip or bzip2 text", error) from error
+    @property
+    def indices(self) -> IndexRange:
+        found = self.raw.X.indices
+        return IndexRange(int(found.min()), int(found.max())) if found.size else IndexRange(None, None)
 
+    def dataset(self, n_features: int | None, zero_based: bool | Literal["auto"]) -> Dataset:
+        """The data set with columns counted from zero, and as many of them as are wanted."""
+        if n_features is not None and not _fits(as_integer("n_features", n_features, at_least=1)):
+            raise InputError(f"n_features={n_features} is too wide: its coefficients do not fit into the memory.")
+        if zero_based not in (True, False, "auto"):
+            raise InputError(f"zero_based must be True, False or 'auto', got {zero_based!r}.")
+        X, y = self.raw
+        smallest, present = self.indices.smallest, X.shape[1]
+        if zero_based is False or (zero_based == "auto" and smallest != 0):
+            if smallest == 0:
+                raise self._misplaced(X.indices == 0, "wanted indices that count from 1, as zero_based=False says")
+            present = max(present - 1, 0)
+            X = csr(X.data, X.indices - 1, X.indptr, present)
+        if n_features is None and present == 0:
+            raise InputError(f"{self.path} has labels but not one index:value; give n_features to load it")
+        if n_features is None or n_features == present:
+            return Dataset(X, y)
+        if n_features < present:
+            beyond = f"a column beyond n_features={n_features} (the file has {present})"
+            raise self._misplaced(X.indices >= n_features, beyond)
+        return Dataset(csr(X.data, X.indices, X.indptr, n_features), y)
 
-def _checked_width(n_features: int | None) -> int | None:
-    if n_features is None:
-        return None
-    try:
-        width = operator.index(n_features)
-    except TypeError:
-        width = 0
-    if not 1 <= width <= LARGEST_INDEX + 1:
-        raise InputError(f"n_features must be a positive integer, got {n_features!r}")
-    if not _fits(width):
-        raise InputError(f"n_features={width} is too wide: one vector of coefficients does not fit into the memory.")
-    return width
+    def _misplaced(self, where: Any, what: str) -> InputError:
+        with _opened(self.path) as file:
+            return InputError(f"{_located(file, self.raw.X, int(np.argmax(where)))}: {what}.")
 
 
 def _fits(width: int) -> bool:
     return 8 * width <= memory.available()
 
 
-def _raw(path: Path, cache: bool) -> Dataset:
-    """What the file holds: column j is the index j, whatever it counts from."""
-    if not cache:
-        return _parse(path)
-    before, digest = path.stat(), parsed.digest(path)
-    dataset = parsed.read(path, digest)
-    if dataset is None:
-        dataset = _parse(path)
-        if same_file(before, path.stat()):
-            parsed.write(path, digest, dataset)
-    return dataset
+@contextmanager
+def _opened(path: Path) -> Iterator[HashedFile]:
+    try:
+        with HashedFile(path) as file:
+            yield file
+    except (EOFError, OSError, zlib.error) as error:
+        raise cannot(f"read {path} as plain, gzip or bzip2 text", error) from error
 
 
-def _based(raw: Dataset, zero_based: bool | str, path: Path) -> Dataset:
-    """The data set with columns counted from zero."""
-    X, y = raw
-    smallest = _index_range(raw).smallest
-    if zero_based is True or (zero_based == "auto" and smallest == 0):
-        return raw
-    if smallest == 0:
-        place = _located(path, X, int(np.argmin(X.indices)))
-        raise InputError(f"{place}: wanted indices that count from 1, as zero_based=False says.")
-    return Dataset(csr(X.data, X.indices - 1, X.indptr, max(X.shape[1] - 1, 0)), y)
-
-
-def _with_width(dataset: Dataset, n_features: int | None, path: Path) -> Dataset:
-    X, y = dataset
-    present = X.shape[1]
-    if n_features is None and present == 0:
-        raise InputError(f"{path} has labels but not one index:value; give n_features to load it")
-    if n_features is None or n_features == present:
-        return dataset
-    if n_features < present:
-        place = _located(path, X, int(np.argmax(X.indices >= n_features)))
-        raise InputError(f"{place}: a column beyond n_features={n_features} (the file has {present}).")
-    return Dataset(csr(X.data, X.indices, X.indptr, n_features), y)
-
-
-def _located(path: Path, X: Any, entry: int) -> str:
+def _located(file: HashedFile, X: Any, entry: int) -> str:
     """Where in the file an entry of X is."""
     row = int(np.searchsorted(X.indptr, entry, side="right")) - 1
-    number, line = next(islice(_rows(path), row, None), (0, b""))
-    query = line.split()[1:2]
-    return _place(path, number, line, entry - int(X.indptr[row]) + (2 if query and _is_query(query[0]) else 1))
+    number, line = next(islice(_rows(file), row, None), (0, b""))
+    return _place(file, number, line, entry - int(X.indptr[row]) + _first_entry(line.split()))
 
 
 # --- finding the file -------------------------------------------------------------------------
@@ -176,8 +153,7 @@ def find_file(path_or_name: str | os.PathLike[str], *, embedded: Iterable[str] =
         raise InputError(f"a data set is given by its path or name, got {path_or_name!r}")
     name = os.fspath(path_or_name)
     given = os.environ.get("DSBA_DATA")
-    folders = [Path(given)] if given else []
-    folders.append(parsed.folder() / "data")
+    folders = [*([Path(given)] if given else []), parsed.folder() / "data"]
     candidates = [Path(name), *(folder / (name + end) for folder in folders for end in ("", *ENDINGS))]
     found = next((path for path in candidates if os.path.isfile(path)), None)
     if found is None:
@@ -186,21 +162,15 @@ def find_file(path_or_name: str | os.PathLike[str], *, embedded: Iterable[str] =
 
 
 def _not_found(name: str, folders: list[Path], embedded: Iterable[str]) -> InputError:
-    names = [*embedded, *(_without_ending(file) for folder in folders for file in _files_in(folder))]
-    near = get_close_matches(_without_ending(os.path.basename(name)), dict.fromkeys(names), n=3, cutoff=0.5)
+    here = [file.name for folder in folders if folder.is_dir() for file in sorted(folder.iterdir()) if file.is_file()]
+    names = dict.fromkeys([*embedded, *map(_without_ending, here)])
+    near = get_close_matches(_without_ending(os.path.basename(name)), names, n=3, cutoff=0.5)
     unset = "" if "DSBA_DATA" in os.environ else " (the environment variable DSBA_DATA is not set)"
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return InputError(
         f"no file {name!r}, neither as a path nor in {' nor in '.join(map(str, folders))}{unset}, "
         f"also not with {', '.join(ENDINGS)} appended{hint}"
     )
-
-
-def _files_in(folder: Path) -> list[str]:
-    try:
-        return sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
-    except OSError:
-        return []
 
 
 def _without_ending(file: str) -> str:
@@ -211,154 +181,142 @@ def _without_ending(file: str) -> str:
 # --- parsing ----------------------------------------------------------------------------------
 
 
-class _Lines(io.BufferedReader):
-    """The lines of a text, plain or packed, within the bounds."""
+class _Lines:
+    """The lines of a text, plain or packed, within the bounds.
 
-    def __init__(self, path: Path) -> None:
-        with path.open("rb") as stream:
-            head = stream.read(3)
-        opener = next(opener for magic, opener in OPENERS if head.startswith(magic))
-        self.path, self.number, self.total = path, 0, 0
-        self.longest, self.most = bound("DSBA_MAX_LINE", LONGEST_LINE), most_bytes(path.stat().st_size)
-        super().__init__(opener(path, "rb"), buffer_size=1 << 20)
-
-    def __next__(self) -> bytes:
-        line = self.readline(self.longest + 1)
-        if not line:
-            raise StopIteration
-        self.number += 1
-        self.total += len(line)
-        if len(line) > self.longest:
-            raise InputError(
-                f"{self.path}, line {self.number}: longer than {self.longest} bytes; DSBA_MAX_LINE sets another bound."
-            )
-        require_within(self.path, self.total, self.most)
-        return line
-
-
-class _Screened(_Lines):
-    """Refuses lines which only the strict parser reads rightly.
-
-    The fast one takes 1_0 for ten, as Python does, and takes whatever starts with qid for a query.
+    ``screened`` refuses lines which only the strict parser reads rightly: the fast one takes 1_0 for ten, as Python
+    does, and takes whatever starts with qid for a query.
     """
 
-    def __next__(self) -> bytes:
-        line = super().__next__()
-        if b"_" in line or b"qid" in line:
+    def __init__(self, file: HashedFile, screened: bool = False) -> None:
+        self.name, self.total, self.screened = file.name, 0, screened
+        self.longest, self.most = bound("DSBA_MAX_LINE", LONGEST_LINE), most_bytes(file.size)
+        self.stream = io.BufferedReader(unpacked(file), 1 << 20)
+        self.read = self.stream.read  # scikit-learn asks for it, and only takes lines
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for number in count(1):
+                if not (line := self.stream.readline(self.longest + 1)):
+                    return
+                self._check(line, number)
+                yield line
+        finally:
+            self.stream.detach()  # or the file would be closed with it
+
+    def _check(self, line: bytes, number: int) -> None:
+        self.total += len(line)
+        if len(line) > self.longest:
+            where = f"{self.name}, line {number}"
+            raise InputError(f"{where}: longer than {self.longest} bytes; DSBA_MAX_LINE sets another bound.")
+        require_within(self.name, self.total, self.most)
+        if self.screened and (b"_" in line or b"qid" in line):
             raise ValueError("left to the strict parser")
-        return line
 
 
-def _parse(path: Path) -> Dataset:
+def _parse(file: HashedFile) -> Dataset:
     try:
-        dataset = _parse_fast(path)
+        dataset = _parse_fast(file)
     except InputError:
         raise
     except (ValueError, OverflowError):
-        dataset = _parse_strictly(path)
+        dataset = _parse_strictly(file)
     if not (np.isfinite(dataset.y).all() and np.isfinite(dataset.X.data).all()):
-        dataset = _parse_strictly(path)
+        dataset = _parse_strictly(file)
     if len(dataset.y) == 0:
-        raise InputError(f"{path} has no row; wanted lines of the form: label index:value index:value ...")
+        raise InputError(f"{file.name} has no row; wanted lines of the form: label index:value index:value ...")
     return dataset
 
 
-def _parse_fast(path: Path) -> Dataset:
+def _parse_fast(file: HashedFile) -> Dataset:
     from sklearn.datasets import load_svmlight_file
 
-    with _Screened(path) as stream:
-        X, y = load_svmlight_file(stream, zero_based=True)
-    return _dataset(path, X.data, X.indices, X.indptr, y)
+    X, y = load_svmlight_file(_Lines(file, screened=True), zero_based=True)
+    return _dataset(file, X.data, X.indices, X.indptr, y)
 
 
-def _parse_strictly(path: Path) -> Dataset:
+def _parse_strictly(file: HashedFile) -> Dataset:
     """The slow twin of the fast parser: says which line is malformed, and why."""
     y, data, indices, indptr = array("d"), array("d"), array("q"), array("q", [0])
-    for number, line in _rows(path):
-        try:
-            label, row_indices, row_values = _parse_row(line)
-        except _MalformedError as error:
-            raise InputError(f"{_place(path, number, line, error.token)}: wanted {error.wanted}.") from None
+    for number, line in _rows(file):
+        label, row_indices, row_values = _parse_row(line, partial(_malformed, file, number, line))
         y.append(label)
         indices.extend(row_indices)
         data.extend(row_values)
         indptr.append(len(data))
-    return _dataset(path, *(np.array(column) for column in (data, indices, indptr, y)))
+    return _dataset(file, *(np.array(column) for column in (data, indices, indptr, y)))
 
 
-def _dataset(path: Path, data: Any, indices: Any, indptr: Any, y: Any) -> Dataset:
+def _dataset(file: HashedFile, data: Any, indices: Any, indptr: Any, y: Any) -> Dataset:
     largest = int(indices.max(initial=-1))
     X = csr(data, indices, indptr, largest + 1)
     if not _fits(largest):
-        place = _located(path, X, int(np.argmax(indices)))
+        place = _located(file, X, int(np.argmax(indices)))
         raise InputError(f"{place}: wanted an index for which a vector of coefficients fits into the memory.")
     return Dataset(X, y)
 
 
-def _rows(path: Path) -> Iterator[tuple[int, bytes]]:
+def _rows(file: HashedFile) -> Iterator[tuple[int, bytes]]:
     """Line number, from 1, and text without comment, of every line which holds a row."""
-    with _Lines(path) as lines:
-        for line in lines:
-            text = line.partition(b"#")[0]
-            if text.strip():
-                yield lines.number, text
+    for number, line in enumerate(_Lines(file), 1):
+        text = line.partition(b"#")[0]
+        if text.strip():
+            yield number, text
 
 
-def _place(path: Path, number: int, line: bytes, token: int) -> str:
+def _place(file: HashedFile, number: int, line: bytes, token: int) -> str:
     """File, line and the column, from 1, at which a word begins; the file alone if the line is gone meanwhile."""
     begin = next((match.start() for match in islice(LIBSVM_TOKEN.finditer(line), token, None)), None)
-    return f"{path}" if begin is None else f"{path}, line {number}, column {begin + 1}"
+    return file.name if begin is None else f"{file.name}, line {number}, column {begin + 1}"
 
 
-class _MalformedError(DsbaError, ValueError):
-    """Word number ``token`` of a line is not what was wanted."""
-
-    def __init__(self, token: int, wanted: str) -> None:
-        super().__init__(token, wanted)
-        self.token, self.wanted = token, wanted
+def _malformed(file: HashedFile, number: int, line: bytes, wanted: str, token: int) -> InputError:
+    return InputError(f"{_place(file, number, line, token)}: wanted {wanted}.")
 
 
-def _parse_row(line: bytes) -> tuple[float, list[int], list[float]]:
-    first, *entries = line.split()
-    if b"," in first:
-        raise _MalformedError(0, "one label, not several")
-    label = _number(first, 0, "label")
-    begin = 2 if entries and _is_query(entries[0]) else 1
+def _first_entry(words: list[bytes]) -> int:
+    """The place of the first index:value among the words of a row."""
+    return 2 if len(words) > 1 and words[1].startswith(b"qid:") else 1
+
+
+def _parse_row(line: bytes, wanted: Callable[[str, int], InputError]) -> tuple[float, list[int], list[float]]:
+    words = line.split()
+    if b"," in words[0]:
+        raise wanted("one label, not several", 0)
+    label = _number(words[0])
+    if not math.isfinite(label):
+        raise wanted("a finite number as label", 0)
     indices, values, previous = [], [], -1
-    for token, entry in enumerate(entries[begin - 1 :], start=begin):
+    for token, entry in islice(enumerate(words), _first_entry(words), None):
         left, colon, right = entry.partition(b":")
+        index, value = _index(left), _number(right)
         if not colon:
-            raise _MalformedError(token, "index:value")
-        index = _index(left, token)
+            raise wanted("index:value", token)
+        if index < 0:
+            raise wanted("an index which is a whole number from 0 or 1", token)
+        if index > LARGEST_INDEX:
+            raise wanted("an index which fits into 64 bits", token)
         if index <= previous:
-            raise _MalformedError(token, "an index larger than the one before it in the row")
+            raise wanted("an index larger than the one before it in the row", token)
+        if not math.isfinite(value):
+            raise wanted("a finite number as value", token)
         indices.append(index)
-        values.append(_number(right, token, "value"))
+        values.append(value)
         previous = index
     return label, indices, values
 
 
-def _is_query(entry: bytes) -> bool:
-    return entry.startswith(b"qid:")
-
-
-def _index(text: bytes, token: int) -> int:
+def _index(text: bytes) -> int:
+    """The whole number, or -1."""
     try:
-        index = int(text) if b"_" not in text else -1
+        return int(text) if b"_" not in text else -1
     except ValueError:
-        index = -1
-    if index < 0:
-        raise _MalformedError(token, "an index which is a whole number from 0 or 1")
-    if index > LARGEST_INDEX:
-        raise _MalformedError(token, "an index which fits into 64 bits")
-    return index
+        return -1
 
 
-def _number(text: bytes, token: int, what: str) -> float:
+def _number(text: bytes) -> float:
+    """The number, or NaN."""
     try:
-        number = float(text) if b"_" not in text else math.nan
+        return float(text) if b"_" not in text else math.nan
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise _MalformedError(token, f"a finite number as {what}")
-    return number
+        return math.nan

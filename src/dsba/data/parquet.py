@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from dsba.data.bounds import most_bytes, require_within
-from dsba.data.hashed_file import OpenFile
-from dsba.errors import InputError
+from dsba.data.hashed_file import HashedFile
+from dsba.errors import require_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,18 +20,17 @@ def recognises(head: bytes) -> bool:
     return head.startswith(PARQUET_MARK)
 
 
-def names(file: OpenFile) -> list[Any]:
+def names(file: HashedFile) -> list[Any]:
     """The columns of the file's schema, and an index of numbers in a row, which pandas only describes."""
-    try:
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise InputError("reading Parquet needs pyarrow: install dsba[tables].") from None
+    require_package("reading Parquet", "pyarrow", "parquet")
+    import pyarrow.parquet as pq
+
     schema = pq.read_schema(file)
     ranges = (index["name"] for index in _index(schema) if isinstance(index, dict) and index.get("name"))
     return [*schema.names, *ranges]
 
 
-def read(file: OpenFile, wanted: list[str]) -> pd.DataFrame:
+def read(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
     """The wanted columns, whether pandas had them as columns or as an index."""
     import pandas as pd
     import pyarrow.parquet as pq
@@ -54,7 +52,7 @@ def _index(schema: Any) -> list[Any]:
     return (schema.pandas_metadata or {}).get("index_columns", [])
 
 
-def _require_bounded(file: OpenFile, fields: list[Any]) -> None:
+def _require_bounded(file: HashedFile, fields: list[Any]) -> None:
     """An error if these columns unpack to more than the file may.
 
     Repeated values take almost no space in the file. So the rows are counted, and their texts as the file has them:
@@ -63,7 +61,7 @@ def _require_bounded(file: OpenFile, fields: list[Any]) -> None:
     """
     import pyarrow.parquet as pq
 
-    most = most_bytes(file.seek(0, os.SEEK_END))
+    most = most_bytes(file.size)
     texts = [field.name for field in fields if _is_text(field.type)]
     content = pq.ParquetFile(file, read_dictionary=texts)
     size = content.metadata.num_rows * sum(_width(field.type) for field in fields)

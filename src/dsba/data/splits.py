@@ -29,12 +29,12 @@ Parts = tuple[Integers, Integers]  # the rows in node order, and how many each n
 
 
 class Split(NamedTuple):
-    """A way to split: an example of its number as text ("" where it has none), what the number must be, how to deal."""
+    """A way to split: how to deal, an example of its number as text ("" where it has none), what the number must be."""
 
-    example: str
-    wanted: str
-    fits: Callable[[float], bool]
     deal: Callable[[Any, Any, int, float, np.random.Generator], Parts]
+    example: str = ""
+    wanted: str = ""
+    fits: Callable[[float], bool] = lambda number: True
 
 
 def _random(X: Any, y: Any, n_nodes: int, number: float, rng: np.random.Generator) -> Parts:
@@ -107,8 +107,8 @@ def _column(X: Any, y: Any, n_nodes: int, number: float, rng: np.random.Generato
     return _in_node_order(nodes.ravel(), found.size)
 
 
-def _always(number: float) -> bool:
-    return True
+def _positive(number: float) -> bool:
+    return 0 < number < np.inf
 
 
 def _whole(number: float) -> bool:
@@ -116,14 +116,14 @@ def _whole(number: float) -> bool:
 
 
 SPLITS = {
-    "random": Split("", "", _always, _random),
-    "stratified": Split("", "", _always, _stratified),
-    "power": Split("1.5", "the exponent must be a positive number", lambda a: 0 < a < np.inf, _power),
-    "label": Split("", "", _always, _label),
-    "shards": Split("2", "the number of shards must be a whole number >= 1", _whole, _shards),
-    "classes": Split("2", "the number of classes must be a whole number >= 1", _whole, _classes),
-    "dirichlet": Split("0.3", "alpha must be a positive number", lambda a: 0 < a < np.inf, _dirichlet),
-    "column": Split("4", "the column must be a whole number >= 0", lambda c: c >= 0 and float(c).is_integer(), _column),
+    "random": Split(_random),
+    "stratified": Split(_stratified),
+    "power": Split(_power, "1.5", "the exponent must be a positive number", _positive),
+    "label": Split(_label),
+    "shards": Split(_shards, "2", "the number of shards must be a whole number >= 1", _whole),
+    "classes": Split(_classes, "2", "the number of classes must be a whole number >= 1", _whole),
+    "dirichlet": Split(_dirichlet, "0.3", "alpha must be a positive number", _positive),
+    "column": Split(_column, "4", "the column must be a whole number >= 0", lambda number: _whole(number + 1)),
 }
 EXAMPLES = tuple(f"{kind}:{split.example}" if split.example else kind for kind, split in SPLITS.items())
 

@@ -9,14 +9,13 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dsba.data import parquet, text_tables
-from dsba.data.hashed_file import HashedFile, OpenFile, same_file
+from dsba.data.hashed_file import HashedFile, same_file
 from dsba.data.text_tables import NUMBER, head
-from dsba.errors import InputError, cannot
+from dsba.errors import InputError, cannot, require_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,15 +33,15 @@ class Format(Protocol):
         """Whether a file that begins with these bytes, unpacked, is one."""
         ...
 
-    def names(self, file: OpenFile) -> list[Any]:
+    def names(self, file: HashedFile) -> list[Any]:
         """The names of the columns, in the file's order; no row is read."""
         ...
 
-    def read(self, file: OpenFile, wanted: list[str]) -> pd.DataFrame:
+    def read(self, file: HashedFile, wanted: list[str]) -> pd.DataFrame:
         """The wanted columns, which are there."""
         ...
 
-    def texts(self, file: OpenFile, wanted: list[str]) -> pd.DataFrame:
+    def texts(self, file: HashedFile, wanted: list[str]) -> pd.DataFrame:
         """The wanted columns, which are there, as the file has them."""
         ...
 
@@ -52,13 +51,13 @@ FORMATS: tuple[Format, ...] = (parquet, text_tables)
 
 def is_table(path: Path) -> bool:
     """Whether the file looks like a table of one of the formats."""
-    with _reading(path) as file:
+    with _reading(path), HashedFile(path) as file:
         begin = head(file)
     return any(form.recognises(begin) for form in FORMATS)
 
 
 class TableFile:
-    """A table in a file, which is opened once for its header and once for its rows.
+    """A table in a file, which is opened once for all that is read of it.
 
     ``digest`` (hex sha256) is of the bytes that the rows were parsed from. If the file is changed or replaced after the
     header was read, every later call is refused.
@@ -72,16 +71,15 @@ class TableFile:
     """
 
     def __init__(self, path: Path) -> None:
-        if find_spec("pandas") is None:
-            raise InputError("reading tables needs pandas: install dsba[tables].")
+        require_package("reading tables", "pandas", "tables")
         self.path, self.digest = path, ""
         self._kept: tuple[pd.DataFrame, Collection[str]] | None = None
-        with _reading(path) as file:
-            begin = head(file)
+        with _reading(path):
+            self._file = HashedFile(path)
+            begin = head(self._file)
             # Text says what is wrong with a file that no format recognises.
             self._form = next((form for form in FORMATS if form.recognises(begin)), text_tables)
-            self.names = _checked_names(path, self._form.names(file))
-            self._stat = file.stat
+            self.names = _checked_names(path, self._form.names(self._file))
 
     def read(self, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:
         """The named columns (None: all), in the order asked for. They are kept and not parsed again.
@@ -106,7 +104,7 @@ class TableFile:
     def require_same(self) -> None:
         """An error unless the file is the one whose header was read, and was not written to."""
         try:
-            same = same_file(self._stat, self.path.stat())
+            same = same_file(self._file.stat, self.path.stat())
         except OSError:
             same = False
         if not same:
@@ -115,15 +113,12 @@ class TableFile:
     @contextmanager
     def _opened(self) -> Iterator[HashedFile]:
         self.require_same()
-        with _reading(self.path) as file:
-            yield file
-            digest = file.digest()
+        with _reading(self.path):
+            yield self._file
+            self.digest = self._file.digest()
         self.require_same()
-        if self.digest not in ("", digest):
-            raise InputError(f"{self.path} was changed while it was read.")
-        self.digest = digest
 
-    def _with_codes(self, file: OpenFile, frame: pd.DataFrame, codes: Collection[str]) -> pd.DataFrame:
+    def _with_codes(self, file: HashedFile, frame: pd.DataFrame, codes: Collection[str]) -> pd.DataFrame:
         numbers = [name for name in frame if name in codes and frame[name].dtype.kind in "iuf"]
         written = self._form.texts(file, numbers) if numbers else frame
         for name in numbers:
@@ -153,11 +148,10 @@ def _checked_names(path: Path, names: list[Any]) -> list[str]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[HashedFile]:
-    """The open file. Errors of the libraries become our own: theirs may show values. A damaged file may raise any."""
+def _reading(path: Path) -> Iterator[None]:
+    """Errors of the libraries become our own: theirs may show values. A damaged file may raise any."""
     try:
-        with HashedFile(path) as file:
-            yield file
+        yield
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text.") from None
     except (OSError, EOFError, zlib.error) as error:

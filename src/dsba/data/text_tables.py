@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
 import warnings
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.data.bounds import Unpacked
-from dsba.data.hashed_file import OpenFile
+from dsba.data.bounds import Bounded, unpacked
+from dsba.data.hashed_file import HashedFile
 from dsba.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 HEAD_BYTES = 1 << 16  # what is looked at to recognise a file
 HEAD_LINES = 50
 SEPARATORS = (",", ";", "\t", "|")
-GZIP = b"\x1f\x8b"
 LINE_END, QUOTE = b'\n"'
 LIBSVM_ROW = re.compile(r"\S+(\s+qid:\d+)?(\s+\d+:\S+)+")
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")  # \d+\.?\d* would go back n^2 times
@@ -63,19 +61,19 @@ def recognises(head: bytes) -> bool:
     return names.isprintable() and any(separator in names for separator in SEPARATORS)
 
 
-def names(file: OpenFile, dialect: Dialect | None = None) -> list[Any]:
+def names(file: HashedFile, dialect: Dialect | None = None) -> list[Any]:
     """What the header says."""
     with _records(file, (dialect or sniffed(file)).separator) as records:
         return next(filter(None, records))
 
 
-def texts(file: OpenFile, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
+def texts(file: HashedFile, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
     """The wanted columns as they are written."""
     dialect = dialect or sniffed(file)
     return _parsed(file, sep=dialect.separator, usecols=wanted, dtype=str, na_filter=False)
 
 
-def read(file: OpenFile, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
+def read(file: HashedFile, wanted: list[str], dialect: Dialect | None = None) -> pd.DataFrame:
     """The wanted columns; numbers are read to the last digit."""
     import pandas as pd
 
@@ -93,7 +91,7 @@ def read(file: OpenFile, wanted: list[str], dialect: Dialect | None = None) -> p
     return frame
 
 
-def _parsed(file: OpenFile, *, sep: str, **options: Any) -> pd.DataFrame:
+def _parsed(file: HashedFile, *, sep: str, **options: Any) -> pd.DataFrame:
     """What pandas reads. Lines that are not seen to be regular are checked one by one, also if pandas fails."""
     import pandas as pd
 
@@ -107,12 +105,10 @@ def _parsed(file: OpenFile, *, sep: str, **options: Any) -> pd.DataFrame:
             _check_lines(file, sep)
 
 
-def _unpacked(file: OpenFile) -> OpenFile:
-    """The bytes of the text; gzip is known by its first bytes, whatever the name of the file is."""
-    file.seek(0)
-    packed = file.read(2) == GZIP
-    file.seek(0)
-    return io.BufferedReader(Unpacked(file), 1 << 16) if packed else file
+def _unpacked(file: HashedFile) -> Any:
+    """The bytes of the text, within the bound if they are packed."""
+    content = unpacked(file)
+    return file if content is file else io.BufferedReader(Bounded(file, content), 1 << 16)
 
 
 class RegularLines:
@@ -122,7 +118,7 @@ class RegularLines:
     line ends, and quotes inside a field are left to ``_check_lines``.
     """
 
-    def __init__(self, stream: OpenFile, separator: str) -> None:
+    def __init__(self, stream: Any, separator: str) -> None:
         self.stream, self.separator = stream, ord(separator)
         self.regular, self._sound = False, True
         self._rest, self._fields = b"", 0
@@ -241,7 +237,7 @@ def _other_marks(values: pd.Series) -> bool:
     return bool(marked.any()) and bool((marked | texts.str.fullmatch(NUMBER)).all())
 
 
-def _check_lines(file: OpenFile, separator: str) -> None:
+def _check_lines(file: HashedFile, separator: str) -> None:
     """Every line must have as many fields as the header: pandas would drop or add some without a word."""
     with _records(file, separator) as lines:
         fields = len(next(filter(None, lines), ()))
@@ -251,7 +247,7 @@ def _check_lines(file: OpenFile, separator: str) -> None:
 
 
 @contextmanager
-def _records(file: OpenFile, separator: str) -> Iterator[Any]:
+def _records(file: HashedFile, separator: str) -> Iterator[Any]:
     """The fields of every line, by Python's own reader."""
     text = io.TextIOWrapper(_unpacked(file), encoding="utf-8-sig", newline="")
     csv.field_size_limit(LONGEST_FIELD)  # of the process; Python's own is 131,072 characters
@@ -271,7 +267,7 @@ def _whole_lines(path: str, text: Iterable[str]) -> Iterator[str]:
         yield line
 
 
-def sniffed(file: OpenFile) -> Dialect:
+def sniffed(file: HashedFile) -> Dialect:
     """Separator and decimal mark of a CSV file, from its first lines."""
     lines = _lines(head(file))
     if not lines:
@@ -313,14 +309,9 @@ def _decimal_mark(path: str, lines: list[str], separator: str) -> str:
     return "," if commas and not points else "."
 
 
-def head(file: OpenFile) -> bytes:
+def head(file: HashedFile) -> bytes:
     """The first bytes, unpacked."""
-    file.seek(0)
-    begin = file.read(HEAD_BYTES)
-    if not begin.startswith(GZIP):
-        return begin
-    file.seek(0)
-    return gzip.GzipFile(fileobj=file).read(HEAD_BYTES)
+    return unpacked(file).read(HEAD_BYTES)
 
 
 def _lines(head: bytes) -> list[str]:

@@ -1,7 +1,5 @@
 """What ends a run: tolerances that are met, and budgets that are spent."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable
@@ -10,7 +8,8 @@ from typing import NamedTuple
 
 from dsba.errors import InputError, as_number
 
-SPENDABLE = ("passes", "seconds", "doubles_max", "rounds")  # columns of the history that have a budget
+SPENDABLE = {"passes": "max_passes", "seconds": "max_seconds", "doubles_max": "max_doubles", "rounds": "max_rounds"}
+"""Columns of the history that have a budget, and its name in ``Limits``."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,14 @@ class Limits:
         return None
 
     @property
+    def accuracy(self) -> float | None:
+        """The relative residual that is asked for; a gap is about the square of ten times its residual."""
+        return self.tol if self.tol is not None or self.gap_tol is None else 0.1 * math.sqrt(self.gap_tol)
+
+    @property
     def budgets(self) -> dict[str, float]:
         """What may be spent, by column of the history."""
-        given = (self.max_passes, self.max_seconds, self.max_doubles, self.max_rounds)
-        return {name: limit for name, limit in zip(SPENDABLE, given, strict=True) if limit is not None}
+        return {column: getattr(self, name) for column, name in SPENDABLE.items() if getattr(self, name) is not None}
 
     def tolerance_missed(self, record: dict[str, float]) -> str:
         """How far the residual is from its tolerance, as a sentence."""

@@ -5,17 +5,16 @@ The seal finds every change that happened by accident. Against a file that someb
 would send a kernel out of its arrays or keep it busy for ever.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dsba.algorithms.base import kept_fields
 from dsba.errors import CheckpointError, InputError, StorageError, shortened
 from dsba.storage import sealed
 from dsba.storage.atomic import PRIVATE, replacing
@@ -24,13 +23,13 @@ from dsba.types import Arrays
 FORMAT = "dsba-checkpoint-3"
 
 
-def save(path: Path, run: Mapping[str, Any], arrays: Arrays, choice: Mapping[str, str] | None = None) -> None:
+def save(path: Path, run: Mapping[str, Any], arrays: Arrays, plan: Mapping[str, Any] | None = None) -> None:
     """Write under a temporary name, then rename: the file at ``path`` is always a whole one.
 
-    ``choice`` is the algorithm that "auto" chose, and why.
+    ``plan`` is what "auto" took, and why.
     """
     with replacing(path, PRIVATE) as file:
-        sealed.write(file, {"format": FORMAT, "run": run, "choice": choice}, arrays)
+        sealed.write(file, {"format": FORMAT, "run": run, "plan": plan}, arrays)
 
 
 def require_file(path: Path) -> None:
@@ -71,12 +70,9 @@ def load(path: Path, run: Mapping[str, Any]) -> Arrays:
     return arrays
 
 
-def kept_choice(path: Path) -> tuple[str, str] | None:
-    """The algorithm that "auto" chose for the run, and why; None if there is no checkpoint, or nothing was chosen."""
-    if not path.exists():
-        return None
-    choice = _whole(path)[0].get("choice")
-    return None if choice is None else (str(choice["name"]), str(choice["reason"]))
+def kept_plan(path: Path) -> Any:
+    """The plan of "auto" for the run; None if there is no checkpoint, or nothing was planned."""
+    return _whole(path)[0].get("plan") if path.exists() else None
 
 
 def _whole(path: Path) -> tuple[dict[str, Any], Arrays]:
@@ -94,9 +90,6 @@ def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     facts, arrays = sealed.read(path)
     if facts.get("format") != FORMAT or not isinstance(facts.get("run"), dict):
         raise sealed.DamagedError(f"it is another file than a {FORMAT}")
-    choice = facts.get("choice")
-    if choice is not None and not (isinstance(choice, dict) and {"name", "reason"} <= choice.keys()):
-        raise sealed.DamagedError("its record of the chosen algorithm is incomplete")
     _require_order(arrays)
     return facts, arrays
 
@@ -116,7 +109,7 @@ def state_arrays(state: Any) -> Arrays:
     """The arrays that a checkpoint keeps: those of the state's ``to_arrays``, or every field not marked static."""
     if hasattr(state, "to_arrays"):
         return {f"state.{name}": array for name, array in state.to_arrays().items()}
-    return {f"state.{f.name}": np.asarray(getattr(state, f.name)) for f in _kept(state)}
+    return {f"state.{name}": np.asarray(getattr(state, name)) for name in kept_fields(state)}
 
 
 def restored(state: Any, arrays: Arrays) -> Any:
@@ -130,13 +123,9 @@ def restored(state: Any, arrays: Arrays) -> Any:
 
 def _values(state: Any, parts: Arrays) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for f in _kept(state):
-        now, kept = getattr(state, f.name), parts.get(f.name)
+    for name in kept_fields(state):
+        now, kept = getattr(state, name), parts.get(name)
         if kept is None or kept.shape != np.shape(now) or kept.dtype != np.asarray(now).dtype:
-            raise CheckpointError(f"the checkpoint's state does not fit this run: field {f.name!r} differs.")
-        values[f.name] = kept if isinstance(now, np.ndarray) else type(now)(kept)
+            raise CheckpointError(f"the checkpoint's state does not fit this run: field {name!r} differs.")
+        values[name] = kept if isinstance(now, np.ndarray) else type(now)(kept)
     return values
-
-
-def _kept(state: Any) -> list[Any]:
-    return [f for f in fields(state) if not f.metadata.get("static")]

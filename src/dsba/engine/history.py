@@ -1,14 +1,12 @@
 """The one format in which measurements are kept: columns of numbers, one entry a record point."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dsba.errors import InputError
+from dsba.errors import require_package
 from dsba.types import Array
 
 
@@ -55,10 +53,9 @@ class History:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame (pandas is an optional dependency)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise InputError("to_frame needs pandas: install dsba[frame].") from None
+        require_package("to_frame", "pandas", "tables")
+        import pandas as pd
+
         return pd.DataFrame(self.to_dict())
 
     def __repr__(self) -> str:

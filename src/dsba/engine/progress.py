@@ -1,8 +1,5 @@
 """Progress on a terminal."""
 
-from __future__ import annotations
-
-from types import TracebackType
 from typing import Any, Self
 
 LINE_EVERY = 2.0  # seconds between lines of progress where there is no terminal
@@ -18,9 +15,7 @@ class Bar:
             self.bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self.bar is not None:
             self.bar.stop()
 

@@ -1,7 +1,5 @@
 """What is measured at a record point, and the one format it is kept in."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 

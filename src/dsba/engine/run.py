@@ -1,14 +1,12 @@
 """An algorithm under way: the one loop that draws samples, advances, records, stops and writes checkpoints."""
 
-from __future__ import annotations
-
 import enum
 import hashlib
 import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from dsba._system.threads import one_blas_thread
 from dsba._version import __version__
 from dsba.algorithms import Algorithm, sampling
 from dsba.algorithms.iterates import Iterates
+from dsba.algorithms.planner import MethodPlan
 from dsba.engine import checkpoint
 from dsba.engine.budgets import Budget, Limits
 from dsba.engine.history import History
@@ -61,8 +60,8 @@ class Result:
     seconds: float
     history: History
     algorithm: Algorithm
-    choice: str | None = None
-    """Why "auto" chose the algorithm."""
+    plan: MethodPlan | None = None
+    """What "auto" took, why, and what it expected of each candidate."""
 
     @property
     def step_size(self) -> float:
@@ -72,33 +71,30 @@ class Result:
         return f"Result({self.status}, {self.algorithm.name}, {self.passes:.4g} passes: {self.message})"
 
 
+@dataclass(eq=False)
 class Run:
     """An algorithm under way: its state, clock, history and checkpoint file."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        net: Network,
-        algorithm: Algorithm,
-        z0: Array,
-        seed: int,
-        recorder: Recorder,
-        record_every: float,
-        early: int = 0,
-    ) -> None:
-        self.early = early  # record points before the first regular one
-        self.problem, self.net, self.algorithm, self.seed = problem, net, algorithm, seed
-        self.recorder, self.record_every = recorder, record_every
-        self.group = problem.group
-        self.z0 = z0
-        self.history = History()
-        self.seconds = 0.0
-        self.chunk = 1
-        self.streams = 0  # how often rows meet in an iteration, if a checkpoint says so
-        self.choice: str | None = None  # why "auto" chose the algorithm
-        self.path: Path | None = None
-        self.next_write = 0.0
-        self.state = algorithm.init(problem, net, z0)
+    problem: Problem
+    net: Network
+    algorithm: Algorithm
+    z0: Array
+    seed: int
+    recorder: Recorder
+    record_every: float
+    early: int = 0  # record points before the first regular one
+    history: History = field(default_factory=History)
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    chunk: int = 1
+    streams: int = 0  # how often rows are mixed in an iteration, if a checkpoint says so
+    plan: MethodPlan | None = None  # of "auto"
+    path: Path | None = None
+    next_write: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.group = self.problem.group
+        self.state = self.algorithm.init(self.problem, self.net, self.z0)
 
     def until(self, limits: Limits, callbacks: Sequence[Callback] = ()) -> Result:
         """Go on until a limit is met; the last iterate is always measured."""
@@ -106,8 +102,8 @@ class Run:
         good: tuple[int, Iterates] | None = None
         budgets = self._budgets(limits)
         with interruptible() as interrupted, np.errstate(all="ignore"):
-            if self._between_records:  # a run that was never stopped is not measured here
-                self._advance(budgets, interrupted)
+            if len(self.history) and self.state.t > self.history["iteration"][-1]:
+                self._advance(budgets, interrupted)  # resumed between two record points: nothing is measured there
             while True:
                 iterates = self.algorithm.iterates(self.state, self.problem)
                 record = self._measure(iterates)
@@ -161,7 +157,9 @@ class Run:
             "iteration": self.state.t,
             "passes": self.algorithm.passes(self.state, self.problem),
             "nominal_passes": self.algorithm.nominal_passes(self.state, self.problem),
+            "work": self.algorithm.work(self.state, self.problem, self.net),
             "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
             "rounds": self.net.rounds,
             "doubles_max": doubles,
             "index_bytes_max": index_bytes,
@@ -195,8 +193,9 @@ class Run:
         target, stop = self._record_point(len(self.history)), False
         while self.state.t < target and not stop and (room := min(budget.room for budget in budgets)):
             draws = self._draw(count := min(self.chunk, room, target - self.state.t))
-            begun = time.perf_counter()
+            begun, cpu = time.perf_counter(), time.process_time()
             self._iterate(draws)
+            self.cpu_seconds += time.process_time() - cpu  # decides nothing, so it stays here
             # All processes take the slowest one's clock, so that all decide the same.
             news = np.array([time.perf_counter() - begun, float(interrupted.is_set())])
             took, stop = self.group.largest(news).tolist()
@@ -216,11 +215,6 @@ class Run:
         most = {"seconds": 0.0, **self.algorithm.most(self.state, self.problem, self.net)}
         return [Budget(limit, spent[name], most.get(name, math.inf)) for name, limit in limits.budgets.items()]
 
-    @property
-    def _between_records(self) -> bool:
-        """Whether the run was resumed between two record points."""
-        return len(self.history) > 0 and self.state.t > self.history["iteration"][-1]
-
     def _iterate(self, draws: tuple[npt.NDArray[Any], ...]) -> None:
         """As many iterations as were drawn. Links that remember rows see one at a time: every iteration must mix rows
         as often as the rehearsed one, or not at all, or rows of two kinds would be taken for one."""
@@ -229,9 +223,8 @@ class Run:
             return
         for k in range(len(draws[0])):
             before = self.net.rounds
-            self.state = self.algorithm.advance(
-                self.state, self.problem, self.net, *(part[k : k + 1] for part in draws)
-            )
+            one = (drawn[k : k + 1] for drawn in draws)
+            self.state = self.algorithm.advance(self.state, self.problem, self.net, *one)
             made = self.net.rounds - before
             if made not in (0, self.net.streams):
                 raise InputError(
@@ -242,7 +235,8 @@ class Run:
     def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
         """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
         t, nodes = self.state.t, self.problem.nodes
-        samples = sampling.draw(self.seed, self.algorithm.choices(self.problem), t, count, nodes.start)
+        sizes, order = self.algorithm.choices(self.problem), self.algorithm.order
+        samples = sampling.draw(self.seed, sizes, t, count, nodes.start, order)
         if not self.algorithm.coins:
             return (samples,)
         return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)
@@ -280,25 +274,22 @@ class Run:
         status, message = verdict
         message += self.algorithm.doubts(self.net)
         Z, z = self._good_iterates(good)
-        return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.choice)
+        return Result(status, message, Z, z, record["passes"], self.seconds, history, self.algorithm, self.plan)
 
     # Checkpoints -------------------------------------------------------------------------------
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The facts that must agree if a checkpoint is to belong to this run."""
-        facts = facts_of(
-            self.net, self.algorithm, self.seed, (self.record_every, self.early), self.z0, self.recorder.z_star
-        )
-        nodes = self.problem.nodes
-        return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **self._own_code(), **facts}
+        """What must agree if a checkpoint is to belong to this run."""
+        records, nodes = (self.record_every, self.early), self.problem.nodes
+        shared = facts_of(self.net, self.algorithm, self.seed, records, self.z0, self.recorder.z_star)
+        return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **self._own_code(), **shared}
 
     def _own_code(self) -> dict[str, str]:
-        """Digests of the parts of the run that are not dsba's own: their ``repr`` does not show what they do."""
-        parts: dict[str, Any] = {"operator": self.problem.component, "penalty": self.problem.penalty}
-        parts["algorithm"] = self.algorithm
-        parts |= {f"metric {name!r}": metric for name, metric in self.recorder.metrics.items()}
-        digests = {f"code of the {name}": steady_digest_of(part) for name, part in parts.items()}
+        """Digests of user-defined code in the run: its ``repr`` does not show what it does."""
+        used: dict[str, Any] = {"operator": self.problem.component, "penalty": self.problem.penalty}
+        used |= {"algorithm": self.algorithm} | {f"metric {n!r}": metric for n, metric in self.recorder.metrics.items()}
+        digests = {f"code of the {name}": steady_digest_of(thing) for name, thing in used.items()}
         return {name: digest for name, digest in digests.items() if digest is not None}
 
     def attach(self, path: Path) -> None:
@@ -337,14 +328,14 @@ class Run:
         counts = {name: arrays[f"net.{name}"] for name in COUNTERS if f"net.{name}" in arrays}
         expected = set(self._measure(self.algorithm.iterates(self.state, self.problem)))
         whole = set(columns) == expected and len({a.shape for a in columns.values()}) == 1
-        if not whole or len(counts) < len(COUNTERS) or "seconds" not in arrays:
+        if not whole or len(counts) < len(COUNTERS) or not {"seconds", "cpu_seconds"} <= set(arrays):
             raise CheckpointError(f"{path} lacks a part of the history or the counters.")
         if any(kept.shape != np.shape(getattr(self.net, name)) for name, kept in counts.items()):
             raise CheckpointError(f"{path} has counters of another number of nodes.")
         self.history = History(columns)
         self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.net.memory = {n.removeprefix("links."): a for n, a in arrays.items() if n.startswith("links.")}
-        self.seconds = float(arrays["seconds"])
+        self.seconds, self.cpu_seconds = float(arrays["seconds"]), float(arrays["cpu_seconds"])
         self.streams = int(arrays.get("streams", 0))
 
     def _require_reached(self, path: Path, recorded: Array) -> None:
@@ -362,13 +353,13 @@ class Run:
         arrays |= {f"history.{name}": column for name, column in self.history.to_dict().items()}
         arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
         arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
-        arrays |= {"seconds": np.asarray(self.seconds), "streams": np.asarray(self.net.streams)}
+        arrays |= {"seconds": np.asarray(self.seconds), "cpu_seconds": np.asarray(self.cpu_seconds)}
+        arrays["streams"] = np.asarray(self.net.streams)
         path = self.path
         if self.group.size > 1:
             path = self.slots[0]
             self.slots.reverse()
-        choice = None if self.choice is None else {"name": self.algorithm.name, "reason": self.choice}
-        checkpoint.save(path, self._identity, arrays, choice)
+        checkpoint.save(path, self._identity, arrays, None if self.plan is None else self.plan.to_dict())
         ended = time.monotonic()
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
 
@@ -376,7 +367,7 @@ class Run:
 def facts_of(
     net: Network, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
 ) -> dict[str, Any]:
-    """The facts that identify a run. They are the same at all processes, and before and after a stop."""
+    """What identifies a run, the same at all processes, and before and after a stop."""
     return {
         "program": f"dsba {__version__}",
         "topology": f"{net.topology!r}, {net.topology.digest()}",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
@@ -14,13 +15,15 @@ import numpy.typing as npt
 
 from dsba import algorithms
 from dsba.algorithms import Algorithm
-from dsba.algorithms.planner import CANDIDATES, Choice, choose
+from dsba.algorithms.costs import Configuration
+from dsba.algorithms.planner import MethodPlan, plan
 from dsba.engine import checkpoint
 from dsba.engine.budgets import Limits
 from dsba.engine.progress import Progress
 from dsba.engine.recorder import Metric, Recorder
 from dsba.engine.run import Callback, Result, Run, facts_of
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
+from dsba.graph.link import Link
 from dsba.graph.topology import Topology
 from dsba.network import Group, Network, require_agreement
 from dsba.network.contract import TOTALS
@@ -32,7 +35,7 @@ from dsba.types import Array
 def solve(
     problem: Problem,
     topology: Topology,
-    algorithm: str | Algorithm | Choice = "dsba",
+    algorithm: str | Algorithm | MethodPlan = "dsba",
     step_size: float | str = "auto",
     max_passes: float | None = 50,
     tol: float | None = None,
@@ -52,6 +55,7 @@ def solve(
     metrics: Mapping[str, Metric] | None = None,
     network: Network | None = None,
     communication: str | None = None,
+    link: Link | None = None,
     **options: Any,
 ) -> Result:
     """Run an algorithm on a problem over a network until a tolerance or a budget is met.
@@ -59,8 +63,8 @@ def solve(
     Parameters
     ----------
     algorithm
-        A registered name (options such as ``table="full"`` as further keywords), an object, or "auto", which
-        chooses between newton and dsba by the cost model of ``dsba.algorithms.planner``.
+        A registered name (options such as ``table="full"`` as further keywords), an object, or "auto": the method and
+        the options that ``dsba.algorithms.planner`` expects to be the fastest. ``result.plan`` says why.
     step_size
         A number or a rule's name; "auto" leaves an algorithm object's own.
     max_passes
@@ -100,38 +104,61 @@ def solve(
         How rows or messages move; by default the group of processes that holds the problem, or a
         ``Simulator`` where this process holds all of it.
     communication
-        For DSBA and DSA: "dense" sends iterates to the neighbours, "sparse" (DSBA-s) sparse
-        deltas to everybody, "cached" the same with every sample's indices and values only once. The
-        iterates are the same. None leaves it to the algorithm, whose default is "dense".
+        For DSBA and DSA: "dense" sends iterates to the neighbours, "compressed" their changes in few bits,
+        "sparse" (DSBA-s) sparse deltas to everybody, "cached" the same with every sample's indices and values
+        only once. None leaves it to the algorithm, whose default is "dense". P-EXTRA has the first two.
+    link
+        How fast the lines are, for "auto"; None measures them, and in one process is ``Link()``.
     """
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
     net = _network(problem, topology, network)
     path = _checkpoint_path(checkpoint)
-    if isinstance(algorithm, str) and algorithm == "auto":
-        algorithm = choice_of(problem, net, step_size, communication, path, tol or 1.0)
-    reason = algorithm.reason if isinstance(algorithm, Choice) else None
-    algorithm = _chosen(algorithm, options, step_size, communication)
     record_every, early = _record_points(record_every, record_first)
+    if link is not None and not isinstance(link, Link):
+        raise InputError(f"link must be a dsba.Link, got {shortened(repr(link))}.")
+    if isinstance(algorithm, str) and algorithm == "auto":
+        given = step_size != "auto" or communication is not None or bool(options)
+        algorithm = plan_of(
+            problem, net, given, path, accuracy=limits.accuracy, link=link, record_every=record_every,
+            max_passes=max_passes,
+        )  # fmt: skip
+    made = algorithm if isinstance(algorithm, MethodPlan) else None
+    algorithm = _chosen(algorithm, options, step_size, communication)
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
         raise InputError(f"callbacks must be a list of functions, got {shortened(callbacks)}.")
-    if why_not := algorithm.why_not(problem, net):
-        raise InputError(f"{algorithm.name or type(algorithm).__name__} does not apply: {why_not}")
-    algorithm = algorithm.resolved(problem, topology)
-    group = problem.group
     start = _as_point(z0, problem, "z0") if z0 is not None else np.zeros(problem.dim)
-    z_star = _reference(reference, problem)
-    facts = facts_of(net, algorithm, seed, (record_every, early), start, z_star)
-    require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
-    if gap_tol is not None and (z_star is None or not problem.has_objective):
-        raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
-    with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
-        run = Run(problem, net, algorithm, start, seed, Recorder(problem, z_star, metrics), record_every, early)
-    run.choice = reason
-    if path is not None:
-        run.attach(path)
-    with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
-        return run.until(limits, [*callbacks, bar.update])
+    group = problem.group
+    with _mixing_of(made, topology, net) as topology:
+        if why_not := algorithm.why_not(problem, net):
+            raise InputError(f"{algorithm.name or type(algorithm).__name__} does not apply: {why_not}")
+        z_star = _reference(reference, problem)
+        if gap_tol is not None and (z_star is None or not problem.has_objective):
+            raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
+        algorithm = algorithm.resolved(problem, topology)
+        facts = facts_of(net, algorithm, seed, (record_every, early), start, z_star)
+        require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
+        with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
+            run = Run(problem, net, algorithm, start, seed, Recorder(problem, z_star, metrics), record_every, early)
+        run.plan = made
+        if path is not None:
+            run.attach(path)
+        with Progress(progress and group.rank == 0, algorithm.name, limits.max_passes) as bar:
+            return run.until(limits, [*callbacks, bar.update])
+
+
+@contextmanager
+def _mixing_of(made: MethodPlan | None, topology: Topology, net: Network) -> Iterator[Topology]:
+    """The topology with as many rounds of gossip as the plan has; the network has it for as long."""
+    if made is None or made.chosen.gossip == 1:
+        yield topology
+        return
+    mixed = topology.chebyshev(made.chosen.gossip)
+    net.network(mixed)
+    try:
+        yield mixed
+    finally:
+        net.network(topology)
 
 
 def _network(problem: Problem, topology: Topology, network: Network | None) -> Network:
@@ -163,38 +190,34 @@ def _early_records(first: float, every: float) -> int:
     return math.ceil(math.log2(every) - math.log2(least) - 1e-9) if least < every else 0
 
 
-def choice_of(
-    problem: Problem,
-    net: Network,
-    step_size: float | str = "auto",
-    communication: str | None = None,
-    path: Path | None = None,
-    tol: float = 1.0,
-    most_rows: int | None = None,
-) -> Choice:
-    """The choice of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same."""
-    if path is not None and (kept := _kept_choice(path, problem.group)):
+def plan_of(problem: Problem, net: Network, given: bool, path: Path | None = None, **wanted: Any) -> MethodPlan:
+    """The plan of "auto": the one that the checkpoint at ``path`` kept, or a new one. All processes get the same.
+
+    ``given`` is whether a step size, a way to communicate or an option was given: these are dsba's. ``wanted`` is what
+    ``planner.plan`` takes.
+    """
+    if path is not None and (kept := _kept_plan(path, problem.group)):
         return kept
-    if step_size != "auto" or communication is not None:
-        return Choice("dsba", "dsba was chosen: a step size or a way to communicate was given, which belong to it.")
-    return choose(problem, net, tol=tol, most_rows=most_rows)
+    if given:
+        return MethodPlan(
+            Configuration("dsba"), "dsba was chosen: a step size or an option was given, which belong to it."
+        )
+    return plan(problem, net, **wanted)
 
 
-def _kept_choice(path: Path, group: Group) -> Choice | None:
+def _kept_plan(path: Path, group: Group) -> MethodPlan | None:
     """A resumed run goes on with the method that was chosen when it began."""
     files = [path] if group.size == 1 else checkpoint.slots(path, group.rank)
-    own = next(filter(None, map(checkpoint.kept_choice, files)), None)
+    own = next(filter(None, map(checkpoint.kept_plan, files)), None)
     kept = next(filter(None, group.aside().share(own, discloses=TOTALS)), None)
-    if kept is None:
-        return None
-    name, reason = kept
-    if name not in CANDIDATES:
-        raise CheckpointError(f"{path} has {name!r} as the choice of an algorithm; wanted {' or '.join(CANDIDATES)}.")
-    return Choice(name, reason)
+    try:
+        return None if kept is None else MethodPlan.from_dict(kept)
+    except ValueError as error:
+        raise CheckpointError(f"the plan in {path} cannot be used: {error}.") from None
 
 
 def _chosen(
-    algorithm: str | Algorithm | Choice, options: dict[str, Any], step_size: float | str, communication: str | None
+    algorithm: str | Algorithm | MethodPlan, options: dict[str, Any], step_size: float | str, communication: str | None
 ) -> Algorithm:
     """The algorithm asked for, with its options."""
     chosen = algorithms.get(algorithm, **options)
@@ -209,7 +232,7 @@ def _communicating(algorithm: Algorithm, communication: str) -> Algorithm:
         return replace(algorithm, communication=communication)  # type: ignore[call-arg]
     if communication != "dense":
         raise InputError(
-            f"{algorithm.name} sends dense rows only; communication={communication!r} is for dsba and dsa."
+            f"{algorithm.name} sends dense rows only; communication={communication!r} is for dsba, dsa and p-extra."
         )
     return algorithm
 

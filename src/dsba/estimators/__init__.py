@@ -1,17 +1,15 @@
 """scikit-learn estimators: a model of all nodes' data with the habits of scikit-learn."""
 
-from dsba.estimators.base import Decentralized
-from dsba.estimators.classification import (
+from dsba.estimators.linear import (
+    Decentralized,
     DecentralizedAUCClassifier,
     DecentralizedClassifier,
-    DecentralizedLogisticRegression,
-    DecentralizedSVM,
-)
-from dsba.estimators.regression import (
     DecentralizedHuber,
+    DecentralizedLogisticRegression,
     DecentralizedPoisson,
     DecentralizedRegressor,
     DecentralizedRidge,
+    DecentralizedSVM,
 )
 
 __all__ = [

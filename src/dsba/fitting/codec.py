@@ -1,6 +1,6 @@
 """A model as a file and back: JSON, arrays and a digest of everything; nothing in it runs.
 
-Only this module knows the file's keys. Options of tables are under ``table``, all others at the top.
+Only this module knows the file's keys. Options for tables are with the schema, all others at the top.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from dsba.storage.atomic import clear_torn, replacing
 from dsba.types import Arrays
 
 MODEL_FILE, MODEL_COPY = "model.dsba", "model.json"
-MODEL_FORMAT = "dsba-model-3"
-OF_SCHEMA = {"missing": "missing", "rare": "rare_levels"} | {
-    name: name for name in ("weights", "offset", "exposure", "test_share", "event", "levels")
-}
-"""The options that the file has beside the formula of a schema, by their names there."""
+MODEL_FORMAT = "dsba-model-4"
+OF_TABLES, OF_ALL = (
+    [name for name, one in OPTIONS.items() if (one.data == FOR_TABLES) == tables and name != "guards"]
+    for tables in (True, False)
+)
+"""The names of options: those for tables, and all others. A site's guards are in its part of the schema."""
 Typed = TypeVar("Typed")
 
 
@@ -62,25 +63,23 @@ def load(folder: Path) -> FittedModel:
 
 def content_of(model: FittedModel) -> dict[str, Any]:
     """The JSON of a model's file."""
-    options = {name: plain_of(getattr(model.spec, name)) for name, one in OPTIONS.items() if one.data != FOR_TABLES}
-    content = {"format": MODEL_FORMAT, **options, **vars(model.run)}
+    content = {"format": MODEL_FORMAT, **_options(model.spec, OF_ALL), **vars(model.run)}
     content["converged"] = model.run.status is Status.CONVERGED
     if model.zero_based is not None:
         content["zero_based"] = model.zero_based
     if model.table is not None:
-        known = _plain(TableMetadata, model.table, "schema")
-        content["table"] = {**known, "cov": model.spec.cov, "schema_": schema_content(model.table.schema)}
+        known = TypeAdapter(TableMetadata).dump_python(model.table, mode="json", exclude={"schema"})
+        content["table"] = {**known, "schema": schema_content(model.table.schema)}
     return _strict(content)
 
 
 def schema_content(schema: Schema) -> dict[str, Any]:
-    options = {key: getattr(schema.spec, name) for key, name in OF_SCHEMA.items()}
-    wishes = {"formula": schema.spec.formula, "labels": schema.labels, **options}
-    return {"wishes": wishes, **_plain(Schema, schema, "spec", "labels")}
+    known = TypeAdapter(Schema).dump_python(schema, mode="json", exclude={"spec"})
+    return {"options": _options(schema.spec, OF_TABLES), **known}
 
 
-def _plain(kind: type[Typed], value: Typed, *left_out: str) -> dict[str, Any]:
-    return TypeAdapter(kind).dump_python(value, mode="json", exclude=set(left_out))
+def _options(spec: FitSpec, names: list[str]) -> dict[str, Any]:
+    return {name: plain_of(getattr(spec, name)) for name in names}
 
 
 def _strict(value: Any) -> Any:
@@ -98,11 +97,10 @@ def _strict(value: Any) -> Any:
 def model_of(content: dict[str, Any], arrays: Arrays) -> FittedModel:
     """The model of a file's JSON and arrays."""
     try:
-        options = {name: content[name] for name, one in OPTIONS.items() if one.data != FOR_TABLES}
+        options = {name: content[name] for name in OF_ALL}
         table = content.get("table")
         if table is not None:
-            schema = schema_of(table["schema_"], cov=table["cov"], **options)
-            table = _typed(TableMetadata, table, schema=schema)
+            table = _typed(TableMetadata, table, schema=schema_of(table["schema"], **options))
     except (KeyError, TypeError):
         raise InputError("a part of it is missing or of another type.") from None
     spec = FitSpec(**options) if table is None else table.schema.spec
@@ -113,10 +111,7 @@ def model_of(content: dict[str, Any], arrays: Arrays) -> FittedModel:
 
 def schema_of(content: dict[str, Any], **others: Any) -> Schema:
     """The schema of its JSON; ``others`` are the options of the fit that stand elsewhere in the file."""
-    wishes = content["wishes"]
-    options = {name: wishes[key] for key, name in OF_SCHEMA.items()}
-    spec = FitSpec(formula=wishes["formula"], **options, **others)
-    return _typed(Schema, content, spec=spec, labels=wishes["labels"])
+    return _typed(Schema, content, spec=FitSpec(**{name: content["options"][name] for name in OF_TABLES}, **others))
 
 
 def _typed(kind: type[Typed], content: dict[str, Any], **known: Any) -> Typed:
@@ -153,6 +148,8 @@ def _misfit(model: FittedModel, arrays: Arrays) -> str | None:
     if not (weights.ndim == Z.ndim == 2 and weights.size and intercepts.shape == weights.shape[:1]):
         return "its arrays do not fit together"
     wanted = {"sign": 2, "largest": len(weights)}.get(model.run.decision)
+    if model.table is not None and model.run.decision == "largest":  # one row of weights holds all classes'
+        wanted = None if model.classes is None else len(model.classes)
     if wanted is not None and (model.classes is None or model.classes.shape != (wanted,)):
         return "its classes do not fit its coefficients"
     return None

@@ -1,16 +1,18 @@
-"""Disclosure guards: what a site asks for before its rows enter a model with others'.
+"""Disclosure guards: the numbers that a site asks for before its rows enter a model with others'.
 
 Every site checks with its own numbers, and nobody else can loosen them. A guard is a function that gives a sentence, or
-None if there is nothing to say. Between processes the sentence ends the fit; in one process it is only told.
+None if there is nothing to say. Between processes the sentence ends the fit; in one process it is only a notice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dsba.errors import as_integer, unknown_name
+from dsba.errors import InputError, as_integer, as_number, unknown_name
+
+SHARES = ("dominance", "leverage")
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,15 @@ class Guards:
     """The fewest pooled rows for each coefficient."""
     rows_per_level: int = 3
     """The fewest pooled rows of a factor's level or a class, and the fewest that differ from the rest of a column."""
+    dominance: float = 0.5
+    """The largest share of a column's spread that one row may have; two thirds of it for functions and products."""
+    leverage: float = 0.49
+    """The largest leverage of a row. A direction that c rows carry gives each of them a leverage of 1/c."""
 
     @classmethod
     def off(cls) -> Guards:
         """No guard at all: what a site may choose for itself, and what everybody is told that it chose."""
-        return cls(0, 0, 0, 0)
+        return cls(0, 0, 0, 0, 1.0, 1.0)
 
     @classmethod
     def given(cls, numbers: Mapping[str, Any]) -> Guards:
@@ -37,7 +43,21 @@ class Guards:
         known = [one.name for one in fields(cls)]
         if strangers := [name for name in numbers if name not in known]:
             raise unknown_name("guard", strangers[0], known)
-        return cls(**{name: as_integer(name, number, at_least=0) for name, number in numbers.items()})
+        return cls(**{name: cls._checked(name, number) for name, number in numbers.items()})
+
+    @staticmethod
+    def _checked(name: str, number: Any) -> Any:
+        if name not in SHARES:
+            return as_integer(name, number, at_least=0)
+        if not 0.0 < as_number(name, number) <= 1.0:
+            raise InputError(f"{name} must be above 0 and at most 1, got {number!r}.")
+        return float(number)
+
+    @classmethod
+    def strictest(cls, several: Sequence[Guards]) -> Guards:
+        """The guards that hold where each of these must hold."""
+        chosen = {one.name: min if one.name in SHARES else max for one in fields(cls)}
+        return cls(**{name: choose(getattr(one, name) for one in several) for name, choose in chosen.items()})
 
     @property
     def loosened(self) -> str | None:
@@ -85,4 +105,23 @@ class Guards:
         return (
             f"{what} has the same value in all but fewer than {self.rows_per_level} pooled rows, and a model would "
             "show these rows."
+        )
+
+    def few_elsewhere(self, site: str, column: str) -> str | None:
+        """What a site says of a column whose total, minus its own rows, is a count of few rows of the others."""
+        return (
+            f"{site} could single out fewer than {self.rows_per_level} rows of the other sites by the column {column}: "
+            "merge it with another, or leave it out."
+        )
+
+    def dominated(self, site: str, column: str) -> str | None:
+        return (
+            f"one row of {site} makes up most of the spread of the column {column}, and a model would show this row: "
+            "take the logarithm, write cap() around the column, or leave it out."
+        )
+
+    def singled_out(self, site: str, columns: Sequence[str]) -> str | None:
+        return (
+            f"the columns {' and '.join(columns)} together single out a row of {site}, and a model would show this "
+            "row: take logarithms, write cap() around columns with extreme values, or leave one out."
         )

@@ -13,9 +13,9 @@ import numpy as np
 from dsba import algorithms, operators
 from dsba._version import __version__
 from dsba.algorithms import Algorithm
-from dsba.algorithms.planner import Choice
+from dsba.algorithms.planner import MethodPlan
 from dsba.engine.run import Callback, Result
-from dsba.engine.solve import choice_of, solve
+from dsba.engine.solve import plan_of, solve
 from dsba.errors import as_integer, as_number
 from dsba.fitting.model import FitRun
 from dsba.fitting.rows import Rows, RowTotals, evened, measured, normalized, sums
@@ -25,7 +25,7 @@ from dsba.network import Alone, Group, require_agreement
 from dsba.network.contract import ITERATES
 from dsba.network.exact_sum import norm
 from dsba.problem.pooled import LEAST_RESIDUAL
-from dsba.problem.problem import Problem
+from dsba.problem.problem import PartWatch, Problem
 from dsba.types import Array
 
 Coefficients = tuple[Array, Array]  # weights (outputs x d) and intercepts (outputs)
@@ -73,6 +73,7 @@ def fit(
     tell: Callable[[str], object] = lambda sentence: None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
+    watch: PartWatch | None = None,
 ) -> Fit:
     """Fit a model to rows.
 
@@ -89,7 +90,9 @@ def fit(
     extra
         Where the operator's extra coordinates start.
     tell
-        Called with the reason of a choice before the method starts.
+        Called with the plan of "auto" before the method starts, line by line.
+    watch
+        Asked before this process sends its part of a Newton step.
     """
     group: Group = network or Alone()
     require_agreement(group, spec.alike())
@@ -97,9 +100,10 @@ def fit(
     size = size or measured(rows, group)
     topology = network.topology if network else spec.topology(_wanted_nodes(rows, n_nodes))
     problem = _problem(evened(rows, size), spec, size, topology.n_nodes, network)
+    problem.watch = watch
     start = cold = _cold_start(problem, rows, size, group, extra)
     tol = _tolerance(problem, cold, spec.tol)
-    algorithm = _algorithm(spec, problem, rows, topology, checkpoint, tell)
+    algorithm = _algorithm(spec, problem, topology, checkpoint, tell)
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
     rounds = network.rounds if network else 0
@@ -115,7 +119,8 @@ def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
     """The specification with the lambda and the step size that were used, and how the fit went."""
     problem, result, group = done.problem, done.result, done.problem.group
     declared: dict[str, Any] = {name: getattr(problem.component, name) for name in ("labels", "decision", "link")}
-    ended: dict[str, Any] = {name: getattr(result, name) for name in ("choice", "status", "message")}
+    ended: dict[str, Any] = {name: getattr(result, name) for name in ("status", "message")}
+    ended["plan"] = result.plan.reason if result.plan else None
     run = FitRun(
         **declared, method=result.algorithm.name, **ended, nodes=problem.n_nodes, samples=done.n_rows,
         features=problem.n_features, processes=group.size, masked=group.masked, figures=dict(result.history.last()),
@@ -125,28 +130,17 @@ def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
 
 
 def _algorithm(
-    spec: FitSpec,
-    problem: Problem,
-    rows: Rows,
-    topology: Topology,
-    checkpoint: Path | None,
-    tell: Callable[[str], object],
-) -> Algorithm | Choice:
-    """The algorithm asked for, or the choice of "auto", which is told."""
+    spec: FitSpec, problem: Problem, topology: Topology, checkpoint: Path | None, tell: Callable[[str], object]
+) -> Algorithm | MethodPlan:
+    """The algorithm asked for, or the plan of "auto", which is told."""
     if spec.algorithm != "auto":
         return algorithms.get(spec.algorithm)
-    choice = choice_of(
-        problem, problem.group.network(topology), spec.step_size, spec.communication, checkpoint, spec.tol,
-        most_rows=_most_rows(rows, problem),
-    )  # fmt: skip
-    tell(choice.reason[0].upper() + choice.reason[1:])
-    return choice
-
-
-def _most_rows(rows: Rows, problem: Problem) -> int:
-    """The rows at the largest node of all processes, as they were given: a long row counts once."""
-    nodes = np.arange(len(rows.y)) % len(problem.nodes) if rows.nodes is None else rows.nodes
-    return int(problem.group.largest(np.array([float(np.bincount(nodes).max())]))[0])
+    given = spec.step_size != "auto" or spec.communication is not None
+    wanted = {"accuracy": spec.tol, "max_passes": spec.max_passes}
+    made = plan_of(problem, problem.group.network(topology), given, checkpoint, **wanted)
+    for line in str(made).splitlines():
+        tell(line[0].upper() + line[1:] if line == made.reason else line)
+    return made
 
 
 def _wanted_nodes(rows: Rows, n_nodes: int) -> int:

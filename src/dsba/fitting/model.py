@@ -26,9 +26,9 @@ class FitRun:
     labels: str
     """What the operator takes: "real", "count", "binary" or "multiclass"."""
     decision: Literal["number", "sign", "largest", "rank"]
-    link: Literal["identity", "log", "logit", "softmax"] | None
+    link: Literal["identity", "log", "logit", "softmax", "probit", "cloglog", "cumulative", "hazard"] | None
     method: str
-    choice: str | None
+    plan: str | None
     """Why "auto" chose the method."""
     status: Status
     message: str
@@ -78,10 +78,14 @@ class Schema:
     """The labels of a classification in order; of two, the second is the event."""
     means: dict[str, float]
     """Pooled means of the number columns with missing values, where they are filled in."""
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
     """The sentences of guards that did not end the fit."""
+    states: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """Pooled moments and knots of scale(), poly(), bs() and the like, by their texts."""
     together: dict[str, str] = field(default_factory=dict)
     """Columns that are missing exactly where another column is, which has an indicator or a level for that."""
+    odd_levels: tuple[str, ...] = ()
+    """What there is to know of levels: those that look alike, and those of one site."""
 
     @property
     def indicators(self) -> tuple[str, ...]:
@@ -103,8 +107,20 @@ class Inference:
     scale: float
     deviance: float
     null_deviance: float
-    llf: float
-    llnull: float
+    llf: float | None
+    """None where there is no likelihood (quasi-families)."""
+    llnull: float | None
+    extra: int = 0
+    """Parameters beside the coefficients that AIC counts."""
+    bic_rows: int | None = None
+    """What BIC counts instead of rows: the events of a Cox model."""
+    pearson_chi2: float | None = None
+    vif: tuple[float, ...] = ()
+    """How many times larger the variance of each coefficient is than with columns that are not correlated."""
+    sites: int = 0
+    """The number of sites with rows."""
+    df: tuple[float, ...] | None = None
+    """The degrees of freedom of each coefficient, where errors are clustered by site."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +132,7 @@ class TableMetadata:
     """The pooled standard deviations of the columns; the intercept's is 1."""
     schema: Schema
     rounds: int
-    told: tuple[str, ...]
+    notices: tuple[str, ...]
     events: int | None
     """Rows of the second class, of all sites."""
     calibration: list[dict[str, float]] | None
@@ -128,6 +144,8 @@ class TableMetadata:
     """Why there is no inference."""
     test: dict[str, Any] | None = None
     """Measures of the rows that were held out, over all sites."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """Parameters that have no line in a summary, by name: theta and its standard error."""
 
 
 @dataclass(frozen=True)

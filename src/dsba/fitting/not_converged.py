@@ -25,10 +25,12 @@ def of_model(model: FittedModel) -> str | None:
     run = model.run
     if run.status is Status.CONVERGED:
         return None
-    message = run.message
+    message, advice = run.message, ADVICE[run.status]
     if run.status is Status.INTERRUPTED:
         message = f"{message}, the relative residual is {run.residual:.3g}"
-    return unconverged("The fit", message, model.spec.tol, _advice(model))
+    elif model.table is not None:  # its columns are scaled already, and Newton's method solves every model of a table
+        advice = "use more passes or a larger lam" if run.method == "newton" else "use newton or a larger lam"
+    return unconverged("The fit", message, model.spec.tol, advice)
 
 
 def warn(sentence: str, stacklevel: int) -> None:
@@ -36,10 +38,3 @@ def warn(sentence: str, stacklevel: int) -> None:
     from sklearn.exceptions import ConvergenceWarning
 
     warnings.warn(sentence, ConvergenceWarning, stacklevel=stacklevel + 1)
-
-
-def _advice(model: FittedModel) -> str:
-    """The columns of tables are scaled already, and Newton's method solves every model of a table."""
-    if model.table is None or model.run.status is Status.INTERRUPTED:
-        return ADVICE[model.run.status]
-    return "use more passes or a larger lam" if model.run.method == "newton" else "use newton or a larger lam"

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ from dsba.types import Level
 
 MISSING_POLICIES = ("error", "drop", "mean", "indicator")
 RARE_POLICIES = ("error", "merge")
-COVARIANCES = ("classical", "HC0", "HC1", "site")
+COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "site", "cluster")
+STRATA, TIES = ("", "site", "none"), ("efron", "breslow")
 FOR_TABLES, FOR_ARRAYS = "tables", "arrays"
 Levels = Mapping[str, Sequence[Level]]
 Check = Callable[[str, Any], Any]
@@ -129,6 +131,23 @@ def _levels(name: str, levels: Any) -> Levels:
     return {str(column): tuple(_level(name, level) for level in one) for column, one in levels.items()}
 
 
+def _random(name: str, value: Any) -> str | None:
+    return None if value is None else _one_of(("site",))(name, value)
+
+
+def _strata(name: str, value: Any) -> str:
+    """None is a choice here: one baseline hazard for all sites."""
+    return _one_of(STRATA)(name, "none" if value is None else value)
+
+
+def _grid(name: str, value: Any) -> tuple[float, ...] | None:
+    _is((list, tuple), "a list of rising times")(name, value)
+    ends = None if value is None else tuple(as_number(name, end) for end in value)
+    if ends is not None and (not ends or ends[0] <= 0.0 or any(b <= a for a, b in pairwise(ends))):
+        raise InputError(f"{name} must be rising times above 0, got {shortened(repr(value))}.")
+    return ends
+
+
 def _guards(name: str, value: Any) -> Guards:
     _is((Guards, Mapping), "given as numbers by name, such as {'sites': 2}")(name, value)
     return value if isinstance(value, Guards) else Guards.given(value)
@@ -150,12 +169,13 @@ class FitSpec:
     features: tuple[str, ...] | None = table_option(None, "The columns that explain the target", _names)
     all_features: bool = table_option(False, "All columns but the target", _flag)
     missing: str = table_option("error", "Missing values: error, drop, mean or indicator", _one_of(MISSING_POLICIES))
-    cov: str = table_option("classical", "Standard errors: classical, HC0, HC1 or site", _one_of(COVARIANCES))
+    cov: str = table_option("classical", f"Standard errors: {', '.join(COVARIANCES)}", _one_of(COVARIANCES))
+    clusters: str | None = table_option(None, "The column of clusters within sites, for cov = cluster", _text)
     rare_levels: str = table_option(
         "error", "Levels with fewer than 3 pooled rows: error or merge", _one_of(RARE_POLICIES)
     )
     weights: str | None = table_option(None, "The column of weights; rows of weight 0 are left out", _text)
-    offset: str | None = table_option(None, "A column to add to the scores (Poisson and linear models)", _text)
+    offset: str | None = table_option(None, "A column to add to the scores", _text)
     exposure: str | None = table_option(None, "A column whose logarithm is an offset", _text)
     test_share: float = table_option(0.0, "The share of each site's rows (or of each class) to hold out", _share)
     event: Level | None = table_option(
@@ -164,8 +184,16 @@ class FitSpec:
     levels: Levels = table_option(
         None, "All levels of a column in order, the first is the reference; sorted if not given", _levels
     )
+    random: str | None = table_option(None, "Linear: site gives every site a random intercept", _random)
+    strata: str | None = table_option(
+        "", "Cox: site (each site has its own baseline hazard) or none (all have one)", _strata
+    )
+    ties: str = table_option("efron", "Cox: how tied times count, efron or breslow", _one_of(TIES))
+    grid: tuple[float, ...] | None = table_option(None, "Cox: the times to which others are rounded up", _grid)
     guards: Guards = table_option(Guards(), "The disclosure guards of a site", _guards)
-    operator: str | Operator = option("logistic", "The loss: logistic, linear, poisson, ..., or my_loss.py:Class", _any)
+    operator: str | Operator = option(
+        "logistic", "The model: logistic, linear, poisson, cox, ..., or mine.py:Class", _any
+    )
     lam: float | None = option(None, "The penalty", _finite, usual=(None, 0.0), shown="1/(10 Q)")
     intercept: bool = option(True, "Fit an intercept, which is not regularised", _flag, FOR_ARRAYS)
     normalize: bool = option(False, "Scale every row to norm 1", _flag, FOR_ARRAYS)
@@ -195,6 +223,8 @@ class FitSpec:
         return [one.name for one in own if getattr(self, one.name) != OPTIONS[one.name].check(one.name, one.default)]
 
     def _require_one_model(self) -> None:
+        if (self.cov == "cluster") != (self.clusters is not None):
+            raise InputError("cov = cluster and a column of clusters belong together: give both or neither.")
         if self.formula is not None:
             if self.target is not None or self.features is not None or self.all_features:
                 raise InputError("give either a formula, or a target with features or all_features.")
@@ -216,7 +246,8 @@ class FitSpec:
 
 def plain_of(value: Any) -> Any:
     """The value of an option in JSON's types; an object stands there as its ``repr``."""
-    return value if isinstance(value, str | int | float | dict | None) else repr(value)
+    value = list(value) if isinstance(value, tuple) else value
+    return value if isinstance(value, str | int | float | dict | list | None) else repr(value)
 
 
 OPTIONS: dict[str, Option] = {one.name: one.metadata["option"] for one in fields(FitSpec)}

@@ -3,25 +3,20 @@
 A graph is connected and undirected; its nodes are 0..N-1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dsba.errors import InputError, cannot
+from dsba.errors import InputError, as_integer, cannot
+from dsba.types import Array, Flags, Indices
 
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
-BoolArray: TypeAlias = NDArray[np.bool_]
-AnyArray = TypeVar("AnyArray", FloatArray, IntArray)
+AnyArray = TypeVar("AnyArray", Array, Indices, Flags)
 Edges: TypeAlias = tuple[tuple[int, int], ...]
 
 MAX_DRAWS = 1000
@@ -33,9 +28,9 @@ class Tree(NamedTuple):
     """A spanning tree along which sums go up to the root and answers come down."""
 
     root: int
-    parents: IntArray  # -1 at the root
+    parents: Indices  # -1 at the root
     depth: int
-    children: IntArray  # how many each node has
+    children: Indices  # how many each node has
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -47,43 +42,46 @@ class Graph:
 
     n_nodes: int
     edges: Edges  # sorted pairs (n, m), n < m
+    directed: ClassVar[bool] = False
 
     def __init__(self, n_nodes: int, edges: Iterable[Iterable[int]]) -> None:
-        n_nodes = bounded(count_of(n_nodes, "n_nodes"))
-        clean = _clean_edges(edges, n_nodes)
-        _require_connected(n_nodes, clean)
-        object.__setattr__(self, "n_nodes", n_nodes)
-        object.__setattr__(self, "edges", clean)
+        object.__setattr__(self, "n_nodes", node_count(n_nodes))
+        object.__setattr__(self, "edges", _clean_edges(edges, self.n_nodes))
+        _require_connected(self.n_nodes, self.edges)
 
     def __repr__(self) -> str:
-        return f"Graph({self.n_nodes} nodes, {len(self.edges)} edges)"
+        return f"{type(self).__name__}({self.n_nodes} nodes, {len(self.edges)} edges)"
 
     @cached_property
-    def adjacency(self) -> BoolArray:
+    def adjacency(self) -> Flags:
         """N x N, True on the edges."""
         adjacency = np.zeros((self.n_nodes, self.n_nodes), dtype=bool)
         n, m = _columns(self.edges)
         adjacency[n, m] = adjacency[m, n] = True
-        adjacency.flags.writeable = False
-        return adjacency
+        return read_only(adjacency)
 
     @cached_property
-    def laplacian(self) -> FloatArray:
+    def laplacian(self) -> Array:
         """N x N: degrees on the diagonal, -1 on the edges."""
         return read_only(np.diag(self.adjacency.sum(axis=1)) - self.adjacency.astype(np.float64))
 
     @cached_property
-    def neighbors(self) -> tuple[IntArray, ...]:
+    def neighbors(self) -> tuple[Indices, ...]:
         """For each node the increasing numbers of its neighbours, without itself."""
         return tuple(read_only(np.flatnonzero(row).astype(np.int64)) for row in self.adjacency)
 
     @cached_property
-    def degrees(self) -> IntArray:
+    def degrees(self) -> Indices:
         """The number of neighbours of each node, without itself."""
         return read_only(np.array([len(nearby) for nearby in self.neighbors], dtype=np.int64))
 
     @cached_property
-    def distances(self) -> IntArray:
+    def listeners(self) -> tuple[Indices, ...]:
+        """For each node the increasing numbers of those that hear it: its neighbours, unless the graph is directed."""
+        return tuple(read_only(np.flatnonzero(column).astype(np.int64)) for column in self.adjacency.T)
+
+    @cached_property
+    def distances(self) -> Indices:
         """N x N hop counts: distances[n, j] rounds bring a message from j to n."""
         from scipy.sparse.csgraph import shortest_path
 
@@ -96,7 +94,7 @@ class Graph:
         return int(self.distances.max())
 
     @cached_property
-    def parents(self) -> IntArray:
+    def parents(self) -> Indices:
         """N x N routes: parents[n, j] hands node n what comes from source j; -1 on the diagonal.
 
         It is the neighbour of n of smallest number that is one hop nearer to j, so that every message
@@ -127,16 +125,6 @@ class Graph:
 # -------------------------------------------------------------------- reading and drawing graphs
 
 
-def count_of(value: int, what: str) -> int:
-    try:
-        count = index(value)
-    except TypeError:
-        count = 0
-    if count < 1:
-        raise InputError(f"{what} must be a whole number of at least 1, got {value!r}.")
-    return count
-
-
 def int_pairs(edges: Iterable[Iterable[int]]) -> list[tuple[int, int]]:
     pairs = []
     for edge in edges:
@@ -148,11 +136,11 @@ def int_pairs(edges: Iterable[Iterable[int]]) -> list[tuple[int, int]]:
     return pairs
 
 
-def bounded(n_nodes: int) -> int:
-    """The number of nodes, if matrices of that size fit into memory."""
-    if n_nodes > MAX_NODES:
+def node_count(n_nodes: int) -> int:
+    """The number of nodes, if there is one and matrices of that size fit into memory."""
+    if as_integer("n_nodes", n_nodes, at_least=1) > MAX_NODES:
         raise InputError(f"a graph may have at most {MAX_NODES} nodes, as its mixing matrix is N x N; got {n_nodes}.")
-    return n_nodes
+    return int(n_nodes)
 
 
 def _clean_edges(edges: Iterable[Iterable[int]], n_nodes: int) -> Edges:
@@ -183,11 +171,11 @@ def read_edges(path: Path) -> list[tuple[int, int]]:
     return pairs
 
 
-def draw_connected(n_nodes: int, p: float, seed: int) -> IntArray:
+def draw_connected(n_nodes: int, p: float, seed: int) -> Indices:
     if not 0 <= p <= 1:
         raise InputError(f"the edge probability p must be in [0, 1], got {p!r}.")
     rng = np.random.default_rng(seed)
-    pairs = np.column_stack(np.triu_indices(bounded(n_nodes), k=1))
+    pairs = np.column_stack(np.triu_indices(node_count(n_nodes), k=1))
     for _ in range(MAX_DRAWS):
         edges = pairs[rng.random(len(pairs)) < p]
         # n - 1 edges are the least a connected graph has: most hopeless draws end here, for nothing.
@@ -202,22 +190,20 @@ def draw_connected(n_nodes: int, p: float, seed: int) -> IntArray:
 # -------------------------------------------------------------------- connectivity
 
 
-def _sparse_graph(n_nodes: int, edges: Edges | IntArray) -> Any:
+def _sparse_graph(n_nodes: int, edges: Edges | Indices) -> Any:
     """The upper triangle of the adjacency matrix, which is what scipy calls an undirected graph."""
     from scipy.sparse import csr_array
 
-    n, m = (
-        column.astype(np.int32) for column in _columns(edges)
-    )  # older versions of scipy find no routes with wider ones
+    n, m = (column.astype(np.int32) for column in _columns(edges))  # older scipy finds no routes with wider ones
     return csr_array((np.ones(len(edges)), (n, m)), shape=(n_nodes, n_nodes))
 
 
-def _columns(edges: Edges | IntArray) -> tuple[IntArray, IntArray]:
+def _columns(edges: Edges | Indices) -> tuple[Indices, Indices]:
     n, m = np.asarray(edges, dtype=np.int64).reshape(-1, 2).T
     return n, m
 
 
-def _component_labels(n_nodes: int, edges: Edges | IntArray) -> NDArray[np.int32]:
+def _component_labels(n_nodes: int, edges: Edges | Indices) -> Any:
     """For each node the number of its component, counted from 0."""
     from scipy.sparse.csgraph import connected_components
 

@@ -1,7 +1,5 @@
 """How fast a line is: the one description of latency and bandwidth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

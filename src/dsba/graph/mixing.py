@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dsba.errors import InputError, as_integer, unknown_name
-from dsba.graph.graph import FloatArray, Graph, IntArray, read_only
+from dsba.graph.graph import Graph, read_only
+from dsba.types import Array, Indices
 
 Weights: TypeAlias = str | ArrayLike  # what a caller may give: a name, or the matrix
 
@@ -38,7 +39,7 @@ class Mixing:
     """A matrix W on a graph with its spectrum, and the number of rounds that one application costs."""
 
     graph: Graph
-    W: FloatArray
+    W: Array
     name: str
     rounds: int = 1
 
@@ -55,7 +56,7 @@ class Mixing:
     def __repr__(self) -> str:
         return f"Mixing({self.name}, gamma={self.gamma:.2g}, {self.rounds} round{'s' if self.rounds > 1 else ''})"
 
-    def differences(self, one_round: Callable[[FloatArray], FloatArray], Z: FloatArray) -> FloatArray:
+    def differences(self, one_round: Callable[[Array], Array], Z: Array) -> Array:
         """(I - W~) Z. ``one_round`` gives the product for one round on the edges."""
         return one_round(Z)
 
@@ -77,12 +78,12 @@ class Mixing:
         return 2.0 * self.gamma, 2.0 * (1.0 - float(self.eigenvalues[-1]))
 
     @cached_property
-    def W_tilde(self) -> FloatArray:
+    def W_tilde(self) -> Array:
         """(I + W)/2."""
         return read_only((np.eye(self.graph.n_nodes) + self.W) / 2)
 
     @cached_property
-    def rows(self) -> tuple[IntArray, IntArray, FloatArray]:
+    def rows(self) -> tuple[Indices, Indices, Array]:
         """The weights of W_tilde on the graph's edges and the diagonal, as CSR with increasing columns.
 
         An edge of weight zero is among them: the neighbour is heard, and counts in the graph's Laplacian.
@@ -92,13 +93,13 @@ class Mixing:
         return read_only(indptr), read_only(columns.astype(np.int64)), read_only(self.W_tilde[rows, columns])
 
     @cached_property
-    def kernel_rows(self) -> tuple[IntArray, IntArray, FloatArray]:
+    def kernel_rows(self) -> tuple[Indices, Indices, Array]:
         """A copy of ``rows`` for kernels, which are compiled for arrays that may be written to."""
         indptr, columns, weights = self.rows
         return indptr.copy(), columns.copy(), weights.copy()
 
     @cached_property
-    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
+    def _spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues (descending) and eigenvectors (columns) of W_tilde, the first pair exact."""
         N = self.graph.n_nodes
         # Moved from 1 to -1, the constant vector's eigenvalue is at least 1 away from all others, which
@@ -111,12 +112,12 @@ class Mixing:
         return read_only(eigenvalues), read_only(np.hstack([constant, vectors]))
 
     @property
-    def eigenvalues(self) -> FloatArray:
+    def eigenvalues(self) -> Array:
         """Eigenvalues of W_tilde in descending order, in [0, 1]; the first is exactly 1."""
         return self._spectrum[0]
 
     @property
-    def eigenvectors(self) -> FloatArray:
+    def eigenvectors(self) -> Array:
         """Orthonormal eigenvectors of W_tilde as columns; the first is exactly 1/sqrt(N) everywhere.
 
         The component of largest magnitude (the first of them, on ties) is positive.
@@ -138,7 +139,7 @@ class Mixing:
 class ChebyshevMixing(Mixing):
     """I - P_K(I - W) for a plain W, its ``base``: K rounds on the edges, with the base's weights."""
 
-    base: Mixing | None = None
+    base: Mixing = field(kw_only=True)
 
     @staticmethod
     def of(base: Mixing, rounds: int) -> Mixing:
@@ -146,21 +147,17 @@ class ChebyshevMixing(Mixing):
         eye = np.eye(base.graph.n_nodes)
         W = eye - chebyshev(lambda X: (eye - base.W) @ X, eye, rounds, *base.laplacian_range)
         W, name = read_only((W + W.T) / 2), f"{base.name} x {rounds}"
-        return ChebyshevMixing(base.graph, W, name, rounds, base) if rounds > 1 else Mixing(base.graph, W, name)
+        return ChebyshevMixing(base.graph, W, name, rounds, base=base) if rounds > 1 else Mixing(base.graph, W, name)
 
     @property
-    def rows(self) -> tuple[IntArray, IntArray, FloatArray]:
-        assert self.base is not None
+    def rows(self) -> tuple[Indices, Indices, Array]:
         return self.base.rows
 
-    def differences(self, one_round: Callable[[FloatArray], FloatArray], Z: FloatArray) -> FloatArray:
-        assert self.base is not None
+    def differences(self, one_round: Callable[[Array], Array], Z: Array) -> Array:
         return chebyshev(lambda Y: 2 * one_round(Y), Z, self.rounds, *self.base.laplacian_range) / 2
 
 
-def chebyshev(
-    times: Callable[[FloatArray], FloatArray], X: FloatArray, rounds: int, l1: float, l2: float
-) -> FloatArray:
+def chebyshev(times: Callable[[Array], Array], X: Array, rounds: int, l1: float, l2: float) -> Array:
     """P_K(M) X, K = ``rounds``, with ``times`` the product with M, whose eigenvalues are 0 or in [l1, l2].
 
         P_K(M) = I - T_K(c2 (I - c3 M)) / T_K(c2),     c2 = (l2 + l1)/(l2 - l1),   c3 = 2/(l1 + l2)
@@ -178,7 +175,7 @@ def chebyshev(
     return X - X_k
 
 
-def _matrix(mixing: Weights, tau: float | None, graph: Graph) -> FloatArray:
+def _matrix(mixing: Weights, tau: float | None, graph: Graph) -> Array:
     if isinstance(mixing, str) and mixing not in MIXINGS:
         raise unknown_name("mixing", mixing, MIXINGS)
     if isinstance(mixing, str) and mixing == "laplacian":
@@ -188,7 +185,7 @@ def _matrix(mixing: Weights, tau: float | None, graph: Graph) -> FloatArray:
     return _metropolis_weights(graph) if isinstance(mixing, str) else _given_weights(mixing, graph.n_nodes)
 
 
-def _laplacian_weights(graph: Graph, tau: float | None) -> FloatArray:
+def _laplacian_weights(graph: Graph, tau: float | None) -> Array:
     if tau is None:
         # A single node has L = 0, and any tau gives W = 1.
         tau = float(np.linalg.eigvalsh(graph.laplacian)[-1]) if graph.n_nodes > 1 else 1.0
@@ -197,14 +194,14 @@ def _laplacian_weights(graph: Graph, tau: float | None) -> FloatArray:
     return np.eye(graph.n_nodes) - graph.laplacian / tau
 
 
-def _metropolis_weights(graph: Graph) -> FloatArray:
+def _metropolis_weights(graph: Graph) -> Array:
     degrees = graph.adjacency.sum(axis=1)
     W = np.where(graph.adjacency, 1.0 / (1.0 + np.maximum.outer(degrees, degrees)), 0.0)
     np.fill_diagonal(W, 1.0 - W.sum(axis=1))
     return W
 
 
-def _given_weights(mixing: ArrayLike, n_nodes: int) -> FloatArray:
+def _given_weights(mixing: ArrayLike, n_nodes: int) -> Array:
     try:
         W = np.asarray(mixing).astype(np.float64, casting="same_kind")
     except (TypeError, ValueError):
@@ -218,7 +215,7 @@ def _given_weights(mixing: ArrayLike, n_nodes: int) -> FloatArray:
     return W
 
 
-def _check(W: FloatArray, graph: Graph) -> None:
+def _check(W: Array, graph: Graph) -> None:
     """The four conditions, in the order of the module's docstring; the worst offender is shown."""
     adjacency = graph.adjacency
     n, m = _worst(np.abs(W - W.T))
@@ -231,10 +228,7 @@ def _check(W: FloatArray, graph: Graph) -> None:
     n = int(np.argmax(np.abs(sums - 1)))
     if abs(sums[n] - 1) > TOLERANCE:
         _refuse(f"not averaging: row {n} sums to {sums[n]:.12g} instead of 1")
-    _check_eigenvalues(np.linalg.eigvalsh(W))
-
-
-def _check_eigenvalues(ascending: NDArray[np.floating[Any]]) -> None:
+    ascending = np.linalg.eigvalsh(W)
     for value in (ascending[0], ascending[-1]):
         if abs(value) > 1 + TOLERANCE:
             _refuse(f"not between -I and I: it has the eigenvalue {value:.12g}")
@@ -242,7 +236,7 @@ def _check_eigenvalues(ascending: NDArray[np.floating[Any]]) -> None:
         _refuse(f"not mixing: its eigenvalue 1 must be simple, but the second largest is {ascending[-2]:.12g}")
 
 
-def _worst(violation: FloatArray) -> tuple[int, int]:
+def _worst(violation: Array) -> tuple[int, int]:
     n, m = np.unravel_index(np.argmax(violation), violation.shape)
     return int(n), int(m)
 
@@ -251,7 +245,7 @@ def _refuse(reason: str) -> NoReturn:
     raise InputError(f"the mixing matrix is {reason}.")
 
 
-def _fix_signs(vectors: FloatArray) -> FloatArray:
+def _fix_signs(vectors: Array) -> Array:
     """Make the component of largest magnitude of each column positive, the first of them on ties."""
     magnitude = np.abs(vectors)
     # On symmetric graphs two components are equal but for rounding, which must not choose the sign.

@@ -9,31 +9,31 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from dsba.errors import InputError, unknown_name
-from dsba.graph.graph import (
-    Edges,
-    FloatArray,
-    Graph,
-    IntArray,
-    bounded,
-    count_of,
-    draw_connected,
-    int_pairs,
-    read_edges,
-)
+from dsba.errors import InputError, as_integer, require_package, unknown_name
+from dsba.graph.directed import DirectedGraph, DirectedMixing
+from dsba.graph.graph import Edges, Graph, draw_connected, int_pairs, node_count, read_edges
 from dsba.graph.mixing import Mixing, Weights
+from dsba.types import Array, Indices
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+class Weighting(TypedDict, total=False):
+    """The two keywords of every constructor of a ``Topology``."""
+
+    mixing: Weights
+    tau: float | None
+
 
 GRAPH_FAMILIES = ("random", "ring", "path", "star", "complete", "grid")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Topology:
-    """A connected undirected graph on the nodes 0..N-1 with a mixing matrix W; immutable.
+    """A connected graph on the nodes 0..N-1 with a mixing matrix W; immutable. Only a DiGraph makes it directed.
 
     Every constructor takes the same two keywords:
 
@@ -77,63 +77,42 @@ class Topology:
     # ---------------------------------------------------------------- constructors
 
     @classmethod
-    def random(
-        cls,
-        n_nodes: int,
-        p: float = 0.4,
-        seed: int = 0,
-        *,
-        mixing: Weights = "laplacian",
-        tau: float | None = None,
-    ) -> Topology:
+    def random(cls, n_nodes: int, p: float = 0.4, seed: int = 0, **weights: Unpack[Weighting]) -> Topology:
         """Erdos-Renyi: each edge with probability p, redrawn until the graph is connected."""
-        edges = draw_connected(count_of(n_nodes, "n_nodes"), p, seed)
-        return cls(n_nodes, edges, mixing=mixing, tau=tau, name="random")
+        return cls(n_nodes, draw_connected(n_nodes, p, seed), name="random", **weights)
 
     @classmethod
-    def ring(cls, n_nodes: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
+    def ring(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
         """Node n beside n+1, and the last beside the first; two nodes share one edge."""
-        n_nodes = count_of(n_nodes, "n_nodes")
-        edges = ((n, (n + 1) % n_nodes) for n in range(n_nodes))
-        return cls(n_nodes, edges, mixing=mixing, tau=tau, name="ring")
+        return cls(n_nodes, ((n, (n + 1) % n_nodes) for n in range(node_count(n_nodes))), name="ring", **weights)
 
     @classmethod
-    def path(cls, n_nodes: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
+    def path(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
         """Node n beside n+1: the largest diameter N nodes can have."""
-        edges = ((n, n + 1) for n in range(bounded(count_of(n_nodes, "n_nodes")) - 1))
-        return cls(n_nodes, edges, mixing=mixing, tau=tau, name="path")
+        return cls(n_nodes, ((n, n + 1) for n in range(node_count(n_nodes) - 1)), name="path", **weights)
 
     @classmethod
-    def star(cls, n_nodes: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
+    def star(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
         """Node 0 in the centre, beside all others."""
-        edges = ((0, n) for n in range(1, bounded(count_of(n_nodes, "n_nodes"))))
-        return cls(n_nodes, edges, mixing=mixing, tau=tau, name="star")
+        return cls(n_nodes, ((0, n) for n in range(1, node_count(n_nodes))), name="star", **weights)
 
     @classmethod
-    def complete(cls, n_nodes: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
+    def complete(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
         """Every node beside every other; the default W averages in one round."""
-        edges = combinations(range(bounded(count_of(n_nodes, "n_nodes"))), 2)
-        return cls(n_nodes, edges, mixing=mixing, tau=tau, name="complete")
+        return cls(n_nodes, combinations(range(node_count(n_nodes)), 2), name="complete", **weights)
 
     @classmethod
-    def grid(cls, rows: int, cols: int, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
+    def grid(cls, rows: int, cols: int, **weights: Unpack[Weighting]) -> Topology:
         """A rows x cols lattice, numbered row by row."""
-        rows, cols = count_of(rows, "rows"), count_of(cols, "cols")
-        bounded(rows * cols)
+        rows, cols = as_integer("rows", rows, at_least=1), as_integer("cols", cols, at_least=1)
+        node_count(rows * cols)
         across = [(r * cols + c, r * cols + c + 1) for r in range(rows) for c in range(cols - 1)]
         down = [(n, n + cols) for n in range((rows - 1) * cols)]
-        return cls(rows * cols, across + down, mixing=mixing, tau=tau, name="grid")
+        return cls(rows * cols, across + down, name="grid", **weights)
 
     @classmethod
     def family(
-        cls,
-        name: str,
-        n_nodes: int,
-        *,
-        p: float = 0.4,
-        seed: int = 0,
-        mixing: Weights = "laplacian",
-        tau: float | None = None,
+        cls, name: str, n_nodes: int, *, p: float = 0.4, seed: int = 0, **weights: Unpack[Weighting]
     ) -> Topology:
         """One of `GRAPH_FAMILIES` by name, for command lines and configuration files.
 
@@ -142,24 +121,16 @@ class Topology:
         if name not in GRAPH_FAMILIES:
             raise unknown_name("graph family", name, GRAPH_FAMILIES)
         if name == "random":
-            return cls.random(n_nodes, p, seed, mixing=mixing, tau=tau)
+            return cls.random(n_nodes, p, seed, **weights)
         if name == "grid":
-            n_nodes = count_of(n_nodes, "n_nodes")
+            n_nodes = node_count(n_nodes)
             rows = next(r for r in range(math.isqrt(n_nodes), 0, -1) if n_nodes % r == 0)
-            return cls.grid(rows, n_nodes // rows, mixing=mixing, tau=tau)
-        constructor = {"ring": cls.ring, "path": cls.path, "star": cls.star, "complete": cls.complete}[name]
-        return constructor(n_nodes, mixing=mixing, tau=tau)
+            return cls.grid(rows, n_nodes // rows, **weights)
+        return getattr(cls, name)(n_nodes, **weights)
 
     @classmethod
     def of(
-        cls,
-        what: object,
-        n_nodes: int | None = None,
-        *,
-        p: float = 0.4,
-        seed: int = 0,
-        mixing: Weights = "laplacian",
-        tau: float | None = None,
+        cls, what: object, n_nodes: int | None = None, *, p: float = 0.4, seed: int = 0, **weights: Unpack[Weighting]
     ) -> Topology:
         """The topology that a person means by ``what``.
 
@@ -167,7 +138,6 @@ class Topology:
         of an edge, the path of an edge list, a networkx graph, or a list of edges. ``n_nodes`` is the size of a
         family's graph; every other graph has a size of its own.
         """
-        weights: dict[str, Any] = {"mixing": mixing, "tau": tau}
         if isinstance(what, Topology):
             return what
         if hasattr(what, "is_directed"):
@@ -191,15 +161,16 @@ class Topology:
         return cls.family(name, n_nodes, p=p, seed=seed, **weights)
 
     @classmethod
-    def from_networkx(cls, G: nx.Graph, *, mixing: Weights = "laplacian", tau: float | None = None) -> Topology:
+    def from_networkx(cls, G: nx.Graph, **weights: Unpack[Weighting]) -> Topology:
         """The nodes of G, renumbered 0..N-1 in sorted order, or in G's own where labels do not compare.
 
-        Edge weights of G are not read: weights are W's business.
+        Edge weights of G are not read: weights are W's business. A DiGraph must be strongly connected; its edge (m, n)
+        carries rows from m to n, and its weights are those of ``dsba.graph.directed``.
         """
         import networkx as nx
 
-        if not isinstance(G, nx.Graph) or G.is_directed():
-            raise InputError(f"wanted an undirected networkx graph, got a {type(G).__name__}.")
+        if not isinstance(G, nx.Graph):
+            raise InputError(f"wanted a networkx graph, got a {type(G).__name__}.")
         try:
             labels = sorted(G)
         except TypeError:
@@ -207,16 +178,21 @@ class Topology:
         number = {label: n for n, label in enumerate(labels)}
         # By position: a multigraph's edges may come with a key.
         edges = ((number[edge[0]], number[edge[1]]) for edge in G.edges)
-        return cls(len(labels), edges, mixing=mixing, tau=tau, name="networkx")
+        if not G.is_directed():
+            return cls(len(labels), edges, name="networkx", **weights)
+        mixing = weights.get("mixing", "laplacian")
+        if weights.get("tau") is not None or not isinstance(mixing, str) or mixing != "laplacian":
+            raise InputError("mixing and tau are for undirected graphs: a directed graph has equal weights.")
+        other, graph = object.__new__(cls), DirectedGraph(len(labels), edges)
+        other._set(graph, DirectedMixing.of(graph), "networkx")
+        return other
 
     @classmethod
     def from_edges(
         cls,
         edges: str | os.PathLike[str] | Iterable[Iterable[int]],
         n_nodes: int | None = None,
-        *,
-        mixing: Weights = "laplacian",
-        tau: float | None = None,
+        **weights: Unpack[Weighting],
     ) -> Topology:
         """Pairs of node numbers 0..N-1, or the path of a text file with one such pair per line.
 
@@ -228,13 +204,14 @@ class Topology:
             if not pairs:
                 raise InputError("the edge list is empty and n_nodes is not given: give at least one.")
             n_nodes = 1 + max(map(max, pairs))
-        return cls(n_nodes, pairs, mixing=mixing, tau=tau, name="edges")
+        return cls(n_nodes, pairs, name="edges", **weights)
 
     def to_networkx(self) -> nx.Graph:
         """The graph without W, for drawing."""
+        require_package("to_networkx", "networkx", "lab")
         import networkx as nx
 
-        G = nx.Graph()
+        G = nx.DiGraph() if self.directed else nx.Graph()
         G.add_nodes_from(range(self.n_nodes))
         G.add_edges_from(self.edges)
         return G
@@ -246,22 +223,27 @@ class Topology:
         return self.graph.n_nodes
 
     @property
+    def directed(self) -> bool:
+        """Whether links lead one way."""
+        return self.graph.directed
+
+    @property
     def edges(self) -> Edges:
-        """Sorted pairs (n, m), n < m."""
+        """Sorted pairs (n, m), n < m; of a directed graph (sender, receiver)."""
         return self.graph.edges
 
     @property
-    def neighbors(self) -> tuple[IntArray, ...]:
+    def neighbors(self) -> tuple[Indices, ...]:
         """For each node the increasing numbers of its neighbours, without itself."""
         return self.graph.neighbors
 
     @property
-    def degrees(self) -> IntArray:
+    def degrees(self) -> Indices:
         """The number of neighbours of each node, without itself."""
         return self.graph.degrees
 
     @property
-    def distances(self) -> IntArray:
+    def distances(self) -> Indices:
         """N x N hop counts: distances[n, j] rounds bring a message from j to n."""
         return self.graph.distances
 
@@ -271,33 +253,28 @@ class Topology:
         return self.graph.diameter
 
     @property
-    def parents(self) -> IntArray:
+    def parents(self) -> Indices:
         """N x N routes: parents[n, j] hands node n what comes from source j; -1 on the diagonal."""
         return self.graph.parents
-
-    @property
-    def connectivity(self) -> float:
-        """The least nonzero eigenvalue of the graph's Laplacian."""
-        return self.graph.connectivity
 
     # ---------------------------------------------------------------- the mixing matrix
 
     @property
-    def W(self) -> FloatArray:
+    def W(self) -> Array:
         return self.mixing.W
 
     @property
-    def W_tilde(self) -> FloatArray:
+    def W_tilde(self) -> Array:
         """(I + W)/2."""
         return self.mixing.W_tilde
 
     @property
-    def eigenvalues(self) -> FloatArray:
+    def eigenvalues(self) -> Array:
         """Eigenvalues of W_tilde in descending order, in [0, 1]; the first is exactly 1."""
         return self.mixing.eigenvalues
 
     @property
-    def eigenvectors(self) -> FloatArray:
+    def eigenvectors(self) -> Array:
         """Orthonormal eigenvectors of W_tilde as columns; the first is exactly 1/sqrt(N) everywhere."""
         return self.mixing.eigenvectors
 

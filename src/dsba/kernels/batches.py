@@ -7,7 +7,9 @@ from images v_i solve
 
     u_ic + sum_j G_c[i, j] t_j g_j(u_j)_c = v_ic.
 
-Rows of different numbers c share no columns, so there are k small Gram matrices and no large one.
+Rows of different numbers c share no columns, so there are k small Gram matrices and no large one. Newton's iteration
+solves the equation: by elimination, or for large batches of losses of one score by conjugate gradients, whose products
+with G take b^2 operations and not b^3.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from dsba.kernels.cache import njit, part
 
 MAX_BATCH_NEWTON = 200
 ENOUGH = 2e-15  # of the sizes of what is added up in the equation
+DIRECT = 64  # samples of a batch up to which elimination is as fast as conjugate gradients
+POWERS = 4  # iterations for an eigenvalue
 SHORTEST = 1e-9  # the shortest part of a Newton step that is tried; below it, what is left is rounding
 
 
@@ -181,20 +185,142 @@ def resolve_batch(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) ->
 
 
 @part()
+def gram_times(gram: Any, x: Any, out: Any) -> None:
+    """out <- G x for one symmetric matrix, column by column: vectors without another order of the sums."""
+    b = x.size
+    for i in range(b):
+        out[i] = 0.0
+    for j in range(0, b - b % 4, 4):
+        G0, G1 = gram[j * b : (j + 1) * b], gram[(j + 1) * b : (j + 2) * b]
+        G2, G3 = gram[(j + 2) * b : (j + 3) * b], gram[(j + 3) * b : (j + 4) * b]
+        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+        for i in range(b):
+            out[i] += (G0[i] * x0 + G1[i] * x1) + (G2[i] * x2 + G3[i] * x3)
+    for j in range(b - b % 4, b):
+        G0, x0 = gram[j * b : (j + 1) * b], x[j]
+        for i in range(b):
+            out[i] += G0[i] * x0
+
+
+@part()
+def _score_excess(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any, rooms: Any) -> Any:
+    """``_excess`` for k = 1; ``rooms`` are F and as much room."""
+    b, (F, scratch) = t.size, rooms
+    for i in range(b):
+        op.forward(u[i], y[i], g[i])
+        scratch[i] = t[i] * g[i, 0]
+    gram_times(gram, scratch, F)
+    total, size = 0.0, 0.0
+    for i in range(b):
+        size += F[i] * F[i] + u[i, 0] * u[i, 0] + v[i, 0] * v[i, 0]
+        F[i] += u[i, 0] - v[i, 0]
+        total += F[i] * F[i]
+    return math.sqrt(total), math.sqrt(size)
+
+
+@part()
+def _conjugate_direction(gram: Any, R: Any, F: Any, enough: float, rooms: Any) -> None:
+    """F <- (I + G R^2)^-1 F = F - G R w, with (I + R G R) w = R F to ``enough`` times its norm or b steps."""
+    b = R.size
+    w, r, p, Ap, room = rooms[0], rooms[1], rooms[2], rooms[3], rooms[4]
+    square, least = 0.0, 0.0
+    for i in range(b):
+        w[i], r[i] = 0.0, R[i] * F[i]
+        p[i] = r[i]
+        square += r[i] * r[i]
+    least = enough * enough * square
+    for _ in range(b):
+        if not square > least:
+            break
+        for i in range(b):
+            room[i] = R[i] * p[i]
+        gram_times(gram, room, Ap)
+        curvature = 0.0
+        for i in range(b):
+            Ap[i] = p[i] + R[i] * Ap[i]
+            curvature += p[i] * Ap[i]
+        step, before, square = square / curvature, square, 0.0
+        for i in range(b):
+            w[i] += step * p[i]
+            r[i] -= step * Ap[i]
+            square += r[i] * r[i]
+        for i in range(b):
+            p[i] = r[i] + square / before * p[i]
+    for i in range(b):
+        room[i] = R[i] * w[i]
+    gram_times(gram, room, Ap)
+    for i in range(b):
+        F[i] -= Ap[i]
+
+
+@part()
+def _resolve_scores(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> bool:
+    """As ``resolve_batch``, for k = 1 and from the scores in u; False if it did not come to the end."""
+    b = t.size
+    F, R, slope, rooms, trial = np.empty(b), np.empty(b), np.empty((1, 1)), np.empty((6, b)), np.empty((b, 1))
+    new = rooms[5]
+    norm, size = _score_excess(op, gram, t, y, v, u, g, (F, rooms[0]))
+    forcing = 0.1
+    for _ in range(MAX_BATCH_NEWTON):
+        if not norm > ENOUGH * size:
+            return True
+        for i in range(b):
+            op.jacobian(u[i], y[i], slope)
+            R[i] = math.sqrt(t[i] * slope[0, 0])
+        _conjugate_direction(gram, R, F, max(min(forcing, norm / size), 0.1 * ENOUGH * size / norm), rooms)
+        part, lower = 1.0, False
+        while not lower and part > SHORTEST:
+            for i in range(b):
+                trial[i, 0] = u[i, 0] - part * F[i]
+            excess, size = _score_excess(op, gram, t, y, v, trial, g, (new, rooms[0]))
+            lower = excess < norm
+            part *= 0.5
+        if not lower:
+            for i in range(b):
+                op.forward(u[i], y[i], g[i])
+            return norm < 1e3 * ENOUGH * size
+        forcing = min(0.1, excess / norm)
+        u[:], F[:], norm = trial, new, excess
+    return False
+
+
+@njit(cache=True)
+def largest_eigenvalues(batches: Any, scale: Any, out: Any) -> None:
+    """out_S <- the largest eigenvalue of diag(scale) G_S diag(scale), k = 1, by a few power iterations from ones."""
+    for S in range(out.size):
+        lo, hi = batches.cuts[S], batches.cuts[S + 1]
+        gram, x, y = batches.gram[batches.at[S] : batches.at[S + 1]], scale[lo:hi].copy(), np.empty(hi - lo)
+        for _ in range(POWERS):
+            norm = math.sqrt(np.sum(x * x))
+            for i in range(x.size):
+                x[i] *= scale[lo + i] / norm if norm > 0.0 else 0.0
+            gram_times(gram, x, y)
+            for i in range(x.size):
+                x[i] = scale[lo + i] * y[i]
+        out[S] = math.sqrt(np.sum(x * x))
+
+
+@part()
 def batch_delta(op: Any, rule: Any, samples: Any, batches: Any, S: int, scratch: Any, phi: Any, delta: Any) -> None:
     """delta_i <- w_i (g_i - phi_i),  phi_i <- g_i  for the samples of batch S.
 
     ``scratch`` is v, the images of the samples (b x k), and as much room.
-    Backward (DSBA): v is without the old entries. Forward (DSA): the images of the current point.
+    Backward (DSBA): v is without the old entries, and becomes the images of the new point. Forward (DSA): the images of
+    the current point.
     """
     (v, g), lo, hi = scratch, batches.cuts[S], batches.cuts[S + 1]
     labels, weight, old = samples.y[lo:hi], samples.weight[lo:hi], phi[lo:hi]
     b, k = v.shape
     if rule.backward:
-        t, gram = rule.alpha * weight, batches.gram[batches.at[S] : batches.at[S + 1]]
-        _times_gram(gram, t, old, g)
+        t, gram, u = rule.alpha * weight, batches.gram[batches.at[S] : batches.at[S + 1]], v.copy()
+        if k > 1 or b <= DIRECT:
+            _times_gram(gram, t, old, g)
+        else:
+            gram_times(gram, t * old[:, 0], g[:, 0])
         v += g
-        resolve_batch(op, gram, t, labels, v, np.empty((b, k)), g)
+        if k > 1 or b <= DIRECT or not _resolve_scores(op, gram, t, labels, v, u, g):
+            resolve_batch(op, gram, t, labels, v, u, g)
+        v[:] = u
     else:
         for i in range(b):
             op.forward(v[i], labels[i], g[i])

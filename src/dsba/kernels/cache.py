@@ -7,10 +7,8 @@ stamp of a cached function covers every kernel source of the package.
 Processes that start together, as MPI's ranks do, would all compile the same kernels, and would overwrite each other's
 index of them. They take turns instead: the first compiles, the others load what it has kept.
 
-Compiling takes seconds, so a process that compiles says so once, by the logger "dsba".
+Compiling takes seconds, so a process that compiles logs it once, by the logger "dsba".
 """
-
-from __future__ import annotations
 
 import hashlib
 import logging

@@ -6,8 +6,6 @@ all changes are known it gets all of them. This is what ``modes.py`` does sample
 order, and columns are independent of each other, so that threads can share them.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ A number x is held as the integer nearest to x / 2^exponent, in two's complement
 bits. Integers add without rounding, so a sum has the same bits in whatever order it is made.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """EXTRA's mixing, and whole iterations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hessians of nodes, sample by sample: the same bits whatever BLAS and however many threads a machine has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsba.kernels.cache import njit, part

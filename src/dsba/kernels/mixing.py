@@ -1,7 +1,5 @@
 """Sums over neighbours, in node order, so that every transport gives the same bits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsba.kernels.cache import njit, part

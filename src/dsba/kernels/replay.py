@@ -6,22 +6,12 @@ generation g in ``ahead[g % 2]``, if the farthest rows advance first: row j goes
 of its neighbours, which are one hop nearer, as near, or one hop farther.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dsba.kernels import dense
 from dsba.kernels.cache import njit, part
-from dsba.kernels.dense import (
-    DenseRows,
-    add_delta,
-    column_blocks,
-    free_row,
-    look_ahead,
-    read_component,
-    touch_component,
-)
 from dsba.kernels.mixing import COLUMNS
 from dsba.types import Array, Indices
 
@@ -37,7 +27,7 @@ class Place(NamedTuple):
 class Replicas(NamedTuple):
     """What a node remembers: the latest generation of all rows, two generations of z + u, its own table."""
 
-    rows: DenseRows
+    rows: dense.DenseRows
     ahead: Array
     phi: Array
 
@@ -65,9 +55,9 @@ def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, b
     for m in range(sources.size):
         j = sources[m]
         generation = now - place.distance[j]
-        free_row(rule, place.mixing, rows, blocks, j, ahead[generation % 2], apart)
-        add_delta(deltas, m, one, rule, place.share[j], rows, j)
-        look_ahead(rule.alpha, rows, j, 0, ahead.shape[2], ahead[(generation + 1) % 2])
+        dense.free_row(rule, place.mixing, rows, blocks, j, ahead[generation % 2], apart)
+        dense.add_delta(deltas, m, one, rule, place.share[j], rows, j)
+        dense.look_ahead(rule.alpha, rows, j, 0, ahead.shape[2], ahead[(generation + 1) % 2])
 
 
 @njit(cache=True)
@@ -80,14 +70,14 @@ def advance_replicas(op: Any, components: Any, place: Any, memory: Any, visit: A
     (rule, samples, _, _, batches), (n, i, now), k = components, visit, memory.phi.shape[1]
     rows, ahead = memory.rows, memory.ahead
     p = ahead.shape[2]
-    blocks, apart = column_blocks(rule.n_regular, p), np.empty(COLUMNS)
+    blocks, apart = dense.column_blocks(rule.n_regular, p), np.empty(COLUMNS)
     V, g = np.empty((1, delta.size // k, k)), np.empty((delta.size // k, k))
     take_received(rule, place, memory, now, received, blocks, apart)
     if not rule.backward:
-        read_component(samples.A, batches, i, rows.Z[n], V, 0)
-    free_row(rule, place.mixing, rows, blocks, n, ahead[now % 2], apart)
+        dense.read_component(samples.A, batches, i, rows.Z[n], V, 0)
+    dense.free_row(rule, place.mixing, rows, blocks, n, ahead[now % 2], apart)
     if rule.backward:
-        read_component(samples.A, batches, i, rows.Z[n], V, 0)
+        dense.read_component(samples.A, batches, i, rows.Z[n], V, 0)
     at = (n, 0, i, place.share[n])
-    touch_component(op, rule, samples, batches, at, (V, g, delta), rows, memory.phi)
-    look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])
+    dense.touch_component(op, rule, samples, batches, at, (V, g, delta), rows, memory.phi)
+    dense.look_ahead(rule.alpha, rows, n, 0, p, ahead[(now + 1) % 2])

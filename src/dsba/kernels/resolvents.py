@@ -1,7 +1,5 @@
 """What the resolvents of operators on several scores are made of."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

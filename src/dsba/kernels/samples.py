@@ -243,16 +243,6 @@ def visit(op: Any, samples: Any, i: int, share: float, z: Any, u: Any, g: Any, o
 
 
 @njit(cache=True, nogil=True)
-def table_rows(lo: int, hi: int, op: Any, samples: Any, Z: Any, out: Any) -> None:
-    """out_i <- g(A_i z_n) for every sample i of nodes lo..hi-1."""
-    u = np.empty(out.shape[1])
-    for n in range(lo, hi):
-        for i in range(samples.start[n], samples.start[n + 1]):
-            dot_block(samples.A, i * u.size, Z[n], u)
-            op.forward(u, samples.y[i], out[i])
-
-
-@njit(cache=True, nogil=True)
 def image_rows(lo: int, hi: int, A: Any, start: Any, Z: Any, out: Any) -> None:
     """out_i <- A_i z_n for every sample i of nodes lo..hi-1."""
     for n in range(lo, hi):
@@ -317,17 +307,6 @@ def _visit_some(op: Any, samples: Any, some: Any, z: Any, images: Any, g: Any, o
     for i in range(some[0], some[1]):
         for c in range(k):
             _add_row(A, i * k + c, samples.weight[i] * g[i - some[0], c], out)
-
-
-@njit(cache=True, nogil=True)
-def average_rows(lo: int, hi: int, samples: Any, table: Any, out: Any) -> None:
-    """out_n <- (1/q_n) sum_i weight_i A_i' table_i over the samples of nodes lo..hi-1."""
-    start = samples.start
-    for n in range(lo, hi):
-        out[n] = 0.0
-        for i in range(start[n], start[n + 1]):
-            scale = samples.weight[i] / (start[n + 1] - start[n])
-            add_scaled(samples.A, i * table.shape[1], table[i], scale, out[n])
 
 
 @njit(cache=True, nogil=True)

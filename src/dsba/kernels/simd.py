@@ -10,8 +10,6 @@ for each vector of a column (``lanes_of``), and loops over modes are unrolled. A
 known only when the code runs.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple

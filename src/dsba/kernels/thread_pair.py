@@ -2,13 +2,11 @@
 
 Where a sample has many columns in copies, as softmax's have, each thread takes the columns of one half of the memory.
 They meet twice a sample: before its equation is solved, which needs both halves' sums, and before its change is added.
-Sums of the halves are kept apart by one thread, too, so the number of threads does not show in any bit.
+One thread alone also keeps the sums of the halves apart, so the number of threads does not show in any bit.
 
 On a machine that has other things to do a meeting can take longer than all the rest. A thread that had to wait for
-long says so, and the team ends with the iteration.
+long sets a flag, and the pair ends with the iteration.
 """
-
-from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
@@ -23,23 +21,23 @@ from dsba.kernels.simd import LINE_DOUBLES, Emit, instructions
 from dsba.types import Array, Indices
 
 LONG = 2_000_000  # looks at another thread's place, about a millisecond: it sleeps
-GONE = np.iinfo(np.int64).max  # nobody waits for a thread that came so often
+GONE = np.iinfo(np.int64).max  # no thread waits for one that came so often
 CROWDED, ENDED = 2 * LINE_DOUBLES, 3 * LINE_DOUBLES  # places in ``Share.board``
 
 
 class Share(NamedTuple):
-    """What one thread does, and what the threads of a team have in common."""
+    """What one thread does, and what the threads of a pair have in common."""
 
     lo: int  # the columns of this thread: positions lo..hi-1
     hi: int
     me: int
-    size: int  # of the team
+    size: int  # the number of threads
     board: Indices  # how often each thread came to a meeting, whether one had to wait, whether they end; a line each
     sums: Array  # (half, row): of the sample's rows with the iterate
     delta: Array
 
     def leave(self) -> None:
-        """For good: nobody waits for this thread any more."""
+        """For good: no thread waits for this one any more."""
         self.board[self.me * LINE_DOUBLES] = GONE
 
 
@@ -52,7 +50,7 @@ def shares(k: int, cuts: tuple[int, ...]) -> list[Share]:
 
 @part()
 def meet(share: Any) -> bool:
-    """Wait until the whole team has come as often as this thread; whether this one solves the equation."""
+    """A barrier: wait until every thread has come as often as this one; whether this one solves the equation."""
     if share is None:
         return True
     board, me = share.board, share.me * LINE_DOUBLES
@@ -71,7 +69,7 @@ def meet(share: Any) -> bool:
 
 @part()
 def ends(share: Any) -> bool:
-    """Whether the team ends with this iteration, as decided by the first thread between two meetings."""
+    """Whether the pair ends with this iteration, as decided by the first thread between two barriers."""
     return share is not None and share.board[ENDED] != 0
 
 

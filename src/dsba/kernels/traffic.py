@@ -1,7 +1,5 @@
 """Counting what the sparse protocol would send; see ``network/messages/traffic.py``."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from dsba.kernels.cache import njit, part

@@ -1,7 +1,5 @@
 """Whole numbers as varints, and indices as gaps: the coding of ``network/messages/wire.py``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

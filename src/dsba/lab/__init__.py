@@ -10,10 +10,17 @@ if TYPE_CHECKING:
     from dsba.lab.results import ExperimentResults
     from dsba.lab.runner import run
     from dsba.lab.spec import Experiment
+    from dsba.lab.split_picture import holdings
 
-__all__ = ["Experiment", "ExperimentResults", "paper", "run"]
+__all__ = ["Experiment", "ExperimentResults", "holdings", "paper", "run"]
 
-_HOME = {"Experiment": "spec", "ExperimentResults": "results", "paper": "paper_experiments", "run": "runner"}
+_HOME = {
+    "Experiment": "spec",
+    "ExperimentResults": "results",
+    "holdings": "split_picture",
+    "paper": "paper_experiments",
+    "run": "runner",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,12 +15,16 @@ from dsba.graph.link import Link
 from dsba.types import Array
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-6, 1e-10)
-COSTS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
+COSTS = ("passes", "work", "rounds", "doubles_max", "bytes_max", "seconds", "cpu_seconds", "time")
+DECIDING = ("passes", "doubles_max", "seconds")  # the costs of the table of winners
 SHORT = {
-    "passes": "passes", "rounds": "rounds", "doubles_max": "DOUBLEs", "bytes_max": "bytes", "seconds": "seconds",
-    "time": "time (s)",
+    "passes": "passes", "work": "work", "rounds": "rounds", "doubles_max": "DOUBLEs", "bytes_max": "bytes",
+    "seconds": "seconds", "cpu_seconds": "CPU seconds", "time": "time (s)",
 }  # fmt: skip
+NODE_SPEED = 1e9  # multiply-adds a second of one node, where the time is to be the same on every machine
 BANDS = {"range": (0.0, 100.0), "quartiles": (25.0, 75.0)}  # percentiles of the seeds that a band goes between
+LATENCIES = np.logspace(-6, 1, 71)  # of the map of the fastest method, seconds a round
+BANDWIDTHS = np.logspace(4, 11, 71)  # of the map, bits a second
 CURVE_ROUNDING = 1e-12  # below this a relative error goes up and down by itself
 SAME = 1e-6  # relative to the values: forms of one method round differently
 FALLEN_BACK = 10.0  # a run that ends this many times above its best has become unstable
@@ -52,18 +56,29 @@ def seconds(costs: Mapping[str, Any], nodes: int, latency: Any, bandwidth: Any) 
     return costs["seconds"] / nodes + costs["rounds"] * latency + 8 * costs["bytes_max"] / bandwidth
 
 
+def modelled_seconds(record: Mapping[str, float], sweep: float, nodes: int, link: Link) -> float:
+    """Seconds on a network from counts alone: ``sweep`` is the multiply-adds of a sweep of the data."""
+    return record["work"] * sweep / (nodes * NODE_SPEED) + link.seconds(record["rounds"], record["bytes_max"])
+
+
 def median_curve(histories: Sequence[History], band: str = "range") -> Curve:
     """The median of the seeds, record by record. It ends where the first seed stops, because fewer remain there."""
     if len(histories) == 1:
         return Curve(histories[0])
     length = min(len(history) for history in histories)
-    bands = {}
-    for name in histories[0]:
-        rows = np.stack([history[name][:length] for history in histories])
-        low, high = np.percentile(rows, BANDS[band], axis=0)
-        bands[name] = (np.median(rows, axis=0), low, high)
-    mid, low, high = (History({name: band[i] for name, band in bands.items()}) for i in range(3))
-    return Curve(mid, low, high)
+    seeds = {name: np.stack([history[name][:length] for history in histories]) for name in histories[0]}
+    percentiles = {name: np.percentile(rows, BANDS[band], axis=0) for name, rows in seeds.items()}
+    mid = History({name: np.median(rows, axis=0) for name, rows in seeds.items()})
+    return Curve(mid, *(History({name: pair[i] for name, pair in percentiles.items()}) for i in range(2)))
+
+
+def median_and_band(each: Sequence[float], band: str) -> tuple[float, float, float]:
+    """Of the seeds' costs. A seed that did not reach the tolerance counts as the worst of the others in the band."""
+    values, middle = np.array(each), float(np.median(each))
+    if not math.isfinite(middle):
+        return math.nan, math.nan, math.nan
+    low, high = np.percentile(np.minimum(values, values[np.isfinite(values)].max()), BANDS[band])
+    return middle, float(low), float(high)
 
 
 def costs(history: History, metric: str, tol: float) -> dict[str, float | None]:
@@ -144,29 +159,47 @@ def verdict(entrants: Mapping[str, Entrant], metric: str, tol: float, cost: str)
     return Verdict(first, stopped)
 
 
+def reached_by(entrants: Mapping[str, Entrant], metric: str, tol: float) -> list[str]:
+    """The methods that reached the tolerance with half of their seeds."""
+    return [title for title, entrant in entrants.items() if entrant.cost(metric, tol, "passes") is not None]
+
+
+def comparing_tolerance(entrants: Mapping[str, Entrant], metric: str) -> float:
+    """Where methods are compared: the tightest tolerance that two reached and that leaves the fewest undecided.
+
+    The loosest one, where fewer than two reached any.
+    """
+    known = [tol for tol in TOLERANCES if len(reached_by(entrants, metric, tol)) >= min(2, len(entrants))]
+    undecided = {tol: sum(bool(verdict(entrants, metric, tol, cost).stopped) for cost in DECIDING) for tol in known}
+    return min(reversed(known), key=lambda tol: undecided[tol], default=TOLERANCES[0])
+
+
+def decided_tolerance(entrants: Mapping[str, Entrant], metric: str, nodes: int) -> float:
+    """The tolerance for the map: the tightest of those that leave the fewest links undecided.
+
+    The loosest one, where no link is decided at any.
+    """
+    undecided = {tol: float((fastest(entrants, metric, tol, nodes) < 0).mean()) for tol in TOLERANCES}
+    best = min(reversed(TOLERANCES), key=lambda tol: undecided[tol])
+    return best if undecided[best] < 1 else TOLERANCES[0]
+
+
 def fastest(
-    entrants: Mapping[str, Entrant], metric: str, tol: float, nodes: int, latency: Array, bandwidth: Array
-) -> npt.NDArray[np.int64]:
+    entrants: Mapping[str, Entrant], metric: str, tol: float, nodes: int,
+    latency: Array = LATENCIES, bandwidth: Array = BANDWIDTHS,
+) -> npt.NDArray[np.int64]:  # fmt: skip
     """Who reaches the tolerance first, by number, for every latency (row) and bandwidth (column).
 
-    -1: nobody does, or one that was stopped by its budget might have been faster.
+    -1: no method does, or one that was stopped by its budget might have been faster.
     """
+    links = latency[:, None], bandwidth[None, :]
     least = np.full((latency.size, bandwidth.size), math.inf)
     winner, spent = np.full(least.shape, -1), np.full(least.shape, math.inf)
     for number, entrant in enumerate(entrants.values()):
-        each = [_reached(history, metric, tol) for history in entrant.histories]
-        times = np.median([_grid(c, nodes, latency, bandwidth) for c in each], axis=0)
+        each = [costs(history, metric, tol) for history in entrant.histories]
+        reached = [{name: math.inf if value is None else value for name, value in c.items()} for c in each]
+        times = np.median([seconds(c, nodes, *links) for c in reached], axis=0)
         winner, least = np.where(times < least, number, winner), np.minimum(least, times)
         if not np.isfinite(times).all() and entrant.alive:
-            ends = [_grid(history.last(), nodes, latency, bandwidth) for history in entrant.alive]
-            spent = np.minimum(spent, np.min(ends, axis=0))
+            spent = np.minimum(spent, np.min([seconds(h.last(), nodes, *links) for h in entrant.alive], axis=0))
     return np.where(np.isfinite(least) & (spent >= least), winner, -1)
-
-
-def _reached(history: History, metric: str, tol: float) -> dict[str, float]:
-    found = costs(history, metric, tol)
-    return {name: math.inf if value is None else value for name, value in found.items()}
-
-
-def _grid(costs: Mapping[str, float], nodes: int, latency: Array, bandwidth: Array) -> Array:
-    return seconds(costs, nodes, latency[:, None], bandwidth[None, :])

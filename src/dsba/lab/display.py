@@ -1,28 +1,30 @@
-"""How far the whole plan is: one bar for all jobs, one line for each that is under way."""
+"""The progress of the jobs of a plan."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dsba.engine.progress import Bar
-from dsba.lab.planned import Job
-from dsba.lab.spec import Experiment
+from dsba.lab.jobs import Job
+
+Report = Callable[[str, dict[str, float]], None]  # (job id, record), for every record of every job
 
 
 class PlanDisplay(Bar):
     """A progress display on a terminal; plain lines elsewhere; nothing where it is not wanted."""
 
-    def __init__(self, wanted: bool, experiment: Experiment, jobs: int) -> None:
+    def __init__(self, wanted: bool, title: str, jobs: int, on_record: Report | None = None) -> None:
         self.tasks: dict[str, Any] = {}
+        self.on_record = on_record
         if wanted:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
             # titles are people's own words: no markup in them
-            columns = (
-                TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            )  # fmt: skip
-            self.bar = Progress(*columns, TextColumn("{task.fields[figures]}", style="dim", markup=False))
-            self.all = self.bar.add_task(experiment.title, total=jobs, figures="")
+            columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+            figures = TextColumn("{task.fields[figures]}", style="dim", markup=False)
+            self.bar = Progress(*columns, TimeElapsedColumn(), figures)
+            self.all = self.bar.add_task(title, total=jobs, figures="")
 
     def begin(self, done: int) -> None:
         """So many jobs were finished earlier."""
@@ -36,8 +38,9 @@ class PlanDisplay(Bar):
     def record(self, id: str, record: dict[str, float]) -> None:
         if id in self.tasks:
             metric = "gap" if "gap" in record else "distance"
-            figures = f"{record['passes']:.0f} passes, {metric} {record[metric]:.0e}"
-            self.bar.update(self.tasks[id], figures=figures)
+            self.bar.update(self.tasks[id], figures=f"{record['passes']:.0f} passes, {metric} {record[metric]:.0e}")
+        if self.on_record:
+            self.on_record(id, record)
 
     def finished(self, job: Job) -> None:
         if self.bar is not None:

@@ -7,6 +7,7 @@ import platform
 import subprocess
 from contextlib import suppress
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from dsba._version import __version__
@@ -17,24 +18,15 @@ GIT_SECONDS = 10.0
 
 @cache
 def versions() -> dict[str, str]:
-    import numba
-    import numpy
-    import scipy
-
-    modules = {"numpy": numpy, "scipy": scipy, "numba": numba}
-    found = {name: str(module.__version__) for name, module in modules.items()}
-    return {"dsba": __version__, "python": platform.python_version(), **found}
+    libraries = {name: metadata.version(name) for name in ("numpy", "scipy", "numba")}
+    return {"dsba": __version__, "python": platform.python_version(), **libraries}
 
 
 def describe(command: str, folder: Path) -> Environment:
     """The environment of a command that works on an experiment in ``folder``."""
-    machine: dict[str, str | int] = {
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "CPU": _processor(),
-        "cores": os.cpu_count() or 1,
-    }
-    return Environment(command=command, versions=versions(), machine=machine, commit=_commit(folder))
+    machine = {"system": platform.system(), "machine": platform.machine(), "CPU": _processor()}
+    here = machine | {"cores": os.cpu_count() or 1}
+    return Environment(command=command, versions=versions(), machine=here, commit=_commit(folder))
 
 
 def _processor() -> str:

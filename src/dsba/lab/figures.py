@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from textwrap import wrap
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
 
 from dsba.engine.history import History
+from dsba.errors import InputError, require_package
 from dsba.lab.curves import Curve
 
 AXIS_TITLES = {
     "passes": "effective passes over the data",
     "nominal_passes": "passes, one per iteration of a full-gradient method",
+    "work": "multiply-adds, as multiples of a sweep of the data",
     "rounds": "communication rounds",
     "doubles_max": "DOUBLEs received at the busiest node",
     "index_bytes_max": "bytes of indices received at the busiest node",
     "bytes_max": "bytes received at the busiest node",
     "seconds": "seconds (evaluation excluded)",
+    "cpu_seconds": "CPU seconds (evaluation excluded)",
     "time": "seconds on the network",
     "gap": "relative gap  (f − f*) / (f(0) − f*)",
     "distance": "relative distance to the solution",
@@ -34,17 +38,28 @@ LOGARITHMIC = ("gap", "distance", "consensus", "residual")  # errors; all other 
 # Okabe and Ito's colours can be told apart with any colour vision; markers and dashes also in print.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "P", "v", "X", "*")
-DASHES: Sequence[Any] = ("-", (0, (5, 2)), (0, (5, 1, 1, 1)), (0, (1, 1)))
-LOOKS = 56  # combinations of the three: the least common multiple of their numbers
+DASHES: Sequence[Any] = (
+    "-",
+    (0, (5, 2)),
+    (0, (5, 1, 1, 1)),
+    (0, (1, 1)),
+    (0, (9, 2)),
+    (0, (8, 1.5, 1, 1.5, 1, 1.5)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (12, 3, 3, 3)),
+)
+LOOKS = 56  # pairs of a colour and a dash: the least common multiple of their numbers
 # Methods that have looks of their own, the paper's first; others take what is free.
 KNOWN_METHODS = (
     "DSBA", "DSBA-s", "DSA", "DSA-s", "EXTRA", "SSDA", "DLM", "DSBA-c", "DSA-c", "MSDA", "P-EXTRA", "D-ADMM", "DGD",
     "DUAL-AVERAGING", "POINT-SAGA", "SAGA", "SOLAM", "NIDS", "PG-EXTRA", "DIGING", "GT-SAGA", "DVR", "ACC-VR-EXTRA",
     "APAPC", "OPAPC", "VI-PAPC", "VI-PAPC-VR", "LEAD", "DUAL-RBCD", "NEWTON", "NETWORK-NEWTON", "D-BFGS",
-    "GOSSIP-PAIRWISE",
+    "GOSSIP-PAIRWISE", "PROXSKIP", "EXACT-DIFFUSION", "EXTRAGRADIENT", "PMGT-SAGA", "ACC-GT", "LT-ADMM", "ADOM-PLUS",
+    "PUSH-PULL", "PUSH-DIGING",
 )  # fmt: skip
 FLOOR = 1e-15  # below this a relative error is rounding
 CEILING = 10.0  # above this a curve has left the picture
+LOG_AXIS = ", log scale"  # after the name of a logarithmic axis of costs
 WIDE = 30.0  # curves which end this many times apart need a logarithmic axis
 
 
@@ -82,9 +97,8 @@ class FigureSize:
         """How many entries of a legend stand side by side."""
         if self.width is None:
             return min(len(names), most)
-        entry = (
-            (LETTER * max(map(len, names), default=1) + 4.5) * self.font / 72
-        )  # the line and its margins: 4.5 letters
+        margins = 4.5  # letters, with the line
+        entry = (LETTER * max(map(len, names), default=1) + margins) * self.font / 72
         return max(1, min(len(names), int(self.width / entry)))
 
     def inches(self, rows: int, columns: int) -> tuple[float, float]:
@@ -93,6 +107,7 @@ class FigureSize:
         return self.width, rows * (0.72 * self.width / columns + 0.35) + 0.035 * self.font
 
 
+SomePanel = TypeVar("SomePanel")
 LETTER = 0.56  # the width of a letter, of the size of its font
 SCREEN = FigureSize()
 
@@ -105,6 +120,11 @@ class Look:
     marker: str
     dash: int
 
+    @property
+    def pair(self) -> tuple[str, int]:
+        """What tells lines apart where they have no marker."""
+        return self.color, self.dash
+
     @classmethod
     def of(cls, number: int) -> Look:
         return cls(COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)], number % len(DASHES))
@@ -113,20 +133,22 @@ class Look:
 def looks(labels: Sequence[str]) -> dict[str, Look]:
     """By label. A look belongs to the method's name: the order of the list and other methods do not change it.
 
-    A name that is not known starts from a checksum of itself and takes the next look whose colour is free.
+    A name that is not known starts from a checksum of itself and takes the next free pair of a colour and a dash,
+    if possible one whose colour is free.
     """
     found = {label: Look.of(KNOWN_METHODS.index(label)) for label in labels if label in KNOWN_METHODS}
     for label in sorted(set(labels) - set(found)):
         start = crc32(label.encode())
-        free = [Look.of((start + k) % LOOKS) for k in range(LOOKS)]
-        free = [look for look in free if look not in found.values()] or free
-        colors = {look.color for look in found.values()}
+        pairs, colors = {look.pair for look in found.values()}, {look.color for look in found.values()}
+        every = [Look.of((start + k) % LOOKS) for k in range(LOOKS)]
+        free = [look for look in every if look.pair not in pairs] or every
         found[label] = next((look for look in free if look.color not in colors), free[0])
     return {label: found[label] for label in labels}
 
 
 def new_figure(size: FigureSize, rows: int = 1, columns: int = 1) -> Any:
     """An empty figure for a grid of panels, which shows itself in a notebook without pyplot's global state."""
+    require_package("a figure", "matplotlib", "lab")
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -148,23 +170,43 @@ def new_figure(size: FigureSize, rows: int = 1, columns: int = 1) -> Any:
 def draw_panels(
     rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "", size: FigureSize = SCREEN
 ) -> Any:
-    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend."""
-    columns = max(len(row) for row in rows)
-    figure = new_figure(size, len(rows), columns)
-    grid = figure.subplots(len(rows), columns, squeeze=False)
-    chosen, handles = looks(labels), dict[str, Any]()
-    for axes_row, row in zip(grid, rows, strict=True):
-        for axes, panel in zip(axes_row, row, strict=False):
-            handles |= _draw(axes, panel, chosen, size)
-            axes.set_title(plain(size.wrapped(panel.title, columns)), fontsize=size.small)
-        for axes in axes_row[len(row) :]:
-            axes.set_visible(False)
-        axes_row[0].set_ylabel(axis_title(row[0].metric), fontsize=size.small)
-    order = [label for label in labels if label in handles] + [name for name in handles if name not in labels]
-    add_legend(figure, {name: handles[name] for name in order}, 2 * columns + 2, size)
+    """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend.
+
+    Panels against the same axis have one kind of axis: logarithmic if the curves of one of them need it.
+    """
+    wide = {panel.x for row in rows for panel in row if _is_wide(panel)}
+    figure = draw_grid(rows, labels, partial(_draw, wide=wide), [axis_title(row[0].metric) for row in rows], size)
     if title:
         figure.suptitle(plain(title), fontsize=1.2 * size.small)
     return figure
+
+
+def draw_grid(
+    rows: Sequence[Sequence[Any]], labels: Sequence[str], draw: Callable[..., dict[str, Any]],
+    y_titles: Sequence[str], size: FigureSize,
+) -> Any:  # fmt: skip
+    """A figure of rows of panels. ``draw`` draws a panel on axes with the looks of the labels, and gives its lines."""
+    columns = max(len(row) for row in rows)
+    figure = new_figure(size, len(rows), columns)
+    chosen, handles = looks(labels), dict[str, Any]()
+    for axes_row, row, y_title in zip(figure.subplots(len(rows), columns, squeeze=False), rows, y_titles, strict=True):
+        for axes, panel in zip(axes_row, row, strict=False):
+            handles |= draw(axes, panel, chosen)
+            axes.set_title(plain(size.wrapped(panel.title, columns)))
+            finish(axes, size)
+        for axes in axes_row[len(row) :]:
+            axes.set_visible(False)
+        axes_row[0].set_ylabel(y_title, fontsize=size.small)
+    order = [label for label in labels if label in handles] + [name for name in handles if name not in labels]
+    add_legend(figure, {name: handles[name] for name in order}, 2 * columns + 2, size)
+    return figure
+
+
+def in_rows(panels: Sequence[SomePanel], columns: int) -> list[Sequence[SomePanel]]:
+    """The panels in rows of so many."""
+    if columns < 1:
+        raise InputError(f"ncols must be at least 1, got {columns}.")
+    return [panels[i : i + columns] for i in range(0, len(panels), columns)]
 
 
 def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: FigureSize) -> None:
@@ -175,7 +217,7 @@ def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: Figu
 
 
 def axis_title(name: str) -> str:
-    """What an axis is called; a metric of one's own goes by its own name."""
+    """What an axis is called; a user-defined metric goes by its own name."""
     return AXIS_TITLES.get(name, name.replace("_", " "))
 
 
@@ -187,30 +229,31 @@ def plain(text: str) -> str:
 def rendered(figure: Any, kind: str) -> bytes:
     """The figure as a "png" or "pdf" file; the same figure gives the same bytes."""
     stream = BytesIO()
-    metadata = {"CreationDate": None} if kind == "pdf" else None
-    figure.savefig(stream, format=kind, dpi=160, metadata=metadata)
+    figure.savefig(stream, format=kind, dpi=160, metadata={"CreationDate": None} if kind == "pdf" else None)
     return stream.getvalue()
 
 
-def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look], size: FigureSize) -> dict[str, Any]:
-    """The panel's lines by label, for the legend."""
-    wide = _is_wide(panel)
-    handles = {label: _draw_curve(axes, panel, curve, chosen[label], wide) for label, curve in panel.curves.items()}
-    _scale(axes, panel, wide)
+def _draw(axes: Any, panel: Panel, chosen: Mapping[str, Look], wide: Container[str]) -> dict[str, Any]:
+    """The panel's lines by label, for the legend; ``wide`` are the axes that are logarithmic in this figure."""
+    is_log = panel.x in wide
+    handles = {label: _draw_curve(axes, panel, curve, chosen[label], is_log) for label, curve in panel.curves.items()}
+    _scale(axes, panel, is_log)
     for label, position in panel.marks.items():
         handles[label] = axes.axvline(position, color="0.45", linewidth=1.2, linestyle=(0, (1, 1)))
     for label, level in panel.levels.items():
         handles[label] = axes.axhline(level, color="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
-    axes.set_xlabel(axis_title(panel.x), fontsize=size.small)
-    finish(axes, size)
+    axes.set_xlabel(axis_title(panel.x) + (LOG_AXIS if is_log else ""))
     return handles
 
 
-def finish(axes: Any, size: FigureSize) -> None:
-    """What all axes have in common."""
+def finish(axes: Any, size: FigureSize, grid: bool = True) -> None:
+    """The sizes of all fonts, and the grid."""
     axes.tick_params(labelsize=size.small)
-    axes.grid(True, which="major", color="0.9", linewidth=0.7)
-    axes.spines[["top", "right"]].set_visible(False)
+    for text in (axes.title, axes.xaxis.label, axes.yaxis.label):
+        text.set_fontsize(size.small)
+    if grid:
+        axes.grid(True, which="major", color="0.9", linewidth=0.7)
+        axes.spines[["top", "right"]].set_visible(False)
 
 
 def _scale(axes: Any, panel: Panel, wide: bool) -> None:
@@ -233,18 +276,16 @@ def _scale(axes: Any, panel: Panel, wide: bool) -> None:
     if panel.x in ("seconds", "time") and not wide:
         return  # plain numbers: 0.8 beside 1.6, not 800 ms beside 1.6 s; the axis is called seconds
     if panel.x not in ("passes", "nominal_passes"):
-        axes.xaxis.set_major_formatter(
-            EngFormatter("s" if panel.x in ("seconds", "time") else "", sep="\N{THIN SPACE}")
-        )
+        unit = "s" if panel.x in ("seconds", "time") else ""
+        axes.xaxis.set_major_formatter(EngFormatter(unit, sep="\N{THIN SPACE}"))
 
 
 def _draw_curve(axes: Any, panel: Panel, curve: Curve, look: Look, wide: bool) -> Any:
     x, y = curve.mid[panel.x], _shown(curve.mid, panel.metric)
     if wide:  # zero has no place on a logarithmic axis
         x = np.where(x > 0, x, np.nan)
-    every = (0, max(1, len(y) // 8))
     style: dict[str, Any] = {"color": look.color, "marker": look.marker, "linestyle": DASHES[look.dash]}
-    (line,) = axes.plot(x, y, markevery=every, markersize=4, linewidth=1.5, **style)
+    (line,) = axes.plot(x, y, markevery=(0, max(1, len(y) // 8)), markersize=4, linewidth=1.5, **style)
     if curve.low is not None and curve.high is not None:
         low, high = _shown(curve.low, panel.metric), _shown(curve.high, panel.metric)
         axes.fill_between(x, low, high, color=look.color, alpha=0.18, linewidth=0)
@@ -256,9 +297,8 @@ def _shown(history: History, metric: str) -> Any:
     values = history[metric]
     if metric not in LOGARITHMIC:
         return values
-    if metric == "consensus":  # all nodes start at one point, and zero has no place on a logarithmic axis
-        values = np.where(values == 0.0, np.nan, values)
-    return np.where(np.isfinite(values), np.maximum(values, FLOOR), np.nan)
+    hidden = (metric == "consensus") & (values == 0.0)  # all nodes start at one point, and zero has no logarithm
+    return np.where(np.isfinite(values) & ~hidden, np.maximum(values, FLOOR), np.nan)
 
 
 def _range_after_start(panel: Panel) -> tuple[float, float]:
@@ -272,6 +312,5 @@ def _range_after_start(panel: Panel) -> tuple[float, float]:
 def _is_wide(panel: Panel) -> bool:
     if panel.x in ("passes", "nominal_passes"):
         return False
-    ends = [float(np.nanmax(curve.mid[panel.x])) for curve in panel.curves.values()]
-    ends = [end for end in ends if end > 0]
+    ends = [end for curve in panel.curves.values() if (end := float(np.nanmax(curve.mid[panel.x]))) > 0]
     return bool(ends) and max(ends) > WIDE * min(ends)

@@ -55,16 +55,14 @@ class FinishedRuns:
     @cached_property
     def histories(self) -> dict[str, History]:
         """Each run's history, by its id."""
-        found = {}
-        for run in self.runs:
-            history = self._read[run.id][1]
-            if self.metric(self.case(run)) not in history:
-                raise InputError(
-                    f"the history of {run.id} has no {self.metric(self.case(run))}: it is of another problem."
-                )
-            require_sound(history, f"{run.method} on {self.case(run).data}")
-            found[run.id] = timed(history, self.case(run).nodes, self.index.link)
-        return found
+        return {run.id: self._sound(run) for run in self.runs}
+
+    def _sound(self, run: ShownRun) -> History:
+        history, case = self._read[run.id][1], self.case(run)
+        if self.metric(case) not in history:
+            raise InputError(f"the history of {run.id} has no {self.metric(case)}: it is of another problem.")
+        require_sound(history, f"{run.method} on {case.data}")
+        return timed(history, case.nodes, self.index.link)
 
     @property
     def environment(self) -> Environment:
@@ -77,12 +75,12 @@ class FinishedRuns:
         return len(self.index.runs) - len(self.runs) + len(self.partial)
 
     @cached_property
-    def _facts(self) -> dict[str, ShownReference]:
+    def _references(self) -> dict[str, ShownReference]:
         return {id: self.folder.read_reference(id)[0] for id in {case.reference for case in self.cases}}
 
-    def facts(self, case: ShownCase) -> ShownReference:
-        """The facts of the case's data and reference."""
-        return self._facts[case.reference]
+    def reference(self, case: ShownCase) -> ShownReference:
+        """What is shown of the case's data and reference solution."""
+        return self._references[case.reference]
 
     @cached_property
     def _cases(self) -> dict[str, ShownCase]:
@@ -99,11 +97,8 @@ class FinishedRuns:
 
     def runs_of(self, case: ShownCase) -> dict[str, list[ShownRun]]:
         """The finished runs of a case, by method."""
-        found: dict[str, list[ShownRun]] = {}
-        for run in self.runs:
-            if run.case == case.id:
-                found.setdefault(run.method, []).append(run)
-        return found
+        own = [run for run in self.runs if run.case == case.id]
+        return {title: [run for run in own if run.method == title] for title in dict.fromkeys(r.method for r in own)}
 
     def entrants(self, case: ShownCase) -> dict[str, Entrant]:
         """The methods of a case, each with the histories of its seeds."""
@@ -114,12 +109,12 @@ class FinishedRuns:
 
     def curves(self, case: ShownCase) -> dict[str, Curve]:
         """By method: the history, or the median of several seeds with its band."""
-        band = self.index.band
-        return {title: median_curve(entrant.histories, band) for title, entrant in self.entrants(case).items()}
+        entrants, band = self.entrants(case), self.index.band
+        return {title: median_curve(entrant.histories, band) for title, entrant in entrants.items()}
 
     def metric(self, case: ShownCase) -> str:
         """What the methods are judged by: the gap, or the distance where there is no objective."""
-        return self.facts(case).metric
+        return self.reference(case).metric
 
     def verdicts(self, case: ShownCase, tol: float) -> dict[str, Verdict]:
         """For each cost, the methods that reached the tolerance at the least of it."""
@@ -137,28 +132,24 @@ class FinishedRuns:
 
     def warnings(self) -> list[str]:
         """What a reader must know before believing a comparison, a sentence each."""
-        found = []
-        for case in self.index.cases:
-            where = f" ({case.problem}, {case.data}, {case.network})"
-            found += [sentence + where for search in self.searches(case) for sentence in search.warnings]
+        found = [(case, text) for case in self.index.cases for s in self.searches(case) for text in s.warnings]
         for case in self.cases:
-            where, metric = f" ({case.problem}, {case.data}, {case.network})", self.metric(case)
+            metric = self.metric(case)
             for title, entrant in self.entrants(case).items():
                 if any(has_fallen_back(history, metric) for history in entrant.histories):
-                    found.append(f"{title} ended far above the best {metric} it had reached.{where}")
-        return list(dict.fromkeys(found))
+                    found.append((case, f"{title} ended far above the best {metric} it had reached."))
+        return list(dict.fromkeys(f"{text} ({case.problem}, {case.data}, {case.network})" for case, text in found))
 
 
 def require_sound(history: History, what: str) -> None:
     """An error where a gap is below zero by more than rounding: the optimum belongs to another problem."""
     least = float(np.nanmin(history["gap"], initial=0.0)) if "gap" in history else 0.0
     if least < LEAST_GAP:
-        raise InputError(
-            f"{what} has a gap of {least:.2g}, below zero: its reference solution is not the optimum of this problem; "
-            "remove the results and run the comparison again."
-        )
+        cause = "its reference solution is not the optimum of this problem"
+        advice = "remove the results and run the comparison again."
+        raise InputError(f"{what} has a gap of {least:.2g}, below zero: {cause}; {advice}")
 
 
-def ship_all(facts: ShownReference, case: ShownCase) -> float:
+def ship_all(reference: ShownReference, case: ShownCase) -> float:
     """DOUBLEs each node receives when all data is sent to every node once: nnz (N - 1)/N."""
-    return facts.nonzeros * (case.nodes - 1) / case.nodes
+    return reference.nonzeros * (case.nodes - 1) / case.nodes

@@ -3,8 +3,8 @@
 .dsba-results         marks the folder as dsba's own; the lock of the command that works in it
 results.dsba          the index: titles, networks, identifiers, the environment; the report needs no other description
 experiment.toml       the whole configuration, defaults included; `dsba compare` reads it
-plugins/              the sources of one's own code, as they were run
-optima/ID.dsba        a reference solution with its certificate, and facts about the data
+plugins/              the sources of user-defined code, as they were run
+optima/ID.dsba        a reference solution with its certificate, and a description of the data
 tuning/ID.dsba        a step-size search, every candidate
 runs/ID.dsba          how a run ended, its step size, the data at each node, and its history, one array a column
 tuning.csv, summary.csv, figures/, report.html
@@ -19,10 +19,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from pydantic import BaseModel
@@ -36,7 +36,9 @@ from dsba.types import Array, Arrays
 
 PARTS = ("optima", "tuning", "runs", "checkpoints", "figures")
 RESULTS_MARKER = ".dsba-results"
-REQUIRED_COLUMNS = ("passes", "rounds", "doubles_max", "bytes_max", "seconds", "distance")  # of every history
+REQUIRED_COLUMNS = (
+    "passes", "work", "rounds", "doubles_max", "bytes_max", "seconds", "cpu_seconds", "distance",
+)  # of every history  # fmt: skip
 TORN = re.compile(re.escape(PART) + r"(.+)-[^-]+")  # the name of a file that a killed process left
 DAMAGE = (ValueError, TypeError, ArithmeticError, RecursionError)  # of content that was forged
 
@@ -65,10 +67,6 @@ class Folder:
     def checkpoint(self, id: str) -> Path:
         return self.inside(self.root / "checkpoints" / f"{id}.dsba")
 
-    def trials(self, id: str) -> Iterator[Path]:
-        """The checkpoints of a step-size search's runs."""
-        return (self.root / "checkpoints").glob(f"{id}-*.dsba")
-
     def inside(self, path: Path) -> Path:
         """The path, if it is in this folder and not a symbolic link that leads out of it."""
         with _sentences(path, "read"):
@@ -79,14 +77,9 @@ class Folder:
 
     # One command at a time -------------------------------------------------------------------------
 
-    @contextmanager
-    def owned(self) -> Iterator[None]:
-        """Mark the folder as dsba's and lock it, before anything in it is touched.
-
-        A folder with files of somebody else is refused. The lock ends with the process that holds it.
-        """
-        with folders.owned(self.root, RESULTS_MARKER):
-            yield
+    def owned(self) -> AbstractContextManager[None]:
+        """Mark the folder as dsba's and lock it, before anything in it is touched."""
+        return folders.owned(self.root, RESULTS_MARKER)
 
     def prepare(self, planned: Iterable[Path]) -> None:
         """Make the parts of the folder, remove what a killed process left of the planned files, and try to write."""
@@ -107,65 +100,54 @@ class Folder:
             with _sentences(path, "write"):
                 self.inside(path).unlink(missing_ok=True)
 
-    def drop_checkpoints(self) -> None:
-        """Remove the folder of checkpoints, if nothing is left in it."""
-        with suppress(OSError):
-            (self.root / "checkpoints").rmdir()
-
     # Writing ---------------------------------------------------------------------------------------
 
-    @contextmanager
-    def writing(self, path: Path) -> Iterator[IO[bytes]]:
-        """A file that appears whole or not at all; errors in one sentence."""
-        with _sentences(self.inside(path), "write"), replacing(path) as stream:
-            yield stream
-
     def write(self, path: Path, content: bytes) -> None:
-        with self.writing(path) as stream:
+        """A file appears whole or not at all."""
+        with _sentences(self.inside(path), "write"), replacing(path) as stream:
             stream.write(content)
 
     def write_sealed(self, path: Path, content: BaseModel, arrays: Mapping[str, Array] | None = None) -> None:
-        with self.writing(path) as stream:
+        with _sentences(self.inside(path), "write"), replacing(path) as stream:
             sealed.write(stream, content.model_dump(mode="json"), arrays or {})
 
     # Reading ---------------------------------------------------------------------------------------
 
     def read_sealed(self, path: Path, schema: type[SomeSchema]) -> tuple[SomeSchema, Arrays]:
         with _sentences(self.inside(path), "read"), _undamaged(path):
-            facts, arrays = sealed.read(path)
-        with _undamaged(path):
-            json.dumps([facts, *arrays], ensure_ascii=False).encode()  # half a surrogate pair is an error here
-            return schema.model_validate(facts), arrays
+            content, arrays = sealed.read(path)
+            json.dumps([content, *arrays], ensure_ascii=False).encode()  # half a surrogate pair is an error here
+            return schema.model_validate(content), arrays
 
     def read_index(self) -> Index:
         return self.read_sealed(self.index, Index)[0]
 
     def read_reference(self, id: str) -> tuple[ShownReference, Array]:
-        """The facts of a data set, and the reference solution."""
-        facts, arrays = self._read_own(self.optimum(id), id, ShownReference)
-        with _undamaged(self.optimum(id)):
-            return facts, _columns(arrays, ("z",))["z"]
+        """What is shown of a data set and its reference solution, and the solution."""
+        shown, arrays = self._read_own(self.optimum(id), id, ShownReference, ("z",))
+        return shown, arrays["z"]
 
     def read_search(self, id: str) -> ShownSearch:
         return self._read_own(self.tuning(id), id, ShownSearch)[0]
 
     def read_run(self, id: str) -> tuple[Outcome, History]:
         """How a run ended, and its history; infinite numbers are NaN, as everything that cannot be shown."""
-        outcome, arrays = self._read_own(self.run(id), id, Outcome)
-        with _undamaged(self.run(id)):
-            columns = _columns(arrays, REQUIRED_COLUMNS)
+        outcome, columns = self._read_own(self.run(id), id, Outcome, REQUIRED_COLUMNS)
         return outcome, History({name: np.where(np.isfinite(v), v, np.nan) for name, v in columns.items()})
 
-    def _read_own(self, path: Path, id: str, schema: type[SomeIdentified]) -> tuple[SomeIdentified, Arrays]:
+    def _read_own(
+        self, path: Path, id: str, schema: type[SomeIdentified], required: Sequence[str] = ()
+    ) -> tuple[SomeIdentified, Arrays]:
         content, arrays = self.read_sealed(path, schema)
         with _undamaged(path):
             if content.id != id:
                 raise ValueError(f"it belongs to {content.id}")
+            _require_columns(arrays, required)
         return content, arrays
 
 
-def _columns(arrays: Arrays, required: Iterable[str]) -> dict[str, Array]:
-    """The arrays, if they are columns of numbers of one length, and the required ones are among them."""
+def _require_columns(arrays: Arrays, required: Sequence[str]) -> None:
+    """An error unless the arrays are columns of numbers of one length, and the required ones are among them."""
     if not set(arrays).issuperset(required):
         raise ValueError(f"it lacks one of the columns {', '.join(required)}")
     shapes = {array.shape for array in arrays.values()}
@@ -173,7 +155,6 @@ def _columns(arrays: Arrays, required: Iterable[str]) -> dict[str, Array]:
         raise ValueError("its arrays are not columns of numbers of one length")
     if shapes == {(0,)}:
         raise ValueError("its columns are empty")
-    return arrays
 
 
 @contextmanager

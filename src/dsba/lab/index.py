@@ -1,7 +1,7 @@
-"""What a results folder says of itself: one schema for the facts of each kind of file. The report needs nothing else.
+"""What a results folder says of itself: one schema for each kind of file. The report needs nothing else.
 
 results.dsba     Index: titles, order, networks, the environment, and the identifiers of the present experiment's files
-optima/ID.dsba   ShownReference: facts of a data set and of the reference solution
+optima/ID.dsba   ShownReference: a data set and its reference solution
 tuning/ID.dsba   ShownSearch: a step-size search
 runs/ID.dsba     Outcome: how a run ended
 """
@@ -17,14 +17,16 @@ from dsba.graph.link import Link
 if TYPE_CHECKING:
     from dsba.graph.topology import Topology
 
-AXES = ("passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds", "time")
+AXES = (
+    "passes", "nominal_passes", "work", "rounds", "doubles_max", "bytes_max", "seconds", "cpu_seconds", "time",
+)  # fmt: skip
 ON_DATA = ("accuracy", "log_loss", "loss")  # of the mean model on all data; with "test_" before it, on the test set
 METRICS = (
     "gap", "distance", "consensus", "residual", "auc", "test_auc", *ON_DATA, *(f"test_{name}" for name in ON_DATA),
 )  # fmt: skip
 OTHER_COLUMNS = ("iteration", "objective", "index_bytes_max")  # of histories, besides axes and metrics
 Axis = Annotated[str, Field(pattern=f"^({'|'.join(AXES)})$")]
-MetricName = Annotated[str, Field(pattern=r"^[^\W\d]\w*$", max_length=100)]  # one's own functions among them
+MetricName = Annotated[str, Field(pattern=r"^[^\W\d]\w*$", max_length=100)]  # user-defined functions among them
 
 Identifier = Annotated[str, Field(pattern=r"^[a-z0-9.-]+$", max_length=200)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -53,13 +55,10 @@ class ShownNetwork(Shown):
     @classmethod
     def of(cls, topology: Topology) -> ShownNetwork:
         return cls(
-            nodes=topology.n_nodes,
-            edges=[(int(n), int(m)) for n, m in topology.edges],
-            eigenvalues=[float(value) for value in topology.eigenvalues],
-            gamma=float(topology.gamma),
-            diameter=int(topology.diameter),
-            on_circle=topology.name in ("ring", "complete"),
-        )
+            nodes=topology.n_nodes, edges=[(int(n), int(m)) for n, m in topology.edges],
+            eigenvalues=list(map(float, topology.eigenvalues)), gamma=float(topology.gamma),
+            diameter=int(topology.diameter), on_circle=topology.name in ("ring", "complete"),
+        )  # fmt: skip
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -130,7 +129,7 @@ class Index(Shown):
     max_passes: Number
     left_out: list[str]  # why a method does not appear on a problem, a sentence each
     data: dict[str, Digest]  # of the data files' bytes, by name
-    plugins: dict[str, Digest]  # of the sources of one's own code, by name
+    plugins: dict[str, Digest]  # of the sources of user-defined code, by name
     networks: dict[str, ShownNetwork | None]
     cases: list[ShownCase]
     methods: list[ShownMethod]
@@ -162,6 +161,7 @@ class ShownReference(Identified):
     metric: Judge
     binarisation: str | None = None
     test_set: str | None = None
+    kappa: Number | None = None  # L/mu of the pooled problem; None in folders of older versions
     auc: Number | None = None
     test_auc: Number | None = None
     metrics: dict[str, Number | None] = {}
@@ -179,6 +179,7 @@ class Candidate(Shown):
     parameters: dict[str, SettingValue]
     factor: Number
     passes: Number
+    cost: Number
     value: Number | None
     status: str
     chosen: bool
@@ -189,9 +190,10 @@ class ShownSearch(Identified):
 
     method: str
     metric: Judge
+    by: str  # what was to cost least
     parameters: dict[str, SettingValue]
     factor: Number
-    at_edge: list[str]  # the tuned numbers that are the least or the largest tried
+    at_edge: list[str]  # the tuned numbers that are at a bound, or at the end of a grid
     warnings: list[str]
     candidates: list[Candidate]
 
@@ -201,6 +203,7 @@ class Attempt(Shown):
 
     status: str
     passes: Number
+    cost: Number
     value: Number | None
     least: Number | None
 
@@ -217,6 +220,7 @@ class Outcome(Identified):
     status: str
     message: str
     step_size: Number | None = None
+    chosen: dict[str, SettingValue] = {}  # the step size and the other open constants, as numbers
     algorithm: str = ""
     problem: str = ""
     node_rows: list[AtLeastZero] = []

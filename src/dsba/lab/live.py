@@ -50,8 +50,7 @@ class Live:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The names under which the page may be asked for: a foreign site that points its name here is refused."""
-        port = self.server.server_address[1]
-        return tuple(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+        return tuple(f"{name}:{self.server.server_address[1]}" for name in ("127.0.0.1", "localhost"))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -70,19 +69,14 @@ class Live:
         """Status, content type and body for a request."""
         if host not in self.hosts:
             return HTTPStatus.FORBIDDEN, "text/plain", b"not for you"
-        try:
-            answer = self.answer(path)
-        except DsbaError as error:  # files that the command has not yet written
-            return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error} Reload in a moment.".encode()
-        return (HTTPStatus.OK, *answer) if answer else (HTTPStatus.NOT_FOUND, "text/plain", b"not here")
-
-    def answer(self, path: str) -> tuple[str, bytes] | None:
-        """Content type and body for a path, or None."""
         if path not in ("/", "/report.html", "/report.json"):
-            return None
+            return HTTPStatus.NOT_FOUND, "text/plain", b"not here"
         with self.lock:
             partial = {id: History(history.to_dict()) for id, history in self.partial.items()}
-        content = contents(FinishedRuns.load(self.out, partial), live=True)
+        try:
+            content = contents(FinishedRuns.load(self.out, partial), live=True)
+        except DsbaError as error:  # files that the command has not yet written
+            return HTTPStatus.SERVICE_UNAVAILABLE, "text/plain", f"{error} Reload in a moment.".encode()
         if path == "/report.json":
-            return "application/json", as_json(content).encode()
-        return "text/html", page(content).encode()
+            return HTTPStatus.OK, "application/json", as_json(content).encode()
+        return HTTPStatus.OK, "text/html", page(content).encode()

@@ -27,7 +27,7 @@ def auc(problem: Problem, rows: Dataset) -> Metric:
 
 
 def accuracy(problem: Problem, rows: Dataset) -> Metric:
-    """The share of rows whose class is predicted; numbers -1 and +1 are classes, too."""
+    """The share of rows whose class is predicted; numbers -1 and +1 are also classes."""
     component, y = problem.component, rows.y
     if component.labels not in ("binary", "multiclass") and not np.isin(y, (-1.0, 1.0)).all():
         raise InputError(f"accuracy needs classes, and the labels of {type(component).__name__} here are numbers.")
@@ -58,7 +58,7 @@ def loss(problem: Problem, rows: Dataset) -> Metric:
         raise InputError(f"loss needs an objective, and {type(problem.component).__name__} has none.")
     twin = Problem([(rows.X, rows.y)], problem.component, lam=0.0, intercept=problem.intercept or False)
     if twin.classes is not None and problem.classes is not None and twin.classes.size != problem.classes.size:
-        raise InputError("loss needs every class of the training data in the test set, too.")
+        raise InputError("loss needs every class of the training data also in the test set.")
     return twin.objective
 
 

@@ -6,7 +6,7 @@ import hashlib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,29 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dsba.data import Dataset
 from dsba.errors import InputError, as_array, cannot
 
 
-@dataclass(frozen=True, eq=False)
-class Content:
-    """Something with a SHA-256 of what it contains: equal content is the same thing."""
+@dataclass(frozen=True)
+class GivenArrays:
+    """Samples and their labels; those with the same SHA-256 are equal."""
 
     digest: str
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.digest == self.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@dataclass(frozen=True, eq=False)
-class GivenArrays(Content):
-    """Rows and their labels."""
-
-    X: sp.csr_matrix
-    y: npt.NDArray[Any]
+    X: sp.csr_matrix = field(compare=False)
+    y: npt.NDArray[Any] = field(compare=False)
 
     @classmethod
     def of(cls, X: Any, y: Any, what: str) -> GivenArrays:
@@ -47,37 +34,33 @@ class GivenArrays(Content):
         rows.sum_duplicates()
         labels = as_array(f"y of {what}", y)
         if labels.shape != (rows.shape[0],) or labels.dtype.kind not in "biufU":
-            raise InputError(
-                f"y of {what} must be {rows.shape[0]} numbers or strings, one for each row of X, got an array of "
-                f"shape {labels.shape}, dtype {labels.dtype}."
-            )
+            wanted = f"{rows.shape[0]} numbers or strings, one for each row of X"
+            raise InputError(f"y of {what} must be {wanted}, got an array of {_described(labels)}.")
         return cls(digest_of_rows(rows, labels), rows, labels)
 
-    @property
-    def data(self) -> Dataset:
-        return Dataset(self.X, self.y)
 
+@dataclass(frozen=True)
+class Assigned:
+    """The node of every row, as an array of the user's; those with the same SHA-256 are equal."""
 
-@dataclass(frozen=True, eq=False)
-class Assigned(Content):
-    """The node of every row, as an array of one's own."""
-
-    nodes: npt.NDArray[np.int64]
-    title: str
+    digest: str
+    nodes: npt.NDArray[np.int64] = field(compare=False)
+    title: str = field(compare=False)
 
     @classmethod
     def of(cls, nodes: Any, title: str) -> Assigned:
         array = as_array("a split", nodes)
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise InputError(
-                f"a split must be a name or one node number per row, got an array of shape {array.shape}, "
-                f"dtype {array.dtype}."
-            )
+            raise InputError(f"a split must be a name or one node number per row, got an array of {_described(array)}.")
         whole = array.astype("<i8")
         return cls(hashlib.sha256(whole.tobytes()).hexdigest(), whole, title)
 
     def __str__(self) -> str:
         return self.title
+
+
+def _described(array: npt.NDArray[Any]) -> str:
+    return f"shape {array.shape}, dtype {array.dtype}"
 
 
 def digest_of_rows(X: Any, y: npt.NDArray[Any]) -> str:

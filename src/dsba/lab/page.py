@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it, which asks nobody for anything."""
+"""The page: one HTML file with everything in it, which asks no other server for anything."""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 
 from dsba.engine.history import History
-from dsba.lab.curves import COSTS, TOLERANCES, Entrant, costs, median_curve
-from dsba.lab.figures import AXIS_TITLES, LOGARITHMIC, Look, axis_title, looks
+from dsba.errors import require_package
+from dsba.lab.curves import (
+    COSTS,
+    TOLERANCES,
+    Entrant,
+    comparing_tolerance,
+    costs,
+    decided_tolerance,
+    median_curve,
+)
+from dsba.lab.figures import AXIS_TITLES, LOGARITHMIC, axis_title, looks
 from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import Candidate, ShownCase, ShownNetwork, written
 from dsba.pages.templates import asset, document, filled
@@ -21,12 +30,13 @@ SYMBOLS = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond",
     "P": "cross", "v": "triangle-down", "X": "x", "*": "star",
 }  # fmt: skip
-PLOTLY_DASHES = ("solid", "dash", "dashdot", "dot")
+PLOTLY_DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot", "3px,1px,1px,1px", "12px,3px,3px,3px")
 PAGE_POLICY = "script-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'"  # its own server, for news
 
 
 def page(content: dict[str, Any]) -> str:
     """The HTML text of what the page shows."""
+    require_package("the page of a comparison", "plotly", "lab")
     from plotly.offline import get_plotlyjs
 
     body = filled(asset("dsba.lab", "page.html"), {
@@ -43,25 +53,25 @@ def as_json(content: dict[str, Any]) -> str:
 
 def contents(results: FinishedRuns, live: bool = False) -> dict[str, Any]:
     """All that the page shows; ``live`` makes it ask its own server for news."""
-    index, environment = results.index, results.environment
+    index = results.index
     return {
-        "title": index.title,
+        **index.model_dump(include={"title", "config", "left_out", "band"}),
         "lead": _lead(results),
         "warnings": results.warnings(),
-        "command": environment.command,
+        "command": index.environment.command,
         "made": _made(results),
-        "config": index.config,
-        "left_out": index.left_out,
         "live": live,
         "finished": len(index.runs) - results.unfinished,
         "planned": len(index.runs),
         "seeds": len(index.seeds),
-        "band": index.band,
         "link": vars(index.link),
         "axes": AXIS_TITLES | {name: axis_title(name) for name in index.metrics},
         "logarithmic": LOGARITHMIC,
         "tolerances": TOLERANCES,
-        "styles": {label: _style(look) for label, look in looks(results.labels).items()},
+        "styles": {
+            label: {"color": look.color, "symbol": SYMBOLS[look.marker], "dash": PLOTLY_DASHES[look.dash]}
+            for label, look in looks(results.labels).items()
+        },
         "networks": {title: network and _network(network) for title, network in index.networks.items()},
         "cases": [_case(results, case) for case in results.cases],
     }
@@ -77,7 +87,7 @@ def _lead(results: FinishedRuns) -> str:
 
 def _made(results: FinishedRuns) -> list[str]:
     """Versions, machine, commit, and the digests of data and plugins."""
-    environment, index = results.environment, results.index
+    environment, index = results.index.environment, results.index
     used = {outcome.versions.get("dsba") for outcome in results.outcomes.values()} - {None}
     others = sorted(str(version) for version in used - {environment.versions.get("dsba")})
     lines = [" · ".join(f"{name} {value}" for name, value in environment.versions.items())]
@@ -88,51 +98,44 @@ def _made(results: FinishedRuns) -> list[str]:
     return [line for line in lines if line]
 
 
-def _style(look: Look) -> dict[str, str]:
-    return {"color": look.color, "symbol": SYMBOLS[look.marker], "dash": PLOTLY_DASHES[look.dash]}
-
-
 def _network(network: ShownNetwork) -> dict[str, Any]:
+    require_package("the page of a comparison", "networkx", "lab")
     import networkx as nx
 
     graph = nx.Graph(network.edges)
     graph.add_nodes_from(range(network.nodes))
     layout = nx.circular_layout(sorted(graph)) if network.on_circle else nx.kamada_kawai_layout(graph)
     points = np.array([layout[n] for n in range(network.nodes)])
-    span = np.maximum(np.ptp(points, axis=0), 1e-9)
-    points = (points - points.min(axis=0)) / span
-    return {
-        "nodes": network.nodes,
-        "edges": network.edges,
+    points = (points - points.min(axis=0)) / np.maximum(np.ptp(points, axis=0), 1e-9)
+    return network.model_dump(include={"nodes", "edges", "diameter"}) | {
         "positions": [[_rounded(x), _rounded(y)] for x, y in points],
         "eigenvalues": [_rounded(v) for v in network.eigenvalues],
         "gamma": _rounded(network.gamma),
-        "diameter": network.diameter,
     }
 
 
 def _case(results: FinishedRuns, case: ShownCase) -> dict[str, Any]:
-    facts, entrants = results.facts(case), results.entrants(case)
+    reference, entrants = results.reference(case), results.entrants(case)
     outcomes = [results.outcomes[run.id] for runs in results.runs_of(case).values() for run in runs]
     first = next((outcome for outcome in outcomes if outcome.node_rows), None)
     shown = {
         "data set": case.data,
-        "rows × columns": f"{facts.rows:,} × {facts.columns:,}",
-        "nonzeros per row": facts.nonzeros / max(1, facts.rows),
-        "labels": facts.binarisation,
-        "test set": facts.test_set,
-        "λ": facts.lam,
+        "rows × columns": f"{reference.rows:,} × {reference.columns:,}",
+        "nonzeros per row": reference.nonzeros / max(1, reference.rows),
+        "labels": reference.binarisation,
+        "test set": reference.test_set,
+        "λ": reference.lam,
         "split": case.split,
-        "reference": f"relative residual {facts.residual:.1e}",
+        "reference": f"relative residual {reference.residual:.1e}",
     }
     return {
         **case.titles,
         "nodes": case.nodes,
-        "metric": facts.metric,
-        "certified": facts.certified,
-        "residual": facts.residual,
-        "ship_all": ship_all(facts, case),
-        "levels": facts.levels,
+        **reference.model_dump(include={"metric", "certified", "residual"}),
+        "ship_all": ship_all(reference, case),
+        "tolerance": TOLERANCES.index(comparing_tolerance(entrants, reference.metric)),
+        "map_tolerance": TOLERANCES.index(decided_tolerance(entrants, reference.metric, case.nodes)),
+        "levels": reference.levels,
         "facts": {key: value for key, value in shown.items() if value is not None},
         "node_rows": first and first.node_rows,
         "node_positives": first and first.node_positives,
@@ -150,51 +153,37 @@ def _curve(results: FinishedRuns, case: ShownCase, title: str, entrant: Entrant)
         "status": entrant.status,
         "message": " / ".join(dict.fromkeys(messages)),
         "costs": [{cost: _rounded(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
-        "reached": [[_parts(_at(history, metric, tol)) for history in entrant.histories] for tol in TOLERANCES],
-        "spent": [
-            _parts(h.last()) for h, s in zip(entrant.histories, entrant.statuses, strict=True) if s != "diverged"
-        ],
-        "mid": _columns(curve.mid),
-        "low": curve.low and _columns(curve.low),
-        "high": curve.high and _columns(curve.high),
+        "reached": [[_parts(costs(history, metric, tol)) for history in entrant.histories] for tol in TOLERANCES],
+        "spent": [_parts(history.last()) for history in entrant.alive],
+        **{name: one and _columns(one) for name, one in vars(curve).items()},
     }
 
 
-def _at(history: History, metric: str, tol: float) -> dict[str, float] | None:
-    """The costs of one seed's first record that reached the tolerance."""
-    found = costs(history, metric, tol)
-    return None if found["passes"] is None else {name: value or 0.0 for name, value in found.items()}
-
-
-def _parts(record: Mapping[str, float] | None) -> list[float | None] | None:
-    """What the time on a network is made of: seconds, rounds, bytes."""
-    return None if record is None else [_rounded(record[name]) for name in ("seconds", "rounds", "bytes_max")]
+def _parts(record: Mapping[str, float | None]) -> list[float | None] | None:
+    """What the time on a network is made of: seconds, rounds, bytes; None where a tolerance was not reached."""
+    return None if record["passes"] is None else [_rounded(record[name]) for name in ("seconds", "rounds", "bytes_max")]
 
 
 def _tuning(results: FinishedRuns, case: ShownCase) -> list[dict[str, Any]]:
     rows = []
     for search in results.searches(case):
-        tried = [f"{_variant(c)} → {_short(c.value)}" for c in search.candidates]
         parameters = ", ".join(f"{key} = {written(value, 4)}" for key, value in search.parameters.items())
-        rows.append({
-            "method": search.method, "factor": search.factor, "warnings": search.warnings,
-            "parameters": parameters.replace("step_size", "step"), "candidates": ";  ".join(tried),
+        rows.append(search.model_dump(include={"method", "factor", "warnings"}) | {
+            "parameters": parameters.replace("step_size", "step"),
+            "candidates": ";  ".join(map(_tried, search.candidates)),
         })  # fmt: skip
     return rows
 
 
-def _variant(candidate: Candidate) -> str:
-    others = [f"{key} = {written(value, 2)}" for key, value in candidate.parameters.items() if key != "step_size"]
-    return " ".join([_short(candidate.factor), *(f"({other})" for other in others)])
-
-
-def _short(value: float | None) -> str:
-    return "diverged" if value is None else f"{value:.2g}"
+def _tried(candidate: Candidate) -> str:
+    others = [f"({key} = {written(value, 2)})" for key, value in candidate.parameters.items() if key != "step_size"]
+    reached = "diverged" if candidate.value is None else f"{candidate.value:.2g}"
+    return " ".join([f"{candidate.factor:.2g}", *others, "→", reached])
 
 
 def _columns(history: History) -> dict[str, list[float | None]]:
     hidden = ("iteration", "objective", "time")  # the page makes the time itself, for any link
-    return {name: [_rounded(v) for v in history[name]] for name in history if name not in hidden}
+    return {name: list(map(_rounded, history[name])) for name in history if name not in hidden}
 
 
 def _rounded(value: float | None) -> float | None:

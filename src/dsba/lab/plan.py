@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from dsba.errors import InputError, unknown_name
-from dsba.graph.topology import Topology
 from dsba.lab import index
-from dsba.lab.cases import Case, PooledProblem
-from dsba.lab.jobs import RunJob
-from dsba.lab.planned import Job
-from dsba.lab.sections import Data, Method, Problems, Stop
+from dsba.lab.jobs import Case, Job, PooledProblem, RunJob
+from dsba.lab.sections import Budgets, Data, Method, Problems, Stop
 from dsba.lab.sources import Sources, needs_test_set, test_set
 from dsba.lab.spec import Experiment, metric_name
 from dsba.lab.tuning import Tuning
 from dsba.network import Simulator
-from dsba.problem.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Plan:
 
     @property
     def jobs(self) -> list[Job]:
-        return list({job.id: job for run in self.runs for job in (*run.needs, run)}.values())
+        return list(dict.fromkeys(job for run in self.runs for job in (*run.needs, run)))
 
     @property
     def tunings(self) -> list[Tuning]:
@@ -59,16 +54,12 @@ class Plan:
     def index(self, environment: index.Environment | None = None) -> index.Index:
         """What the report must know of the plan."""
         e = self.experiment
-        graphs = {case.network.title: case.network.graph_of_all(e.seeds) for case in self.cases}
-        named = {title: index.ShownNetwork.of(graph) if graph else None for title, graph in graphs.items()}
         return index.Index(
             title=e.title, config=e.to_toml(self.kept_plugins), seeds=list(e.seeds), axes=list(e.axes),
-            metrics=[metric_name(m) for m in e.metrics], band=e.band or "range",
-            link=e.link,
+            metrics=[metric_name(m) for m in e.metrics], band=e.band or "range", link=e.link,
             max_passes=max(run.stop.max_passes for run in self.runs), left_out=self.left_out,
-            data=dict(self.sources.data), plugins=self._code(),
-            networks=dict(named), cases=[case.shown() for case in self.cases],
-            methods=[_shown_method(m) for m in e.method],
+            data=dict(self.sources.data), plugins=self._code(), networks={n.title: n.shown(e.seeds) for n in e.network},
+            cases=[case.shown() for case in self.cases], methods=[m.shown() for m in e.method],
             runs=[index.ShownRun(id=r.id, case=r.case.id, method=r.method.title, seed=r.seed) for r in self.runs],
             searches=[index.PlannedSearch(id=t.id, case=t.case.id, method=t.method.title) for t in self.tunings],
             environment=environment or index.Environment(),
@@ -78,10 +69,8 @@ class Plan:
         """The digests of plugins by where they are kept, and of objects by their names."""
         e = self.experiment
         named = {self.kept_plugins[name]: digest for name, digest in self.sources.code.items()}
-        own: list[tuple[str, Any]] = [(p.name, p.operator) for p in e.problem] + [
-            (m.title, m.algorithm) for m in e.method
-        ]
-        own += [(metric_name(m), m) for m in e.metrics]
+        own: list[tuple[str, Any]] = [(p.name, p.operator) for p in e.problem]
+        own += [*((m.title, m.algorithm) for m in e.method), *((metric_name(m), m) for m in e.metrics)]
         return named | {name: self.sources.code_of(one) for name, one in own if not isinstance(one, str)}
 
     @property
@@ -101,13 +90,15 @@ def make(experiment: Experiment, sources: Sources | None = None) -> Plan:
     cases = [Case(p, n, s) for p, n, s in product(pooled, e.network, e.splits)]
     runs, searches = list[RunJob](), dict[tuple[str, Method, Stop], Tuning]()
     for case, method in product(cases, e.method):
-        stop, code = e.stop.model_copy(update=method.budgets), known.code_of(method.algorithm)
+        own = method.model_dump(include=set(Budgets.model_fields), exclude_none=True)
+        stop, code = e.stop.model_copy(update=own), known.code_of(method.algorithm)
         search = None
         if method.tuned:
-            searched = method if stop.max_doubles else method.same_iterates()  # a budget of DOUBLEs is of what is sent
+            traffic = stop.max_doubles or e.tune.by in ("bytes", "time")  # they depend on what is sent
+            searched = method if traffic else method.same_iterates()
             key = case.id, searched, stop
             if key not in searches:  # methods with the same iterates share one
-                searches[key] = Tuning(case, searched, e.tune, stop, e.tune.seeds or e.seeds[:1], code)
+                searches[key] = Tuning(case, searched, e.tune, stop, e.tune.seeds or e.seeds[:1], e.link, code)
             search = searches[key]
         runs += [RunJob(case, method, seed, stop, search, code) for seed in e.seeds]
     return Plan(e, known, cases, runs, [])
@@ -117,19 +108,13 @@ def _why_not(method: Method, case: Case, seed: int) -> str | None:
     """Why the method does not apply to the case; None if it does."""
     problem, topology = case.build(seed), case.network.topology
     case.pooled.measured_by(problem)
-    reason = method.why_not(problem, case.network.links(topology) or Simulator(topology))
-    if reason is None:
-        _require_step_rule(method, problem, topology)
-    return reason
-
-
-def _require_step_rule(method: Method, problem: Problem, topology: Topology) -> None:
-    """An error for a step size that is the name of no rule."""
+    if reason := method.why_not(problem, case.network.links(topology) or Simulator(topology)):
+        return reason
     algorithm = method.variants()[0]
-    if isinstance(algorithm.step_size, str):
-        rules = algorithm.step_sizes(problem, topology)
-        if algorithm.step_size not in rules:
-            raise unknown_name(f"step size of {method.title}", algorithm.step_size, [*rules, "tune"])
+    if isinstance(algorithm.step_size, str) and algorithm.step_size not in algorithm.step_sizes(problem, topology):
+        known = [*algorithm.step_sizes(problem, topology), "tune"]
+        raise unknown_name(f"step size of {method.title}", algorithm.step_size, known)
+    return None
 
 
 def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Sources) -> PooledProblem:
@@ -144,14 +129,3 @@ def _pooled(data: Data, problem: Problems, experiment: Experiment, known: Source
         test, known.data.get(test, "") if test else "",
         tuple(measured), tuple(known.code_of(m) for m in measured),
     )  # fmt: skip
-
-
-def _shown_method(method: Method) -> index.ShownMethod:
-    return index.ShownMethod(
-        title=method.title, iterates=_iterates(method), algorithm=index.class_name(method.name),
-        settings=method.settings,
-    )  # fmt: skip
-
-
-def _iterates(method: Method) -> str:
-    return json.dumps(method.same_iterates().content(), sort_keys=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ from pydantic import ValidationError
 
 from dsba.errors import InputError, StorageError, cannot, shortened, validation_sentence
 from dsba.graph.link import Link
-from dsba.lab.named_code import beside, plugins_in, renamed
 from dsba.lab.sections import Data, NetworkSpec, Problems, Section, Stop, Tune
-from dsba.lab.spec import Experiment
-from dsba.lab.toml import line_numbers, line_of
+from dsba.lab.spec import Experiment, plugins_in, renamed
+from dsba.storage import plugins
 
+HEADER = re.compile(r"^\s*(\[\[?)\s*([\w.\"'-]+)\s*\]\]?")
+UNION_MEMBER = re.compile(r"(float|str)$|literal\[|tuple\[|constrained")
+TOML_KEY = re.compile(r"^\s*([\w\"'-]+)\s*=")
 Allow = Callable[[list[str]], None]  # sees the plugins that an experiment names, and raises if one must not be loaded
 
 
@@ -25,7 +29,7 @@ def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | Non
     if isinstance(source, Experiment):
         return source
     if isinstance(source, Mapping):
-        return _validated(dict(source), "the experiment", lambda place: "")
+        return _validated(dict(source), "the experiment", {})
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
@@ -35,19 +39,21 @@ def read(source: str | Path | Mapping[str, Any] | Experiment, allow: Allow | Non
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not TOML, or a number of thousands of digits
         raise InputError(f"{path} is not TOML: {shortened(error)}.") from error
-    content = renamed(content, {name: beside(name, path.parent) for name in plugins_in(content)})
+    files = [name for name in plugins_in(content) if plugins.code_of(name).endswith(".py")]
+    content = renamed(content, {name: str(path.parent / name) for name in files})  # relative to the experiment's file
     if allow is not None:
         allow(plugins_in(content))
-    lines = line_numbers(text)
-    return _validated(content, str(path), lambda place: line_of(place, lines))
+    return _validated(content, str(path), _line_numbers(text))
 
 
-def _validated(content: dict[str, Any], where: str, line_of: Any) -> Experiment:
+def _validated(content: dict[str, Any], where: str, lines: Mapping[tuple[Any, ...], int]) -> Experiment:
     try:
         return Experiment.model_validate(content)
     except ValidationError as error:
-        first = _most_telling(error.errors())
-        place = tuple(part for part in first["loc"] if not _is_type_name(part))
+        errors = error.errors()  # a misspelt key often causes a missing one: name the misspelling
+        first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
+        # pydantic names the member of a union that failed, and a file has no such key
+        place: tuple[Any, ...] = tuple(part for part in first["loc"] if not UNION_MEMBER.match(str(part)))
         if first["type"] == "value_error" and isinstance(first["input"], dict):  # raised for a whole table
             named = getattr(first["ctx"]["error"], "key", None)
             place += (named,) if named in first["input"] else ()
@@ -55,7 +61,8 @@ def _validated(content: dict[str, Any], where: str, line_of: Any) -> Experiment:
         sentence = validation_sentence(first, f", got {_shown(first['input'])}")
         if first["type"] == "extra_forbidden":
             sentence = f"unknown key; known here: {', '.join(_keys_at(place))}."
-        raise InputError(f"{where}{line_of(place)}: {key + ': ' if key else ''}{sentence}") from None
+        line = next((f", line {lines[p]}" for n in range(len(place), 0, -1) if (p := place[:n]) in lines), "")
+        raise InputError(f"{where}{line}: {key + ': ' if key else ''}{sentence}") from None
     except StorageError as error:
         raise StorageError(f"{where}: {error}") from None
 
@@ -72,22 +79,28 @@ def _shown(given: Any) -> str:
     return f"an array of shape {given.shape}" if getattr(given, "shape", ()) else kind
 
 
-def _most_telling(errors: Sequence[Any]) -> Any:
-    """A misspelt key often causes a missing one: name the misspelling."""
-    return next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-
-
-def _is_type_name(part: Any) -> bool:
-    """Pydantic names the member of a union that failed; a file has no such key."""
-    return isinstance(part, str) and (
-        part in ("float", "str") or part.startswith(("literal[", "tuple[", "constrained"))
-    )
-
-
 def _keys_at(place: tuple[Any, ...]) -> list[str]:
+    if len(place) > 1 and place[0] == "link":
+        return [field.name for field in fields(Link)]
     sections: dict[str, type[Section]] = {
         "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": NetworkSpec,
     }  # fmt: skip
-    if len(place) > 1 and place[0] == "link":
-        return [field.name for field in fields(Link)]
-    return list(sections.get(str(place[0]), Experiment).model_fields if len(place) > 1 else Experiment.model_fields)
+    known = sections.get(str(place[0]), Experiment) if len(place) > 1 else Experiment
+    return list(known.model_fields)
+
+
+def _line_numbers(text: str) -> dict[tuple[Any, ...], int]:
+    """The line of every table and key of a TOML text, by its place: ("method", 1, "algorithm") -> 12."""
+    lines: dict[tuple[Any, ...], int] = {}
+    table: tuple[Any, ...] = ()
+    counts = Counter[str]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := HEADER.match(line):
+            name = header[2].strip("\"'")
+            table = (name, counts[name]) if header[1] == "[[" else (name,)
+            counts[name] += 1
+            lines.setdefault(table, number)
+            lines.setdefault((name,), number)
+        elif key := TOML_KEY.match(line):
+            lines.setdefault((*table, key[1].strip("\"'")), number)
+    return lines

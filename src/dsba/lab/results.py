@@ -9,16 +9,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dsba.errors import InputError
+from dsba.errors import InputError, unknown_name
 from dsba.lab import latex, sweeps
-from dsba.lab.curves import SHORT, TOLERANCES, Curve, agree, costs
-from dsba.lab.figures import FigureSize, Panel, axis_title, draw_panels, rendered
+from dsba.lab.curves import COSTS, SHORT, TOLERANCES, Curve, agree, comparing_tolerance, costs, reached_by
+from dsba.lab.figures import FigureSize, Panel, axis_title, draw_panels, in_rows, rendered
 from dsba.lab.finished import FinishedRuns, ship_all
 from dsba.lab.index import ShownCase, ShownRun, written
 from dsba.lab.page import contents, page
 
 FORMULA = ("=", "+", "-", "@", "\t", "\n")  # how a cell begins that a spreadsheet may run
-SUMMARY = TOLERANCES[2:]  # the tolerances of summary.csv and of the winners
 TRAFFIC = ("doubles_max", "bytes_max", "index_bytes_max")
 SHIP_ALL = "ship all data once"
 
@@ -47,26 +46,24 @@ class ExperimentResults(FinishedRuns):
     # Tables --------------------------------------------------------------------------------------
 
     def summary(self) -> list[dict[str, Any]]:
-        """One row per run: what it cost to reach each tolerance, in every currency; None where it did not."""
+        """One row per run: what it spent, and what it cost to reach each tolerance; None where it did not."""
         rows = []
         for run in self.runs:
-            history, outcome = self.histories[run.id], self.outcomes[run.id]
-            metric = self.metric(self.case(run))
-            row: dict[str, Any] = self.describe(run) | {
-                "step_size": outcome.step_size,
-                "status": outcome.status,
-                "metric": metric,
-                "final": float(history[metric][-1]),
-            }
-            for tol in SUMMARY:
+            history, outcome, metric = self.histories[run.id], self.outcomes[run.id], self.metric(self.case(run))
+            chosen = " ".join(f"{name}={written(value, 6)}" for name, value in outcome.chosen.items())
+            ended = {"step_size": outcome.step_size, "chosen": chosen, "status": outcome.status, "metric": metric}
+            row: dict[str, Any] = self.describe(run) | ended | {"final": float(history[metric][-1])}
+            row |= {f"{cost}_spent": float(history[cost][-1]) for cost in COSTS}
+            for tol in TOLERANCES:
                 row |= {f"{cost}_to_{tol:g}": value for cost, value in costs(history, metric, tol).items()}
             rows.append(row | {"dsba": outcome.versions.get("dsba", "")})
         return rows
 
     def winners(self) -> list[dict[str, Any]]:
-        """Per case: the tightest tolerance that two methods reached, and who reached it at the least cost.
+        """Per case: a tolerance that two methods reached, and who reached it at the least cost.
 
-        If fewer than two reached any, it is the loosest one: a method is not compared where it stands alone. A cost is
+        It is the tightest of those that leave the fewest costs of ``DECIDING`` undecided. If fewer than two methods
+        reached any, it is the loosest one: a method is not compared where it stands alone. A cost is
         "undecided" where a method that did not reach the tolerance was stopped before it had spent as much as the first
         one; ``leading`` and ``stopped`` then name them. ``reached`` are all methods that reached the tolerance.
         """
@@ -74,16 +71,14 @@ class ExperimentResults(FinishedRuns):
 
     def _winners(self, case: ShownCase) -> dict[str, Any]:
         entrants, metric = self.entrants(case), self.metric(case)
-        costs = {tol: {title: e.cost(metric, tol, "passes") for title, e in entrants.items()} for tol in SUMMARY}
-        reached = {tol: [title for title, cost in paid.items() if cost is not None] for tol, paid in costs.items()}
-        wanted = min(2, len(entrants))
-        tol = next((tol for tol in reversed(SUMMARY) if len(reached[tol]) >= wanted), SUMMARY[0])
-        if reached[tol]:
+        tol = comparing_tolerance(entrants, metric)
+        reached = reached_by(entrants, metric, tol)
+        if reached:
             found = self.verdicts(case, tol)
             return {
                 "tolerance": tol,
                 **{cost: v.winner for cost, v in found.items()},
-                "reached": reached[tol],
+                "reached": reached,
                 "leading": {cost: " = ".join(v.first) for cost, v in found.items()},
                 "stopped": {cost: v.stopped for cost, v in found.items()},
             }
@@ -92,35 +87,28 @@ class ExperimentResults(FinishedRuns):
         return {"tolerance": None, "nearest": nearest, "final": finals[nearest]}
 
     def to_latex(
-        self,
-        costs: Sequence[str] = ("passes", "rounds", "bytes_max"),
-        metrics: Sequence[str] = (),
-        tol: float | None = None,
-    ) -> str:
+        self, costs: Sequence[str] = ("passes", "rounds", "bytes_max"), metrics: Sequence[str] = (),
+        tol: float | None = None, *, together: bool = False,
+    ) -> str:  # fmt: skip
         """A plain LaTeX tabular for each case: costs of reaching ``tol``, and metrics at the end.
 
-        ``tol`` is by default the tightest tolerance that somebody reached on every case.
+        With several seeds costs are medians, with the band around them in brackets. ``tol`` is by default the tightest
+        tolerance that a method reached on every case. ``together`` makes one tabular with columns for every case.
         """
-        return latex.latex(self, costs, metrics, tol or sweeps.tolerance(self))
+        return latex.latex(self, costs, metrics, tol or sweeps.tolerance(self), together)
 
     def tuning(self) -> list[dict[str, Any]]:
         """One row per candidate of every finished step-size search."""
         return [
             case.titles | {
                 "method": search.method,
-                "parameters": " ".join(f"{key}={written(value, 6)}" for key, value in candidate.parameters.items()),
-                "factor": candidate.factor,
-                "passes": candidate.passes,
-                "metric": search.metric,
-                "value": candidate.value,
-                "status": candidate.status,
-                "chosen": candidate.chosen,
-                "at_edge": candidate.chosen and bool(search.at_edge),
-                "warning": " ".join(search.warnings) if candidate.chosen else "",
+                "parameters": " ".join(f"{key}={written(value, 6)}" for key, value in c.parameters.items()),
+                "factor": c.factor, "passes": c.passes, "by": search.by, "cost": c.cost, "metric": search.metric,
+                "value": c.value, "status": c.status,
+                "chosen": c.chosen, "at_edge": c.chosen and bool(search.at_edge),
+                "warning": " ".join(search.warnings) if c.chosen else "",
             }
-            for case in self.index.cases
-            for search in self.searches(case)
-            for candidate in search.candidates
+            for case in self.index.cases for search in self.searches(case) for c in search.candidates
         ]  # fmt: skip
 
     # Files ---------------------------------------------------------------------------------------
@@ -155,47 +143,50 @@ class ExperimentResults(FinishedRuns):
     # Figures -------------------------------------------------------------------------------------
 
     def plot(
-        self, x: str = "passes", y: str | None = None, *, width: float | None = None, font_size: float = 10.0
-    ) -> Any:
+        self, x: str = "passes", y: str | None = None, *, panels: Sequence[str | ShownCase] | None = None,
+        ncols: int | None = None, width: float | None = None, font_size: float = 10.0,
+    ) -> Any:  # fmt: skip
         """A matplotlib figure: a panel per case, ``y`` (by default what the methods are judged by) against ``x``.
 
-        ``width`` in inches makes it a figure for print: 3.25 is a column of many journals, with ``font_size=8``.
+        ``panels`` are the cases to show, in this order: entries of ``cases``, or titles of data, problems, networks or
+        splits. ``ncols`` panels stand side by side. ``width`` in inches makes it a figure for print: 3.25 is a column
+        of many journals, with ``font_size=8``.
         """
-        panels = [self.panel(case, x, y or self.metric(case)) for case in self.cases]
-        across = 3 if width is None or width > 4 else 1
-        rows = [panels[i : i + across] for i in range(0, len(panels), across)]
-        return draw_panels(rows, self.labels, size=FigureSize(width, font_size))
+        shown = [self.panel(case, x, y or self.metric(case)) for case in self.chosen(panels)]
+        return draw_panels(in_rows(shown, _columns(ncols, width)), self.labels, size=FigureSize(width, font_size))
+
+    def chosen(self, panels: Sequence[str | ShownCase] | None) -> list[ShownCase]:
+        """The cases that were named, each once: all by default, or every case that has one of these titles."""
+        if panels is None:
+            return self.cases
+        known = {title for case in self.cases for title in case.titles.values()}
+        for one in panels:
+            if isinstance(one, str) and one not in known:
+                raise unknown_name("panel", one, known)
+        found = [case for one in panels for case in self.cases if one in (case, *case.titles.values())]
+        return list({case.id: case for case in found}.values())
 
     def sweep(
-        self,
-        x: str = "N",
-        cost: str = "passes",
-        tol: float | None = None,
-        *,
-        relative_to: str | None = None,
-        width: float | None = None,
-        font_size: float = 10.0,
-    ) -> Any:
+        self, x: str = "N", cost: str = "passes", tol: float | None = None, *,
+        relative_to: str | None = None, ncols: int | None = None, width: float | None = None, font_size: float = 10.0,
+    ) -> Any:  # fmt: skip
         """A matplotlib figure: what reaching ``tol`` cost against ``x``.
 
-        ``x`` is "N", "lam", "gamma", "tolerance", or an option of the methods such as "batch_size". ``relative_to``
-        divides by the cost of that method.
+        ``x`` is "N", "lam", "kappa", "gamma", "tolerance", or an option of the methods such as "batch_size".
+        ``relative_to`` divides by the cost of that method, and ``ncols`` panels stand side by side.
         """
         found = sweeps.sweep(self, x, cost, tol, relative_to)
         about = axis_title(cost) if relative_to is None else f"{SHORT[cost]}, as a multiple of {relative_to}'s"
-        return sweeps.draw_sweep(found, x, about, self.labels, FigureSize(width, font_size))
+        return sweeps.draw_sweep(found, x, about, self.labels, FigureSize(width, font_size), _columns(ncols, width))
 
     def map(
-        self,
-        case: ShownCase | None = None,
-        tol: float | None = None,
-        *,
-        width: float | None = None,
-        font_size: float = 10.0,
-    ) -> Any:
+        self, case: ShownCase | None = None, tol: float | None = None, *,
+        width: float | None = None, font_size: float = 10.0,
+    ) -> Any:  # fmt: skip
         """A matplotlib figure: which method reaches ``tol`` first, by latency and bandwidth.
 
-        It is of one case, the first by default.
+        It is of one case, the first by default. ``tol`` is by default the tightest of those that leave the fewest
+        links undecided.
         """
         return sweeps.draw_map(self, case or self.cases[0], tol, FigureSize(width, font_size))
 
@@ -211,11 +202,9 @@ class ExperimentResults(FinishedRuns):
         for (problem, network, split), cases in groups.items():
             operator = cases[0].operator
             alone = sum(group[0].operator == operator for group in groups.values()) == 1
-            name = operator if alone else f"{problem} {network} {split}"
-            title = f"{problem}; split {split}"
-            used.append(slug(name))
+            used.append(slug(operator if alone else f"{problem} {network} {split}"))
             number = f"-{used.count(used[-1])}" if used.count(used[-1]) > 1 else ""
-            yield used[-1] + number, draw_panels(self._grid(cases), self.labels, title)
+            yield used[-1] + number, draw_panels(self._grid(cases), self.labels, f"{problem}; split {split}")
         for x in sweeps.varied(self):
             for cost in ("passes", "rounds", "bytes_max"):
                 yield f"sweep-{slug(x)}-{slug(cost)}", self.sweep(x, cost)
@@ -223,7 +212,7 @@ class ExperimentResults(FinishedRuns):
     def _grid(self, cases: list[ShownCase]) -> list[list[Panel]]:
         rows = []
         for metric, axes in self._wanted(cases[0]).items():
-            shown = [case for case in cases if metric in self._columns(case)]
+            shown = [case for case in cases if all(metric in curve.mid for curve in self.curves(case).values())]
             grid = [[self.panel(case, x, metric) for case in shown] for x in axes]
             rows += grid if len(cases) > 1 else [list(chain.from_iterable(grid))]
         return [row for row in rows if row]
@@ -231,22 +220,17 @@ class ExperimentResults(FinishedRuns):
     def _wanted(self, case: ShownCase) -> dict[str, list[str]]:
         """The metrics to draw, each with its axes; a test set's AUC against the first of them only."""
         axes = self.index.axes
-        if self.index.metrics:
-            return dict.fromkeys(self.index.metrics, axes)
-        if self.metric(case) == "gap":
-            return {"gap": axes}
+        if self.index.metrics or self.metric(case) == "gap":
+            return dict.fromkeys(self.index.metrics or ["gap"], axes)
         return {"auc": axes, "test_auc": axes[:1], "distance": axes}
-
-    def _columns(self, case: ShownCase) -> set[str]:
-        return set.intersection(*(set(curve.mid) for curve in self.curves(case).values()))
 
     def panel(self, case: ShownCase, x: str, metric: str) -> Panel:
         """The curves of a case. Where x is the work, methods that differ in communication share one if they agree."""
-        curves, facts = self.curves(case), self.facts(case)
-        if x not in TRAFFIC and x not in ("seconds", "time"):
+        curves, reference = self.curves(case), self.reference(case)
+        if x not in TRAFFIC and x not in ("seconds", "cpu_seconds", "time"):
             curves = self._distinct(curves, (x, metric))
-        marks = {SHIP_ALL: ship_all(facts, case)} if x == "doubles_max" else {}
-        levels = {"the optimum's": facts.levels[metric]} if metric in facts.levels else {}
+        marks = {SHIP_ALL: ship_all(reference, case)} if x == "doubles_max" else {}
+        levels = {"the optimum's": reference.levels[metric]} if metric in reference.levels else {}
         return Panel(f"{case.problem}, {case.data}\n{case.network}", x, metric, curves, marks, levels)
 
     def _distinct(self, curves: Mapping[str, Curve], columns: Sequence[str]) -> dict[str, Curve]:
@@ -257,6 +241,11 @@ class ExperimentResults(FinishedRuns):
             if not any(agree(curves[title], other, columns) for other in same):
                 found[title] = curves[title]
         return found
+
+
+def _columns(ncols: int | None, width: float | None) -> int:
+    """How many panels stand side by side: three, or one in a narrow figure, if it was not said."""
+    return (3 if width is None or width > 4 else 1) if ncols is None else ncols
 
 
 def as_text(cell: Any) -> Any:

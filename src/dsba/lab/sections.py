@@ -28,25 +28,24 @@ from pydantic import (
 
 from dsba import algorithms, operators
 from dsba.algorithms import Algorithm
+from dsba.algorithms.open_constants import ConstantKind, SearchRange
 from dsba.data import registry
 from dsba.errors import InputError, shortened, unknown_name
 from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
-from dsba.lab.index import class_name
+from dsba.lab.index import ShownMethod, ShownNetwork, class_name, written
 from dsba.lab.objects import GivenArrays, read_array, read_numpy
-from dsba.network import Changing, Compressed, Delayed, Lossy, Network, Simulator, Transport
+from dsba.network import Changing, Compressed, Delayed, Lossy, Network, Simulator
 from dsba.operators import Operator, penalties
 from dsba.operators.penalties import Penalty
 from dsba.problem.problem import Problem
 from dsba.storage import plugins
 
-BUDGETS = ("max_passes", "max_seconds", "max_doubles", "max_rounds")
-
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 AtLeastOne = Annotated[int, Field(ge=1, strict=True)]
 Seed = Annotated[int, Field(ge=0, strict=True)]
-KnownName = str  # a name that a validator looks up
-COMMUNICATION = {"dense": "", "sparse": "-s", "cached": "-c"}  # what it adds to a method's title
+TuneCost = Literal["passes", "rounds", "bytes", "work", "time"]
+COMMUNICATION = {"dense": "", "compressed": "-compressed", "sparse": "-s", "cached": "-c"}  # in a title
 UNNAMED = ("custom", "networkx", "edges")  # the names of topologies that were given as objects
 WORD_PATTERN = re.compile(r"\w+")
 
@@ -67,13 +66,21 @@ AS_TEXT = PlainSerializer(lambda given: given if isinstance(given, str) else rep
 class Section(BaseModel):
     """A table of the file: unknown keys are errors, values do not change."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_inf_nan="constants"
-    )  # infinite numbers stay numbers
+    # infinite numbers stay numbers
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, ser_json_inf_nan="constants")
 
     def content(self) -> dict[str, Any]:
         """What was set, defaults included, for identifiers and for TOML."""
         return self.model_dump(mode="json", exclude_none=True)
+
+
+class Budgets(Section):
+    """What a run may spend."""
+
+    max_passes: Positive | None = None
+    max_seconds: Positive | None = None
+    max_doubles: Positive | None = None
+    max_rounds: Positive | None = None
 
 
 class Data(Section):
@@ -94,7 +101,9 @@ class Data(Section):
     def _arrays(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        given = {**_in_file(given.get("name")), **given}
+        name = given.get("name")
+        if isinstance(name, str) and name.endswith(".npz"):
+            given = {**read_numpy(name, ("X", "y"), ("X_test", "y_test")), **given}
         rest = {key: value for key, value in given.items() if key not in ("X", "y", "X_test", "y_test")}
         for key, end in (("rows", ""), ("test_rows", "_test")):
             X, y = given.get(f"X{end}"), given.get(f"y{end}")
@@ -145,9 +154,8 @@ class Problems(Section):
         if penalty is None:
             return None
         name = next(name for name, cls in penalties.REGISTRY.items() if cls is type(penalty))
-        numbers = {f.name: getattr(penalty, f.name) for f in dataclasses.fields(penalty)}
-        defaults = {f.name: f.default for f in dataclasses.fields(penalty)}
-        return {"name": name} | {key: value for key, value in numbers.items() if value != defaults[key]}
+        fields = dataclasses.fields(penalty)
+        return {"name": name} | {f.name: n for f in fields if (n := getattr(penalty, f.name)) != f.default}
 
     @model_validator(mode="after")
     def _options_known(self) -> Self:
@@ -176,21 +184,18 @@ class Problems(Section):
 
     @property
     def family(self) -> str:
-        """The title without lambda; the label, where the operator is one's own."""
-        registered = isinstance(self.operator, str) and not plugins.is_plugin(self.operator)
-        return self._named(None) if registered or not self.label else self.label
+        """The title without lambda; the label, where the operator is user-defined."""
+        own = not isinstance(self.operator, str) or plugins.is_plugin(self.operator)
+        return self.label if own and self.label else self._named(None)
 
     def _named(self, lam: float | None) -> str:
         options = self.model_extra or {}
         if not isinstance(self.operator, str):
             options = {f.name: getattr(self.operator, f.name) for f in dataclasses.fields(self.operator)}
         if self.penalty is not None:
-            name, *numbers = (self.content()["penalty"]).values()
+            name, *numbers = self.content()["penalty"].values()
             options = {**options, "penalty": " ".join([name, *(f"{number:g}" for number in numbers)])}
-        extras = [
-            f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
-            for name, value in options.items()
-        ]
+        extras = [f"{name} = {written(value, 6)}" for name, value in options.items()]
         if self.intercept:
             extras.append("intercept" if self.intercept is True else f"intercept = {self.intercept:g}")
         extras += [f"λ = {lam:g}"] if lam else []
@@ -209,11 +214,11 @@ class NetworkSpec(Section):
     ``compress``, ``memory`` and ``pull``. ``link_seed`` is the seed of all of them.
     """
 
-    graph: KnownName = "random"
+    graph: str = "random"
     n_nodes: AtLeastOne = 10
     p: Annotated[float, Field(ge=0, le=1)] = 0.4
     seed: Seed | Literal["each"] = 0
-    mixing: KnownName = "laplacian"
+    mixing: str = "laplacian"
     tau: Positive | None = None
     edges: str | None = None
     drop: Annotated[float, Field(ge=0, lt=1)] | None = None
@@ -234,8 +239,9 @@ class NetworkSpec(Section):
         """Graphs and matrices become topologies."""
         if not isinstance(given, Mapping):
             return given
-        content = dict(given)
-        weights = {"mixing": _matrix(content.get("mixing", "laplacian")), "tau": content.get("tau")}
+        content, mixing = dict(given), given.get("mixing", "laplacian")
+        from_file = isinstance(mixing, str) and mixing.endswith(".npy")
+        weights: dict[str, Any] = {"mixing": read_array(mixing) if from_file else mixing, "tau": content.get("tau")}
         if graphs := content.get("graphs"):
             if not isinstance(graphs, list | tuple):
                 raise InputError(f"'graphs' must be a list, got {shortened(repr(graphs), 60)}.", key="graphs")
@@ -243,15 +249,11 @@ class NetworkSpec(Section):
             union = sorted({edge for graph in content["graphs"] for edge in graph.edges})
             content.setdefault("graph", Topology.from_edges(union, n_nodes=content["graphs"][0].n_nodes, **weights))
         graph = content.get("edges") or content.get("graph", "random")
-        own_weights = not isinstance(weights["mixing"], str)
-        if isinstance(graph, str) and not own_weights:
+        if isinstance(graph, str) and isinstance(weights["mixing"], str):
             return content
-        named = {key: content[key] for key in ("n_nodes", "p", "seed") if key in content}
-        if isinstance(content.get("edges"), str):
-            named = {}
+        drawn = ("n_nodes", "p", "seed") if not isinstance(content.get("edges"), str) else ()
         size = {"n_nodes": 10} if isinstance(graph, str) and graph in GRAPH_FAMILIES else {}
-        topology = Topology.of(graph, **{**size, **named, **weights})
-        mixing = content.get("mixing", "laplacian")
+        topology = Topology.of(graph, **{**size, **{key: content[key] for key in drawn if key in content}, **weights})
         mixing = mixing if isinstance(mixing, str) else topology.mixing.name
         return content | {"given": topology, "graph": topology.name, "mixing": mixing, "n_nodes": topology.n_nodes}
 
@@ -265,10 +267,8 @@ class NetworkSpec(Section):
     @model_validator(mode="after")
     def _buildable(self) -> Self:
         if self.given is None and self.mixing not in MIXINGS:
-            raise InputError(
-                f"'mixing' must be {' or '.join(MIXINGS)}, or the path of a .npy file, got {self.mixing!r}.",
-                key="mixing",
-            )
+            wanted = f"{' or '.join(MIXINGS)}, or the path of a .npy file"
+            raise InputError(f"'mixing' must be {wanted}, got {self.mixing!r}.", key="mixing")
         if self.seed == "each" and (self.graph != "random" or self.given is not None or self.edges):
             raise InputError('\'seed\' = "each" draws random graphs: it needs graph = "random".', key="seed")
         self.links(self.topology)
@@ -289,13 +289,13 @@ class NetworkSpec(Section):
         chosen = seed if self.seed == "each" else self.seed
         return Topology.family(self.graph, self.n_nodes, p=self.p, seed=chosen, **weights)
 
-    def graph_of_all(self, seeds: Sequence[int]) -> Topology | None:
+    def shown(self, seeds: Sequence[int]) -> ShownNetwork | None:
         """The graph that the runs of all seeds have; None where each has another one."""
-        return None if self.seed == "each" and len(seeds) > 1 else self.drawn(seeds[0])
+        return None if self.seed == "each" and len(seeds) > 1 else ShownNetwork.of(self.drawn(seeds[0]))
 
-    def links(self, topology: Topology) -> Transport | None:
+    def links(self, topology: Topology) -> Network | None:
         """The network with the flaws of its links; None where they have none."""
-        net: Transport = Simulator(topology)
+        net: Network = Simulator(topology)
         seed = self.link_seed or 0
         if self.change is not None or self.graphs:
             net = Changing(net, self.graphs, p=self.change, seed=seed)
@@ -304,8 +304,7 @@ class NetworkSpec(Section):
         if self.drop is not None:
             net = Lossy(net, self.drop, symmetric=not self.one_way, seed=seed)
         if self.compress is not None:
-            memory = True if self.memory is None else self.memory
-            net = Compressed(net, self.compress, memory=memory, step=self.pull or 1.0, seed=seed)
+            net = Compressed(net, self.compress, memory=self.memory is not False, step=self.pull or 1.0, seed=seed)
         return net if net.flaws else None
 
     @property
@@ -314,7 +313,7 @@ class NetworkSpec(Section):
 
     @property
     def family(self) -> str:
-        """The title without the number of nodes; the label, where the graph or its matrix is one's own."""
+        """The title without the number of nodes; the label, where the graph or its matrix is user-defined."""
         return self._named(None) if self.given is None or not self.label else self.label
 
     def _named(self, n_nodes: int | None) -> str:
@@ -330,35 +329,21 @@ class NetworkSpec(Section):
     @property
     def flaws(self) -> list[str]:
         """What is wrong with the links, in words."""
+        delay = " to ".join(map(str, self.delay)) if isinstance(self.delay, tuple) else self.delay
         found = [f"{self.change:g} of the edges a round"] if self.change is not None else []
         found += [f"{len(self.graphs)} graphs in turn"] if self.graphs else []
-        found += (
-            [f"{self.delay} rounds late".replace("(", "").replace(")", "").replace(", ", " to ")] if self.delay else []
-        )
+        found += [f"{delay} rounds late"] if delay else []
         found += [f"{100 * self.drop:g}% {'one-way ' if self.one_way else ''}loss"] if self.drop else []
-        if self.compress is None:
-            return found
         pull = f", pull {self.pull:g}" if self.pull else ""
-        return [*found, self.compress + (" rows" if self.memory is False else "") + pull]
+        return found + ([self.compress + (" rows" if self.memory is False else "") + pull] if self.compress else [])
 
 
-def _in_file(name: Any) -> dict[str, Any]:
-    """The arrays of a .npz file: X and y, and X_test and y_test if they are there."""
-    if not isinstance(name, str) or not name.endswith(".npz"):
-        return {}
-    return read_numpy(name, ("X", "y"), ("X_test", "y_test"))
-
-
-def _matrix(mixing: Any) -> Any:
-    """A mixing's name, or the matrix in a .npy file, or the matrix itself."""
-    return read_array(mixing) if isinstance(mixing, str) and mixing.endswith(".npy") else mixing
-
-
-class Method(Section):
+class Method(Budgets):
     """An algorithm, how it communicates, its step size; further keys are the algorithm's options.
 
     ``step_size`` is "tune", a rule's name such as "auto", or a number. A budget replaces the one of [stop]. ``grid``
-    has the values that a search tries, by option: ``grid = {step_size = [0.1, 1.0]}``; all combinations are tried. In
+    has the values that a search tries, by option: ``grid = {step_size = [0.1, 1.0]}``; all combinations are tried, and
+    nothing else. ``bounds = {step_size = [0.01, 10.0]}`` lets the search choose this option between two numbers. In
     Python the algorithm may be an object; it has its own options, and its step size if that is a number.
     """
 
@@ -367,12 +352,9 @@ class Method(Section):
     algorithm: Annotated[str | Algorithm, _known(algorithms.get), AS_TEXT]
     label: str = ""
     step_size: Positive | str = "tune"
-    communication: Literal["dense", "sparse", "cached"] = "dense"
-    max_passes: Positive | None = None
-    max_seconds: Positive | None = None
-    max_doubles: Positive | None = None
-    max_rounds: Positive | None = None
+    communication: Literal["dense", "compressed", "sparse", "cached"] = "dense"
     grid: dict[str, Annotated[tuple[AtLeastOne | Positive, ...], Field(min_length=1)]] | None = None
+    bounds: dict[str, tuple[Positive, Positive]] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -385,16 +367,23 @@ class Method(Section):
 
     @model_validator(mode="after")
     def _options_known(self) -> Self:
-        built = self.build(1.0)
-        known = {f.name: set(WORD_PATTERN.findall(str(f.type))) for f in dataclasses.fields(built)}
         grid = self.grid or {}
         for option, values in grid.items():
-            if option not in known:
-                raise unknown_name(f"option in the grid of {self.title}", option, known)
-            if "int" not in known[option] or "float" in known[option]:
+            if not self._is_whole(option, "grid"):
                 grid[option] = tuple(map(float, values))  # 1 and 1.0 are one candidate with one identifier
+        for option, (low, high) in (self.bounds or {}).items():
+            self._is_whole(option, "bounds")
+            if not low < high:
+                raise InputError(f"the bounds of {option!r} must be two rising numbers, got {low:g} and {high:g}.")
         self.variants()
         return self
+
+    def _is_whole(self, option: str, where: str) -> bool:
+        """Whether an option takes whole numbers; an error where the algorithm has no such option."""
+        known = {f.name: set(WORD_PATTERN.findall(str(f.type))) for f in dataclasses.fields(self.build(1.0))}
+        if option not in known:
+            raise unknown_name(f"option in the {where} of {self.title}", option, known)
+        return "int" in known[option] and "float" not in known[option]
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.content(), sort_keys=True))
@@ -408,21 +397,13 @@ class Method(Section):
         own = self.name if isinstance(self.algorithm, str) else self.algorithm.name or self.name
         return self.label or (class_name(own) if ":" in own else own.upper()) + COMMUNICATION[self.communication]
 
-    @property
-    def budgets(self) -> dict[str, float]:
-        """The method's own budgets."""
-        return {name: value for name in BUDGETS if (value := getattr(self, name)) is not None}
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The options that are numbers, words or switches, an object's own among them: a sweep may go over them."""
+    def shown(self) -> ShownMethod:
+        """What a report shows. The settings are all options that a sweep may go over: numbers, words and switches."""
         built = self.build("auto")
-        found = {f.name: getattr(built, f.name) for f in dataclasses.fields(built) if f.name != "step_size"}
-        return {name: value for name, value in found.items() if isinstance(value, bool | int | float | str)}
+        options = {f.name: getattr(built, f.name) for f in dataclasses.fields(built) if f.name != "step_size"}
+        settings = {name: value for name, value in options.items() if isinstance(value, bool | int | float | str)}
+        iterates = json.dumps(self.same_iterates().content(), sort_keys=True)
+        return ShownMethod(title=self.title, iterates=iterates, algorithm=class_name(self.name), settings=settings)
 
     @property
     def tuned(self) -> bool:
@@ -431,7 +412,7 @@ class Method(Section):
     def build(self, step_size: float | str = "auto", **parameters: Any) -> Algorithm:
         """The algorithm object with this step size."""
         how = {} if self.communication == "dense" else {"communication": self.communication}
-        options = {"step_size": step_size, **how, **self.options, **parameters}
+        options = {"step_size": step_size, **how, **(self.model_extra or {}), **parameters}
         if isinstance(self.algorithm, str):
             return algorithms.get(self.algorithm, **options)
         known = {f.name for f in dataclasses.fields(self.algorithm)}
@@ -440,36 +421,43 @@ class Method(Section):
                 raise unknown_name(f"option of {self.title}", option, known)
         return dataclasses.replace(self.algorithm, **options)
 
-    def candidates(self, problem: Problem, topology: Topology) -> list[Algorithm]:
-        """What a search of the step size begins with: the combinations of the grid, or the algorithm's own."""
-        return self.variants() if self.grid else self.build().grid(problem, topology)
+    def search_ranges(self, problem: Problem, topology: Topology) -> list[SearchRange]:
+        """What a search may choose: a grid, or the open constants that were not set; ``bounds`` replaces theirs."""
+        built, given = self.build(), self.model_extra or {}
+        usual = {f.name: f.default for f in dataclasses.fields(built)}
+        free = [n for n in usual if n == "step_size" or (n not in given and getattr(built, n) == usual[n])]
+        found = {one.name: one for one in built.search_ranges(problem, topology) if one.name in free}
+        if self.grid is not None:
+            found = {name: SearchRange.closed(name, values) for name, values in self.grid.items()}
+        known = built.resolved(problem, topology)
+        for name, (low, high) in (self.bounds or {}).items():
+            start = found[name].start if name in found else (getattr(known, name),)
+            kind: ConstantKind = "integer" if self._is_whole(name, "bounds") else "real"
+            found[name] = SearchRange(name, kind, (), low, high).beginning(start)
+        return list(found.values())
 
     def variants(self) -> list[Algorithm]:
         """What is known to be run before there is a problem: the combinations of the grid, or the algorithm itself."""
         if not (self.grid and self.tuned):
             return [self.build("auto" if self.tuned else self.step_size)]
-        combinations = product(*self.grid.values())
-        return [self.build(**dict(zip(self.grid, chosen, strict=True))) for chosen in combinations]
+        return [self.build(**dict(zip(self.grid, chosen, strict=True))) for chosen in product(*self.grid.values())]
 
     def why_not(self, problem: Problem, net: Network) -> str | None:
         """Why the method, or a candidate of its grid, does not apply; None if it does."""
-        reasons = (algorithm.why_not(problem, net) for algorithm in self.variants())
-        return next(filter(None, reasons), None)
+        return next(filter(None, (algorithm.why_not(problem, net) for algorithm in self.variants())), None)
 
     def same_iterates(self) -> Method:
-        """The method whose iterates are the same: communication changes what is sent, never the result."""
-        return self.model_copy(update={"communication": "dense", "label": ""})
+        """The method whose iterates are the same: deltas change what is sent, never the result."""
+        same = "compressed" if self.communication == "compressed" else "dense"
+        return self.model_copy(update={"communication": same, "label": ""})
 
 
-class Stop(Section):
+class Stop(Budgets):
     """When runs end. ``tol`` is the relative residual; ``gap_tol`` counts where there is an objective."""
 
     max_passes: Positive = 60.0
     gap_tol: Positive | None = None
     tol: Positive | None = None
-    max_seconds: Positive | None = None
-    max_doubles: Positive | None = None
-    max_rounds: Positive | None = None
     record_every: Positive = 1.0
     record_first: Positive | None = 0.0625  # stochastic methods have moved far before their first pass
 
@@ -481,7 +469,8 @@ class Stop(Section):
 
 
 class Tune(Section):
-    """Successive halving: all of a method's grid for a few passes, the better half for twice as many, ..."""
+    """Successive halving: all candidates for a few passes, the better half for twice as many, the last as a run."""
 
-    passes: Positive | None = None  # of the last round, between the last two candidates; max_passes by default
+    passes: Positive | None = None  # of the first round; by default a quarter of max_passes or more
+    by: TuneCost = "passes"  # what reaching the tolerance should cost least of; time is modelled on the link
     seeds: tuple[Seed, ...] = ()  # the seeds to judge by; the experiment's first one by default

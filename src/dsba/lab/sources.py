@@ -1,9 +1,10 @@
-"""The content that results depend on besides settings: the bytes of the data, the sources of one's own code."""
+"""The content that results depend on besides settings: the bytes of the data, the sources of user-defined code."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,26 +32,23 @@ class Sources:
     def of(cls, experiment: Experiment) -> Sources:
         return cls(_data_digests(experiment), {name: plugins.digest(name) for name in experiment.plugins})
 
+    def require_unchanged(self, experiment: Experiment) -> None:
+        """An error if a data set is not the one that the plan was made for."""
+        now = _data_digests(experiment)
+        for name, digest in self.data.items():
+            require_digest(name, digest, now.get(name, ""))
+
     def code_of(self, thing: Any) -> str:
-        """The digest of a plugin or of an object of one's own; empty for what is dsba's."""
+        """The digest of a plugin or of a user-defined object; empty for what is dsba's."""
         return self.code.get(thing, "") if isinstance(thing, str) else fingerprint.digest_of(thing)
 
 
 def _data_digests(experiment: Experiment) -> dict[str, str]:
     found = {data.name: data.rows.digest if data.rows else data_digest(data.name) for data in experiment.data}
     for data in experiment.data if needs_test_set(experiment) else ():
-        if data.test_rows:
-            found[test_name(data)] = data.test_rows.digest
-        elif name := test_set(data):
-            found[name] = data_digest(name)
+        if name := test_set(data):
+            found[name] = data.test_rows.digest if data.test_rows else data_digest(name)
     return found
-
-
-def require_unchanged(experiment: Experiment, known: Sources) -> None:
-    """An error if a data set is not the one that the plan was made for."""
-    now = _data_digests(experiment)
-    for name in known.data:
-        require_digest(name, known.data[name], now.get(name, ""))
 
 
 def require_digest(name: str, wanted: str, found: str) -> None:
@@ -60,14 +58,9 @@ def require_digest(name: str, wanted: str, found: str) -> None:
 
 def needs_test_set(experiment: Experiment) -> bool:
     """Whether anything is measured on a test set."""
-    wanted = experiment.metrics
+    wanted, problems = experiment.metrics, experiment.problem
     on_test = any(not isinstance(m, str) or plugins.is_plugin(m) or m.startswith("test_") for m in wanted)
-    return on_test or any(problem.build().ranks for problem in experiment.problem)
-
-
-def test_name(data: Data) -> str:
-    """What the test rows that came with a data set are called."""
-    return f"{data.name} (test)"
+    return on_test or any(problem.build().ranks for problem in problems)
 
 
 def data_digest(name: str) -> str:
@@ -98,7 +91,7 @@ def locate(data: Data) -> None:
 def test_set(data: Data) -> str | None:
     """The name of the test set: the one given, the registry's, or the file beside it; if it is there."""
     if data.test_rows is not None:
-        return test_name(data)
+        return f"{data.name} (test)"
     if data.test is not None or data.rows is not None or data.name in datasets.EMBEDDED:
         return data.test
     known = registry.REGISTRY.get(data.name)
@@ -106,9 +99,7 @@ def test_set(data: Data) -> str | None:
     ending = TEST_ENDINGS.get("." + end)
     guesses = [known.test if known else None, stem + ending if stem and ending else data.name + TEST_ENDINGS[""]]
     for guess in filter(None, guesses):
-        try:
+        with suppress(InputError):
             find_file(guess)
-        except InputError:
-            continue
-        return guess
+            return guess
     return None

@@ -5,7 +5,7 @@ Everything is checked before anything runs. ``reading.py`` makes an experiment o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import tomli_w
@@ -15,12 +15,12 @@ from dsba.data import splits
 from dsba.errors import InputError, unknown_name
 from dsba.graph.link import Link
 from dsba.lab.index import AXES, METRICS, OTHER_COLUMNS, class_name
-from dsba.lab.named_code import CODE, plugins_in, renamed
 from dsba.lab.objects import Assigned, read_array
-from dsba.lab.sections import Data, KnownName, Method, NetworkSpec, Problems, Section, Seed, Stop, Tune
+from dsba.lab.sections import Data, Method, NetworkSpec, Problems, Section, Seed, Stop, Tune
 from dsba.storage import plugins
 
-TAKEN_METRICS = {*METRICS, *AXES, *OTHER_COLUMNS}  # names that a metric of one's own must not have
+CODE = {"problem": "operator", "method": "algorithm"}  # sections, and the key that may name code
+TAKEN_METRICS = {*METRICS, *AXES, *OTHER_COLUMNS}  # names that a user-defined metric must not have
 
 
 class Experiment(Section):
@@ -31,7 +31,7 @@ class Experiment(Section):
     splits: Annotated[tuple[str | Assigned, ...], Field(min_length=1)] = ("random",)
     metrics: tuple[str | Callable[..., float], ...] = ()  # drawn in the figures; by default gap, or AUC and distance
     band: Literal["quartiles"] | None = None  # of several seeds; by default from the least to the largest
-    axes: Annotated[tuple[KnownName, ...], Field(min_length=1)] = ("passes", "doubles_max")
+    axes: Annotated[tuple[str, ...], Field(min_length=1)] = ("passes", "doubles_max")
     stop: Stop = Stop()
     tune: Tune = Tune()
     link: Link = Link()
@@ -66,7 +66,7 @@ class Experiment(Section):
     @field_validator("splits", mode="before")
     @classmethod
     def _arrays_of_nodes(cls, given: Any) -> Any:
-        if isinstance(given, str) or not isinstance(given, list | tuple):
+        if not isinstance(given, list | tuple):
             return [given] if isinstance(given, str) else given
         return [_split(one, number, len(given)) for number, one in enumerate(given)]
 
@@ -76,28 +76,20 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _no_repeats(self) -> Self:
-        named: dict[str, list[Any]] = {
-            "methods": [m.title for m in self.method],
-            "data sets": [d.title for d in self.data],
-            "problems": [p.title for p in self.problem],
-            "networks": [n.title for n in self.network],
-            "splits": [str(split) for split in self.splits],
-            "metrics": [metric_name(one) for one in self.metrics],
-            "seeds": list(self.seeds),
-            "seeds of [tune]": list(self.tune.seeds),
-        }
-        for kind, labels in named.items():
-            repeated = next((label for i, label in enumerate(labels) if label in labels[:i]), None)
-            if repeated is not None:
-                raise ValueError(f"two {kind} are called {repeated!r}: give each its own label")
+        sections: dict[str, Sequence[Any]] = {
+            "methods": self.method, "data sets": self.data, "problems": self.problem, "networks": self.network,
+        }  # fmt: skip
+        named: dict[str, Sequence[Any]] = {kind: [one.title for one in given] for kind, given in sections.items()}
+        named |= {"splits": list(map(str, self.splits)), "metrics": list(map(metric_name, self.metrics))}
+        for kind, labels in (named | {"seeds": self.seeds, "seeds of [tune]": self.tune.seeds}).items():
+            if repeated := [label for i, label in enumerate(labels) if label in labels[:i]]:
+                raise ValueError(f"two {kind} are called {repeated[0]!r}: give each its own label")
         return self
 
     @property
     def plugins(self) -> list[str]:
         """The names that stand for code outside of dsba."""
-        named = {"problem": self.problem, "method": self.method}
-        texts = {table: [{CODE[table]: getattr(e, CODE[table])} for e in entries] for table, entries in named.items()}
-        return plugins_in({**texts, "metrics": self.metrics})
+        return list(dict.fromkeys(one for one in self._code if isinstance(one, str) and plugins.is_plugin(one)))
 
     @property
     def has_objects(self) -> bool:
@@ -110,8 +102,11 @@ class Experiment(Section):
     @property
     def has_code(self) -> bool:
         """Whether a loss, an algorithm or a metric was given as an object, which only this process knows."""
-        named = [p.operator for p in self.problem] + [m.algorithm for m in self.method] + list(self.metrics)
-        return any(not isinstance(one, str) for one in named)
+        return any(not isinstance(one, str) for one in self._code)
+
+    @property
+    def _code(self) -> list[Any]:
+        return [*(p.operator for p in self.problem), *(m.algorithm for m in self.method), *self.metrics]
 
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
         """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
@@ -120,6 +115,32 @@ class Experiment(Section):
         if self.stop.record_first is None:
             content["stop"]["record_first"] = False
         return note + tomli_w.dumps(content)
+
+
+def plugins_in(content: Mapping[str, Any]) -> list[str]:
+    """The names in an experiment that stand for code outside of dsba, before any of it is loaded."""
+    found: dict[str, str] = {}
+    _each_name(content, lambda name: found.setdefault(name, name))
+    return list(filter(plugins.is_plugin, found))
+
+
+def renamed(content: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The content with other names for plugins."""
+    return _each_name(content, lambda name: names.get(name, name))
+
+
+def _each_name(content: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The content with other names in the places that may name code."""
+    changed = dict(content)
+    for section, key in CODE.items():
+        if isinstance(entries := content.get(section), list | tuple):
+            changed[section] = [
+                {**e, key: change(e[key])} if isinstance(e, Mapping) and isinstance(e.get(key), str) else e
+                for e in entries
+            ]
+    if isinstance(wanted := content.get("metrics"), list | tuple):
+        changed["metrics"] = [change(one) if isinstance(one, str) else one for one in wanted]
+    return changed
 
 
 def metric_name(metric: Any) -> str:

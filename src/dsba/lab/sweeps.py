@@ -6,27 +6,44 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dsba.errors import InputError, unknown_name
-from dsba.lab.curves import BANDS, COSTS, TOLERANCES, Entrant, fastest
-from dsba.lab.figures import SCREEN, FigureSize, add_legend, finish, looks, new_figure, plain
+from dsba.lab.curves import (
+    BANDWIDTHS,
+    COSTS,
+    LATENCIES,
+    TOLERANCES,
+    decided_tolerance,
+    fastest,
+    median_and_band,
+)
+from dsba.lab.figures import (
+    LOG_AXIS,
+    SCREEN,
+    FigureSize,
+    Look,
+    add_legend,
+    draw_grid,
+    finish,
+    in_rows,
+    looks,
+    new_figure,
+    plain,
+)
 from dsba.lab.finished import FinishedRuns
 from dsba.lab.index import ShownCase, ShownMethod, class_name, written
+from dsba.types import Array
 
 SWEEP_AXES = {
-    "N": "nodes N",
-    "lam": "regularisation λ",
-    "gamma": "spectral gap γ of the network",
-    "tolerance": "tolerance",
-}
-LATENCIES = np.logspace(-6, 1, 71)  # seconds a round
-BANDWIDTHS = np.logspace(4, 11, 71)  # bits a second
+    "N": "nodes N", "lam": "regularisation λ", "kappa": "condition number κ of the problem",
+    "gamma": "spectral gap γ of the network", "tolerance": "tolerance",
+}  # fmt: skip
 
-SweepPoint = tuple[float, float, float, float]  # x, the median over the seeds, and the band
-SweepLines = dict[str, list[SweepPoint]]
+SweepLines = dict[str, list[tuple[float, ...]]]  # points: x, the median over the seeds, and the band
 
 
 @dataclass(frozen=True)
@@ -39,44 +56,40 @@ class Swept:
 
 def sweep(results: FinishedRuns, x: str, cost: str, tol: float | None, relative_to: str | None) -> list[Swept]:
     """The lines of every panel: the cost of reaching the tolerance against ``x``."""
-    if cost not in COSTS:
-        raise unknown_name("cost", cost, COSTS)
     options = {name for method in results.index.methods for name in method.settings}
-    if x not in SWEEP_AXES and x not in options:
-        raise unknown_name("setting to sweep over", x, {*SWEEP_AXES, *options})
+    for kind, name, known in (("cost", cost, COSTS), ("setting to sweep over", x, {*SWEEP_AXES, *options})):
+        if name not in known:
+            raise unknown_name(kind, name, known)
     groups: dict[str, SweepLines] = {}
     for case in results.cases:
-        title, lines = _title(case, x), _lines(results, case, x, cost, tol)
-        for label, points in lines.items():
-            groups.setdefault(title, {}).setdefault(label, []).extend(points)
-    found = [
-        Swept(title, {label: sorted(points) for label, points in lines.items()}) for title, lines in groups.items()
-    ]
-    return [_relative(panel, relative_to) for panel in found] if relative_to else found
+        title = f"{case.besides.get(x, f'{case.problem}, {case.network}')}\n{case.data}, split {case.split}"
+        for label, points in _lines(results, case, x, cost, tol).items():
+            known_points = groups.setdefault(title, {}).setdefault(label, [])
+            known_points[:] = sorted([*known_points, *points])
+    return [Swept(title, _relative(lines, relative_to) if relative_to else lines) for title, lines in groups.items()]
 
 
 def varied(results: FinishedRuns) -> list[str]:
     """What the cases of an experiment vary over three values or more."""
-    values = {x: {_value(results, case, x) for case in results.cases} for x in ("N", "lam", "gamma")}
-    return [x for x in ("N", "lam", "gamma") if len(values[x]) >= 3 and not (x == "gamma" and len(values["N"]) >= 3)]
+    found = [x for x in ("N", "lam", "gamma") if len({_value(results, case, x) for case in results.cases}) >= 3]
+    return [x for x in found if x != "gamma" or "N" not in found]
 
 
 def _lines(results: FinishedRuns, case: ShownCase, x: str, cost: str, tol: float | None) -> SweepLines:
-    methods = {method.title: method for method in results.index.methods}
-    labels, band = _labels(results.index.methods, x), results.index.band
-    metric, lines = results.metric(case), SweepLines()
+    methods, labels = {method.title: method for method in results.index.methods}, _labels(results.index.methods, x)
+    lines = SweepLines()
     for title, entrant in results.entrants(case).items():
-        label = labels[title]
-        if x == "tolerance":
-            lines[label] = [_point(entrant, metric, t, cost, t, band) for t in TOLERANCES]
-        elif (value := _value(results, case, x, methods[title])) is not None:
-            chosen = tol or tolerance(results)
-            lines.setdefault(label, []).append(_point(entrant, metric, chosen, cost, value, band))
+        value = _value(results, case, x, methods[title])
+        points = {tol: tol for tol in TOLERANCES} if x == "tolerance" else {value: tol or tolerance(results)}
+        for place, wanted in points.items():
+            if place is not None:
+                each = entrant.each(results.metric(case), wanted, cost)
+                lines.setdefault(labels[title], []).append((place, *median_and_band(each, results.index.band)))
     return lines
 
 
 def tolerance(results: FinishedRuns) -> float:
-    """The tightest tolerance that somebody reached on every case."""
+    """The tightest tolerance that a method reached on every case."""
 
     def reached(case: ShownCase, tol: float) -> bool:
         metric = results.metric(case)
@@ -85,23 +98,13 @@ def tolerance(results: FinishedRuns) -> float:
     return next((t for t in reversed(TOLERANCES) if all(reached(case, t) for case in results.cases)), TOLERANCES[0])
 
 
-def _point(entrant: Entrant, metric: str, tol: float, cost: str, x: float, band: str) -> SweepPoint:
-    each = np.array(entrant.each(metric, tol, cost))
-    if not math.isfinite(float(np.median(each))):
-        return x, math.nan, math.nan, math.nan
-    low, high = np.percentile(np.where(np.isfinite(each), each, np.nanmax(each[np.isfinite(each)])), BANDS[band])
-    return x, float(np.median(each)), float(low), float(high)
-
-
 def _value(results: FinishedRuns, case: ShownCase, x: str, method: ShownMethod | None = None) -> float | None:
-    if x == "N":
-        return float(case.nodes)
-    if x == "lam":
-        return results.facts(case).lam
-    if x == "gamma":
-        network = results.index.networks[case.network]
-        return network.gamma if network else None
-    value = method.settings.get(x) if method else None
+    network = results.index.networks[case.network]
+    reference = results.reference(case)
+    values = {
+        "N": case.nodes, "lam": reference.lam, "kappa": reference.kappa, "gamma": network.gamma if network else None,
+    }  # fmt: skip
+    value = values[x] if x in values else method.settings.get(x) if method else None
     return float(value) if isinstance(value, int | float) else None
 
 
@@ -111,58 +114,51 @@ def _labels(methods: Sequence[ShownMethod], x: str) -> dict[str, str]:
     labels = {method.title: method.title for method in methods}
     for method in (m for m in methods if m.title in swept):
         own, alike = swept[method.title], [swept[m.title] for m in methods if m.algorithm == method.algorithm]
-        told = [f"{key} = {written(own[key], 4)}" for key in own if any(other.get(key) != own[key] for other in alike)]
-        labels[method.title] = ", ".join([method.algorithm.upper(), *told])
+        differing = [key for key in own if any(other.get(key) != own[key] for other in alike)]
+        shown = [f"{key} = {written(own[key], 4)}" for key in differing]
+        labels[method.title] = ", ".join([method.algorithm.upper(), *shown])
     return labels
 
 
 def _besides(method: ShownMethod, x: str) -> dict[str, Any]:
     """All that a method is but the swept option: its settings, its step size, its budgets."""
     found = {**json.loads(method.iterates), **method.settings}
-    own_object = class_name(found["algorithm"]) != method.algorithm  # its text shows the option, too
+    own_object = class_name(found["algorithm"]) != method.algorithm  # its text also shows the option
     return {key: value for key, value in found.items() if key != x and not (key == "algorithm" and own_object)}
 
 
-def _title(case: ShownCase, x: str) -> str:
-    return f"{case.besides.get(x, f'{case.problem}, {case.network}')}\n{case.data}, split {case.split}"
-
-
-def _relative(panel: Swept, to: str) -> Swept:
-    if to not in panel.lines:
-        raise unknown_name("method", to, panel.lines)
-    base = {x: mid for x, mid, _, _ in panel.lines[to]}
-    lines = {
+def _relative(lines: SweepLines, to: str) -> SweepLines:
+    if to not in lines:
+        raise unknown_name("method", to, lines)
+    base = {x: mid for x, mid, *_ in lines[to]}
+    return {
         label: [(x, *(value / base.get(x, math.nan) for value in rest)) for x, *rest in points]
-        for label, points in panel.lines.items()
+        for label, points in lines.items()
     }
-    return Swept(panel.title, lines)  # type: ignore[arg-type]
 
 
-def draw_sweep(panels: Sequence[Swept], x: str, about: str, labels: Sequence[str], size: FigureSize = SCREEN) -> Any:
+def draw_sweep(
+    panels: Sequence[Swept], x: str, about: str, labels: Sequence[str], size: FigureSize = SCREEN, columns: int = 3
+) -> Any:
     """A matplotlib figure of a sweep, all axes logarithmic."""
-    columns = min(3, len(panels))
-    figure = new_figure(size, -(-len(panels) // columns), columns)
     known = list(dict.fromkeys([*labels, *(label for panel in panels for label in panel.lines)]))
-    chosen, handles = looks(known), dict[str, Any]()
-    grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
-    for axes, panel in zip(grid, panels, strict=False):
-        for label, points in panel.lines.items():
-            handles[label] = _draw_line(axes, np.array(points, dtype=float), chosen[label])
-        axes.set(xscale="log", yscale="log")
-        axes.set_title(plain(size.wrapped(panel.title, columns)), fontsize=size.small)
-        axes.set_xlabel(SWEEP_AXES.get(x, x), fontsize=size.small)
-        _tick_values(axes, panel)
-        if x == "tolerance":
-            axes.invert_xaxis()
-        finish(axes, size)
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
-    grid[0].set_ylabel(about, fontsize=size.small)
-    add_legend(figure, {label: handles[label] for label in known if label in handles}, 2 * columns + 1, size)
-    return figure
+    rows = in_rows(panels, columns)
+    return draw_grid(rows, known, partial(_draw, x=x), [about] * len(rows), size)
 
 
-def _draw_line(axes: Any, points: np.ndarray[Any, np.dtype[np.float64]], look: Any) -> Any:
+def _draw(axes: Any, panel: Swept, chosen: Mapping[str, Look], x: str) -> dict[str, Any]:
+    """The panel's lines by label, for the legend."""
+    handles = {label: _draw_line(axes, np.array(points), chosen[label]) for label, points in panel.lines.items()}
+    if np.isfinite([point[1] for points in panel.lines.values() for point in points]).any():
+        axes.set(xscale="log", yscale="log")  # of no numbers there are no logarithms
+    axes.set_xlabel(SWEEP_AXES.get(x, x) + LOG_AXIS)
+    _tick_values(axes, panel)
+    if x == "tolerance":
+        axes.invert_xaxis()
+    return handles
+
+
+def _draw_line(axes: Any, points: Array, look: Look) -> Any:
     x, mid, low, high = points.T
     (line,) = axes.plot(x, mid, color=look.color, marker=look.marker, markersize=4, linewidth=1.4)
     if (high > low).any():
@@ -189,23 +185,21 @@ def draw_map(results: FinishedRuns, case: ShownCase, tol: float | None, size: Fi
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
-    entrants = results.entrants(case)
-    chosen = tol or tolerance(results)
-    won = fastest(entrants, results.metric(case), chosen, case.nodes, LATENCIES, BANDWIDTHS)
+    entrants, metric = results.entrants(case), results.metric(case)
+    chosen = tol or decided_tolerance(entrants, metric, case.nodes)
+    won = fastest(entrants, metric, chosen, case.nodes)
     if (won < 0).all():
-        raise InputError(f"nobody is known to be the fastest to reach {chosen:g} anywhere: give runs a larger budget.")
+        raise InputError(f"no method is known to reach {chosen:g} first anywhere: give runs a larger budget.")
     titles, colors = list(entrants), looks(results.labels)
     palette = ListedColormap(["#ffffff", *(colors[title].color for title in titles)])
     figure = new_figure(size)
     axes = figure.subplots()
     axes.pcolormesh(BANDWIDTHS, LATENCIES, won, cmap=palette, vmin=-1.5, vmax=len(titles) - 0.5, shading="nearest")
-    axes.set(xscale="log", yscale="log")
-    axes.set_xlabel("bandwidth, bits a second into a node", fontsize=size.small)
-    axes.set_ylabel("latency, seconds a round", fontsize=size.small)
-    metric = results.metric(case)
+    labels = {"xlabel": "bandwidth, bits a second into a node", "ylabel": "latency, seconds a round"}
+    axes.set(xscale="log", yscale="log", **labels)
     heading = f"fastest to a {metric} of {chosen:g}\n{case.problem}, {case.data}\n{case.network}"
-    axes.set_title(plain(size.wrapped(heading)), fontsize=size.small)
-    axes.tick_params(labelsize=size.small)
-    shown: Mapping[str, Any] = {t: Patch(color=colors[t].color) for n, t in enumerate(titles) if (won == n).any()}
+    axes.set_title(plain(size.wrapped(heading)))
+    shown = {t: Patch(color=colors[t].color) for n, t in enumerate(titles) if (won == n).any()}
+    finish(axes, size, grid=False)
     add_legend(figure, shown, 4, size)
     return figure

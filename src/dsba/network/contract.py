@@ -1,10 +1,6 @@
-"""The contract of a transport: everything that nodes and processes may ask of it.
+"""The contract of a group: what the processes that hold a problem together may ask each other.
 
-A transport moves rows and frames between neighbours of the graph, answers the questions that processes ask each
-other, and counts. An algorithm, a problem or the engine knows nothing else of it; nobody asks for its class.
-``dsba.network.transport.Transport`` implements all of this on top of two primitives, and one conformance suite
-holds every transport to it. Every transport gives the same bits: rows are summed in node order, sums over nodes
-are exact.
+``dsba.network.transport.Network`` is a group whose processes own the nodes of a graph. Nobody asks for its class.
 """
 
 from __future__ import annotations
@@ -13,15 +9,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba.errors import InputError, NetworkError
 from dsba.network.exact_sum import SparseRows
 from dsba.types import Array
 
 if TYPE_CHECKING:
-    from dsba.graph.mixing import Mixing
     from dsba.graph.topology import Topology
+    from dsba.network.transport import Network
 
 TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
 """What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
@@ -55,120 +50,37 @@ class Group(Protocol):
     @property
     def root(self) -> int:
         """The process that broadcasts: the root of the tree along which questions travel."""
-        ...
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
         """Every process's value (of JSON's types), in order."""
-        ...
 
     def gather(self, values: Array, *, discloses: str) -> Array:
         """The processes' arrays, flattened, one after the other."""
-        ...
 
     def largest(self, values: Array) -> Array:
         """The largest over the processes, number by number; nothing may be NaN."""
-        ...
 
     def broadcast(self, values: Array) -> Array:
         """The values of the process ``root``; those of the other processes only say how many there are."""
-        ...
 
     def sum(self, rows: Array | SparseRows) -> Array:
         """The exact sum over all nodes of one row each, given the rows of the nodes here; see ``exact_sum.py``.
 
         NaN everywhere if anything in the rows is not finite.
         """
-        ...
 
     def aside(self) -> Group:
         """The same processes, for questions that are not part of a method. Such questions are not counted."""
-        ...
 
     def network(self, topology: Topology) -> Network:
         """The network on which these processes run a method; an error if it has another topology."""
-        ...
-
-
-class Network(Group, Protocol):
-    """A group whose processes own the nodes of a graph. It moves rows and frames, answers questions, and counts."""
-
-    topology: Topology
-    nodes: range  # the nodes this process owns
-    session: int  # marks the frames of one run
-
-    rounds: int
-    doubles: Array  # float64 numbers received, per owned node
-    index_bytes: Array  # bytes received that are not float64 numbers, headers aside
-    bytes: Array  # all bytes received
-
-    @property
-    def degrees(self) -> npt.NDArray[np.int64]:
-        """The owned nodes' numbers of neighbours."""
-        ...
-
-    # Rows: Z has one row for each owned node ----------------------------------------------------
-
-    def mix(self, Z: Array) -> Array:
-        """The owned rows of W~Z."""
-        ...
-
-    def differences(self, Z: Array) -> Array:
-        """The owned rows of (I - W~) Z, row n: sum over neighbours m of w_nm (z_n - z_m)."""
-        ...
-
-    def laplacian(self, Z: Array) -> Array:
-        """The owned rows of L_G Z, row n: sum over neighbours m of (z_n - z_m)."""
-        ...
-
-    def local_mixing(self) -> Mixing | None:
-        """The mixing, if all rows are here and are mixed by it alone; None if they must go through the network.
-
-        A fused kernel may use its arrays, and counts with ``tally`` what it would have moved.
-        """
-        ...
-
-    # Flaws: what links do to the rows they carry (``dsba.network.imperfect``) ------------------------
-
-    flaws: frozenset[str]  # names of what is wrong with the links; empty for a transport that delivers everything
-    streams: int  # how often rows meet in an iteration; the engine says so
-    memory: dict[str, Array]  # what links remember between rounds; may be set
-
-    def describe(self) -> str:
-        """A text that says what is wrong with the links, with all settings; empty if nothing is wrong."""
-        ...
-
-    # Frames ---------------------------------------------------------------------------------------
-
-    def exchange(self, outboxes: Boxes) -> Boxes:
-        """One round: every owned node sends a frame to every neighbour, and receives one from every neighbour.
-
-        Counts the round and its bytes. The receivers count what the bytes contain.
-        """
-        ...
-
-    # Counters -------------------------------------------------------------------------------------
-
-    counts: Counts  # all four counters at once; may be set
-
-    def reset(self) -> None:
-        """Set all counters to zero."""
-        ...
-
-    def tally(self, mixings: int, width: int) -> None:
-        """Count what so many mixings of rows of ``width`` numbers move."""
-        ...
-
-    def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
-        """Add to the counters, per owned node."""
-        ...
 
 
 def alike(group: Group, own: Any) -> list[Any]:
     """Every process's value, a fact of the whole process; an error unless all are of the type of this process's."""
     everyone = group.share(own, discloses=TOTALS)
-    for rank, theirs in enumerate(everyone):
-        if type(theirs) is not type(own):
-            raise other_form(rank)
+    if odd := [rank for rank, theirs in enumerate(everyone) if type(theirs) is not type(own)]:
+        raise other_form(odd[0])
     return everyone
 
 
@@ -199,7 +111,5 @@ def require_agreement(group: Group, facts: Mapping[str, Any]) -> None:
     everyone = alike(group, dict(facts))
     for rank, theirs in enumerate(everyone):
         for name, wanted in everyone[0].items():
-            if theirs.get(name) != wanted:
-                raise InputError(
-                    f"rank {rank} differs from rank 0 in {name}: it has {theirs.get(name)!r}, rank 0 has {wanted!r}."
-                )
+            if (got := theirs.get(name)) != wanted:
+                raise InputError(f"rank {rank} differs from rank 0 in {name}: it has {got!r}, rank 0 has {wanted!r}.")

@@ -1,11 +1,8 @@
-"""Imperfect networks: links that lose, delay or change what they carry, and graphs that change over time.
+"""Imperfect networks: links that lose, delay or change what they carry, nodes that rest, graphs that change over time.
 
 Each is a wrapper of a network and may wrap another wrapper. What happens in a round depends on the wrapper's own
 seed, the number of the round and the link, so a run can be stopped and resumed, and every process knows the same.
-
-A wrapper changes how rows meet (``mix``, ``differences``, ``laplacian``), and with it every method that sends rows.
-Record points are measured as before: they ask the group that holds the problem. ``flaws`` says what is wrong
-with the links, and a method says on which flaws it is known to converge (``Algorithm.proven_on``).
+``flaws`` says what is wrong with the links. A method says on which flaws it converges (``Algorithm.proven_on``).
 """
 
 from __future__ import annotations
@@ -19,16 +16,17 @@ import numpy.typing as npt
 from dsba.errors import InputError, as_integer, as_number
 from dsba.graph.topology import Topology
 from dsba.kernels.mixing import difference_rows
-from dsba.network.contract import Boxes
+from dsba.network.contract import ROWS_OF_DATA, Boxes
 from dsba.network.exact_sum import SparseRows
-from dsba.network.transport import Meeting, Transport
+from dsba.network.transport import Meeting, Network
 from dsba.types import Array, Flags, Integers
 
 LOSS, ONE_WAY_LOSS = "loss", "one-way loss"
 DELAY, VARYING_DELAY = "delay", "varying delay"
 CHANGE = "changing graph"
 COMPRESSION, ROUNDED_ROWS = "compressed changes", "compressed rows"
-FLAWS = (LOSS, ONE_WAY_LOSS, CHANGE, DELAY, VARYING_DELAY, COMPRESSION, ROUNDED_ROWS)
+BURSTS, RESTING = "bursty loss", "resting nodes"
+FLAWS = (LOSS, ONE_WAY_LOSS, CHANGE, DELAY, VARYING_DELAY, COMPRESSION, ROUNDED_ROWS, BURSTS, RESTING)
 REMEMBERING = frozenset({DELAY, VARYING_DELAY, COMPRESSION})  # such links keep rows of earlier iterations
 
 
@@ -42,7 +40,7 @@ class Links(NamedTuple):
     upwards: Flags  # whether the sender has the smaller number
 
     @classmethod
-    def of(cls, net: Transport) -> Links:
+    def of(cls, net: Network) -> Links:
         topology, indptr = net.topology, net.placement.mixing[0]
         N, first = topology.n_nodes, net.nodes.start
         starts, columns, _ = topology.mixing.rows
@@ -58,15 +56,17 @@ class Links(NamedTuple):
         return np.bincount(self.receiver, values, len(self.indptr) - 1).astype(np.float64)
 
 
-class Wrapper(Transport):
+class Wrapper(Network):
     """A network whose rows are mixed in another way. A subclass defines ``meeting`` and names its ``flaw``."""
 
     flaw = ""
     _kept: dict[str, Array]  # by stream: what is remembered for later rounds
 
-    def __init__(self, net: Transport, seed: int = 0) -> None:
-        if not (net.meets_as_told or net.flaws):
+    def __init__(self, net: Network, seed: int = 0) -> None:
+        if not (net.mixes_by_matrix or net.flaws):
             raise InputError(f"{type(self).__name__} wraps only networks whose rows are mixed by the mixing matrix.")
+        if net.topology.directed:
+            raise InputError(f"{type(self).__name__} wraps networks of undirected graphs, and this graph is directed.")
         if self.flaw in net.flaws:
             raise InputError(f"the links have {self.flaw} already: one wrapper of a kind is enough.")
         self.net, self.seed = net, as_integer("seed", seed, at_least=0)
@@ -79,7 +79,6 @@ class Wrapper(Transport):
             raise InputError(
                 f"compressed changes need links that deliver every message, and these have {bad[0]}: use memory=False."
             )
-        self._streams = net.streams
 
     # What is the wrapped network's own ------------------------------------------------------------
 
@@ -91,11 +90,11 @@ class Wrapper(Transport):
 
     @property
     def streams(self) -> int:
-        return self._streams
+        return self.net.streams
 
     @streams.setter
     def streams(self, count: int) -> None:
-        self._streams = self.net.streams = count
+        self.net.streams = count
 
     @property
     def memory(self) -> dict[str, Array]:
@@ -113,15 +112,17 @@ class Wrapper(Transport):
         self._kept = {}
         self.net.reset()
 
-    def exchange(self, outboxes: Boxes) -> Boxes:
+    def exchange(self, outboxes: Boxes, *, discloses: str = ROWS_OF_DATA) -> Boxes:
         """Frames would avoid the flaws of the links, so a method that sends frames needs links without flaws."""
-        raise InputError(f"frames need links that deliver everything, and these have {', '.join(sorted(self.flaws))}.")
+        raise self._unfit("frames")
 
     def sum(self, rows: Array | SparseRows) -> Array:
         """The same holds for a method that asks for exact sums."""
-        raise InputError(
-            f"exact sums need links that deliver everything, and these have {', '.join(sorted(self.flaws))}."
-        )
+        raise self._unfit("exact sums")
+
+    def _unfit(self, what: str) -> InputError:
+        flaws = ", ".join(sorted(self.flaws))
+        return InputError(f"{what} need links that deliver everything, and these have {flaws}.")
 
     def describe(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
@@ -174,7 +175,7 @@ class Lossy(Wrapper):
     lost by itself. A node that hears nothing of a neighbour leaves that neighbour out of its average for the round.
     """
 
-    def __init__(self, net: Transport, drop: float, *, symmetric: bool = True, seed: int = 0) -> None:
+    def __init__(self, net: Network, drop: float, *, symmetric: bool = True, seed: int = 0) -> None:
         self.drop, self.symmetric = as_number("drop", drop, at_least=0.0), bool(symmetric)
         if not self.drop < 1:
             raise InputError(f"drop must be a probability below 1, got {drop!r}.")
@@ -192,6 +193,107 @@ class Lossy(Wrapper):
         return met._replace(up=met.up & kept, arrived=met.arrived * kept)
 
 
+class Chained(Wrapper):
+    """Base of wrappers in which edges or nodes go to and fro between a good and a bad state, each a Markov chain."""
+
+    def _bad(self, draws: Array, to_bad: float, to_good: float) -> Flags:
+        """The states of the next round, from one number in [0, 1) each; the first ones have the chain's own shares."""
+        before = self._kept.get("bad")
+        chance = to_bad / (to_bad + to_good) if before is None else np.where(before > 0, 1.0 - to_good, to_bad)
+        bad = draws < chance
+        self._kept["bad"] = bad.astype(np.float64)
+        return bad
+
+
+class Bursty(Chained):
+    """Losses in bursts, after Gilbert and Elliott: a link is good or bad, in both directions, and changes at random.
+
+    A good link becomes bad with probability ``to_bad`` in a round, a bad one good with ``to_good``. A good link loses a
+    round with probability ``drop_good``, a bad one with ``drop_bad``. A burst takes 1/``to_good`` rounds in the mean.
+    """
+
+    flaw = BURSTS
+
+    def __init__(
+        self,
+        net: Network,
+        to_bad: float,
+        to_good: float,
+        *,
+        drop_good: float = 0.0,
+        drop_bad: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        self.to_bad, self.to_good = (
+            _probability("to_bad", to_bad, above=0.0),
+            _probability("to_good", to_good, above=0.0),
+        )
+        self.drop_good, self.drop_bad = _probability("drop_good", drop_good), _probability("drop_bad", drop_bad)
+        super().__init__(net, seed)
+
+    def settings(self) -> dict[str, object]:
+        names = ("to_bad", "to_good", "drop_good", "drop_bad", "seed")
+        return {name: getattr(self, name) for name in names}
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        met = self.net.meeting(Z, round, unit)
+        states, losses = self._draw(round).random(self._directions)
+        lost = losses < np.where(self._bad(states, self.to_bad, self.to_good), self.drop_bad, self.drop_good)
+        kept = ~lost[self.links.edge] & (self.links.edge >= 0)
+        return met._replace(up=met.up & kept, arrived=met.arrived * kept)
+
+
+class Activation(Chained):
+    """Nodes that rest: in a round in which it rests, a node sends nothing and hears nothing. It computes as always.
+
+    ``probability``: every node is active with it, independently. ``cycle`` = (active, resting): so many rounds
+    each, in turn; node n begins n rounds further on. ``chain`` = (to_rest, to_active): the probabilities of a change.
+    """
+
+    flaw = RESTING
+
+    def __init__(
+        self,
+        net: Network,
+        probability: float | None = None,
+        *,
+        cycle: tuple[int, int] | None = None,
+        chain: tuple[float, float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        if (probability, cycle, chain).count(None) != 2:
+            raise InputError("who is active needs a probability, a cycle or a chain: give one.")
+        self.probability = 1.0 if probability is None else _probability("probability", probability, above=0.0)
+        self.cycle = cycle and (as_integer("active", cycle[0], at_least=1), as_integer("resting", cycle[1], at_least=0))
+        self.chain = chain and (_probability("to_rest", chain[0]), _probability("to_active", chain[1], above=0.0))
+        super().__init__(net, seed)
+
+    def settings(self) -> dict[str, object]:
+        return {"probability": self.probability, "cycle": self.cycle, "chain": self.chain, "seed": self.seed}
+
+    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        met = self.net.meeting(Z, round, unit)
+        active = self._active(round)
+        kept = active[self.links.sender] & active[self.nodes.start + self.links.receiver]
+        return met._replace(up=met.up & kept, arrived=met.arrived * kept)
+
+    def _active(self, round: int) -> Flags:
+        """Which of all nodes take part in the round."""
+        nodes = np.arange(self.topology.n_nodes)
+        if self.cycle:
+            return (round + nodes) % sum(self.cycle) < self.cycle[0]
+        draws = self._draw(round).random(nodes.size)
+        return ~self._bad(draws, *self.chain) if self.chain else draws < self.probability
+
+
+def _probability(name: str, value: float, **bounds: float) -> float:
+    """A number between 0 and 1."""
+    found = as_number(name, value, **(bounds or {"at_least": 0.0}))
+    if found > 1.0:
+        raise InputError(f"{name} must be a probability, got {value!r}.")
+    return found
+
+
 class Delayed(Wrapper):
     """A row arrives ``rounds`` rounds after it was sent; a node hears the newest row that has arrived.
 
@@ -199,7 +301,7 @@ class Delayed(Wrapper):
     method with several rounds in an iteration a row is used by the next iteration that it reaches in time.
     """
 
-    def __init__(self, net: Transport, rounds: int | tuple[int, int], *, seed: int = 0) -> None:
+    def __init__(self, net: Network, rounds: int | tuple[int, int], *, seed: int = 0) -> None:
         pair = rounds if isinstance(rounds, (tuple, list)) else (rounds, rounds)
         if len(pair) != 2:
             raise InputError(f"rounds must be a number or a pair (least, most), got {rounds!r}.")
@@ -257,21 +359,14 @@ class Changing(Wrapper):
 
     flaw = CHANGE
 
-    def __init__(
-        self, net: Transport, graphs: Sequence[Topology] = (), *, p: float | None = None, seed: int = 0
-    ) -> None:
+    def __init__(self, net: Network, graphs: Sequence[Topology] = (), *, p: float | None = None, seed: int = 0) -> None:
         if (p is None) == (not graphs):
             raise InputError("a changing graph needs a sequence of graphs, or the probability p of an edge: give one.")
-        if net.topology.mixing.rounds > 1:
-            raise InputError(
-                f"a changing graph mixes in one round, and this mixing takes {net.topology.mixing.rounds}."
-            )
-        self.graphs, self.p = tuple(graphs), None if p is None else as_number("p", p, above=0.0)
-        if self.p is not None and self.p > 1:
-            raise InputError(f"p must be a probability, got {p!r}.")
+        if (rounds := net.topology.mixing.rounds) > 1:
+            raise InputError(f"a changing graph mixes in one round, and this mixing takes {rounds}.")
+        self.graphs, self.p = tuple(graphs), None if p is None else _probability("p", p, above=0.0)
         super().__init__(net, seed)
-        first = net.nodes.start
-        self._weights = [_weights_on(g, net.topology, self.links, first, i) for i, g in enumerate(self.graphs)]
+        self._weights = [self._weights_on(i, graph) for i, graph in enumerate(self.graphs)]
 
     def settings(self) -> dict[str, object]:
         return {"graphs": [graph.digest()[:16] for graph in self.graphs], "p": self.p, "seed": self.seed}
@@ -291,13 +386,12 @@ class Changing(Wrapper):
         up = np.append(there, False)[self.links.edge]
         return up, np.where(up, 0.5 / (1 + np.maximum(own, degrees[self.links.sender])), 0.0)
 
-
-def _weights_on(graph: Topology, base: Topology, links: Links, first: int, number: int) -> tuple[Flags, Array]:
-    """Which links a graph of the sequence has, and its weights (I + W)/2 on them."""
-    if graph.n_nodes != base.n_nodes:
-        raise InputError(f"graph {number} of the sequence has {graph.n_nodes} nodes, the network {base.n_nodes}.")
-    if extra := set(graph.edges) - set(base.edges):
-        raise InputError(f"graph {number} of the sequence has the edge {min(extra)}, which the network does not have.")
-    receiver = links.receiver + first
-    up = graph.graph.adjacency[receiver, links.sender]
-    return up, np.where(up, graph.W_tilde[receiver, links.sender], 0.0)
+    def _weights_on(self, number: int, graph: Topology) -> tuple[Flags, Array]:
+        """Which links a graph of the sequence has, and its weights (I + W)/2 on them."""
+        which, N = f"graph {number} of the sequence has", self.topology.n_nodes
+        if graph.n_nodes != N:
+            raise InputError(f"{which} {graph.n_nodes} nodes, the network {N}.")
+        if extra := set(graph.edges) - set(self.topology.edges):
+            raise InputError(f"{which} the edge {min(extra)}, which the network does not have.")
+        pairs = self.links.receiver + self.nodes.start, self.links.sender
+        return graph.graph.adjacency[pairs], np.where(graph.graph.adjacency[pairs], graph.W_tilde[pairs], 0.0)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 import zlib
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,15 +22,16 @@ from dsba._version import __version__
 from dsba.errors import InputError, NetworkError, as_number
 from dsba.graph.topology import Topology
 from dsba.network.contract import TOTALS, require_agreement
-from dsba.network.transport import ROWS, Transport
-from dsba.network.waiting import poll, silence
+from dsba.network.transport import ROWS, Network
 from dsba.types import Array, Indices
 
 MPI_TIMEOUT = 300.0  # seconds a rank may be silent
+PATIENCE = {True: 0.05, False: 2e-4}  # seconds of looking before it sleeps: with a core for itself, and without
+POLL_PAUSE = 5e-5  # seconds of sleep
 WORLD_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_SIZE")
 
 
-class Board(NamedTuple):
+class RowBuffers(NamedTuple):
     """Where rows of one width meet, the same place in every round."""
 
     rows: Array  # those of the nodes here, then those of neighbours elsewhere
@@ -37,7 +39,7 @@ class Board(NamedTuple):
     outgoing: list[tuple[Indices, Array, int]]  # which rows each neighbouring rank gets, and where they wait for it
 
 
-class MPINetwork(Transport):
+class MPINetwork(Network):
     """The nodes of this rank and their neighbours elsewhere; also the group that holds the problem.
 
     Parameters
@@ -58,7 +60,7 @@ class MPINetwork(Transport):
             _require_one_world(self.mpi, self.size)
         self.timeout = as_number("timeout", timeout, above=0.0)
         self.outgoing: deque[tuple[Any, bytes]] = deque()  # a buffer must live until it is sent
-        self.board: Board | None = None
+        self.buffers: RowBuffers | None = None
         self.own_core = False
         super().__init__(topology, self.rank, self.size)
         facts = {"program": f"dsba {__version__}", "topology": repr(topology) + topology.digest()}
@@ -71,9 +73,9 @@ class MPINetwork(Transport):
 
     def meet(self, Z: Array) -> Array:
         """Rows go straight from one array into the other, in one message to and from every neighbouring rank."""
-        if self.board is None or self.board.rows.shape[1] != Z.shape[1]:
-            self.board = self._new_board(Z.shape[1])
-        rows, incoming, outgoing = self.board
+        if self.buffers is None or self.buffers.rows.shape[1] != Z.shape[1]:
+            self.buffers = self._new_buffers(Z.shape[1])
+        rows, incoming, outgoing = self.buffers
         requests = [self.comm.Irecv(part, rank, ROWS) for part, rank in incoming]
         for mine, buffer, rank in outgoing:
             Z.take(mine, 0, buffer, "clip")  # they are valid, and "raise" would copy once more
@@ -82,14 +84,15 @@ class MPINetwork(Transport):
         self._wait(requests, self.placement.peers * 2)
         return rows
 
-    same_rows: ClassVar[Mapping[str, Any]] = {"meet": meet}
+    def local_mixing(self) -> None:
+        """Rows always go through MPI, also where one rank has them all."""
 
-    def _new_board(self, width: int) -> Board:
+    def _new_buffers(self, width: int) -> RowBuffers:
         place = self.placement
         rows = np.empty((place.n_rows, width))
         incoming = [(rows[place.receive_rows[rank]], rank) for rank in place.peers]
         outgoing = [(mine := place.send_rows[rank], np.empty((len(mine), width)), rank) for rank in place.peers]
-        return Board(rows, incoming, outgoing)
+        return RowBuffers(rows, incoming, outgoing)
 
     def send(self, peer: int, message: bytes, purpose: int) -> None:
         while self.outgoing and self.outgoing[0][0].Test():
@@ -99,19 +102,19 @@ class MPINetwork(Transport):
     def receive(self, peer: int, purpose: int) -> bytes:
         """A message, whose length is not known before it comes."""
         status = self.mpi.Status()
-        message: list[Any] = []
+        message: Any = None
 
         def arrived() -> bool:
-            found = self.comm.Improbe(peer, purpose, status)
-            message.extend([] if found is None else [found])
-            return found is not None
+            nonlocal message
+            message = self.comm.Improbe(peer, purpose, status)
+            return message is not None
 
         poll(arrived, lambda: silence(self.rank, [peer], self.timeout), self.timeout, self.own_core)
         frame = bytearray(status.Get_count(self.mpi.BYTE))
-        message[0].Recv([frame, self.mpi.BYTE])
+        message.Recv([frame, self.mpi.BYTE])
         return bytes(frame)
 
-    def _collect(self, own: bytes) -> list[bytes]:
+    def _collect(self, own: bytes, discloses: str) -> list[bytes]:
         """By MPI's own means, which need no graph: so ranks find out that their graphs differ."""
         sizes = np.empty(self.size, np.int64)
         self._wait([self.comm.Iallgather(np.array([len(own)], np.int64), sizes)], [None])
@@ -132,12 +135,8 @@ class MPINetwork(Transport):
 
 def _enough_cores(ranks: list[list[Any]]) -> bool:
     """Whether every machine has a core for each rank on it; ``ranks`` are their machines and cores."""
-    machines = {machine for machine, *_ in ranks}
-    for machine in machines:
-        there = [cores for name, *cores in ranks if name == machine]
-        if len(set().union(*there)) < len(there):
-            return False
-    return True
+    there = [[cores for name, *cores in ranks if name == machine] for machine in {machine for machine, *_ in ranks}]
+    return all(len(set().union(*cores)) >= len(cores) for cores in there)
 
 
 def _mpi() -> Any:
@@ -153,10 +152,32 @@ def _mpi() -> Any:
 def _require_one_world(mpi: Any, size: int) -> None:
     """The mpiexec of another MPI starts so many copies of "rank 0 of 1"."""
     for name in WORLD_SIZES:
-        told = os.environ.get(name, "")
-        if size == 1 and told.isdigit() and int(told) > 1:
+        count = os.environ.get(name, "")
+        if size == 1 and count.isdigit() and int(count) > 1:
             library = mpi.Get_library_version().split("\n")[0].strip("\0")
             raise InputError(
-                f"mpiexec started {told} processes ({name}), but mpi4py sees a world of one: this mpiexec belongs to "
+                f"mpiexec started {count} processes ({name}), but mpi4py sees a world of one: this mpiexec belongs to "
                 f"another MPI than mpi4py's, which is {library}. Use that one's mpiexec."
             )
+
+
+def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: float, own_core: bool = False) -> None:
+    """Wait until ``done``. After ``timeout`` seconds raise the error that ``silent`` makes."""
+    if done():
+        return
+    begun = time.monotonic()
+    while not done():
+        waited = time.monotonic() - begun
+        if waited > timeout:
+            raise silent()
+        if waited > PATIENCE[own_core]:
+            time.sleep(POLL_PAUSE)
+        else:
+            os.sched_yield()
+
+
+def silence(rank: int, others: Iterable[int | None], timeout: float) -> NetworkError:
+    """The error of a process that waited in vain; an unknown process among the others is None."""
+    known = sorted({other for other in others if other is not None})
+    who = f"rank {', '.join(map(str, known))}" if known else "some rank"
+    return NetworkError(f"rank {rank} has heard nothing from {who} for {timeout:g} seconds.")

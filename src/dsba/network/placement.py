@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
-from dsba.graph.graph import Graph, Tree
+from dsba.graph.graph import Graph
 from dsba.graph.topology import Topology
 from dsba.types import Indices
 
@@ -31,7 +31,7 @@ class Placement:
         place = {n: i for i, n in enumerate(self.nodes)}
         for other in self.peers:
             theirs = self._beside(blocks[other], rank)
-            self.send_rows[other] = np.array(self._beside(blocks[rank], other)) - self.nodes.start
+            self.send_rows[other] = np.array(self._beside(blocks[rank], other), np.int64) - self.nodes.start
             self.receive_rows[other] = slice(len(place), len(place) + len(theirs))
             place |= {m: len(place) + i for i, m in enumerate(theirs)}
         self.n_rows = len(place)
@@ -39,8 +39,9 @@ class Placement:
 
     @cached_property
     def peers(self) -> list[int]:
-        """The neighbouring processes: those that own a neighbour of a node here."""
-        near = {int(self.owner[m]) for n in self.nodes for m in self.topology.neighbors[n]}
+        """The neighbouring processes: those that own a node that is heard here, or that hears a node here."""
+        graph = self.topology.graph
+        near = {int(self.owner[m]) for n in self.nodes for m in (*graph.neighbors[n], *graph.listeners[n])}
         return sorted(near - {self.rank})
 
     @cached_property
@@ -50,8 +51,8 @@ class Placement:
         return {peer: sorted(link for link in links if self.owner[link[0]] == peer) for peer in self.peers}
 
     def _beside(self, nodes: Any, rank: int) -> list[int]:
-        """Which of the nodes have a neighbour at ``rank``."""
-        return [int(n) for n in nodes if (self.owner[self.topology.neighbors[n]] == rank).any()]
+        """Which of the nodes are heard at ``rank``."""
+        return [int(n) for n in nodes if (self.owner[self.topology.graph.listeners[n]] == rank).any()]
 
     def _local(self, place: dict[int, int]) -> tuple[Indices, Indices, npt.NDArray[np.float64]]:
         """The owned rows of the mixing weights, columns by local places."""
@@ -67,17 +68,12 @@ class Placement:
         pairs = {(int(self.owner[n]), int(self.owner[m])) for n, m in self.topology.edges}
         return Graph(self.size, [pair for pair in pairs if pair[0] != pair[1]])
 
-    @property
-    def tree(self) -> Tree:
-        """A tree of the processes, the graph's own where each owns one node."""
-        return self.graph.tree
-
-    @property
+    @cached_property
     def parent(self) -> int:
         """The process one step nearer to the root; -1 at the root."""
-        return int(self.tree.parents[self.rank])
+        return int(self.graph.tree.parents[self.rank])
 
-    @property
+    @cached_property
     def children(self) -> list[int]:
         """The processes whose parent this one is."""
-        return np.flatnonzero(self.tree.parents == self.rank).tolist()
+        return np.flatnonzero(self.graph.tree.parents == self.rank).tolist()

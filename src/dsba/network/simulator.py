@@ -8,11 +8,11 @@ from dsba.graph.mixing import Mixing
 from dsba.graph.topology import Topology
 from dsba.network import exact_sum
 from dsba.network.exact_sum import SparseRows
-from dsba.network.transport import Transport
+from dsba.network.transport import Network
 from dsba.types import Array
 
 
-class Simulator(Transport):
+class Simulator(Network):
     """Owns every row; counts what the nodes would have received.
 
     A subclass may change how rows meet (``mix``, ``differences``, ``laplacian``): every method then goes through it.
@@ -46,8 +46,7 @@ class Alone:
     def largest(self, values: Array) -> Array:
         return values
 
-    def broadcast(self, values: Array) -> Array:
-        return values
+    broadcast = largest
 
     def sum(self, rows: Array | SparseRows) -> Array:
         return exact_sum.total(rows)

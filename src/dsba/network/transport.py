@@ -1,4 +1,4 @@
-"""What all transports share: the whole contract, made of two primitives.
+"""What all transports share, made of two primitives.
 
 A transport between processes gives ``send`` and ``receive``: messages of bytes between neighbouring processes, whole
 and in order, with a deadline. Rows, frames and questions are made of these. A transport may carry rows or questions
@@ -10,27 +10,28 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError, NetworkError
+from dsba.graph.link import Link
 from dsba.graph.mixing import Mixing
 from dsba.graph.topology import Topology
 from dsba.kernels.mixing import difference_rows, mix_rows
 from dsba.network import exact_sum
-from dsba.network.contract import Counts
+from dsba.network.contract import ROWS_OF_DATA, Boxes, Counts
 from dsba.network.exact_sum import SparseRows, WideIntegers
+from dsba.network.link_speed import measured
 from dsba.network.placement import Placement
 from dsba.types import Array
 
-ROWS, FRAMES, QUESTIONS = 1, 2, 3  # what a message is for
+ROWS, FRAMES, QUESTIONS = 1, 2, 3  # what a message is for: iterates; frames with rows of the data; questions
 PARCEL = struct.Struct("<IQ")  # rank, bytes
 
-MEETINGS = ("mix", "differences", "laplacian", "_sum_neighbours", "meet")  # how rows come together
+MIXED_BY = ("mix", "differences", "laplacian", "_sum_neighbours")  # how rows come together
 
 
 class Message(NamedTuple):
@@ -55,14 +56,19 @@ class Meeting(NamedTuple):
     message: Message
 
 
-class Transport:
-    """The contract (``dsba.network.contract.Network``) for the process ``rank`` of ``size``."""
+class Network:
+    """The nodes of the process ``rank`` of ``size``: a ``Group`` whose processes own the nodes of a graph.
 
-    session = 0
+    It moves rows and frames between neighbours, answers questions, and counts. An algorithm, a problem or the engine
+    uses what is documented here and in ``Group``. Every network gives the same bits: rows are summed in node order,
+    sums over nodes are exact. The counters are ``rounds`` and for each owned node ``doubles`` (float64 numbers
+    received), ``index_bytes`` (bytes that are not float64 numbers, headers aside) and ``bytes`` (all bytes).
+    """
+
+    session = 0  # marks the frames of one run
     masked = False
-    same_rows: ClassVar[Mapping[str, Any]] = {}  # methods of a subclass that bring the same rows in another way
-    flaws: frozenset[str] = frozenset()
-    streams = 1
+    flaws: frozenset[str] = frozenset()  # names of what is wrong with the links (``dsba.network.imperfect``)
+    streams = 1  # how often rows meet in an iteration; the engine says so
 
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
         self.topology, self.rank, self.size = topology, rank, size
@@ -84,33 +90,40 @@ class Transport:
 
     @property
     def degrees(self) -> npt.NDArray[np.int64]:
+        """The owned nodes' numbers of neighbours."""
         return self.topology.degrees[self.nodes.start : self.nodes.stop]
 
     def mix(self, Z: Array) -> Array:
+        """The owned rows of W~Z; Z has one row for each owned node."""
         if self.topology.mixing.rounds > 1:
             return Z - self.differences(Z)
         return self._sum_neighbours(mix_rows, self.placement.mixing, Z)
 
     def differences(self, Z: Array) -> Array:
+        """The owned rows of (I - W~) Z, row n: sum over neighbours m of w_nm (z_n - z_m)."""
+
         def one_round(Y: Array) -> Array:
             return self._sum_neighbours(difference_rows, self.placement.mixing, Y)
 
         return self.topology.mixing.differences(one_round, Z)
 
     def laplacian(self, Z: Array) -> Array:
+        """The owned rows of L_G Z, row n: sum over neighbours m of (z_n - z_m)."""
         indptr, places, weights = self.placement.mixing
         return self._sum_neighbours(difference_rows, (indptr, places, np.ones_like(weights)), Z)
 
     def local_mixing(self) -> Mixing | None:
-        """The mixing, unless rows are elsewhere or a subclass (or an attribute) changes how they are mixed."""
-        return self.topology.mixing if self.size == 1 and self.meets_as_told and not self.same_rows else None
+        """The mixing, if all rows are here and are mixed by it alone; None if they must go through the network.
+
+        A fused kernel may use its arrays, and counts with ``tally`` what it would have moved.
+        """
+        return self.topology.mixing if self.size == 1 and self.mixes_by_matrix else None
 
     @property
-    def meets_as_told(self) -> bool:
+    def mixes_by_matrix(self) -> bool:
         """Whether rows are mixed by the mixing matrix alone: no subclass and no attribute changes it."""
-        told = {name: getattr(Transport, name) for name in MEETINGS} | dict(self.same_rows)
-        changed = any(getattr(type(self), name) is not told[name] for name in MEETINGS)
-        return not (changed or vars(self).keys() & set(MEETINGS))
+        changed = any(getattr(type(self), name) is not getattr(Network, name) for name in MIXED_BY)
+        return not (changed or vars(self).keys() & set(MIXED_BY))
 
     def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
         """What a round would bring, for a wrapper to change; ``unit`` weights make it the graph's Laplacian."""
@@ -137,18 +150,14 @@ class Transport:
         """One round: every owned row meets its neighbours' rows, in node order."""
         out = np.empty_like(Z)
         kernel(weights, self.meet(Z), out)
-        received, received_bytes = self._received(Z.shape[1])
+        if Z.shape[1] not in self._of_width:  # the numbers and the bytes that every node here receives
+            received = Z.shape[1] * self.degrees.astype(np.float64)
+            self._of_width[Z.shape[1]] = received, 8 * received
+        received, received_bytes = self._of_width[Z.shape[1]]
         self.rounds += self.talks
         self.doubles += received
         self.bytes += received_bytes
         return out
-
-    def _received(self, width: int) -> tuple[Array, Array]:
-        """The numbers and the bytes that every node here receives in a round of rows; computed once for every width."""
-        if width not in self._of_width:
-            received = width * self.degrees.astype(np.float64)
-            self._of_width[width] = received, 8 * received
-        return self._of_width[width]
 
     def meet(self, Z: Array) -> Array:
         """The owned rows, and after them those of neighbours elsewhere; valid until the next round."""
@@ -165,8 +174,13 @@ class Transport:
 
     # Frames ---------------------------------------------------------------------------------------
 
-    def exchange(self, outboxes: list[dict[int, bytes]]) -> list[dict[int, bytes]]:
-        inboxes: list[dict[int, bytes]] = [{} for _ in self.nodes]
+    def exchange(self, outboxes: Boxes, *, discloses: str = ROWS_OF_DATA) -> Boxes:
+        """One round: every owned node sends a frame to every neighbour, and receives one from every neighbour.
+
+        Counts the round and its bytes. The receivers count what the bytes contain.
+        """
+        purpose = FRAMES if discloses == ROWS_OF_DATA else ROWS
+        inboxes: Boxes = [{} for _ in self.nodes]
         parcels: dict[int, list[bytes]] = {peer: [] for peer in self.placement.peers}
         for sender, outbox in zip(self.nodes, outboxes, strict=True):
             for receiver, frame in sorted(outbox.items()):
@@ -175,17 +189,16 @@ class Transport:
                 else:
                     parcels[int(self.placement.owner[receiver])].append(frame)
         for peer, frames in parcels.items():
-            self.send(peer, _bundle(frames), FRAMES)
+            self.send(peer, _bundle(frames), purpose)
         for peer, links in self.placement.incoming.items():
-            for link, frame in zip(links, self._unbundled(peer, len(links)), strict=True):
-                sender, receiver = link
+            for (sender, receiver), frame in zip(links, self._unbundled(peer, len(links), purpose), strict=True):
                 inboxes[receiver - self.nodes.start][sender] = frame
         self.count(1, 0, 0, [sum(map(len, inbox.values())) for inbox in inboxes])
         return inboxes
 
-    def _unbundled(self, peer: int, count: int) -> list[bytes]:
+    def _unbundled(self, peer: int, count: int, purpose: int) -> list[bytes]:
         """The next frames of a neighbouring process: what ``_bundle`` put together."""
-        message = self.receive(peer, FRAMES)
+        message = self.receive(peer, purpose)
         if count == 1:
             return [message]
         lengths = np.frombuffer(message[: 4 * count].ljust(4 * count, b"\0"), "<u4")
@@ -198,13 +211,16 @@ class Transport:
     def aside(self) -> Aside:
         return Aside(self)
 
-    def network(self, topology: Topology) -> Transport:
+    def network(self, topology: Topology) -> Network:
         if topology != self.topology:
-            raise InputError(f"the network was made for {self.topology}, got {topology}.")
+            mine, theirs = self.topology.mixing, topology.mixing
+            if not all(map(np.array_equal, mine.rows, theirs.rows)):
+                raise InputError(f"the network was made for {self.topology}, got {topology}.")
+            self.topology = topology  # the same links and weights, in mixings of another number of rounds
         return self
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
-        parts = self._collect(json.dumps(value).encode())
+        parts = self._collect(json.dumps(value).encode(), discloses)
         self._count_question(0, sum(map(len, parts)), numbers=False)
         return [self._loaded(rank, part) for rank, part in enumerate(parts)]
 
@@ -215,7 +231,7 @@ class Transport:
             raise NetworkError(f"{self.called(rank)} sent an answer that is not JSON.") from None
 
     def gather(self, values: Array, *, discloses: str) -> Array:
-        parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes())
+        parts = self._collect(np.ascontiguousarray(values, "<f8").tobytes(), discloses)
         self._count_question(0, sum(map(len, parts)))
         whole = [self.whole(rank, part, len(part) // 8 * 8) for rank, part in enumerate(parts)]
         return np.frombuffer(b"".join(whole), "<f8").astype(np.float64)
@@ -232,12 +248,10 @@ class Transport:
 
     @property
     def root(self) -> int:
-        return self.placement.tree.root if self.size > 1 else 0
+        return self.placement.graph.tree.root
 
     def broadcast(self, values: Array) -> Array:
         self._count_question(0, 8 * values.size, ways=1)
-        if self.size == 1:
-            return np.array(values, np.float64)
         answer = self._handed_down(np.ascontiguousarray(values, "<f8").tobytes(), 8 * values.size)
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
@@ -262,10 +276,8 @@ class Transport:
         self._count_question(16 * own.low.size, 16 * own.low.size)
         return own if self.size == 1 else WideIntegers.from_bytes(self._ask(own.to_bytes(), plus))
 
-    def _collect(self, own: bytes) -> list[bytes]:
+    def _collect(self, own: bytes, discloses: str) -> list[bytes]:
         """What each process gave, in order."""
-        if self.size == 1:
-            return [own]
         answer = self._relayed(PARCEL.pack(self.rank, len(own)) + own, lambda a, b: a + b, None)
         return [part for _, part in sorted(unpacked(answer, range(self.size), "some process").items())]
 
@@ -303,13 +315,18 @@ class Transport:
         """A process, for people."""
         return f"rank {rank}"
 
+    def measured_link(self) -> Link | None:
+        return measured(self, QUESTIONS) if self.size > 1 else None
+
     # Counters -------------------------------------------------------------------------------------
 
     def reset(self) -> None:
+        """Set all counters to zero."""
         self.counts = Counts(0, *np.zeros((3, len(self.nodes))))
 
     @property
     def counts(self) -> Counts:
+        """All four counters at once; may be set."""
         return Counts(self.rounds, self.doubles.copy(), self.index_bytes.copy(), self.bytes.copy())
 
     @counts.setter
@@ -318,69 +335,57 @@ class Transport:
         self.doubles, self.index_bytes, self.bytes = (np.array(part, np.float64) for part in counts[1:])
 
     def tally(self, mixings: int, width: int) -> None:
+        """Count what so many mixings of rows of ``width`` numbers move."""
         rounds = mixings * self.topology.mixing.rounds
         received = rounds * width * self.degrees
         self.count(rounds, received, 0, 8 * received)
 
     def count(self, rounds: int, doubles: npt.ArrayLike, index_bytes: npt.ArrayLike, bytes: npt.ArrayLike) -> None:
+        """Add to the counters, per owned node."""
         self.rounds += rounds * self.talks
         self.doubles += np.asarray(doubles)
         self.index_bytes += np.asarray(index_bytes)
         self.bytes += np.asarray(bytes)
 
     def _count_question(self, up: int, down: int, numbers: bool = True, ways: int = 2) -> None:
-        """Count a question: up the graph's tree and down again, with these bytes from a child and from a parent.
-        One of two ``ways`` is down only.
-
-        An answer of all processes' values counts on its way down, where every node receives the whole of it.
-        """
+        """Count a question: up the graph's tree and down again (one of two ``ways``: down only), with these bytes from
+        a child and from a parent. An answer of all processes' values counts on its way down."""
         tree = self.topology.graph.tree
         own = slice(self.nodes.start, self.nodes.stop)
         received = up * tree.children[own] + down * (tree.parents[own] >= 0)
         self.count(ways * tree.depth, received / 8 if numbers else 0, 0 if numbers else received, received)
 
 
+def _uncounted(question: str) -> Any:
+    """The transport's question of this name; its counters stay as they are."""
+
+    def ask(self: Aside, *given: Any, **options: Any) -> Any:
+        before = self.net.counts
+        answer = getattr(self.net, question)(*given, **options)
+        self.net.counts = before
+        return answer
+
+    return ask
+
+
 class Aside:
     """A transport's questions without its counters."""
 
-    def __init__(self, net: Transport) -> None:
-        self._net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
+    share, gather, largest = _uncounted("share"), _uncounted("gather"), _uncounted("largest")
+    broadcast, sum = _uncounted("broadcast"), _uncounted("sum")
 
-    @contextmanager
-    def _uncounted(self) -> Iterator[Transport]:
-        before = self._net.counts
-        yield self._net
-        self._net.counts = before
-
-    def share(self, value: Any, *, discloses: str) -> list[Any]:
-        with self._uncounted() as net:
-            return net.share(value, discloses=discloses)
-
-    def gather(self, values: Array, *, discloses: str) -> Array:
-        with self._uncounted() as net:
-            return net.gather(values, discloses=discloses)
-
-    def largest(self, values: Array) -> Array:
-        with self._uncounted() as net:
-            return net.largest(values)
+    def __init__(self, net: Network) -> None:
+        self.net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
 
     @property
     def root(self) -> int:
-        return self._net.root
-
-    def broadcast(self, values: Array) -> Array:
-        with self._uncounted() as net:
-            return net.broadcast(values)
-
-    def sum(self, rows: Array | SparseRows) -> Array:
-        with self._uncounted() as net:
-            return net.sum(rows)
+        return self.net.root
 
     def aside(self) -> Aside:
         return self
 
-    def network(self, topology: Topology) -> Transport:
-        return self._net.network(topology)
+    def network(self, topology: Topology) -> Network:
+        return self.net.network(topology)
 
 
 def _bundle(frames: list[bytes]) -> bytes:

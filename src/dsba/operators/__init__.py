@@ -1,30 +1,19 @@
 """Component operators. Adding one: a file here and a line in ``REGISTRY``, or a class of your own."""
 
-from __future__ import annotations
-
 from dsba.errors import InputError, unknown_name
 from dsba.operators import compiled as compiled  # teaches Numba what an operator is
 from dsba.operators.auc import AUC
 from dsba.operators.base import Operator, Saddle, ScalarOperator
-from dsba.operators.huber import Huber
-from dsba.operators.logistic import Logistic
-from dsba.operators.poisson import Poisson
+from dsba.operators.losses import Huber, Logistic, Poisson, Ridge, SquaredHinge
 from dsba.operators.response import DECISIONS, LINKS, LinkFunction, decide, link_of
-from dsba.operators.ridge import Ridge
 from dsba.operators.scaled_huber import ScaledHuber
 from dsba.operators.softmax import Softmax
-from dsba.operators.squared_hinge import SquaredHinge
 from dsba.storage.plugins import load_class
 
 REGISTRY: dict[str, type[Operator]] = {
-    "ridge": Ridge,
-    "logistic": Logistic,
-    "auc": AUC,
-    "squared-hinge": SquaredHinge,
-    "huber": Huber,
-    "poisson": Poisson,
+    "ridge": Ridge, "logistic": Logistic, "auc": AUC, "squared-hinge": SquaredHinge, "huber": Huber, "poisson": Poisson,
     "softmax": Softmax,
-}
+}  # fmt: skip
 
 
 ALIASES = {"linear": "ridge"}
@@ -38,7 +27,7 @@ def names() -> list[str]:
 
 
 def get(operator: str | Operator) -> Operator:
-    """An operator from its registered name, from one's own file ("my_loss.py:Absolute"), or the object itself."""
+    """An operator from its registered name, from a user's file ("my_loss.py:Absolute"), or the object itself."""
     if isinstance(operator, Operator):
         return operator
     if isinstance(operator, type) and issubclass(operator, Operator):
@@ -54,23 +43,6 @@ def get(operator: str | Operator) -> Operator:
 
 
 __all__ = [
-    "AUC",
-    "DECISIONS",
-    "LINKS",
-    "REGISTRY",
-    "Huber",
-    "LinkFunction",
-    "Logistic",
-    "Operator",
-    "Poisson",
-    "Ridge",
-    "Saddle",
-    "ScalarOperator",
-    "ScaledHuber",
-    "Softmax",
-    "SquaredHinge",
-    "decide",
-    "get",
-    "link_of",
-    "names",
-]
+    "AUC", "DECISIONS", "LINKS", "REGISTRY", "Huber", "LinkFunction", "Logistic", "Operator", "Poisson", "Ridge",
+    "Saddle", "ScalarOperator", "ScaledHuber", "Softmax", "SquaredHinge", "decide", "get", "link_of", "names",
+]  # fmt: skip

@@ -1,17 +1,15 @@
 """AUC maximisation: the saddle-point form of the pairwise squared loss, with centred components or the paper's own."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from dsba.errors import InputError
 from dsba.kernels.resolvents import resolve_paper_auc, solve_auc
-from dsba.operators.base import Operator, Saddle
+from dsba.operators.base import Operator, Saddle, with_unit_rows
 from dsba.types import Array
 
 ROUNDS = 3  # of the resolvent's linear solve: one leaves 1e-6 of it at steps of 1e8, two 1e-10, three 1e-14
@@ -36,10 +34,10 @@ class AUC(Operator):
 
     p: float = math.nan
     centered: bool = True
-    extra: ClassVar[int] = 3
-    cocoercive: ClassVar[bool] = False
-    labels: ClassVar[str] = "binary"
-    decision: ClassVar[str] = "rank"
+    extra = 3
+    cocoercive = False
+    labels = "binary"
+    decision = "rank"
 
     @property
     def k(self) -> int:  # type: ignore[override]
@@ -95,7 +93,7 @@ class AUC(Operator):
             u0, u1, u2, u3 = u0 + v0, u1 + v1, u2 + v2, u3 + v3
         out[0], out[own], out[other], out[3] = u0, u1, u2, sign * u3
 
-    def fitted(self, y: Array, weight: Array) -> AUC:
+    def fitted(self, y: Array, weight: Array) -> Self:
         share = float(weight @ (y > 0) / weight.sum())
         if not 0.0 < share < 1.0:
             raise InputError("AUC needs samples of both classes, got one class only.")
@@ -104,19 +102,10 @@ class AUC(Operator):
     def blocks(self, X: sp.csr_array, y: Array) -> sp.csr_array:
         """Rows x, e_a, e_b, e_theta for each sample, or x, e_a or e_b, e_theta: k - 1 entries more than x."""
         n, d = X.shape
-        more = self.k - 1
         columns = np.broadcast_to(d + np.arange(3), (n, 3))
         if not self.centered:
             columns = np.stack([np.where(y > 0, d, d + 1), np.full(n, d + 2)], axis=1)
-        ends = X.indptr[1:] + more * np.arange(1, n + 1)
-        indptr = np.concatenate([[0], (ends[:, None] + np.arange(-more, 1)).ravel()])
-        body = np.ones(indptr[-1], bool)
-        indices = np.empty(indptr[-1], X.indices.dtype if d + 3 < 2**31 else np.int64)
-        data = np.ones(indptr[-1])
-        for row in range(more):
-            body[ends - more + row], indices[ends - more + row] = False, columns[:, row]
-        indices[body], data[body] = X.indices, X.data
-        return sp.csr_array((data, indices, indptr), shape=(self.k * n, d + 3))
+        return with_unit_rows(X, columns, 3)
 
     def jacobians(self, y: Array) -> Array:
         """The matrix of g's linear part for each sample (Q x k x k)."""

@@ -35,6 +35,23 @@ DECISION_OF_LABELS = {"binary": "sign", "multiclass": "largest"}  # all other la
 LINK_OF_LABELS = {"real": "identity", "count": "log"}
 
 
+def with_unit_rows(X: sp.csr_array, columns: npt.NDArray[np.int64], extra: int) -> sp.csr_array:
+    """For each row x of X a block of x and of unit rows, which have their ones in the ``columns`` of the sample.
+
+    ``extra`` is the number of columns beyond those of X.
+    """
+    (n, more), width = columns.shape, X.shape[1] + extra
+    ends = X.indptr[1:] + more * np.arange(1, n + 1)
+    indptr = np.concatenate([[0], (ends[:, None] + np.arange(-more, 1)).ravel()])
+    body = np.ones(indptr[-1], bool)
+    indices = np.empty(indptr[-1], X.indices.dtype if width < 2**31 else np.int64)
+    data = np.ones(indptr[-1])
+    for row in range(more):
+        body[ends - more + row], indices[ends - more + row] = False, columns[:, row]
+    indices[body], data[body] = X.indices, X.data
+    return sp.csr_array((data, indices, indptr), shape=((1 + more) * n, width))
+
+
 class Saddle(NamedTuple):
     """The summed Jacobian of an affine operator on (v, theta), theta being the last coordinate:
 
@@ -46,6 +63,11 @@ class Saddle(NamedTuple):
     weights: Array
     c: Array
     T: float
+
+
+def _given(method: str) -> Any:
+    """Whether a subclass gives the method, and not one of the two classes here."""
+    return property(lambda self: getattr(type(self), method).__module__ != __name__)
 
 
 @dataclass(frozen=True)
@@ -102,6 +124,12 @@ class Operator:
         """out <- g(u)."""
         raise NotImplementedError
 
+    def forward_rows(self, U: Array, y: Array) -> Array:
+        """g of every row of U (Q x k), compiled."""
+        G = np.empty_like(U)
+        kernel.forward_all(self, U, y, G)
+        return G
+
     def map(self, u: float, y: float) -> float:
         """g(u) where k = 1."""
         point, out = np.empty(1), np.empty(1)
@@ -117,17 +145,13 @@ class Operator:
         """out <- the Jacobian of g at u (k x k). With it DSBA takes blocks of samples (``batch_size``)."""
         raise NotImplementedError
 
-    @property
-    def has_jacobian(self) -> bool:
-        return type(self).jacobian is not Operator.jacobian
+    has_jacobian = _given("jacobian")
 
     def loss(self, u: Any, y: float) -> float:
         """The function whose gradient is g, where there is one."""
         raise NotImplementedError
 
-    @property
-    def has_loss(self) -> bool:
-        return type(self).loss is not Operator.loss
+    has_loss = _given("loss")
 
     # Newton's iteration --------------------------------------------------------------------------
 
@@ -139,9 +163,7 @@ class Operator:
         """
         raise NotImplementedError
 
-    @property
-    def has_curvature(self) -> bool:
-        return type(self).curvature is not Operator.curvature
+    has_curvature = _given("curvature")
 
     @property
     def affine(self) -> bool:
@@ -156,9 +178,7 @@ class Operator:
         """Of an affine g whose Jacobian is not symmetric: that of every sample (Q x k x k)."""
         raise NotImplementedError
 
-    @property
-    def has_saddle(self) -> bool:
-        return type(self).saddle is not Operator.saddle
+    has_saddle = _given("saddle")
 
     def envelope(self, u: Array, t: float, y: Array) -> tuple[Array, Array]:
         """Where k = 1, g_t(u) and its slope, g_t(u) = g(the v with v + t g(v) = u): the loss smoothed over a width t.
@@ -167,9 +187,7 @@ class Operator:
         """
         raise NotImplementedError
 
-    @property
-    def has_envelope(self) -> bool:
-        return type(self).envelope is not Operator.envelope
+    has_envelope = _given("envelope")
 
     # Data ----------------------------------------------------------------------------------------
 
@@ -205,6 +223,7 @@ class ScalarOperator(Operator):
     """sup g'."""
     monotonicity: ClassVar[float] = 0.0
     """inf g'."""
+    has_loss, has_jacobian, has_curvature, has_envelope = _given("value"), _given("slope"), _given("slope"), True
 
     def value(self, u: float, y: float) -> float:
         """The loss at u."""
@@ -258,25 +277,13 @@ class ScalarOperator(Operator):
     def jacobian(self, u: Any, y: float, out: Any) -> None:
         out[0, 0] = self.slope(u[0], y)
 
-    @property
-    def has_jacobian(self) -> bool:
-        return type(self).slope is not ScalarOperator.slope
-
     def loss(self, u: Any, y: float) -> float:
         return self.value(u[0], y)
-
-    @property
-    def has_loss(self) -> bool:
-        return type(self).value is not ScalarOperator.value
 
     def curvature(self, U: Array, V: Array, y: Array) -> Array:
         slopes = np.empty(y.size)
         kernel.slope_all(self, U[:, 0], y, slopes)
         return slopes[:, None] * V
-
-    @property
-    def has_curvature(self) -> bool:
-        return type(self).slope is not ScalarOperator.slope
 
     @property
     def affine(self) -> bool:

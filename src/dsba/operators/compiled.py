@@ -8,8 +8,6 @@ kernel compiled for its older self. (A function passed as an argument or a closu
 compiled anew in every process.)
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import linecache
@@ -20,19 +18,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from numba import extending
 from numba.core import cgutils, types
 from numba.core import utils as numba_utils
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import (
-    NativeValue,
-    infer_getattr,
-    lower_getattr_generic,
-    models,
-    overload_method,
-    register_model,
-    typeof_impl,
-    unbox,
-)
 
 from dsba.errors import InputError
 from dsba.kernels.cache import part, sources_digest
@@ -97,7 +86,7 @@ def _obstacle(function: Any, arguments: tuple[types.Type, ...]) -> int:
 
 
 def source_line(file: str, line: int | None) -> str:
-    """A line of somebody's code, for a message."""
+    """A line of a user's code, for a message."""
     text = linecache.getline(file, line or 0).strip()
     return f"line {line} of {Path(file).name}" + (f" ({text})" if text else "")
 
@@ -120,29 +109,29 @@ def operator_type(cls: type[Operator]) -> OperatorType:
     return OperatorType(name, members)
 
 
-@typeof_impl.register(Operator)
+@extending.typeof_impl.register(Operator)
 def _typeof(value: Operator, context: Any) -> OperatorType:
     return operator_type(type(value))  # type: ignore[arg-type]
 
 
-@register_model(OperatorType)
-class _Model(models.StructModel):
+@extending.register_model(OperatorType)
+class _Model(extending.models.StructModel):
     def __init__(self, dmm: Any, fe_type: OperatorType) -> None:
         super().__init__(dmm, fe_type, [(name, types.float64) for name in fe_type.members])
 
 
-@unbox(OperatorType)
-def _unbox(typ: OperatorType, obj: Any, c: Any) -> NativeValue:
+@extending.unbox(OperatorType)
+def _unbox(typ: OperatorType, obj: Any, c: Any) -> extending.NativeValue:
     struct = cgutils.create_struct_proxy(typ)(c.context, c.builder)
     for name in typ.members:
         value = c.pyapi.object_getattr_string(obj, name)
         setattr(struct, name, c.pyapi.float_as_double(value))
         c.pyapi.decref(value)
     failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
-    return NativeValue(struct._getvalue(), is_error=failed)
+    return extending.NativeValue(struct._getvalue(), is_error=failed)
 
 
-@infer_getattr
+@extending.infer_getattr
 class _Fields(AttributeTemplate):
     key = OperatorType
 
@@ -150,7 +139,7 @@ class _Fields(AttributeTemplate):
         return types.float64 if attr in typ.members else None
 
 
-@lower_getattr_generic(OperatorType)
+@extending.lower_getattr_generic(OperatorType)
 def _get_field(context: Any, builder: Any, typ: OperatorType, value: Any, attr: str) -> Any:
     return getattr(cgutils.create_struct_proxy(typ)(context, builder, value=value), attr)
 
@@ -164,7 +153,7 @@ def _compiled_method(name: str, arity: int) -> None:
     arguments = ", ".join(f"a{i}" for i in range(arity))
     scope: dict[str, Any] = {"choose": choose}
     exec(f"def overload(self, {arguments}): return choose(self, {arguments})", scope)
-    overload_method(OperatorType, name, strict=False)(scope["overload"])
+    extending.overload_method(OperatorType, name, strict=False)(scope["overload"])
 
 
 for _name, _arguments in COMPILED_METHODS.items():

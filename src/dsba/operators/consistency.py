@@ -9,8 +9,6 @@ sides of a point. Methods are called as plain Python: nothing is compiled. A poi
 that the operator does not have, contradicts nothing.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 import traceback
@@ -68,12 +66,11 @@ def require_consistent(op: Operator, y: Array) -> None:
 def _failure(op: Operator, error: Exception) -> InputError:
     """What to say of an error of one of the methods. It names no number: that may be a label."""
     lines = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(str(PACKAGE))]
-    refusal, where = None, f" in {source_line(lines[0].filename, lines[0].lineno)}" if lines else ""
-    if not lines:  # the package could not use what a method returned
-        refusal = operator_type(type(op)).refusal()  # type: ignore[arg-type]
-    return refusal or InputError(
-        f"the operator {type(op).__name__} cannot be evaluated: {type(error).__name__}{where}."
-    )
+    kind = operator_type(type(op))  # type: ignore[arg-type]
+    if not lines and (refusal := kind.refusal()):  # the package could not use what a method returned
+        return refusal
+    where = f" in {source_line(lines[0].filename, lines[0].lineno)}" if lines else ""
+    return InputError(f"the operator {type(op).__name__} cannot be evaluated: {type(error).__name__}{where}.")
 
 
 def contradictions(op: Operator, y: Array) -> Iterator[tuple[str, int]]:
@@ -202,8 +199,5 @@ def _of_resolvent(op: Operator, p: Points) -> Array:
     wanted, got = (p.u - u) / t[:, None], _maps(op, u, p.y)
     towards = (wanted - got) / _norm(wanted - got)[:, None]
     passed = _dot(_maps(op, u + p.h[:, None] * towards, p.y) - wanted, towards)
-    return (
-        -passed
-        - CONSISTENCY_TOLERANCE * (_norm(wanted) + _norm(got))
-        - DIFFERENCE_ROUNDING * (_norm(p.u) + _norm(u)) / t
-    )
+    rounding = DIFFERENCE_ROUNDING * (_norm(p.u) + _norm(u)) / t
+    return -passed - CONSISTENCY_TOLERANCE * (_norm(wanted) + _norm(got)) - rounding

@@ -2,10 +2,8 @@
 
 A problem with a penalty is composite: its solution minimises (1/Q) sum loss + lam/2 ||w||^2 + penalty(w). Intercepts
 and an operator's extra coordinates are never penalised. A penalty of your own is a frozen dataclass with the three
-methods of ``Penalty``; its ``repr`` tells it from others.
+methods of ``Penalty``; its ``repr`` distinguishes it from others.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields

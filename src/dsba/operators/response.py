@@ -4,8 +4,6 @@ Both are plain names that an operator declares. A model on disk keeps the names,
 the operator's code. Scores have one row per sample and one column per output.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,16 +1,14 @@
 """Huber's loss with its scale estimated along with the weights: what scikit-learn's HuberRegressor minimises."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dsba.errors import InputError
 from dsba.kernels.resolvents import MAX_NEWTON
-from dsba.operators.base import Operator
+from dsba.operators.base import Operator, with_unit_rows
 from dsba.types import Array
 
 
@@ -25,9 +23,9 @@ class ScaledHuber(Operator):
     """
 
     epsilon: float = 1.35
-    k: ClassVar[int] = 2
-    extra: ClassVar[int] = 1
-    longest_step: ClassVar[float] = 0.1  # of sigma = 1: longer ones throw samples to the kink at sigma <= 0
+    k = 2
+    extra = 1
+    longest_step = 0.1  # of sigma = 1: longer ones throw samples to the kink at sigma <= 0
 
     def __post_init__(self) -> None:
         if not self.epsilon >= 1.0:
@@ -86,12 +84,7 @@ class ScaledHuber(Operator):
 
     def blocks(self, X: sp.csr_array, y: Array) -> sp.csr_array:
         """Rows x and e_sigma for each sample."""
-        rows, columns = X.shape
-        ends = X.indptr[1:].astype(np.int64) + np.arange(1, rows + 1)
-        indptr = np.zeros(2 * rows + 1, np.int64)
-        indptr[1::2], indptr[2::2] = ends - 1, ends
-        indices, data = np.insert(X.indices, X.indptr[1:], columns), np.insert(X.data, X.indptr[1:], 1.0)
-        return sp.csr_array((data, indices, indptr), shape=(2 * rows, columns + 1))
+        return with_unit_rows(X, np.full((X.shape[0], 1), X.shape[1]), 1)
 
     def planning_slopes(self, y: Array) -> Array:
         return np.full(y.shape, 2.0 * (1.0 + self.epsilon**2))

@@ -1,10 +1,8 @@
 """Softmax (multinomial logistic) loss: one score per class (k = C)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,19 +21,17 @@ class Softmax(Operator):
     """
 
     classes: float = math.nan
-    labels: ClassVar[str] = "multiclass"
-    wrong_side: ClassVar[float] = math.log(2.0)
-    link: ClassVar[str] = "softmax"
+    labels = "multiclass"
+    wrong_side = math.log(2.0)
+    link = "softmax"
 
     @property
     def k(self) -> int:  # type: ignore[override]
         return int(self.classes)
 
-    @property
-    def copies(self) -> int:  # type: ignore[override]
-        return int(self.classes)
+    copies = k
 
-    def fitted(self, y: Array, weight: Array) -> Softmax:
+    def fitted(self, y: Array, weight: Array) -> Self:
         return replace(self, classes=float(y.max()) + 1.0)
 
     def loss(self, u: Any, y: float) -> float:

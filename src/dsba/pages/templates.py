@@ -20,7 +20,7 @@ def filled(template: str, parts: dict[str, str]) -> str:
 
 
 def document(title: str, body: str, *, css: str = "", allowed: str = "img-src data:") -> str:
-    """A whole page in the style of all pages. It asks nobody for anything but what ``allowed`` names.
+    """A whole page in the style of all pages. It loads nothing from elsewhere but what ``allowed`` names.
 
     ``title`` and ``body`` are HTML, ``css`` comes after the common style, ``allowed`` is a part of the page's policy.
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 from dsba.errors import InputError
 from dsba.kernels import samples as kernel
-from dsba.kernels.batches import BatchPlan, gram_batches, resolve_batch, rows_apart
+from dsba.kernels.batches import BatchPlan, gram_batches, largest_eigenvalues, resolve_batch, rows_apart
 from dsba.kernels.dense import KernelComponents, Recursion
 from dsba.types import Array, Indices
 
@@ -76,10 +76,7 @@ class Components:
 
     def forward(self, samples: Any, Z: Array) -> Array:
         """g(A_i z_n) for these samples."""
-        U = self.image(samples, Z)
-        out = np.empty_like(U)
-        kernel.forward_all(self.problem.component, U, self.problem.y[self.ids(samples)], out)
-        return out
+        return self.problem.component.forward_rows(self.image(samples, Z), self.problem.y[self.ids(samples)])
 
     def spread(self, samples: Any, coefficients: Array) -> Array:
         """Row n: the sum over node n's samples of their weights times A_i' coefficients_i."""
@@ -112,9 +109,8 @@ class Components:
         p = self.problem
         a, y, step = p.A[ids].toarray(), p.y[ids], t * p.weight[ids]
         u, lo, hi = np.zeros(len(ids)), np.full(len(ids), -np.inf), np.full(len(ids), np.inf)
-        G = np.empty((len(ids), 1))
         for trial in range(MAX_ROOT):
-            kernel.forward_all(p.component, u[:, None], y, G)
+            G = p.component.forward_rows(u[:, None], y)
             point = V - step[:, None] * G * (r * a)
             Z = p.pooled.prox(point, t * r)
             score = np.einsum("nj,nj->n", a, Z)
@@ -128,6 +124,14 @@ class Components:
                 break
             u = new
         return Z, G
+
+    def rescaled(self, made: KernelComponents, rule: Recursion) -> KernelComponents:
+        """``kernel(rule)`` from what was made for another step size; for batches."""
+        raise NotImplementedError
+
+    def curvatures(self, made: KernelComponents, slopes: Array) -> Array:
+        """For each node a mean of its components' curvatures; for batches."""
+        raise NotImplementedError
 
     # For kernels, messages and step sizes -------------------------------------------------------------
 
@@ -192,6 +196,24 @@ class Batches(Components):
         plan = self._plan(1.0 - rule.shrink if rule.backward else None)
         samples, largest = self.problem.samples._replace(weight=self.weight), int(np.diff(self.cuts).max())
         return KernelComponents(rule, samples, self.first, largest, plan)
+
+    def rescaled(self, made: KernelComponents, rule: Recursion) -> KernelComponents:
+        """``kernel(rule)`` from what was made for another step size, without a pass over the data: of a Gram matrix the
+        part of the coordinates with lambda is multiplied by a number."""
+        assert made.batches is not None
+        gram, p, at = made.batches.gram.copy(), self.problem, made.batches.at
+        ratio, free = (1.0 - rule.coef[0]) / (1.0 - made.rule.coef[0]), p.A[:, p.n_regular :]
+        for S, (lo, hi) in enumerate(zip(self.cuts[:-1], self.cuts[1:], strict=True)):
+            rest = free[lo:hi].toarray()
+            fixed = (rest @ rest.T).ravel()
+            gram[at[S] : at[S + 1]] = fixed + ratio * (gram[at[S] : at[S + 1]] - fixed)
+        return made._replace(rule=rule, batches=made.batches._replace(gram=gram))
+
+    def curvatures(self, made: KernelComponents, slopes: Array) -> Array:
+        """For each node the mean square of its batches' largest curvatures, if the samples have these slopes; k = 1."""
+        largest = np.empty(self.cuts.size - 1)
+        largest_eigenvalues(made.batches, np.sqrt(self.weight * slopes), largest)
+        return np.add.reduceat(largest**2, self.first[:-1]) / self.sizes
 
     def _plan(self, r: Array | None) -> BatchPlan:
         """With the Gram matrices in the metric r, or without any."""

@@ -31,22 +31,20 @@ class LocalSums:
 
     def table(self, Z: Array) -> Array:
         """g(A_i z_n) for every sample i of every node n (Q x k)."""
-        return self._of_samples(kernel.table_rows, self.problem.component, self.problem.samples, Z)
+        return self.problem.component.forward_rows(self.images(Z), self.problem.y)
 
     def images(self, Z: Array) -> Array:
         """A_i z_n for every sample i of every node n (Q x k)."""
-        return self._of_samples(kernel.image_rows, self.problem.csr, self.problem.start, Z)
+        return self._of_samples(kernel.image_rows, Z)
 
     def images_of(self, z: Array) -> Array:
         """A_i z for every sample (Q x k)."""
-        z = np.ascontiguousarray(z, np.float64)
-        return self._of_samples(kernel.image_all, self.problem.csr, self.problem.start, z)
+        return self._of_samples(kernel.image_all, np.ascontiguousarray(z, np.float64))
 
     def average(self, table: Array) -> Array:
         """Row n: c_n (1/q_n) sum_i A_i' table_i."""
-        out = np.empty((len(self.problem.nodes), self.problem.dim))
-        self.sweep(kernel.average_rows, self.problem.samples, table, out)
-        return out
+        p = self.problem
+        return self.spread_rows((p.weight / np.repeat(p.sizes, p.sizes))[:, None] * table)
 
     def derivatives(self, z: Array, hessian: bool = True, chords: bool = False) -> Array:
         """Row n, for an exact sum over the nodes: loss, sum of B_i and its Jacobian over the node's samples, at z.
@@ -58,7 +56,7 @@ class LocalSums:
         p = self.problem
         U = self.images_of(z)
         losses = self.losses(U) if p.has_objective else np.zeros(len(p.nodes))
-        parts = [losses[:, None], self._spread_rows(self.weighted(U))]
+        parts = [losses[:, None], self.spread_rows(self.weighted(U))]
         if p.component.has_saddle:
             return np.hstack([*parts, *self._saddles()])
         jacobians = self._jacobians(U, chords)
@@ -88,7 +86,7 @@ class LocalSums:
     def products(self, z: Array) -> Callable[[Array], Array]:
         """A function of v. Row n: the sum over the node's samples of the Jacobians of B_i at z, times v."""
         jacobians = self._jacobians(self.images_of(z), chords=False)
-        return lambda v: self._spread_rows(np.einsum("icd,id->ic", jacobians, self.images_of(v)))
+        return lambda v: self.spread_rows(np.einsum("icd,id->ic", jacobians, self.images_of(v)))
 
     def _jacobians(self, U: Array, chords: bool) -> Array:
         """The Jacobian of g for every sample, weighted (Q x k x k).
@@ -103,8 +101,7 @@ class LocalSums:
         if p.k == 1 and not p.component.family:
             slopes = LEAST_PLANNED_SLOPE * p.component.planning_slopes(p.y)
             if chords and p.component.labels == "real":
-                G = np.empty_like(U)
-                kernel.forward_all(p.component, U, p.y, G)
+                G = p.component.forward_rows(U, p.y)
                 slopes = np.maximum(slopes, np.abs(G[:, 0] / np.where(U[:, 0] == p.y, 1.0, U[:, 0] - p.y)))
             blocks = np.where(blocks == 0.0, slopes[:, None, None], blocks)
         return p.sample_weight[:, None, None] * blocks
@@ -132,20 +129,18 @@ class LocalSums:
 
     def weighted(self, U: Array) -> Array:
         """The weighted g of every sample, given its image."""
-        G = np.empty_like(U)
-        kernel.forward_all(self.problem.component, U, self.problem.y, G)
-        return self.problem.sample_weight[:, None] * G
+        return self.problem.sample_weight[:, None] * self.problem.component.forward_rows(U, self.problem.y)
 
-    def _spread_rows(self, table: Array) -> Array:
+    def spread_rows(self, table: Array) -> Array:
         """Row n: the sum of A_i' table_i over the node's samples."""
         p = self.problem
         out = np.zeros((len(p.nodes), p.dim))
         self.sweep(kernel.add_block_rows, p.csr, p.start, table, out)
         return out
 
-    def _of_samples(self, sweep: Any, *args: Any) -> Array:
+    def _of_samples(self, sweep: Any, z: Array) -> Array:
         out = np.empty((self.problem.y.size, self.problem.k))
-        self.sweep(sweep, *args, out)
+        self.sweep(sweep, self.problem.csr, self.problem.start, z, out)
         return out
 
     def sweep(self, sweep: Any, *args: Any) -> None:

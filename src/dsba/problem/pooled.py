@@ -15,6 +15,7 @@ from dsba.types import Array
 if TYPE_CHECKING:
     from dsba.problem.problem import Problem
 
+NARROW = 64  # columns up to which nodes' sums are dense rows, by kernels that Newton's method has compiled anyway
 LEAST_RESIDUAL = 1e-14  # of the mean norm of the components: a residual at 0 below this is rounding
 
 
@@ -31,14 +32,24 @@ class Pooled:
         """
         p = self.problem
         images = np.empty((p.y.size, p.k)) if images is None else images
+        total = p.group.sum((self._dense_rows if p.dim <= NARROW else self._sparse_rows)(z, images)) / p.n_samples
+        total[: p.n_regular] += p.lam * z[: p.n_regular]
+        return total
+
+    def _dense_rows(self, z: Array, images: Array) -> Array:
+        """Row n: the sum of B_i(z) over the node's samples."""
+        local = self.problem.local
+        images[:] = local.images_of(z)
+        return local.spread_rows(local.weighted(images))
+
+    def _sparse_rows(self, z: Array, images: Array) -> SparseRows:
+        """The same, bit by bit, in the columns that the node's samples touch."""
+        p = self.problem
         columns, _ = p.touched_columns
         entries, samples = np.empty(columns.size), p.samples._replace(weight=p.sample_weight)
         z = np.ascontiguousarray(z, np.float64)
         p.local.sweep(kernel.sum_entries, p.component, samples, z, p.touched_columns, images, entries)
-        rows = SparseRows(entries, columns, (len(p.nodes), p.dim))
-        total = p.group.sum(rows) / p.n_samples
-        total[: p.n_regular] += p.lam * z[: p.n_regular]
-        return total
+        return SparseRows(entries, columns, (len(p.nodes), p.dim))
 
     def residual(self, z: Array, images: Array | None = None) -> Array:
         """Zero exactly at the solution: F(z) = ``operator(z)``, with a penalty (z - prox_t(z - t F(z)))/t, t fixed.

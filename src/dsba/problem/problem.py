@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,16 @@ from dsba.problem.components import Batches, Components
 from dsba.problem.local import LocalSums
 from dsba.problem.pooled import Pooled, residual_unit
 from dsba.types import Array
+
+
+class PartWatch(Protocol):
+    """What a process looks at before it sends its part of a sum at a new point."""
+
+    def __call__(self, z: Array, last: Array, information: Array) -> bool:
+        """Whether the part at ``z`` must not be sent; ``information`` is the mean Hessian of the last point."""
+
+    def end(self) -> None:
+        """An error at all processes if one of them does not send its part."""
 
 
 class Problem:
@@ -85,7 +95,11 @@ class Problem:
         What is computed for one sample (or batch) a node, for all samples of a node, and for all samples.
     constants : Constants
         What step-size rules are made of.
+    watch : PartWatch or None
+        Asked before this process sends its part of a Newton step.
     """
+
+    watch: PartWatch | None = None
 
     def __init__(
         self,
@@ -100,8 +114,7 @@ class Problem:
         classes: Sequence[Any] | None = None,
     ) -> None:
         samples = validation.of_shards(shards)
-        known = None if classes is None else tuple(classes)
-        terms = validation.checked_terms(operator, lam, regularize, intercept, penalty)._replace(classes=known)
+        terms = validation.checked_terms(operator, lam, regularize, intercept, penalty, classes)
         self._assemble(samples, terms, (group or Alone()).aside())
 
     @classmethod
@@ -156,11 +169,9 @@ class Problem:
 
     def _agree(self, sizes: npt.NDArray[np.int64], terms: validation.Terms) -> None:
         """All processes were given the same, and know how many nodes and samples there are."""
-        empty = np.flatnonzero(sizes == 0)
-        if empty.size:
-            raise InputError(
-                f"every node needs at least one sample, node {empty[0]} has none (sizes {sizes.tolist()})."
-            )
+        if (empty := np.flatnonzero(sizes == 0)).size:
+            counts = sizes.tolist()
+            raise InputError(f"every node needs at least one sample, node {empty[0]} has none (sizes {counts}).")
         given = terms._asdict() | {"component": repr(terms.component), "penalty": repr(terms.penalty)}
         given["operator"] = given.pop("component")
         require_agreement(self.group, {"program": f"dsba {__version__}", "width": self.n_features, **given})
@@ -182,17 +193,14 @@ class Problem:
             values[:] = self.A.data
             self.A.data = values
         self.csr = (self.A.indptr.astype(np.int64), self.A.indices, self.A.data)
-        self.mean_nnz = float(self.total(np.diff(self.A.indptr[self.start * self.k]).astype(np.float64)))
-        self.mean_nnz /= self.n_samples
+        nonzeros = np.diff(self.A.indptr[self.start * self.k]).astype(np.float64)
+        self.mean_nnz = float(self.total(nonzeros)) / self.n_samples
 
     def gathered(self, rows: Array, *, discloses: str) -> Array:
         """The rows (or numbers) of all processes' nodes, given one for each node held here."""
-        everyone = self.group.gather(rows, discloses=discloses)
-        wanted = (self.n_nodes, *rows.shape[1:])
-        if everyone.size != math.prod(wanted):
-            raise NetworkError(
-                f"all processes together sent {everyone.size} numbers where {math.prod(wanted)} are due."
-            )
+        everyone, wanted = self.group.gather(rows, discloses=discloses), (self.n_nodes, *rows.shape[1:])
+        if everyone.size != (due := math.prod(wanted)):
+            raise NetworkError(f"all processes together sent {everyone.size} numbers where {due} are due.")
         return everyone.reshape(wanted)
 
     def _mean_weight(self, weights: Array) -> float:
@@ -262,6 +270,19 @@ class Problem:
         diag = np.full(self.dim, self.lam)
         diag[self.n_regular :] = 0.0
         return diag
+
+    @property
+    def sweep(self) -> float:
+        """Multiply-adds of one sweep of all data: the image of every sample, and its way back."""
+        return 2.0 * self.mean_nnz * self.n_samples
+
+    @property
+    def gram_work(self) -> float:
+        """Multiply-adds of the nodes' matrices A'A: n^2 for a row of A with n entries, here of the mean length.
+
+        Rows of unequal lengths take more. Their squares would be one more sum over all processes.
+        """
+        return self.n_samples * self.mean_nnz**2 / self.k
 
     @cached_property
     def touched_columns(self) -> tuple[Any, Any]:

@@ -1,7 +1,6 @@
-"""The door of a problem: what comes in is made CSR of float64 and checked here, before anything is computed."""
+"""What people give is made CSR of float64 and checked here, before anything is computed."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,33 +48,37 @@ def of_shards(shards: Any) -> GivenSamples:
     if len(shards) == 0:
         raise InputError("a problem needs at least one shard (X, y), got none.")
     blocks = [as_csr(X, f"shard {n}") for n, (X, *_) in enumerate(shards)]
-    widths = [X.shape[1] for X in blocks]
+    sizes, widths = np.array([X.shape for X in blocks]).T
     if len(set(widths)) > 1:
-        raise InputError(f"shards must have the same number of columns, got {widths}.")
-    labels = [as_labels(s[1], X.shape[0], f"shard {n}") for n, (s, X) in enumerate(zip(shards, blocks, strict=True))]
-    weights = [
-        as_weights(s[2] if len(s) == 3 else None, X.shape[0], f"shard {n}")
-        for n, (s, X) in enumerate(zip(shards, blocks, strict=True))
-    ]
+        raise InputError(f"shards must have the same number of columns, got {widths.tolist()}.")
+    given = [(f"shard {n}", size, *s[1:], None) for n, (size, s) in enumerate(zip(sizes, shards, strict=True))]
+    labels = [as_labels(y, size, where) for where, size, y, *_ in given]
+    weights = [as_weights(weight, size, where) for where, size, _, weight, *_ in given]
     kinds = {"a string" if y.dtype.kind in "US" else "a number" for y in labels if y.dtype.kind != "O"}
     if len(kinds) > 1:
         raise InputError("the labels of all shards must be of one kind, got strings in one and numbers in another.")
     X = blocks[0] if len(blocks) == 1 else sp.csr_array(sp.vstack(blocks, format="csr"))
-    sizes = np.array([b.shape[0] for b in blocks])
     return GivenSamples(X, np.concatenate(labels), np.concatenate(weights), sizes)
 
 
 def checked_terms(
-    operator: str | Operator, lam: float | None, regularize: str, intercept: bool | float, penalty: Penalty | None
+    operator: str | Operator,
+    lam: float | None,
+    regularize: str,
+    intercept: bool | float,
+    penalty: Penalty | None,
+    classes: Iterable[Any] | None = None,
 ) -> Terms:
     """The terms as they were given, each checked."""
     if regularize not in ("weights", "all"):
         raise unknown_name("regularize", regularize, ("weights", "all"))
     constant = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
-    component = operators.get(operator)
-    return Terms(
-        component, None if lam is None else _as_lambda(lam), regularize, constant, _as_penalty(penalty, component)
-    )
+    component, lam = operators.get(operator), None if lam is None else _as_lambda(lam)
+    if penalty is not None and not isinstance(penalty, Penalty):
+        raise InputError(f"penalty must be a dsba.penalties.Penalty or None, got {type(penalty).__name__}.")
+    if penalty is not None and not component.has_loss:
+        raise InputError(f"a penalty needs an objective, and {type(component).__name__} has none.")
+    return Terms(component, lam, regularize, constant, penalty, None if classes is None else tuple(classes))
 
 
 def _as_lambda(given: Any) -> float:
@@ -85,16 +88,6 @@ def _as_lambda(given: Any) -> float:
     if 0.0 < lam < LEAST_LAMBDA:
         raise InputError(f"lam must be 0 or at least {LEAST_LAMBDA:g}, got {lam!r}.")
     return lam
-
-
-def _as_penalty(penalty: Any, component: Operator) -> Penalty | None:
-    if penalty is None:
-        return None
-    if not isinstance(penalty, Penalty):
-        raise InputError(f"penalty must be a dsba.penalties.Penalty or None, got {type(penalty).__name__}.")
-    if not component.has_loss:
-        raise InputError(f"a penalty needs an objective, and {type(component).__name__} has none.")
-    return penalty
 
 
 def _kinds(shards: Any) -> str:

@@ -6,8 +6,6 @@ iteration on it needs a few steps. Proximal gradient steps find these coordinate
 is tried; one that does not shrink R, or raises the objective, is not taken.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

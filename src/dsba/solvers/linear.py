@@ -9,8 +9,6 @@ elsewhere. Two kinds are brought to this form or solved like it: a saddle (AUC),
 weights (an operator on R^k). Products with the samples are counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,9 +34,18 @@ SUBTRACTED = 1e-9  # the least ridge, relative to the same, for a form that subt
 
 @dataclass
 class Tally:
-    """Products with samples so far."""
+    """Products with samples so far, and the multiply-adds of these products, of Gram matrices and of factorisations."""
 
     products: int = 0
+    multiply_adds: float = 0.0
+
+    def factorised(self, side: int) -> None:
+        """A Cholesky factor of a matrix with so many rows."""
+        self.multiply_adds += side**3 / 6
+
+    def solved(self, side: int) -> None:
+        """A product with a dense matrix of so many rows, or a solution by its factor."""
+        self.multiply_adds += float(side) ** 2
 
 
 class CountedRows:
@@ -52,34 +59,40 @@ class CountedRows:
         elif matrix.nnz > DENSE_SHARE * rows * columns:
             self.matrix = matrix.toarray()
         self.transposed = self.matrix.T
-        self.tally = tally
+        self.tally, self.nnz = tally, matrix.nnz
+        self.row_lengths = np.diff(matrix.indptr).astype(np.float64)
+        self.column_lengths = np.bincount(matrix.indices, minlength=columns).astype(np.float64)
 
     def times(self, x: Array) -> Array:
         """B x."""
-        self.tally.products += 1
+        self._count(1, self.nnz)
         return self.matrix @ x
 
     def spread(self, y: Array) -> Array:
         """B' y."""
-        self.tally.products += 1
+        self._count(1, self.nnz)
         return self.transposed @ y
 
     def gram_of_rows(self, scale: Array) -> Array:
         """B diag(scale) B', dense."""
-        self.tally.products += 2
+        self._count(2, float(self.column_lengths @ self.column_lengths))
         return _dense(self.matrix @ sp.diags_array(scale) @ self.transposed)
 
     def gram_of_columns(self, weights: Array) -> Array:
         """B' diag(weights) B, dense."""
-        self.tally.products += 2
+        self._count(2, float(self.row_lengths @ self.row_lengths))
         if isinstance(self.matrix, np.ndarray):
             return self.transposed @ (weights[:, None] * self.matrix)
         return _dense(self.transposed @ (sp.diags_array(weights) @ self.matrix))
 
     def diagonal(self, weights: Array) -> Array:
         """The diagonal of B' diag(weights) B."""
-        self.tally.products += 1
+        self._count(1, 2.0 * self.nnz)
         return sp.csr_array(self.matrix).power(2).T @ weights
+
+    def _count(self, products: int, multiply_adds: float) -> None:
+        self.tally.products += products
+        self.tally.multiply_adds += multiply_adds
 
     @cached_property
     def longest_column(self) -> float:
@@ -109,23 +122,34 @@ def subtractable(B: CountedRows, weights: Array, ridge: Array) -> bool:
 def _by_columns(B: CountedRows, weights: Array, ridge: Array) -> Solve:
     H = B.gram_of_columns(weights)
     H[np.diag_indices_from(H)] += _raised(ridge, H.diagonal().max())
-    factor = scipy.linalg.cho_factor(H, overwrite_a=True)
-    return lambda r, accuracy: scipy.linalg.cho_solve(factor, r)
+    solve = _factorised(H, B.tally)
+    return lambda r, accuracy: solve(r)
 
 
 def _by_rows(B: CountedRows, weights: Array, ridge: Array) -> Solve:
     """x = D^-1 (r - B'R (I + R G R)^-1 R B D^-1 r),  G = B D^-1 B',  R = diag(weights)^1/2,  D = diag(ridge)."""
     R = np.sqrt(weights)
-    solve = short_side(B.gram_of_rows(1.0 / ridge), R)
+    solve = short_side(B.gram_of_rows(1.0 / ridge), R, B.tally)
     return lambda r, accuracy: (r - B.spread(R * solve(R * B.times(r / ridge)))) / ridge
 
 
-def short_side(G: Array, R: Array) -> Callable[[Array], Array]:
+def short_side(G: Array, R: Array, tally: Tally) -> Callable[[Array], Array]:
     """Solves (I + R G R) x = r, R a diagonal."""
     M = R[:, None] * G * R
     M[np.diag_indices_from(M)] += 1.0
-    factor = scipy.linalg.cho_factor(M.T, overwrite_a=True)  # its own transpose, in LAPACK's order
-    return lambda r: scipy.linalg.cho_solve(factor, r)
+    return _factorised(M.T, tally)  # its own transpose, in LAPACK's order
+
+
+def _factorised(M: Array, tally: Tally) -> Callable[[Array], Array]:
+    """Solves M x = r, M symmetric and positive definite; it is overwritten."""
+    factor = scipy.linalg.cho_factor(M, overwrite_a=True)
+    tally.factorised(len(M))
+
+    def solve(r: Array) -> Array:
+        tally.solved(len(r))
+        return scipy.linalg.cho_solve(factor, r)
+
+    return solve
 
 
 def _by_gradients(B: CountedRows, weights: Array, ridge: Array) -> Solve:
@@ -135,16 +159,19 @@ def _by_gradients(B: CountedRows, weights: Array, ridge: Array) -> Solve:
     diagonal = B.diagonal(weights)
     ridge = _raised(ridge, diagonal.max())
     inverse = 1.0 / (diagonal + ridge) if B.shape[0] >= B.shape[1] else np.ones_like(ridge)
-    return _gradients(B, lambda v: weights * v, ridge, inverse)
+    return block_system(B, lambda v: weights * v, ridge, inverse)
 
 
-def block_system(B: CountedRows, blocks: Callable[[Array], Array], ridge: Array) -> Solve:
+def block_system(B: CountedRows, blocks: Callable[[Array], Array], ridge: Array, inverse: Array | None = None) -> Solve:
     """Solves (B' M B + diag(ridge)) x = r by conjugate gradients, ``blocks`` the product with M >= 0.
 
-    No preconditioner: conjugate gradients from 0 then never move along what is flat, such as a shift of
-    the intercepts of all classes, and the solution is the one nearest to the start.
+    Without the preconditioner ``inverse``, conjugate gradients from 0 never move along what is flat, such as a shift
+    of the intercepts of all classes, and the solution is the one nearest to the start.
     """
-    return _gradients(B, blocks, ridge, np.ones_like(ridge))
+    inverse = np.ones_like(ridge) if inverse is None else inverse
+    return lambda r, accuracy: conjugate_gradients(
+        lambda x: B.spread(blocks(B.times(x))) + ridge * x, inverse, r, accuracy
+    )
 
 
 def saddle_system(saddle: Saddle, tally: Tally, ridge: Array) -> Solve:
@@ -169,13 +196,6 @@ def saddle_system(saddle: Saddle, tally: Tally, ridge: Array) -> Solve:
         return x
 
     return solve
-
-
-def _gradients(B: CountedRows, blocks: Callable[[Array], Array], ridge: Array, inverse: Array) -> Solve:
-    def product(x: Array) -> Array:
-        return B.spread(blocks(B.times(x))) + ridge * x
-
-    return lambda r, accuracy: conjugate_gradients(product, inverse, r, accuracy)
 
 
 def dot(x: Array, y: Array) -> float:

@@ -14,8 +14,6 @@ F is made ``accuracy`` times as small as it was at the last solution. In an oute
 of rhs, so the inner error shrinks with the outer steps.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
@@ -58,8 +56,8 @@ class Node(NamedTuple):
 class LocalSolver:
     """Solves B_n(z_n) + (Lambda + tau_n) z_n = rhs_n for every node n.
 
-    ``touched`` is the number of sample visits that the factorisations cost. A solver remembers nothing
-    of its solutions: the caller keeps the last one.
+    ``touched`` is what the factorisations cost: sample visits, and multiply-adds. A solver remembers nothing of its
+    solutions: the caller keeps the last one.
     """
 
     def __init__(self, problem: Problem, tau: npt.ArrayLike, accuracy: float = ACCURACY) -> None:
@@ -69,14 +67,14 @@ class LocalSolver:
         self.equations = [_equation(problem, n, problem.lam_diag + tau_n) for n, tau_n in enumerate(taus)]
         self.nodes: list[Node] = self._for_every_node(lambda n: _node(self.equations[n]))
         self.cuts = np.concatenate([[0], np.cumsum([node.width for node in self.nodes])])
-        self.touched = self._visits()
+        self.touched = self._spent()
 
-    def begin(self, Z: Array) -> tuple[Solution, float]:
-        """Z as a solution to begin with, and how many samples were visited to make it one."""
+    def begin(self, Z: Array) -> tuple[Solution, Array]:
+        """Z as a solution to begin with, and what it cost to make it one (as ``touched``)."""
         return self._solution(lambda n: self.nodes[n].begin(Z[n]))
 
-    def solve(self, rhs: Array, last: Solution, at: Container[int] | None = None) -> tuple[Solution, float]:
-        """The solution for ``rhs``, and how many samples were visited to find it from the ``last`` one.
+    def solve(self, rhs: Array, last: Solution, at: Container[int] | None = None) -> tuple[Solution, Array]:
+        """The solution for ``rhs``, and what it cost to find it from the ``last`` one (as ``touched``).
 
         With ``at`` only these nodes solve; the others keep what they have.
         """
@@ -87,10 +85,10 @@ class LocalSolver:
 
         return self._solution(solve)
 
-    def _solution(self, work: Callable[[int], Point]) -> tuple[Solution, float]:
-        before = self._visits()
+    def _solution(self, work: Callable[[int], Point]) -> tuple[Solution, Array]:
+        before = self._spent()
         Z, inner, values = zip(*self._for_every_node(work), strict=True)
-        return Solution(np.stack(Z), np.stack(values), np.concatenate(inner)), self._visits() - before
+        return Solution(np.stack(Z), np.stack(values), np.concatenate(inner)), self._spent() - before
 
     def _for_every_node(self, work: Callable[[int], Any]) -> list[Any]:
         """One node per core: a BLAS that splits one node's small matrices is many times slower on busy cores."""
@@ -101,9 +99,10 @@ class LocalSolver:
             with ThreadPoolExecutor(CORES) as pool:
                 return list(pool.map(work, nodes))
 
-    def _visits(self) -> float:
-        """A product with A or A' is half a visit to each of the node's samples."""
-        return sum(equation.A.tally.products * equation.y.size for equation in self.equations) / 2
+    def _spent(self) -> Array:
+        """Visits to samples, and multiply-adds. A product with A or A' is half a visit to each sample of the node."""
+        visits = sum(equation.A.tally.products * equation.y.size for equation in self.equations) / 2
+        return np.array([visits, sum(equation.A.tally.multiply_adds for equation in self.equations)])
 
 
 def _equation(problem: Problem, n: int, D: Array) -> Equation:
@@ -168,31 +167,35 @@ class _SampleSpace:
     def system(self, u: Array) -> tuple[Array, Callable[[Array], Array]]:
         """R, and how to solve with I + R G R."""
         R = np.sqrt(self.equation.slopes(u))
-        return R, linear.short_side(self.G, R)
+        return R, linear.short_side(self.G, R, self.equation.A.tally)
 
     def begin(self, z: Array) -> Point:
         point = self.equation.at(z)
         v = self.equation.s(point.u)
-        return point._replace(u=np.concatenate([v, point.u + self.G @ v]))
+        return point._replace(u=np.concatenate([v, point.u + self.times_G(v)]))
+
+    def times_G(self, v: Array) -> Array:
+        self.equation.A.tally.solved(v.size)
+        return self.G @ v
 
     def solved(self, rhs: Array, last: Point, accuracy: float) -> Point:
         """The solution for another right-hand side, from the last one."""
-        equation, A, D, G = self.equation, self.equation.A, self.equation.D, self.G
+        equation, A, D = self.equation, self.equation.A, self.equation.D
         (v, b), change = np.split(last.u, 2), rhs - last.value
         b_rhs, rest, before = A.times(rhs / D), 1.0, 0.0
         b_change, c = b_rhs - b, dot(change, change / D)
         enough = max(accuracy * math.sqrt(c), STEP_ROUNDING * (_size(rhs, D) + _size(last.value, D)))
         for _ in range(MAX_LOCAL_STEPS):
-            u = b_rhs - rest * b_change - G @ v
+            u = b_rhs - rest * b_change - self.times_G(v)
             rho = equation.s(u) - v
-            image = G @ rho - rest * b_change
+            image = self.times_G(rho) - rest * b_change
             size = math.sqrt(max(0.0, dot(rho, image) + rest * (rest * c - dot(b_change, rho))))
             if not size > enough:
                 break
             if size > RENEW * before:
                 R, solve = self.fixed or self.system(u)
             before, dv = size, rho - R * solve(R * image)
-            w = rest * b_change - G @ dv
+            w = rest * b_change - self.times_G(dv)
             tail = rest * (rest * c - dot(b_change, dv))
             t = line_search(equation.along(u, w), -dot(v, w) - tail, tail - dot(dv, w))
             v, rest = v + t * dv, (1.0 - t) * rest

@@ -7,8 +7,6 @@ node. A step needs the images A z and the value A' s(A z) + D z of the point whe
 carries them and a step makes one product with A and one with A' besides those of its linear system.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dsba.kernels import samples as kernel
 from dsba.operators import Operator
 from dsba.solvers import linear
 from dsba.solvers.linear import CountedRows, Solve, dot
@@ -49,10 +46,7 @@ class Equation:
 
     def s(self, u: Array) -> Array:
         """scale_i g(u_i)."""
-        U = u.reshape(-1, self.component.k)
-        G = np.empty_like(U)
-        kernel.forward_all(self.component, U, self.y, G)
-        return (self.scale[:, None] * G).ravel()
+        return (self.scale[:, None] * self.component.forward_rows(u.reshape(-1, self.component.k), self.y)).ravel()
 
     def curved(self, u: Array, v: Array) -> Array:
         """The Jacobian of s at u times v."""

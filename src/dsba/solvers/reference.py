@@ -5,8 +5,6 @@ first step solves the problem and the others are iterative refinement. Whatever 
 is computed from ``problem.pooled`` at the point returned: the certificate does not depend on how z was found.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import dataclass
@@ -113,7 +111,7 @@ def _approach(problem: Problem, scale: float) -> Array:
 
     Plain Newton is lost where most g' vanish at the start and the solution depends on which do not
     (Huber with labels a thousand times its delta: nearly least absolute deviations). For a large t
-    the loss is all but quadratic, and each solution tells the next, sharper one where its kinks are.
+    the loss is all but quadratic, and each solution is near the kinks of the next, sharper one.
     """
     z, samples = np.zeros(problem.dim), _samples(problem)
     for t in 10.0 ** np.arange(8, -3, -1):

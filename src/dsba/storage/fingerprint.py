@@ -1,8 +1,8 @@
 """What code in memory does, as facts to compare: byte code, constants, and the values it refers to.
 
-Code as it was loaded counts, not its file, which may have been edited since. Of a module of one's own count the
-attributes that a function names; of a library's module counts the name. Equal facts mean equal behaviour. Facts that
-differ may still mean the same, as of an object whose ``repr`` shows where it is in memory.
+Code is hashed as it was loaded, since its file may have been edited. For user modules, the attributes that a function
+uses are hashed; for installed libraries, only the module's name. Equal facts mean equal behaviour. Other facts may
+still mean the same, as of an object whose ``repr`` shows where it is in memory.
 """
 
 from __future__ import annotations
@@ -43,11 +43,8 @@ def _function_facts(function: Any, seen: set[int]) -> list[Any]:
     for code in codes:  # grows: nested code is among the constants
         codes += [c for c in code.co_consts if inspect.iscode(c)]
         constants = [c for c in code.co_consts if not inspect.iscode(c)]
-        facts += [
-            code.co_code,
-            code.co_names,
-            [sorted(map(repr, c)) if isinstance(c, frozenset) else c for c in constants],
-        ]
+        plain = [sorted(map(repr, c)) if isinstance(c, frozenset) else c for c in constants]
+        facts += [code.co_code, code.co_names, plain]
     names = {name for code in codes for name in code.co_names}
     values = {name: value for name, value in function.__globals__.items() if name in names}
     values |= inspect.getclosurevars(function).nonlocals
@@ -57,7 +54,7 @@ def _function_facts(function: Any, seen: set[int]) -> list[Any]:
 
 
 def _reached(values: dict[str, Any], names: Iterable[str]) -> list[tuple[str, Any]]:
-    """The values in order, then what the names are in modules of one's own among them ("constants.C"), and so on."""
+    """The values in order, then what the names are in user modules among them ("constants.C"), and so on."""
     wanted, met = sorted({*names, "__getattr__"}), set[int]()
     found = sorted(values.items(), key=lambda item: item[0])
     for place, value in found:  # grows: a module may be reached through another one, also in a circle
@@ -101,10 +98,7 @@ INSTALLED = {"site-packages", "dist-packages"}  # the names of folders of instal
 
 
 def _is_library(module: str) -> bool:
-    """Whether it is code of dsba, of Python or of an installed package, by where the top package was loaded from.
-
-    Results carry the versions of libraries, so their text does not count.
-    """
+    """Whether it is code of dsba, of Python or of an installed package: results carry the versions of libraries."""
     top = module.partition(".")[0]
     if top in ("dsba", "__main__"):  # what was typed into a notebook is in __main__, whatever file started that
         return top == "dsba"
@@ -117,15 +111,12 @@ def _is_library(module: str) -> bool:
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 of an object of one's own: what its class does, and its values as ``repr`` shows them."""
+    """SHA-256 of a user-defined object: what its class does, and its values as ``repr`` shows them."""
     return hashlib.sha256(_text_of(value).encode()).hexdigest()
 
 
 def steady_digest_of(value: Any) -> str | None:
-    """The digest that another process finds again; None for what is a library's.
-
-    Objects that ``repr`` shows with their place in memory count without the place.
-    """
+    """The digest that another process finds again, without places in memory; None for what is a library's."""
     value = _unwrapped(value) if _is_library(type(value).__module__) else value
     if _is_library(value.__module__ if inspect.isfunction(value) else type(value).__module__):
         return None

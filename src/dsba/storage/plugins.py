@@ -1,4 +1,4 @@
-"""Losses and algorithms of one's own, by name: "my_loss.py:Absolute" or "my_package.losses:Absolute".
+"""User-defined losses and algorithms, by name: "my_loss.py:Absolute" or "my_package.losses:Absolute".
 
 A file becomes a module under a name of its own, so that it cannot take the place of another module. Modules beside it
 may be imported; they come after everything that is installed. ``sources`` gives the text of all of them, which is
@@ -16,11 +16,12 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
+from inspect import isfunction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dsba.errors import InputError
+from dsba.errors import InputError, shortened
 from dsba.storage.fingerprint import INSTALLED
 
 PREFIX = "dsba_plugin_"
@@ -40,30 +41,43 @@ def code_of(name: str) -> str:
 
 def load_class(text: str, base: type, kind: str) -> Any:
     """The class that a text "file.py:Name" or "module:Name" stands for, which must be a ``base``."""
-    found = _load(text, kind)
+    module, name = _module_of(text, kind), text.rpartition(":")[2]
+    found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, base)):
-        raise InputError(f"{kind} {text!r} must be a subclass of dsba's {base.__name__}, got {found!r}.")
+        own = [c for c, one in vars(module).items() if isinstance(one, type) and issubclass(one, base) and one != base]
+        wanted = f"a subclass of dsba's {base.__name__}"
+        raise InputError(f"{kind} {text!r} {_mistake(found, name, wanted)}; the file has {', '.join(own) or 'none'}.")
     return found
 
 
 def load_function(text: str, kind: str) -> Any:
     """The function that a text "file.py:name" or "module:name" stands for."""
-    found = _load(text, kind)
+    module, name = _module_of(text, kind), text.rpartition(":")[2]
+    found = getattr(module, name, None)
     if not callable(found):
-        raise InputError(f"{kind} {text!r} must be a function, got {found!r}.")
+        own = [f for f, one in vars(module).items() if isfunction(one) and one.__module__ == module.__name__]
+        mistake = _mistake(found, name, "a function")
+        raise InputError(f"{kind} {text!r} {mistake}; the file has {', '.join(own) or 'none'}.")
     return found
 
 
-def _load(text: str, kind: str) -> Any:
-    """What a text "file.py:Name" or "module:Name" stands for."""
-    where, _, name = text.rpartition(":")
+def _mistake(found: Any, name: str, wanted: str) -> str:
+    """What is wrong with what a plugin's name stands for."""
+    if found is None:
+        return f"cannot be loaded: there is no {name}"
+    return f"must be {wanted}, got {shortened(repr(found))}"
+
+
+def _module_of(text: str, kind: str) -> ModuleType:
+    """The module of a text "file.py:Name" or "module:Name"."""
+    where = code_of(text)
     if where.startswith(".") and not where.endswith(".py"):
         raise InputError(f"{kind} {text!r} cannot be loaded: a module's name begins with no dot.")
     try:
-        return getattr(_module(where), name)
+        return _module(where)
     except FileNotFoundError:
         raise InputError(f"{kind} {text!r}: there is no file {where}.") from None
-    except (AttributeError, ImportError, SyntaxError, ValueError) as error:
+    except (ImportError, SyntaxError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{kind} {text!r} cannot be loaded: {error}.") from error
@@ -73,8 +87,7 @@ def _module(where: str) -> ModuleType:
     """The module of a file or of that name. One that fails leaves nothing behind, so that it can be mended."""
     path, before = _file(where), set(sys.modules)
     texts = {} if path is None else _texts(path)
-    if path is not None:
-        _require_unchanged(path, texts)
+    _require_unchanged(path, texts)
     try:
         module = _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
     except BaseException:
@@ -97,10 +110,10 @@ def expect(loaded: dict[Path, dict[Path, bytes]]) -> None:
     _loaded.update(loaded)
 
 
-def _require_unchanged(path: Path, texts: dict[Path, bytes]) -> None:
+def _require_unchanged(path: Path | None, texts: dict[Path, bytes]) -> None:
     """An error if a source of the plugin changed after this process had loaded it, for this plugin or another."""
     known = {file: text for plugin in _loaded.values() for file, text in plugin.items()}
-    then = _loaded.get(path, {file: known.get(file, text) for file, text in texts.items()})
+    then = _loaded[path] if path in _loaded else {file: known.get(file, text) for file, text in texts.items()}
     for file in sorted(then.keys() | texts.keys()):
         if then.get(file) != texts.get(file):
             raise InputError(f"{file} has changed since this process loaded it: restart Python to use it as it is now.")
@@ -155,19 +168,15 @@ def digest(name: str) -> str:
 
 
 def _file(where: str) -> Path | None:
-    """The file of a plugin: the one named, or that of the module; None where there is none."""
-    path = Path(where).resolve() if where.endswith(".py") else _module_file(where)
-    return path if path is not None and path.is_file() else None
-
-
-def _module_file(module: str) -> Path | None:
-    """The file of an installed module; of a package's module, the package."""
-    top = module.partition(".")[0]
-    try:
-        spec = importlib.util.find_spec(top)  # the top package only: finding a submodule would run its parents
-    except (ImportError, ValueError):
-        return None
-    return Path(spec.origin).resolve() if spec is not None and spec.origin else None
+    """The file of a plugin: the one named, or that of the module or its package; None where there is none."""
+    if not where.endswith(".py"):
+        try:  # the top package only: finding a submodule would run its parents
+            spec = importlib.util.find_spec(where.partition(".")[0])
+        except (ImportError, ValueError):
+            return None
+        where = (spec and spec.origin) or ""
+    path = Path(where).resolve()
+    return path if path.is_file() else None
 
 
 def _texts(path: Path) -> dict[Path, bytes]:

@@ -5,8 +5,8 @@
     magic, 8 bytes | length of the header, u64 | header, JSON | arrays, one after the other | SHA-256, 32 bytes
 
 All numbers are little-endian. The header is ``{"facts": {...}, "arrays": [[name, dtype, shape], ...]}``. A file in
-which any byte was changed is refused. The digest is no signature: whoever can write the file can also seal it. So
-whoever uses the content must still check it. Nothing in a sealed file runs when it is read.
+which any byte was changed is refused. The digest is no signature: a program that can write the file can seal it. So
+its reader must still check the content. Nothing in a sealed file runs when it is read.
 
 Reading takes about twice the memory of the file. ``shared`` reading takes none of its own: the arrays lie in the
 mapped file, so that processes which read the same file share its memory until they write to it. It is for files that

@@ -1,4 +1,4 @@
-"""What a site keeps for itself: the audit log of a run, and the ledger of all runs with its data."""
+"""What a site keeps for itself of a run: the audit log."""
 
 from __future__ import annotations
 
@@ -7,21 +7,13 @@ import json
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsba.errors import InputError
 from dsba.storage.atomic import PRIVATE, replacing
 
 NO_LINE = "0" * 64  # stands for the line before the first
 TOGETHER = 1000  # messages that may share a line
-
-
-class Sent(NamedTuple):
-    """Messages that share a line."""
-
-    discloses: str
-    messages: int
-    bytes: int
 
 
 class AuditLog:
@@ -33,7 +25,7 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self._sent = Sent("", 0, 0)
+        self._sent: dict[str, Any] = {}  # messages that will share a line
         kept, self._before = _whole_lines(path), NO_LINE
         for line in kept:
             self._before = _digest(line)
@@ -43,31 +35,25 @@ class AuditLog:
 
     def log(self, event: str, **facts: Any) -> None:
         with self._lock:
-            if event == "sent" and self._added(facts):
-                return
-            self._flush()
-            if event == "sent":
-                self._sent = Sent(facts["discloses"], 1, facts["bytes"])
-            else:
+            sent, discloses = self._sent, facts.get("discloses")
+            if event != "sent" or sent.get("discloses") != discloses or sent["messages"] >= TOGETHER:
+                self._flush()
+                sent = {"messages": 0, "bytes": 0}
+            if event != "sent":
                 self._write(event, facts)
+                return
+            messages, total = sent["messages"] + 1, sent["bytes"] + facts["bytes"]
+            self._sent = {"discloses": discloses, "messages": messages, "bytes": total}
 
     def close(self) -> None:
         with self._lock:
             self._flush()
             self._file.close()
 
-    def _added(self, facts: dict[str, Any]) -> bool:
-        """Whether a message joined those before it."""
-        discloses, messages, total = self._sent
-        if facts["discloses"] != discloses or messages >= TOGETHER:
-            return False
-        self._sent = Sent(discloses, messages + 1, total + facts["bytes"])
-        return True
-
     def _flush(self) -> None:
-        if self._sent.messages:
-            self._write("sent", self._sent._asdict())
-        self._sent = Sent("", 0, 0)
+        if self._sent:
+            self._write("sent", self._sent)
+        self._sent = {}
 
     def _write(self, event: str, facts: dict[str, Any]) -> None:
         if self._file.closed:
@@ -102,29 +88,3 @@ def _whole_lines(path: Path) -> list[bytes]:
 
 def _digest(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
-
-
-class Ledger:
-    """All runs of a site, by data set: a file beside its key."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self.runs: list[dict[str, str]] = json.loads(path.read_text()) if path.exists() else []
-            if not all(isinstance(run["data"], str) for run in self.runs):
-                raise TypeError
-        except (OSError, ValueError, TypeError, KeyError):
-            raise InputError(f"the ledger {path} is damaged: no run begins before somebody has looked at it.") from None
-
-    def add(self, study: str, data: str, most: int) -> None:
-        """Count a run that begins; an error if there were ``most`` already with this data set."""
-        before = sum(run["data"] == data for run in self.runs)
-        if before >= most:
-            raise InputError(
-                f"this data set has been in {before} runs, and the study allows {most}: every further run tells more "
-                f"about it. The ledger is {self.path}."
-            )
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        self.runs.append({"time": now, "study": study, "data": data})
-        with replacing(self.path, PRIVATE) as file:
-            file.write(json.dumps(self.runs, indent=1).encode())

@@ -11,14 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dsba._version import __version__
 from dsba.data.table_files import TableFile
-from dsba.errors import DsbaError, InputError
-from dsba.network.tls.frames import FRAME_VERSION, MOST_PAYLOAD
+from dsba.errors import DsbaError
+from dsba.network.tls.connections import greeting, shown
+from dsba.network.tls.frames import MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
 from dsba.study import keys
 from dsba.study.file import Study
-from dsba.study.join import require_columns, require_valid
+from dsba.study.join import disclosed, own_key, require_columns, require_valid
+from dsba.study.policy import Policy
 
 BURST = 16  # payloads that are sent to measure the bandwidth
 SOON = 30  # days before the end of a certificate or a study at which people are told
@@ -32,17 +33,24 @@ class Finding(NamedTuple):
     sentence: str
 
 
-def check(study: Study, site: str | None, key: Path | None, data: Path | None) -> Iterator[Finding]:
+def check(
+    study: Study, site: str | None, key: Path | None, data: Path | None, policy: Policy | None = None
+) -> Iterator[Finding]:
     """Check everything about the file and, for a given site, its own files and every neighbour that it can dial."""
     yield from _about_study(study)
     if site is None:
         return
-    rank = study.rank(site)
+    rank, own_policy = study.rank(site), policy or Policy()
+    complaint = own_policy.complaint(study, disclosed(study))
+    yield Finding(complaint is None, complaint or f"The policy of {site} allows the study.")
+    for number in own_policy.numbers(study):
+        yield Finding(True, f"Guard at {site}: {number}.")
     if data is not None:
-        yield _found(lambda: require_columns(study, TableFile(data)), f"{data} has the columns of the study.")
+        table, row_id = TableFile(data), own_policy.row_id
+        yield _found(lambda: require_columns(study, table, row_id), f"{data} has the columns of the study.")
     if key is None:
         return
-    own = _found(lambda: _require_own(study, rank, key), f"{key} is the key of {site}.")
+    own = _found(lambda: own_key(study, site, key), f"{key} is the key of {site}.")
     yield own
     if own.fine:
         for neighbour in study.topology.neighbors[rank]:
@@ -53,13 +61,10 @@ def _about_study(study: Study) -> Iterator[Finding]:
     yield Finding(True, f"The hash of the study {study.name} is {study.hash}: compare it with the other sites.")
     now = datetime.now(UTC)
     clock = f"The clock of this computer shows {now:%Y-%m-%d %H:%M} UTC"
-    if now < BEFORE_PROGRAMS:
-        yield Finding(False, f"{clock}, which cannot be: set it.")
-    else:
-        yield Finding(True, f"{clock}.")
+    yield Finding(now >= BEFORE_PROGRAMS, clock + ("." if now >= BEFORE_PROGRAMS else ", which cannot be: set it."))
     yield _found(study.require_open, f"The study is open until {study.ends}.")
-    if 0 <= (study.ends - now.date()).days < SOON:
-        yield Finding(True, f"The study ends in {(study.ends - now.date()).days} days.")
+    if 0 <= (left := (study.ends - now.date()).days) < SOON:
+        yield Finding(True, f"The study ends in {left} days.")
     for member in study.members:
         until = keys.parse(keys.text_of(member.certificate)).not_valid_after_utc
         fine = f"The certificate of {member.name} is valid until {until:%Y-%m-%d}."
@@ -72,11 +77,6 @@ def _found(work: Callable[[], object], fine: str) -> Finding:
     except DsbaError as error:
         return Finding(False, str(error))  # as it is: it may begin with the name of a file
     return Finding(True, fine)
-
-
-def _require_own(study: Study, rank: int, key: Path) -> None:
-    if keys.load(key).certificate != study.members[rank].certificate:
-        raise InputError(f"{key} is not the key of {study.sites[rank].name} in the study: the certificates differ.")
 
 
 def _about_neighbour(study: Study, rank: int, neighbour: int, key: Path) -> Iterator[Finding]:
@@ -98,14 +98,7 @@ def _about_neighbour(study: Study, rank: int, neighbour: int, key: Path) -> Iter
 
 
 def _measured(study: Study, rank: int, them: Member, key: Path) -> Iterator[Finding]:
-    own = study.sites[rank].name
-    hello = {
-        "program": f"dsba {__version__}",
-        "format": FRAME_VERSION,
-        "study": study.digest.hex(),
-        "site": own,
-        "probe": True,
-    }
+    hello = greeting(study.digest, study.sites[rank].name) | {"probe": True}
     with dialled(them, context(key, study.members, server=False)) as connection:
         yield Finding(True, f"{them.name} speaks TLS 1.3 and shows the certificate of the study.")
         try:
@@ -114,7 +107,7 @@ def _measured(study: Study, rank: int, them: Member, key: Path) -> Iterator[Find
         except Exception as error:
             raise RefusedError(f"{them.name} did not say who it is: {explained(error)}") from error
         if "refused" in said:
-            raise RefusedError(f"{them.name} refused this site: {str(said['refused'])[:500]}")
+            raise RefusedError(f"{them.name} refused this site: {shown(said['refused'])}")
         if said.get("study") != hello["study"] or said.get("program") != hello["program"]:
             raise RefusedError(f"{them.name} has another study or version: compare the hashes and `dsba --version`.")
         yield Finding(True, f"{them.name} has the same study and version.")

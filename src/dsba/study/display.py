@@ -48,26 +48,13 @@ class StudyDisplay:
 
 def state_of(network: SiteNetwork) -> str:
     """Who is connected, and what was carried."""
-    links = network.links.values()
-    names = {True: [], False: []}  # type: dict[bool, list[str]]
-    delays = []
-    for link in links:
-        connection = link.connection
-        names[connection is not None].append(link.name)
-        if connection is not None and connection.latency:
-            delays.append(connection.latency)
-    parts = [f"{network.rounds} rounds", _size(sum(link.sent_bytes + link.received_bytes for link in links))]
-    if delays:
+    from rich.filesize import decimal
+
+    links = {link: link.connection for link in network.links.values()}
+    parts = [f"{network.rounds} rounds", decimal(sum(link.sent_bytes + link.received_bytes for link in links))]
+    if delays := [line.latency for line in links.values() if line is not None and line.latency]:
         parts.append(f"round trip {1e3 * max(delays):.0f} ms")
-    parts.append(f"connected: {', '.join(names[True]) or 'nobody'}")
-    if names[False]:
-        parts.append(f"waiting for: {', '.join(names[False])}")
+    parts.append(f"connected: {', '.join(link.name for link, line in links.items() if line is not None) or 'nobody'}")
+    if absent := [link.name for link, line in links.items() if line is None]:
+        parts.append(f"waiting for: {', '.join(absent)}")
     return ", ".join(parts)
-
-
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError

@@ -12,7 +12,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +22,12 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidat
 
 from dsba import algorithms, operators
 from dsba.errors import InputError, cannot, shortened, unknown_name, validation_sentence
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import SHARES, Guards
 from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
 from dsba.study import keys
+from dsba.tables.models import MODELS
 from dsba.tables.terms import SITE, ModelTerms, stated
 from dsba.types import Level
 
@@ -96,7 +97,7 @@ def model_of(section: Any) -> FitSpec:
     spec = FitSpec(**section)
     if not spec.of_tables:
         raise InputError("a study needs a formula, or a target with features or all_features.")
-    lists = {"operator": [*operators.names(), *operators.ALIASES], "algorithm": [*algorithms.names(), "auto"]}
+    lists = {"operator": [*operators.names(), *operators.ALIASES, *MODELS], "algorithm": [*algorithms.names(), "auto"]}
     for kind, known in lists.items():
         if getattr(spec, kind) not in known:
             raise unknown_name(kind, getattr(spec, kind), known)
@@ -114,7 +115,7 @@ def guards_of(section: Any) -> Guards:
     if not isinstance(section, Mapping):
         raise InputError("the guards must be a table of numbers.")
     guards = Guards.given(section)
-    if min(astuple(guards)) < 1:
+    if min(number for name, number in asdict(guards).items() if name not in SHARES) < 1:
         raise InputError("the guards of a study must be integers >= 1.")
     return guards
 
@@ -149,25 +150,21 @@ class Study(StudySection):
             raise ValueError(f"the graph names {sorted(strangers)[0]!r}, which is not a site of the study")
         terms = self.terms
         wanted = {column for column in terms.columns if column != SITE}
-        if odd := sorted(wanted ^ set(self.columns)):
-            fault = (
-                "is not described under [columns]" if odd[0] in wanted else "is under [columns], but not in the model"
-            )
-            raise ValueError(f"the column {odd[0]!r} {fault}")
+        if odd := sorted(wanted - set(self.columns)):
+            raise ValueError(f"the column {odd[0]!r} is not described under [columns]")
+        if odd := sorted(set(self.columns) - wanted):
+            raise ValueError(f"the column {odd[0]!r} is under [columns], but not in the model")
         labels = terms.formula.response if terms.of_classes else ()
         for column, levels in self.columns.items():
             if isinstance(levels, str) and levels != "number":
                 raise ValueError(f'the column {column!r} must be "number" or a list of levels, got {levels!r}')
             if isinstance(levels, str) and column in (*labels, *terms.formula.factors):
                 raise ValueError(f"the column {column!r} is a factor or a label: list all its levels under [columns]")
-        self._require_reachable()
-        return self
-
-    def _require_reachable(self) -> None:
         for n, m in self.topology.edges:
             a, b = self.sites[n], self.sites[m]
             if a.address is None and b.address is None:
                 raise ValueError(f"{a.name} and {b.name} are neighbours and both only dial out: one needs an address")
+        return self
 
     @property
     def levels(self) -> dict[str, tuple[Level, ...]]:
@@ -178,9 +175,7 @@ class Study(StudySection):
     def topology(self) -> Topology:
         if isinstance(self.graph, str):
             return Topology.of(self.graph, len(self.sites), seed=self.model.seed, mixing=self.mixing)
-        place = {site.name: n for n, site in enumerate(self.sites)}
-        edges = [(place[a], place[b]) for a, b in self.graph]
-        found = Topology.of(edges, mixing=self.mixing)
+        found = Topology.of([(self.rank(a), self.rank(b)) for a, b in self.graph], mixing=self.mixing)
         if found.n_nodes != len(self.sites):
             raise ValueError("the graph leaves sites out: every site needs a neighbour")
         return found
@@ -253,12 +248,13 @@ def parse(data: bytes, name: str) -> Study:
     try:
         return Study.model_validate(content)
     except ValidationError as error:
-        raise InputError(f"{name}: {_first(error)}") from None
+        raise InputError(f"{name}: {first_error(error)}") from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply.") from None
 
 
-def _first(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
+    """The first thing that is wrong in a file."""
     found = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in found["loc"])
     if found["type"] == "extra_forbidden":

@@ -7,11 +7,12 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsba import algorithms
 from dsba._system import signals
@@ -21,25 +22,21 @@ from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting.codec import MODEL_FILE
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
-from dsba.network.tls.site_network import (
-    MASKED_FROM,
-    SITE_PATIENCE,
-    SMALLEST_PATIENCE,
-    FinishedError,
-    SiteNetwork,
-    SitePlace,
-)
+from dsba.network.tls.site_network import MASKED_FROM, SITE_PATIENCE, FinishedError, SiteNetwork, SitePlace
 from dsba.storage.atomic import PRIVATE, replacing
 from dsba.study import keys
-from dsba.study.audit import AuditLog, Ledger
+from dsba.study.audit import AuditLog
 from dsba.study.file import Study
-from dsba.tables.fit import train_own
+from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
+from dsba.study.policy import Policy
+from dsba.tables.fit import test_rows, train_own
 from dsba.tables.results import Results
-from dsba.tables.schema import kind_of, plain, plain_value
+from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
 from dsba.tables.terms import own_site_column
 
 if TYPE_CHECKING:
     from dsba.fitting.model import FittedModel
+    from dsba.fitting.spec import FitSpec
 
 STATE, AUDIT, CHECKPOINT = "run.json", "audit.jsonl", "checkpoint"
 LEDGER = ".ledger"  # after the name of the key
@@ -62,52 +59,86 @@ class Seat:
     rows_allowed: bool = False
     listen: tuple[str, int] | None = None
     """Where the site listens, if that is not its address in the study."""
+    policy: Policy = field(default_factory=Policy)
 
     @property
     def rank(self) -> int:
         return self.study.rank(self.site)
+
+    def place(self, key: keys.Key, **more: Any) -> SitePlace:
+        """Who takes part, for the network."""
+        study = self.study
+        return SitePlace(study.members, self.rank, self.key, key.sign, study.digest, listen=self.listen, **more)
 
     @cached_property
     def table(self) -> TableFile:
         """The site's table. What is checked, committed to and fitted is one reading of it."""
         return TableFile(self.data)
 
+    @property
+    def spec(self) -> FitSpec:
+        """What the study says, with the guards that hold here."""
+        return replace(self.study.spec, guards=self.policy.for_study(self.study))
+
+    def used(self, key: keys.Key) -> UsedRows:
+        """The rows that enter the model, as the ledger keeps them."""
+        terms, named = self.study.terms, [self.policy.row_id] if self.policy.row_id else []
+        columns = list(dict.fromkeys((*self.study.columns, *named)))
+        frame = self.table.read(columns, codes=terms.formula.factors)
+        kept = frame.loc[~test_rows(frame, terms, self.rank)] if terms.spec.test_share else frame
+        return used_rows(usable_rows(kept, terms), columns, bytes.fromhex(key.commitment(b"rows of the ledger")))
+
+    @property
+    def allowed(self) -> Allowed:
+        """The runs that the study and the site's policy allow."""
+        own, few = self.policy, self.policy.for_study(self.study).rows_per_level
+        return Allowed(self.study.runs, few, own.close_runs, own.runs_a_month, own.row_id)
+
 
 def prepared(seat: Seat) -> keys.Key:
     """The site's key, after a check of everything that can be checked before meeting the others."""
     seat.study.require_open()
-    key = keys.load(seat.key)
-    own = seat.study.members[seat.rank]
-    if key.certificate != own.certificate:
-        raise InputError(f"{seat.key} is not the key of {seat.site} in the study: the certificates differ.")
+    key = own_key(seat.study, seat.site, seat.key)
     require_valid(key.certificate, seat.site)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
         raise InputError(f"the study's method sends rows of the data, and {seat.site} does not allow it.")
-    require_columns(seat.study, seat.table)
+    if complaint := seat.policy.complaint(seat.study, disclosed(seat.study)):
+        raise InputError(complaint)
+    require_columns(seat.study, seat.table, seat.policy.row_id)
+    return key
+
+
+def own_key(study: Study, site: str, path: Path) -> keys.Key:
+    """The key in a file, which must be that of the site."""
+    key = keys.load(path)
+    if key.certificate != study.members[study.rank(site)].certificate:
+        raise InputError(f"{path} is not the key of {site} in the study: the certificates differ.")
     return key
 
 
 def require_valid(certificate: bytes, site: str) -> None:
     """An error if a certificate is not valid today."""
-    found = keys.parse(keys.text_of(certificate))
-    now = datetime.now(UTC)
-    if now < found.not_valid_before_utc:
-        raise InputError(
-            f"the certificate of {site} is not valid before {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC."
-        )
-    if now > found.not_valid_after_utc:
-        ended = f"{found.not_valid_after_utc:%Y-%m-%d}"
-        raise InputError(f"the certificate of {site} expired on {ended}: make a new one, which changes the study.")
+    found, now = keys.parse(keys.text_of(certificate)), datetime.now(UTC)
+    begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
+    if now < begins:
+        raise InputError(f"the certificate of {site} is not valid before {begins:%Y-%m-%d %H:%M} UTC.")
+    if now > ends:
+        expired = f"the certificate of {site} expired on {ends:%Y-%m-%d}"
+        raise InputError(f"{expired}: make a new one, which changes the study.")
 
 
-def require_columns(study: Study, table: TableFile) -> None:
+def require_columns(study: Study, table: TableFile, row_id: str | None = None) -> None:
     """An error unless the table has the columns of the study, of their types and with no other levels."""
     data, held = table.path, table.names
     if complaint := own_site_column({str(data): held}, study.terms):
         raise InputError(complaint)
-    if missing := [column for column in study.columns if column not in held]:
-        raise InputError(f"{data} has no column {missing[0]!r}, which the study names.")
-    frame = table.read(list(study.columns), codes=study.terms.formula.factors)
+    wanted = list(dict.fromkeys((*study.columns, *([row_id] if row_id else []))))
+    if missing := [column for column in wanted if column not in held]:
+        close = get_close_matches(missing[0], held, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else "."
+        whose = "study" if missing[0] in study.columns else "policy"
+        raise InputError(f"{data} has no column {missing[0]!r}, which the {whose} names{hint}")
+    frame = table.read(wanted, codes=study.terms.formula.factors)
     for column, levels in study.columns.items():
         kind = kind_of(frame[column])
         if isinstance(levels, str):
@@ -121,8 +152,7 @@ def require_columns(study: Study, table: TableFile) -> None:
 
 def disclosed(study: Study) -> str:
     """What the study's method discloses."""
-    spec = study.spec
-    name = str(spec.algorithm)
+    spec, name = study.spec, str(study.spec.algorithm)
     if name == "auto":  # without a penalty that is Newton; else whatever is chosen sends at most iterates
         name = "newton" if spec.lam == 0.0 else "extra"
     options = {} if spec.communication is None else {"communication": spec.communication}
@@ -131,26 +161,26 @@ def disclosed(study: Study) -> str:
 
 def leaving(seat: Seat) -> list[str]:
     """What leaves the site if it joins, and to whom, as sentences."""
-    study, rank = seat.study, seat.rank
-    neighbours = [study.sites[int(m)].name for m in study.topology.neighbors[rank]]
-    masked = len(study.sites) >= MASKED_FROM
+    study, discloses = seat.study, disclosed(seat.study)
+    neighbours = ", ".join(study.sites[int(m)].name for m in study.topology.neighbors[seat.rank])
     hidden = "masked, so that members who run the program as it is see only the total over all sites"
-    sums = hidden if masked else "NOT masked: the other site sees them"
+    sums = hidden if len(study.sites) >= MASKED_FROM else "NOT masked: the other site sees them"
     lines = [
         f"The study {study.name} of {len(study.sites)} sites: {study.spec.formula} ({study.spec.operator}).",
-        f"{seat.site} talks to {', '.join(neighbours)} and to nobody else; they pass on what is meant for all.",
+        f"{seat.site} talks to {neighbours} and to nobody else; they pass on what is meant for all.",
         f"As sums over all sites, {sums}: the number of rows, and of the columns {', '.join(study.columns)} the types, "
         "the missing values and the rows per level.",
         "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
     ]
     if study.spec.test_share:
         lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
-    if disclosed(study) != TOTALS:
+    if discloses != TOTALS:
         lines.append(f"To all sites: the number of rows of {seat.site}, and the constants that step sizes are made of.")
-    if disclosed(study) == ITERATES:
-        lines.append(f"To {', '.join(neighbours)}: the model's iterates, in every round. They are not masked.")
-    if disclosed(study) == ROWS_OF_DATA:
+    if discloses == ITERATES:
+        lines.append(f"To {neighbours}: the model's iterates, in every round. They are not masked.")
+    if discloses == ROWS_OF_DATA:
         lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
+    lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
 
 
@@ -159,11 +189,10 @@ def decline(seat: Seat, tell: Tell) -> None:
 
     Nothing is read from the table and nothing of it is sent.
     """
-    study, key = seat.study, keys.load(seat.key)
     refusal = f"{seat.site} has not approved this study: the hash that was approved there is another one."
-    place = SitePlace(study.members, seat.rank, seat.key, key.sign, study.digest, listen=seat.listen, refusal=refusal)
+    place = seat.place(keys.load(seat.key), refusal=refusal)
     tell("Telling the neighbours that wait that the study was not approved here.")
-    with SiteNetwork(study.topology, place, patience=SMALLEST_PATIENCE) as network:
+    with SiteNetwork(seat.study.topology, place, patience=0.0) as network:
         told = network.decline(DECLINING)
     tell(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
 
@@ -179,17 +208,15 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
         tell(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
-        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, seat.table.digest, study.runs)
+        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, seat.used(key), seat.allowed)
         _mark(seat, commitment, None)
     with ExitStack() as stack:
         log = AuditLog(seat.out / AUDIT)
         stack.callback(log.close)
-        log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study))
-        place = SitePlace(
-            study.members, seat.rank, seat.key, key.sign, study.digest, commitment, seat.listen, tell=tell, log=log.log
-        )
+        guards = asdict(seat.spec.guards)
+        log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study), guards=guards)
         try:
-            results = _among_sites(seat, place, tell, show)
+            results = _among_sites(seat, seat.place(key, data=commitment, tell=tell, log=log.log), show)
         except DsbaError as error:
             log.log("ended", said=str(error))
             raise
@@ -199,8 +226,8 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
     return results
 
 
-def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Results:
-    study = seat.study
+def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
+    study, tell = seat.study, place.tell
     network = SiteNetwork(study.topology, place, patience=seat.patience, rows_allowed=seat.rows_allowed)
     asked = threading.Event()
 
@@ -209,13 +236,9 @@ def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Result
             asked.set()
 
     def work() -> Results:
-        return train_own(
-            {seat.site: seat.table}, study.spec, network, tell=tell, checkpoint=seat.out / CHECKPOINT,
-            callbacks=[notice, *show(network)],
-        )  # fmt: skip
-
-    def whole() -> Results:
-        results = work()
+        callbacks, checkpoint = [notice, *show(network)], seat.out / CHECKPOINT
+        own = {seat.site: seat.table}
+        results = train_own(own, seat.spec, network, tell=tell, checkpoint=checkpoint, callbacks=callbacks)
         if results.model.run.status is Status.DIVERGED:
             raise InputError(f"no model was saved: {results.model.run.message}.")
         results.save(seat.out)
@@ -227,7 +250,7 @@ def _among_sites(seat: Seat, place: SitePlace, tell: Tell, show: Show) -> Result
 
     with network:
         try:
-            return network.run(whole)
+            return network.run(work)
         except FinishedError as over:
             return _saved(seat, over.result)
 
@@ -243,9 +266,7 @@ def _saved(seat: Seat, result: str) -> Results:
     """The model that this site had saved before it was stopped, if it is the one the others ended with."""
     if (seat.out / MODEL_FILE).exists() and result_hash((found := Results.load(seat.out)).model) == result:
         return found
-    raise NetworkError(
-        "the other sites have ended this run, and this site does not have its model: start again at all sites."
-    )
+    raise NetworkError("the other sites have ended this run, and its model is not here: start again at all sites.")
 
 
 def result_hash(model: FittedModel) -> str:
@@ -254,6 +275,19 @@ def result_hash(model: FittedModel) -> str:
     for part in (model.weights, model.intercepts, model.Z):
         digest.update(part.tobytes())
     return digest.hexdigest()
+
+
+def about(seat: Seat, model: FittedModel) -> dict[str, str]:
+    """What the page says of the study and of this site."""
+    study, runs = seat.study, Ledger(Path(f"{seat.key}{LEDGER}")).runs
+    return {
+        "study": f"{study.name}, hash {study.hash}",
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "hash of the result": result_hash(model),
+        "fingerprints": "; ".join(f"{one.name}: {one.fingerprint}" for one in study.sites),
+        f"guards that hold at {seat.site}": "; ".join(seat.policy.numbers(study)),
+        f"earlier runs at {seat.site}": str(max(len(runs) - 1, 0)),
+    }
 
 
 def _begun(seat: Seat, commitment: str) -> bool:

@@ -50,17 +50,11 @@ def make(site: str, path: Path, *, begins: datetime | None = None, days: int = 3
     private = Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, site)])
     begins = begins or datetime.now(UTC) - timedelta(hours=1)  # clocks differ
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begins)
-        .not_valid_after(begins + timedelta(days=days))
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .sign(private, None)
-    )
+    made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(private.public_key())
+    made = made.serial_number(x509.random_serial_number())
+    made = made.not_valid_before(begins).not_valid_after(begins + timedelta(days=days))
+    made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    certificate = made.sign(private, None)
     secret = private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
     with replacing(path, PRIVATE) as file:
         file.write(secret + certificate.public_bytes(forms.Encoding.PEM))
@@ -127,3 +121,9 @@ def text_of(certificate: bytes) -> str:
 
 def fingerprint(certificate: bytes) -> str:
     return hashlib.sha256(certificate).hexdigest()
+
+
+def site_section(name: str, address: str | None, certificate: bytes) -> dict[str, str]:
+    """A site as a study file holds it. A site without an address only dials out."""
+    place = {} if address is None else {"address": address}
+    return {"name": name, **place, "fingerprint": fingerprint(certificate), "certificate": text_of(certificate)}

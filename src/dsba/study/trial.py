@@ -59,8 +59,7 @@ def arrange(files: Sequence[Path], spec: FitSpec, folder: Path, **study: Any) ->
     sites = []
     for name, port in zip(names, _free_ports(len(names)), strict=True):
         key = keys.make(name, folder / f"{name}.pem")
-        texts = {"fingerprint": keys.fingerprint(key.certificate), "certificate": keys.text_of(key.certificate)}
-        sites.append({"name": name, "address": f"127.0.0.1:{port}", **texts})
+        sites.append(keys.site_section(name, f"127.0.0.1:{port}", key.certificate))
     ends = (datetime.now(UTC) + timedelta(days=30)).date()
     content = {"name": "trial", "ends": ends, **wanted, "model": section, "guards": asdict(spec.guards), "sites": sites}
     with replacing(folder / TRIAL_FILE) as file:
@@ -134,9 +133,10 @@ class Trial:
         return [*command, "--out", str(self.out(rank)), "--approve", self.study.hash, *self.options]
 
     def start(self, rank: int) -> subprocess.Popen[bytes]:
-        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        self.processes[rank] = subprocess.Popen(self.command(rank), **pipes)
-        return self.processes[rank]
+        null, pipe = subprocess.DEVNULL, subprocess.PIPE
+        started = subprocess.Popen(self.command(rank), stdin=null, stdout=pipe, stderr=subprocess.STDOUT)
+        self.processes[rank] = started
+        return started
 
     def stop(self) -> None:
         for process in self.processes.values():

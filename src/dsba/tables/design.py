@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,18 +13,9 @@ from dsba.errors import InputError, noted
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.model import Schema
 from dsba.network import Alone, Group, counted, summed
-from dsba.tables.formula import quoted, renamed
-from dsba.tables.schema import (
-    MERGED_LEVEL,
-    MISSING_LEVEL,
-    Held,
-    agree,
-    end_together,
-    held_at,
-    plain_value,
-    speak,
-    usable_rows,
-)
+from dsba.tables import schema as agreed
+from dsba.tables.columns import INTERCEPT, agreed_states, model_columns, numbers
+from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, notify, plain_value, usable_rows
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
 from dsba.types import Array, Flags, Level
 
@@ -34,8 +24,6 @@ if TYPE_CHECKING:
 
 
 WORD_RANGE = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
-FUNCTIONS = {"log": np.log, "exp": np.exp, "sqrt": np.sqrt}
-INTERCEPT = "Intercept"
 
 
 class Design(NamedTuple):
@@ -43,9 +31,12 @@ class Design(NamedTuple):
 
     names: tuple[str, ...]
     X: Array
-    y: npt.NDArray[Any] | None
+    y: Array
+    """Labels of a classification as numbers 0, 1, ...; NaN for predictions."""
     weight: Array
     offset: Array
+    cluster: npt.NDArray[np.int64] | None = None
+    """The number of each row's cluster within the site, where there are clusters."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +47,7 @@ class Designs:
     held: tuple[Held, ...]
     """What the sites here know of their tables."""
     designs: tuple[Design, ...]
-    told: tuple[str, ...]
+    notices: tuple[str, ...]
     """The sentences of guards that do not end the fit."""
     rare: tuple[str, ...]
     """Those of them about columns that show single rows."""
@@ -69,20 +60,20 @@ class Designs:
 
 
 def design_tables(
-    sites: Sequence[SiteTable],
-    terms: ModelTerms,
-    group: Group | None = None,
-    guards: Guards | None = None,
+    sites: Sequence[SiteTable], terms: ModelTerms, group: Group | None = None, guards: Guards | None = None
 ) -> Designs:
     """Agree with all sites, build the columns of the sites here, and check them together with the others'."""
     group, guards = group or Alone(), guards or Guards()
-    schema = agree(sites, terms, group, guards)
+    schema = agreed.agree(sites, terms, group, guards)
+    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
+    ready = [_ready(SiteTable(site.name, usable_rows(site.frame, terms)), schema) for site in sites]
+    states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
+    schema = replace(schema, states=dict(states))
     designs = tuple(designed(site, schema) for site in sites)
     if set(designs[0].names) <= {INTERCEPT}:
         right = terms.formula.right
         raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
-    end_together(group, _not_finite(sites, designs))
-    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
+    agreed.end_together(group, _not_finite(sites, designs) or _odd_outcome(sites, designs, terms.labels))
     watched = _watched(designs, terms)
     compared = _compared(designs, watched, few, group)
     words = dict(zip(designs[0].names, compared.words, strict=True))
@@ -90,12 +81,12 @@ def design_tables(
         schema = replace(schema, together=together)
         designs = tuple(designed(site, schema) for site in sites)
     names = designs[0].names
-    told = speak(group, [guards.too_many_parameters(len(names), compared.rows)])
+    notices = notify(group, [guards.too_many_parameters(len(names), compared.rows)])
     differ = _differing(watched, compared, few, group)
     _require_varied(names, np.array([words[name] for name in names]), differ)
-    rare = speak(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
-    held = tuple(held_at(site, terms) for site in sites)
-    return Designs(schema, held, designs, (*schema.told, *told, *rare), rare, compared.rows)
+    rare = notify(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
+    held = tuple(agreed.held_at(site, terms) for site in sites)
+    return Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
 
 
 def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design:
@@ -103,38 +94,51 @@ def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design
     terms = terms_of(schema)
     frame = usable_rows(site.frame, terms) if outcome else site.frame
     ready = _ready(SiteTable(site.name, frame), schema)
-    matrix = _evaluated(terms.formula.right, ready)
-    shared = [name for name, column in _gap_columns(schema).items() if column in schema.together]
-    matrix = matrix.drop(columns=shared, errors="ignore")
+    matrix = model_columns(terms.formula.terms, ready, schema.states)
+    kept = _kept_columns(matrix.names, schema)
     gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
-    names = (*matrix.columns, *(f"{column}[missing]" for column in schema.indicators))
-    X = np.column_stack([matrix.to_numpy(np.float64), *gaps])
-    y = outcome_of(SiteTable(site.name, ready), schema) if outcome else None
-    return Design(names, X, y, _numbers(frame, terms.spec.weights, 1.0), _offset(frame, terms))
+    model = terms.model(schema.classes)
+    if model is not None and not model.intercept:  # the model has its own level: factors are coded as with an intercept
+        kept = [j for j in kept if matrix.names[j] != INTERCEPT]
+    names = (*(matrix.names[j] for j in kept), *(f"{column}[missing]" for column in schema.indicators))
+    X = np.column_stack([matrix.X[:, kept], *gaps])
+    y = outcome_of(SiteTable(site.name, frame), schema) if outcome else np.full(len(frame), np.nan)
+    offset = _numbers(frame, terms.spec.offset, 0.0) + np.log(_numbers(frame, terms.spec.exposure, 1.0))
+    cluster = None
+    if outcome and terms.spec.clusters is not None:
+        cluster = np.unique(frame[terms.spec.clusters].astype(str), return_inverse=True)[1]
+    return Design(names, X, y, _numbers(frame, terms.spec.weights, 1.0), offset, cluster)
 
 
-def _ready(site: SiteTable, schema: Schema) -> pd.DataFrame:
-    """The columns of the formula with agreed levels, and with gaps filled as agreed."""
+def _kept_columns(names: Sequence[str], schema: Schema) -> list[int]:
+    """The places of the columns without those that tell what another column tells already."""
+    shared = {name for name, column in _gap_columns(schema).items() if column in schema.together}
+    return [j for j, name in enumerate(names) if name not in shared]
+
+
+def column_terms(schema: Schema) -> tuple[str, ...]:
+    """The text of the term of every column of the model; "" for the intercept."""
     import pandas as pd
 
     formula = terms_of(schema).formula
-    ready = {column: _filled(column, site, schema) for column in (*formula.response, *formula.columns)}
-    return pd.DataFrame(ready, index=range(len(site.frame)))
+    empty = pd.DataFrame({column: np.zeros(0) for column in formula.columns})
+    matrix = model_columns(formula.terms, _ready(SiteTable("", empty), schema), schema.states)
+    own = [matrix.terms[j] for j in _kept_columns(matrix.names, schema)]
+    return (*own, *(f"{column}[missing]" for column in schema.indicators))
 
 
-def _filled(column: str, site: SiteTable, schema: Schema) -> Any:
+def _ready(site: SiteTable, schema: Schema) -> pd.DataFrame:
+    """The columns of the formula's right side with agreed levels, and with gaps filled as agreed."""
     import pandas as pd
 
-    if column not in site.frame.columns:
-        values = pd.Series([site.name] * len(site.frame))
-    else:
-        values = site.frame[column].reset_index(drop=True)
-    if column in schema.levels:
-        return _factor(values, column, site.name, schema)
-    if column not in terms_of(schema).formula.columns:
-        return values
-    numbers = values.to_numpy(np.float64, na_value=np.nan)
-    return np.where(np.isnan(numbers), schema.means.get(column, np.nan), numbers)
+    frame, ready = site.frame.reset_index(drop=True), {}
+    for column in terms_of(schema).formula.columns:
+        if column in schema.levels:
+            ready[column] = _factor(frame.get(column, pd.Series([site.name] * len(frame))), column, site.name, schema)
+        else:
+            numbers = frame[column].to_numpy(np.float64, na_value=np.nan)
+            ready[column] = np.where(np.isnan(numbers), schema.means.get(column, np.nan), numbers)
+    return pd.DataFrame(ready, index=frame.index)
 
 
 def _factor(values: pd.Series, column: str, site: str, schema: Schema) -> pd.Categorical:
@@ -150,45 +154,7 @@ def _factor(values: pd.Series, column: str, site: str, schema: Schema) -> pd.Cat
     return pd.Categorical([gap if value is None else known[value] for value in named], categories=list(levels))
 
 
-def _evaluated(side: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """One side of a formula, which was parsed before, on columns without gaps.
-
-    formulaic reads names as Python and as its own signs, so that it gets other names for the columns.
-    """
-    try:
-        import formulaic
-    except ImportError:
-        raise InputError("formulas need formulaic: install dsba[tables].") from None
-    stem = _stem(frame)
-    names = {column: f"{stem}{n}_" for n, column in enumerate(frame.columns)}
-    with np.errstate(all="ignore"):
-        matrix = formulaic.Formula(f"~ {renamed(side, names)}").get_model_matrix(
-            frame.rename(columns=names), context=FUNCTIONS, output="pandas", na_action="ignore"
-        )
-    return matrix.set_axis([_own_name(name, stem, frame.columns) for name in matrix.columns], axis=1)
-
-
-def _stem(frame: pd.DataFrame) -> str:
-    """How the other names begin: as no level of a factor has it in its text."""
-    factors = [frame[column] for column in frame.columns if frame[column].dtype == "category"]
-    levels = [str(level) for factor in factors for level in factor.cat.categories]
-    stem = "column_"
-    while any(stem in level for level in levels):
-        stem += "_"
-    return stem
-
-
-def _own_name(name: str, stem: str, columns: Sequence[str]) -> str:
-    """The name of a column of the model, with the table's own names; those within a call are quoted."""
-
-    def own(found: re.Match[str]) -> str:
-        column = columns[int(found[2])]
-        return quoted(column) if found[1] is None else found[1] + column
-
-    return re.sub(f"(^|:)?{stem}([0-9]+)_", own, name)
-
-
-def outcome_of(site: SiteTable, schema: Schema) -> npt.NDArray[Any]:
+def outcome_of(site: SiteTable, schema: Schema) -> Array:
     """Labels of a classification as numbers 0, 1, ...; everything else as it is."""
     formula, frame = terms_of(schema).formula, site.frame
     if schema.classes is not None:
@@ -197,20 +163,14 @@ def outcome_of(site: SiteTable, schema: Schema) -> npt.NDArray[Any]:
         if unknown := codes.count(-1):
             error = InputError(f"some rows of {site.name} have an outcome that the model does not know.")
             raise noted(error, [f"{unknown} rows of {site.name}"])
-        return np.array(codes, np.int64)
+        return np.array(codes, np.float64)
     values = frame[list(formula.response)].astype(np.float64)
-    return _evaluated(f"0 + {formula.left}", values).to_numpy(np.float64)[:, 0]
+    columns = [numbers(one, values) for one in formula.outcomes]
+    return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
 def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array:
-    if column is None:
-        return np.full(len(frame), otherwise)
-    return frame[column].to_numpy(np.float64)
-
-
-def _offset(frame: pd.DataFrame, terms: ModelTerms) -> Array:
-    """The offset column plus the logarithm of the exposure."""
-    return _numbers(frame, terms.spec.offset, 0.0) + np.log(_numbers(frame, terms.spec.exposure, 1.0))
+    return np.full(len(frame), otherwise) if column is None else frame[column].to_numpy(np.float64)
 
 
 # Checks of the columns of all sites --------------------------------------------------------------
@@ -219,10 +179,21 @@ def _offset(frame: pd.DataFrame, terms: ModelTerms) -> Array:
 def _not_finite(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | None:
     """A sentence about a column that is not finite."""
     for site, design in zip(sites, designs, strict=True):
-        columns = [*design.X.T] if design.y is None else [*design.X.T, design.y]
-        for name, column in zip((*design.names, "the outcome"), columns, strict=False):
+        for name, column in zip((*design.names, "the outcome"), [*design.X.T, design.y], strict=True):
             if not np.isfinite(column).all():
                 return f"{name} is not a finite number in some rows of {site.name}."
+    return None
+
+
+def _odd_outcome(sites: Sequence[SiteTable], designs: Sequence[Design], labels: str) -> str | None:
+    """A sentence about outcomes that the model cannot have."""
+    for site, design in zip(sites, designs, strict=True):
+        if labels == "positive" and not (design.y > 0.0).all():
+            return f"the outcome must be above 0, and at {site.name} it is not in some rows."
+        if labels in ("counts", "survival") and not (design.y >= 0.0).all():
+            return f"the outcome has a negative time or count in some rows of {site.name}."
+        if labels == "survival" and not np.isin(design.y[:, 1], (0.0, 1.0)).all():
+            return f"the event of Surv(time, event) must be 0 or 1, and is not in some rows of {site.name}."
     return None
 
 
@@ -244,14 +215,11 @@ def _compared(designs: Sequence[Design], watched: Watched, few: int, group: Grou
     p, rng = len(designs[0].names), np.random.default_rng()
     words = [rng.integers(0, WORD_RANGE, (p, 2))[_first_equals(design.X)] for design in designs]
     flags = np.append(_others(watched.X, _usual(watched.X, few)) >= few, len(watched.X) >= 2 * few)
-    own = np.sum(words, axis=0).reshape(1, -1), np.array([[len(watched.X)]]), _flagged(flags, rng)[None, :]
-    found, rows, told = np.split(summed(group, np.hstack(own)), [2 * p, 2 * p + 1])
-    return Compared(int(rows[0]), told[-1] > 0.0, told[:-1] > 0.0, found.reshape(p, 2))
-
-
-def _flagged(flags: Flags, rng: np.random.Generator) -> Array:
-    """A random word for every flag that is set, and 0 for the others: a sum tells only whether any site has set one."""
-    return np.where(flags, rng.integers(1, WORD_RANGE, flags.shape), 0).astype(np.float64)
+    # A random word for every flag that is set, and 0 for the others: a sum tells only whether any site has set one.
+    flagged = np.where(flags, rng.integers(1, WORD_RANGE, flags.shape), 0)
+    own = np.concatenate([np.sum(words, axis=0).ravel(), [len(watched.X)], flagged]).astype(np.float64)
+    found, rows, any_set = np.split(summed(group, own[None, :]), [2 * p, 2 * p + 1])
+    return Compared(int(rows[0]), any_set[-1] > 0.0, any_set[:-1] > 0.0, found.reshape(p, 2))
 
 
 def _usual(X: Array, few: int) -> Array:
@@ -284,7 +252,8 @@ def _gap_columns(schema: Schema) -> dict[str, str]:
     gaps = {f"{column}[missing]": column for column in schema.indicators}
     for column, levels in schema.levels.items():
         if MISSING_LEVEL in levels:
-            gaps |= {f"{name}[T.{MISSING_LEVEL}]": column for name in (column, f"C({quoted(column)})")}
+            factors = {one.text for term in terms_of(schema).formula.terms for one in term if one.column == column}
+            gaps |= {f"{name}[T.{MISSING_LEVEL}]": column for name in (column, *factors)}
     return gaps
 
 
@@ -308,10 +277,12 @@ class Watched(NamedTuple):
 
 def _watched(designs: Sequence[Design], terms: ModelTerms) -> Watched:
     """All columns of the model but the intercept's; the outcome; weights and offsets, if there are any."""
-    names = [_called(name) for name in designs[0].names] + ["the outcome", "the column of weights", "the offset"]
+    outcomes = 1 if designs[0].y.ndim == 1 else designs[0].y.shape[1]
+    names = [_called(name) for name in designs[0].names] + ["the outcome"] * outcomes
+    names += ["the column of weights", "the offset"]
     wanted = [name != INTERCEPT for name in designs[0].names]
-    wanted += [True, terms.spec.weights is not None, bool(terms.spec.offset or terms.spec.exposure)]
-    X = np.concatenate([np.column_stack([d.X, np.asarray(d.y, np.float64), d.weight, d.offset]) for d in designs])
+    wanted += [True] * outcomes + [terms.spec.weights is not None, bool(terms.spec.offset or terms.spec.exposure)]
+    X = np.concatenate([np.column_stack([d.X, d.y, d.weight, d.offset]) for d in designs])
     return Watched(tuple(name for name, kept in zip(names, wanted, strict=True) if kept), X[:, wanted] + 0.0)
 
 
@@ -358,8 +329,7 @@ def as_sites(table: Any, sites: str | None = None) -> list[SiteTable]:
             raise InputError(f"the table has no column {sites!r} to name the sites.")
         if table[sites].isna().any():
             raise InputError(f"the column {sites!r} names the site of each row, and some are missing.")
-        groups = table.groupby(table[sites].astype(str), sort=True)
-        return [_site(str(name), frame) for name, frame in groups]
+        return [_site(str(name), frame) for name, frame in table.groupby(table[sites].astype(str), sort=True)]
     frames = table if isinstance(table, dict) else dict(enumerate(table)) if isinstance(table, list | tuple) else {}
     if not frames or not all(isinstance(frame, pd.DataFrame) for frame in frames.values()):
         raise InputError("wanted a pandas frame, or a list or dict of frames, one a site.")
@@ -377,8 +347,8 @@ def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> np
     """Which rows of a site are kept for testing: the same share of every class, or of all rows of numbers."""
     rng = np.random.default_rng([seed, node])
     out = np.zeros(len(labels), bool)
-    groups = np.unique(labels) if labels.dtype.kind in "iub" else [None]
-    for label in groups:
-        at = np.arange(len(labels)) if label is None else np.flatnonzero(labels == label)
+    strata = labels if labels.dtype.kind in "iub" else np.zeros(len(labels))
+    for label in np.unique(strata):
+        at = np.flatnonzero(strata == label)
         out[rng.permutation(at)[: round(share * at.size)]] = True
     return out

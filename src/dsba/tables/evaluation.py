@@ -71,6 +71,8 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group) -> Eval
 
 def _kind(results: Results) -> Kind:
     run = results.model.run
+    if run.labels in ("multiclass", "counts", "survival"):
+        raise InputError("models of several classes, counts of successes and times are not evaluated on tables.")
     if results.schema.classes is not None:
         return CLASSES if run.link == "logit" else SCORES
     return COUNTS if run.labels == "count" else NUMBERS
@@ -85,7 +87,7 @@ def scored_rows(results: Results, site: SiteTable) -> Scored:
     score, offset = results.scores(frame, name=site.name)
     with np.errstate(over="ignore"):
         exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(frame))
-    y = np.asarray(outcome_of(SiteTable(site.name, frame), results.schema), np.float64)
+    y = outcome_of(SiteTable(site.name, frame), results.schema)
     scored = Scored(y, score, results.mean(score), exposure, len(site.frame) - len(frame))
     _require_finite(scored, site.name)
     return scored
@@ -96,9 +98,8 @@ def _require_finite(scored: Scored, site: str) -> None:
     parts = {"outcome": scored.y, "score": scored.score, "prediction": scored.mean, "exposure": scored.exposure}
     for name, values in parts.items():
         if bad := int((~np.isfinite(values)).sum()):
-            raise noted(
-                InputError(f"the {name} is not a finite number in some rows of {site}."), [f"{bad} rows of {site}"]
-            )
+            error = InputError(f"the {name} is not a finite number in some rows of {site}.")
+            raise noted(error, [f"{bad} rows of {site}"])
 
 
 def _require_outcome(results: Results, site: SiteTable) -> None:
@@ -122,12 +123,9 @@ def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Arr
     counts = {"rows": int(rows), "left_out": int(left_out)}
     if not rows:
         return counts
-    means = {"mean_outcome": outcomes / rows, "mean_prediction": predictions / rows}
-    return {**counts, **_plain(means), **_plain(kind.measures(int(rows), outcomes, sums))}
-
-
-def _plain(measures: Measures) -> Measures:
-    return {name: float(value) if isinstance(value, np.floating) else value for name, value in measures.items()}
+    found = {"mean_outcome": outcomes / rows, "mean_prediction": predictions / rows}
+    found |= kind.measures(int(rows), outcomes, sums)
+    return counts | {name: float(value) if isinstance(value, np.floating) else value for name, value in found.items()}
 
 
 class Kind(NamedTuple):
@@ -164,12 +162,8 @@ def _class_sums(scored: Scored, mean: float) -> Array:
 
 def _class_measures(rows: int, events: float, sums: Array) -> Measures:
     table, bins = np.split(sums[2:], [3 * GROUPS])
-    return {
-        **_score_measures(rows, events, bins),
-        "log_loss": sums[0] / rows,
-        "brier": sums[1] / rows,
-        "calibration": calibration(table),
-    }
+    losses = {"log_loss": sums[0] / rows, "brier": sums[1] / rows}
+    return {**_score_measures(rows, events, bins), **losses, "calibration": calibration(table)}
 
 
 def grouped(y: Array, mean: Array) -> Array:
@@ -180,17 +174,13 @@ def grouped(y: Array, mean: Array) -> Array:
 
 def calibration(sums: Array) -> list[dict[str, float]]:
     """The groups with rows: their bounds, rows, mean prediction and share of events, from the sums of ``grouped``."""
+    groups = enumerate(zip(*np.split(sums, 3), strict=True))
     return [
-        {
-            "low": group / GROUPS,
-            "high": (group + 1) / GROUPS,
-            "rows": int(rows),
-            "predicted": float(predicted / rows),
-            "observed": float(events / rows),
-        }
-        for group, (rows, events, predicted) in enumerate(zip(*np.split(sums, 3), strict=True))
+        {"low": group / GROUPS, "high": (group + 1) / GROUPS, "rows": int(rows), "predicted": float(predicted / rows),
+         "observed": float(events / rows)}
+        for group, (rows, events, predicted) in groups
         if rows
-    ]
+    ]  # fmt: skip
 
 
 # Counts and numbers ------------------------------------------------------------------------------

@@ -6,10 +6,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba import operators
 from dsba.data.table_files import TableFile
@@ -20,26 +19,26 @@ from dsba.fitting.disclosure import Guards
 from dsba.fitting.fit import Fit, carried_out
 from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.model import FittedModel, TableMetadata
-from dsba.fitting.rows import RowTotals, as_rows, weighted_squares
+from dsba.fitting.rows import Rows, RowTotals, as_rows, weighted_squares
 from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec, describe_options
 from dsba.network import Network, Simulator, counted, require_agreement
 from dsba.operators import Operator
 from dsba.tables import schema_report
-from dsba.tables.design import INTERCEPT, Designs, as_sites, design_tables, held_out
+from dsba.tables.columns import INTERCEPT
+from dsba.tables.describe import Description, describe_sites
+from dsba.tables.design import Designs, as_sites, design_tables, held_out
+from dsba.tables.disclosure import StepWatch, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
-from dsba.tables.inference import NEAR, Inferred, PooledOutcome, Sample, as_tuples, infer, null_parts, require_events
+from dsba.tables.families import require_events
+from dsba.tables.formula import parse
+from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
+from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require_fitting, require_order
+from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
-from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
-from dsba.tables.schema import end_together, share_unless, speak
-from dsba.tables.terms import ModelTerms, SiteTable, absent_column, stated, terms_of
-from dsba.types import Array
-
-PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
-UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
-EXACT = (
-    "The columns give the outcome exactly, or so nearly that rounding would decide the standard errors: none are given."
-)
-NO_LIKELIHOOD = "The loss is not a likelihood, so that it gives no standard errors."
+from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
+from dsba.tables.schema import end_together, notify, share_unless
+from dsba.tables.terms import ModelTerms, SiteTable, absent_column, stated
+from dsba.types import Array, Flags
 
 
 def fit(
@@ -117,18 +116,21 @@ def train_own(
 def evaluate_files(results: Results, files: Sequence[Path], network: Network, guards: Guards) -> Evaluation:
     """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
     require_agreement(network, {"model": results.digest()})
-    sites = []
-    for name, table in _own_files(files, network).items():
-        sites.append(SiteTable(name, _read(table, results.needed)))
+    sites = [SiteTable(name, _read(table, results.needed)) for name, table in _own_files(files, network).items()]
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
-    speak(network, [guards.too_few_sites(len(files)), *enough])
+    notify(network, [guards.too_few_sites(len(files)), *enough])
     return evaluate(results, sites, network)
+
+
+def describe_files(files: Sequence[Path], network: Network, guards: Guards, by: str | None) -> Description:
+    """Table 1 of tables, one site per file; this process opens the files of its own nodes only."""
+    sites = [SiteTable(name, table.read()) for name, table in _own_files(files, network).items()]
+    return describe_sites(sites, network, by=by, guards=guards)
 
 
 def _own_files(files: Sequence[Path], network: Network) -> dict[str, TableFile]:
     """The files of this process's nodes, by the names of their sites."""
-    if len(files) != network.topology.n_nodes:
-        nodes = network.topology.n_nodes
+    if len(files) != (nodes := network.topology.n_nodes):
         raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
     own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
     if len(own) < len(network.nodes):
@@ -143,9 +145,10 @@ def _read(table: TableFile, terms: ModelTerms) -> Any:
 
 def _agreed_formula(spec: FitSpec, headers: dict[str, list[str]], network: Network) -> FitSpec:
     """The specification with its formula. All processes must have been given the same, and have its columns."""
-    complaint = None if spec.all_features else absent_column(headers, ModelTerms.of(stated(spec, headers)))
-    told = [[spec.formula, spec.target, spec.features], headers if spec.all_features else {}]
-    everyone = share_unless(network, complaint, told, tuple[list[Any], dict[str, list[str]]])
+    every = spec.all_features or (spec.formula is not None and parse(spec.formula).dotted)
+    complaint = None if every else absent_column(headers, ModelTerms.of(stated(spec, headers)))
+    given = [[spec.formula, spec.target, spec.features], headers if every else {}]
+    everyone = share_unless(network, complaint, given, tuple[list[Any], dict[str, list[str]]])
     if any(theirs != everyone[0][0] for theirs, _ in everyone):
         raise InputError("the processes were given different formulas, targets or features.")
     return stated(spec, {name: header for _, process in everyone for name, header in process.items()})
@@ -166,25 +169,78 @@ def fit_sites(
     the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single rows.
     ``options`` are those of ``dsba.fitting.fit``.
     """
-    component, terms = operators.get(spec.operator), ModelTerms.of(spec)
-    _require_usable(component, terms)
+    terms = ModelTerms.of(spec)
+    model = terms.model()
+    if spec.random and (spec.operator != "linear" or spec.lam or spec.weights or spec.cov != "classical"):
+        raise InputError("a random intercept is for linear models without weights, with classical standard errors.")
+    if model is None:
+        _require_usable(operators.get(spec.operator), terms)
+    else:
+        require_fitting(model, spec)
     kept, tests = _split(sites, terms, network)
     designs = design_tables(kept, terms, network, spec.guards)
-    for line in schema_report.told(designs):
+    for line in schema_report.report(designs):
         tell(line)
-    for sentence in designs.rare:
-        warn(sentence)
-    columns = _scaled(designs, component, network)
-    if component.family is not None:
-        require_events(component.family, float(columns.size.mean or 0.0))
-    spec = replace(designs.schema.spec, intercept=columns.scaling.intercept is not None)
-    done = _fitted(columns, component, spec, network, {**options, "tell": tell})
-    coefficients = columns.assembled(done)
-    found, why = _inferred(columns, coefficients, component, spec, network)
-    rounds = done.rounds_before + network.rounds
-    about = _metadata(designs, columns, done, found, why, rounds)
-    results = Results(_model(done, spec, columns, coefficients, about))
+    classes = designs.schema.classes
+    if (model := terms.model(classes)) is not None:
+        for sentence in designs.rare:
+            warn(sentence)
+        require_order(model, designs, spec.levels)
+        results = Results(fit_likelihood(model, designs, designs.schema.spec, network))
+    elif spec.random:
+        for sentence in designs.rare:
+            warn(sentence)
+        results = Results(fit_random_intercept(designs, designs.schema.spec, network))
+    else:
+        results = _fit_shared(designs, network, tell, warn, options)
     return results.tested(evaluate(results, tests, network).pooled) if tests else results
+
+
+Notify = Callable[[str], object]
+
+
+def _fit_shared(designs: Designs, network: Network, tell: Notify, warn: Notify, options: dict[str, Any]) -> Results:
+    """A model that all methods share: linear, logistic, Poisson, or a user-defined loss."""
+    spec = designs.schema.spec
+    component = operators.get(spec.operator)
+    columns = scaled(designs, component, network)
+    information, shown = check_design(designs, columns, component, spec.lam or 0.0, network)
+    if not spec.lam:
+        columns = orthogonal(columns, information)
+    for sentence in shown:
+        tell(f"Between owners this would be refused: {sentence}")
+    for sentence in dict.fromkeys((*designs.rare, *shown)):
+        warn(sentence)
+    if component.family is not None:
+        require_events(component.family, columns.mean)
+    spec = replace(spec, intercept=columns.scaling.intercept is not None)
+    watch = None if component.family is None else StepWatch.of(designs, columns, component, network)
+    rows, size = _rows(columns, component, network)
+    if watch is not None and spec.intercept:
+        watch.constant = size.constant
+    # The problem divides by the sum of its weights; lambda belongs to a sum divided by the weights of the rows.
+    shrunk = replace(spec, lam=spec.lam / columns.exposure) if spec.lam else spec
+    try:
+        done = fit_rows(rows, shrunk, size=size, network=network, watch=watch, tell=tell, **options)
+    except FitError as error:
+        raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
+    later = [one for one in (watch.complaints if watch else []) if one not in shown]
+    for sentence in later:
+        warn(sentence)
+    designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown, *later))))
+    return Results(_model(designs, columns, done, spec, network))
+
+
+def fit_each(sites: Sequence[SiteTable], spec: FitSpec) -> SiteEstimates:
+    """The model of each site's own rows; a site whose rows do not determine it is named."""
+    fits, failed = {}, {}
+    spec = replace(spec, intercept=True, step_size="auto", cov=spec.cov if spec.cov != "site" else "classical")
+    for site in sites:
+        try:
+            fits[site.name] = fit_sites([site], spec, Simulator(spec.topology(1)))
+        except InputError as error:
+            failed[site.name] = str(error)
+    return SiteEstimates(fits, failed)
 
 
 def _split(sites: Sequence[SiteTable], terms: ModelTerms, network: Network) -> tuple[list[SiteTable], list[SiteTable]]:
@@ -195,13 +251,7 @@ def _split(sites: Sequence[SiteTable], terms: ModelTerms, network: Network) -> t
     end_together(network, absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, terms))
     kept, tests = [], []
     for node, (name, frame) in zip(network.nodes, sites, strict=True):
-        known = np.flatnonzero(frame[list(terms.formula.response)].notna().all(axis=1))
-        labels = frame[terms.formula.response[0]].iloc[known]
-        strata: npt.NDArray[Any] = np.zeros(len(known))
-        if terms.labels == "binary":
-            strata = np.unique(labels.astype(str), return_inverse=True)[1]
-        out = np.zeros(len(frame), bool)
-        out[known[held_out(strata, share, terms.spec.seed, node)]] = True
+        out = test_rows(frame, terms, node)
         kept.append(SiteTable(name, frame.loc[~out].reset_index(drop=True)))
         tests.append(SiteTable(name, frame.loc[out].reset_index(drop=True)))
     (held,) = counted(network, np.array([[float(len(test.frame))] for test in tests]))
@@ -210,133 +260,73 @@ def _split(sites: Sequence[SiteTable], terms: ModelTerms, network: Network) -> t
     return kept, tests
 
 
-def _inferred(
-    columns: ScaledColumns, coefficients: Array, component: Operator, spec: FitSpec, network: Network
-) -> tuple[Inferred | None, str | None]:
-    """The inference at the coefficients, or the sentence that says why there is none."""
-    size, family = columns.size, component.family
-    pooled = PooledOutcome(float(size.mean or 0.0), size.weight / size.rows / columns.exposure)
-    if spec.lam or family is None:
-        return None, PENALTY if spec.lam else NO_LIKELIHOOD
-    try:
-        found = infer(columns.samples, coefficients, family, spec.cov, pooled, network)
-    except FitError as error:
-        raise error.named(columns.names) from None
-    if found is None:
-        return None, EXACT
-    return (found, None) if found.left <= NEAR else (None, UNFINISHED)
+def test_rows(frame: Any, terms: ModelTerms, node: int) -> Flags:
+    """Which rows of a site are held out."""
+    known = np.flatnonzero(frame[list(terms.formula.response)].notna().all(axis=1))
+    labels = frame[terms.formula.response[0]].iloc[known]
+    binary = terms.labels == "binary"
+    strata = np.unique(labels.astype(str), return_inverse=True)[1] if binary else np.zeros(len(known))
+    out = np.zeros(len(frame), bool)
+    out[known[held_out(strata, terms.spec.test_share, terms.spec.seed, node)]] = True
+    return out
 
 
 def _require_usable(component: Operator, terms: ModelTerms) -> None:
     name = type(component).__name__
     if component.labels == "multiclass" or component.extra or component.ranks:
         raise InputError(f"a table's model has one coefficient for each column, and {name} has others.")
-    shifts = component.family is not None and component.link in ("identity", "log")
-    if (terms.spec.offset or terms.spec.exposure) and not shifts:
-        raise InputError(f"offsets and exposures are for Poisson and linear models, not for {name}.")
+    if (terms.spec.offset or terms.spec.exposure) and component.family is None:
+        raise InputError(f"offsets and exposures are for models with a likelihood, not for {name}.")
 
 
-class ScaledColumns(NamedTuple):
-    """The sites' rows in scaled columns, the intercept's among them."""
-
-    names: tuple[str, ...]
-    scaling: Scaling
-    samples: tuple[Sample, ...]
-    size: RowTotals
-    exposure: float
-    """How much the factors exp(offset) of a log link raise the mean weight of a row."""
-    alike: bool
-    """Whether columns are centred and rows weigh the same: their squares then add up to what ``size`` says."""
-
-    @property
-    def others(self) -> list[int]:
-        """All columns but the intercept's."""
-        return [j for j in range(len(self.names)) if j != self.scaling.intercept]
-
-    def assembled(self, done: Fit) -> Array:
-        """The coefficients of the scaled columns in the order of the names."""
-        weights, intercepts = done.mean
-        coefficients = np.zeros(len(self.names))
-        coefficients[self.others] = weights[0]
-        if self.scaling.intercept is not None:
-            coefficients[self.scaling.intercept] = intercepts[0]
-        return coefficients
-
-
-def _scaled(designs: Designs, component: Operator, network: Network) -> ScaledColumns:
-    """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
-    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
-    raw = [Sample(d.X, np.asarray(d.y, dtype=np.float64), d.weight, d.offset) for d in designs.designs]
-    parts = [null_parts(sample, component.family or "gaussian") for sample in raw]
-    wide = [np.column_stack([sample.X, *both, sample.weight]) for sample, both in zip(raw, parts, strict=True)]
-    mean, sd = pooled_moments(wide, network, [j for j in range(len(designs.names)) if j != intercept])
-    outcome, weight, own = mean[-3:].tolist()
-    if not weight > 0.0:
-        raise InputError("all sample weights are zero: there is nothing to learn from.")
-    scaling = scaling_by(mean[:-3], sd[:-3], intercept)
-    weights, classes = designs.rows * weight, designs.schema.classes
-    codes = None if classes is None else tuple(range(len(classes)))
-    size = RowTotals(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
-    samples = tuple(sample._replace(X=scaling.scaled(sample.X)) for sample in raw)
-    alike = intercept is not None and not terms_of(designs.schema).extras
-    return ScaledColumns(designs.names, scaling, samples, size, weight / own, alike)
-
-
-def _fitted(
-    columns: ScaledColumns, component: Operator, spec: FitSpec, network: Network, options: dict[str, Any]
-) -> Fit:
-    """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u).
-
-    The problem divides by the sum of its weights, and lambda belongs to a sum divided by the weights of the rows.
-    """
-    X = np.concatenate([sample.X[:, columns.others] for sample in columns.samples])
-    y, weight, offset = (np.concatenate([sample[k] for sample in columns.samples]) for k in (1, 2, 3))
+def _rows(columns: ScaledColumns, component: Operator, network: Network) -> tuple[Rows, RowTotals]:
+    """An offset becomes a part of labels and weights: exp(u + o) - y u = e^o (exp(u) - y e^-o u)."""
+    X = np.concatenate([design.X[:, columns.others] for design in columns.designs])
+    y, weight, offset = (np.concatenate([design[k] for design in columns.designs]) for k in (2, 3, 4))
     if component.link == "log":
         weight, y = weight * np.exp(offset), y * np.exp(-offset)
     elif component.link == "identity":
         y = y - offset
-    nodes = np.repeat(np.arange(len(columns.samples)), [len(sample.y) for sample in columns.samples])
-    if spec.lam:
-        spec = replace(spec, lam=spec.lam / columns.exposure)
+    nodes = np.repeat(np.arange(len(columns.designs)), [len(design.y) for design in columns.designs])
     rows, size = as_rows(X, y, weight, nodes), columns.size
     if not columns.alike:
         size = size._replace(squared_norms=weighted_squares(rows, network))
-    try:
-        return fit_rows(rows, spec, size=size, network=network, **options)
-    except FitError as error:
-        raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
+    return rows, size
 
 
-def _metadata(
-    designs: Designs, columns: ScaledColumns, done: Fit, found: Inferred | None, why: str | None, rounds: int
-) -> TableMetadata:
-    inference = None
-    if found is not None:
-        covariance = columns.scaling.unscaled_covariance(np.array(found.inference.covariance))
-        inference = replace(found.inference, covariance=as_tuples(covariance))
-    return TableMetadata(
-        columns.names, tuple(columns.scaling.sd.tolist()), designs.schema, rounds, designs.told,
-        _events(designs, columns), found and found.calibration, _convergence(done), inference, why,
+def _model(designs: Designs, columns: ScaledColumns, done: Fit, spec: FitSpec, network: Network) -> FittedModel:
+    """The coefficients of the columns in their own units, and their inference."""
+    schema, at = designs.schema, columns.scaling.intercept
+    weights, intercepts = done.mean
+    coefficients = np.zeros(len(columns.names))
+    coefficients[columns.others] = weights[0]
+    if at is not None:
+        coefficients[at] = intercepts[0]
+    found = _inferred(columns, coefficients, spec, network)
+    rounds = done.rounds_before + network.rounds
+    params = columns.scaling.unscaled(coefficients)
+    spec, run = carried_out(done, spec, spec.lam or 0.0)
+    events = None
+    if schema.classes is not None and spec.weights is None:
+        events = round(designs.rows * columns.mean)
+    table = TableMetadata(
+        columns.names, tuple(columns.scaling.sd.tolist()), replace(schema, spec=spec), rounds, designs.notices, events,
+        found.calibration, _convergence(done), found.inference, found.why_none,
+    )  # fmt: skip
+    return FittedModel(
+        params[columns.others][None, :], np.array([0.0 if at is None else params[at]]), done.gathered,
+        None if schema.classes is None else np.array(schema.classes), spec, run, table=table,
     )  # fmt: skip
 
 
-def _model(done: Fit, spec: FitSpec, columns: ScaledColumns, coefficients: Array, table: TableMetadata) -> FittedModel:
-    """The coefficients of the columns in their own units."""
-    params = columns.scaling.unscaled(coefficients)
-    constant = [params[columns.scaling.intercept] if columns.scaling.intercept is not None else 0.0]
-    classes = None if table.schema.classes is None else np.array(table.schema.classes)
-    spec, run = carried_out(done, spec, spec.lam or 0.0)
-    table = replace(table, schema=replace(table.schema, spec=spec))
-    return FittedModel(
-        params[columns.others][None, :], np.array(constant), done.gathered, classes, spec, run, table=table
-    )
-
-
-def _events(designs: Designs, columns: ScaledColumns) -> int | None:
-    """The rows of the second class, from the pooled mean of the outcomes."""
-    if designs.schema.classes is None or designs.schema.spec.weights is not None:
-        return None
-    return round(designs.rows * float(columns.size.mean or 0.0))
+def _inferred(columns: ScaledColumns, coefficients: Array, spec: FitSpec, network: Network) -> Inferred:
+    family = operators.get(spec.operator).family
+    if spec.lam or family is None:
+        return Inferred(None, PENALTY if spec.lam else NO_LIKELIHOOD)
+    try:
+        return infer(columns, coefficients, family, spec.cov, network)
+    except FitError as error:
+        raise error.named(columns.names) from None
 
 
 def _convergence(done: Fit) -> tuple[tuple[float, float], ...]:

@@ -1,50 +1,102 @@
-"""Model formulas as data: ``outcome ~ age + C(sex) + log(crp)``.
+"""Model formulas as data: ``outcome ~ age + C(sex, Treatment("M")) + log(crp) + bs(bmi, df=4)``.
 
-A formula is parsed here against a list of what is allowed: names of columns, numbers, C, log, exp, sqrt, I, and
-``+ - : * ~ ( )``. Nothing else reaches formulaic, which would evaluate it as Python. Names do not reach it either:
-formulaic gets other names for the columns (``renamed``).
+A formula is parsed here against a list of what is allowed. Nothing of it is ever evaluated as code: the parser makes
+terms, and ``columns.py`` computes their columns with the functions that are listed here.
 
-    formula := [response "~"] sum
-    sum     := ["-"] product (("+" | "-") product)*
-    product := part ((":" | "*") part)*
-    part    := 0 | 1 | name | C(name) | transform | "(" sum ")"
-    transform := (log | exp | sqrt | I) "(" arithmetic ")"
+    formula  := [response "~"] sum             response := column | number call | (Surv | cbind)(arithmetic, arithmetic)
+    sum      := ["-"] nested (("+" | "-") nested)*
+    nested   := crossed (("*" | "/") crossed)*      a*b is a + b + a:b, a/b is a + a:b
+    crossed  := power (":" power)*
+    power    := part [("**" | "^") whole number]
+    part     := 0 | 1 | "." | column | C(column[, contrast]) | number call | state call | "(" sum ")"
 """
 
 from __future__ import annotations
 
 import keyword
+import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from dsba.errors import InputError
+from dsba.types import Level
 
-TRANSFORMS = ("log", "exp", "sqrt", "I")
-ALLOWED = ("C", *TRANSFORMS)
-STATEFUL = ("center", "scale", "standardize", "poly", "bs", "cr", "cc", "cs", "te", "hashed", "lag")
+FUNCTIONS = {"I": 1, "log": 1, "log2": 1, "log10": 1, "log1p": 1, "exp": 1, "sqrt": 1, "abs": 1, "pmin": 2, "pmax": 2}
+"""Functions of numbers, and how many they take."""
+STATE_OPTIONS: dict[str, tuple[str, ...]] = {
+    "cap": (), "center": (), "scale": (), "poly": ("degree",), "bs": ("df", "knots", "degree", "boundary"),
+    "ns": ("df", "knots", "boundary"), "cr": ("df", "knots", "boundary"),
+}  # fmt: skip
+"""Functions with a state of all sites' rows, and their options; the first may be given without its name."""
+CONTRASTS = ("Treatment", "Sum", "Poly", "Helmert")
+OUTCOMES = {"Surv": "survival", "cbind": "counts"}
+"""Outcomes of two columns, and what they are: a time and an event; successes and failures."""
+FORMULA_CALLS = ("C", *FUNCTIONS, *STATE_OPTIONS)
 FORMULA_TOKEN = re.compile(
     r"\s*(?:(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w.])|(?P<name>[^\W\d]\w*)"
-    r"|`(?P<quoted>[^`{}\\\n\r]+)`|(?P<sign>[-+:*~()]))"
+    r"|`(?P<quoted>[^`{}\\\n\r]+)`|\"(?P<double>[^\"\n\r]*)\"|'(?P<single>[^'\n\r]*)'"
+    r"|(?P<sign>\*\*|[<>=!]=|[-+:*/^~(),<>=.]))"
 )
+COLUMN_TOKENS = ("name", "quoted")
 LONGEST_FORMULA = 10_000  # characters
 DEEPEST = 50  # parentheses
+MOST_TERMS, MOST_BASIS_COLUMNS = 2_000, 50  # of a formula; of a spline or polynomial
 TAKEN_NAMES = {".": "all other columns", "1": "the intercept", "Intercept": "the intercept"}
 """Names that no column may have."""
 
 
 class Token(NamedTuple):
-    kind: str  # "number", "name", "quoted", "sign" or "end"
+    kind: str  # "number", "name", "quoted", "double", "single", "call" (a name before a parenthesis), "sign" or "end"
     text: str
     at: int
 
 
+class Arithmetic(NamedTuple):
+    """A number for each row: a column, a constant, or an operation on others."""
+
+    operation: str
+    """ "column", "number", "negative", a function, or a sign between two."""
+    text: str
+    parts: tuple[Arithmetic, ...] = ()
+
+
+class Contrast(NamedTuple):
+    """How a factor's levels become columns."""
+
+    kind: str = "Treatment"
+    reference: Level | None = None
+
+
+class TermFactor(NamedTuple):
+    """One part of a term, as text and as data."""
+
+    text: str
+    column: str | None = None
+    """Of a plain column, or of a factor."""
+    contrast: Contrast = Contrast()
+    number: Arithmetic | None = None
+    state: str | None = None
+    """A function with a state, of ``number``."""
+    options: tuple[tuple[str, tuple[float, ...]], ...] = ()
+
+
+Term = tuple[TermFactor, ...]  # the intercept has no part
+
+
+class Side(NamedTuple):
+    """What a rule of the grammar read: its text and its terms."""
+
+    text: str
+    terms: tuple[Term, ...]
+
+
 @dataclass(frozen=True)
 class Formula:
-    """A parsed formula. ``left`` and ``right`` are safe to evaluate; all columns they name are listed."""
+    """A parsed formula. ``left`` and ``right`` are its sides in one spelling; all columns they name are listed."""
 
     left: str | None
     right: str
@@ -56,11 +108,32 @@ class Formula:
     """Those in C(...)."""
     numbers: tuple[str, ...]
     """Those in arithmetic, which must be numbers."""
+    pair: tuple[str, ...] = ()
+    """Of ``Surv(time, event)`` and ``cbind(successes, failures)``: what is in the parentheses."""
+    outcomes: tuple[Arithmetic, ...] = ()
+    """What the left side computes: one number a row, or two."""
+    terms: tuple[Term, ...] = ()
+    """Of the right side; those with fewer parts come first."""
+    dotted: bool = False
+    """Whether the right side names all other columns."""
+
+    @property
+    def outcome(self) -> str | None:
+        """What an outcome of two columns is, or None."""
+        return OUTCOMES[str(self.left).partition("(")[0]] if self.pair else None
 
     @property
     def transformed(self) -> bool:
         """Whether the left side is more than the name of a column."""
         return self.left is not None and self.left != quoted(self.response[0])
+
+    def expanded(self, features: Sequence[str]) -> Formula:
+        """The formula with the dot written out."""
+        if not self.dotted:
+            return self
+        every = " + ".join(quoted(name) for name in features if name not in self.response) or "1"
+        texts = [f"({every})" if t == Token("sign", ".", t.at) else _spelled(t) for t in _tokens(self.right)]
+        return parse(f"{self.left or ''} ~ {' '.join(texts)}")
 
     def __str__(self) -> str:
         return f"{self.left} ~ {self.right}" if self.left else f"~ {self.right}"
@@ -95,34 +168,29 @@ def quoted(name: str) -> str:
     return f"`{name}`"
 
 
-def renamed(side: str, names: Mapping[str, str]) -> str:
-    """One side of a formula with other names for its columns."""
-    tokens = _tokens(side)
-    return "".join(
-        names[token.text] if token.kind in ("name", "quoted") and not _calls(token, following) else token.text
-        for token, following in pairwise(tokens)
-    )
+# Terms -------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Names:
-    """The columns met so far."""
+def _united(*sides: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Every term once, whatever the order of its parts."""
+    return tuple({frozenset(term): term for term in reversed(list(chain(*sides)))}.values())[::-1]
 
-    columns: dict[str, None] = field(default_factory=dict)
-    plain: dict[str, None] = field(default_factory=dict)
-    factors: dict[str, None] = field(default_factory=dict)
-    numbers: dict[str, None] = field(default_factory=dict)
+
+def _crossed(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
+    return _united(tuple(tuple(dict.fromkeys((*a, *b))) for a in left for b in right))
+
+
+def _without(terms: tuple[Term, ...], gone: tuple[Term, ...]) -> tuple[Term, ...]:
+    out = {frozenset(term) for term in gone}
+    return tuple(term for term in terms if frozenset(term) not in out)
 
 
 class _Parser:
-    """Recursive descent: every method reads one rule of the grammar and returns its text."""
+    """Recursive descent: every method reads one rule of the grammar and returns its text and what it means."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = _tokens(text)
-        self.at = 0
-        self.depth = 0
-        self.names = _Names()
+        self.tokens, self.at, self.depth, self.dotted = _tokens(text), 0, 0, False
+        self.roles: dict[str, set[str]] = {}  # of the columns met so far: "plain", "factor" or "number"
 
     @property
     def next(self) -> Token:
@@ -144,135 +212,354 @@ class _Parser:
         return InputError(f"formula, character {self.next.at + 1}: wanted {what}, got {got}.")
 
     def formula(self) -> Formula:
-        left, response = None, _Names()
+        left, response = Side("", ()), tuple[str, ...]()
+        outcomes, pair = tuple[Arithmetic, ...](), tuple[str, ...]()
         if any(token.kind == "sign" and token.text == "~" for token in self.tokens):
             if self.next.text != "~":
-                left, response, self.names = self.response(), self.names, _Names()
+                text, outcomes = self.response()
+                pair = tuple(one.text for one in outcomes) if len(outcomes) > 1 else ()
+                left, response, self.roles = Side(text, ()), tuple(self.roles), {}
             self.need("~")
-        right = self.sum()
+        right = self.sum(((),))
         if self.next.kind != "end":
-            raise self.wanted("+, -, : or *")
-        names = self.names
-        if both := response.columns.keys() & names.columns.keys():
+            raise self.wanted("+, -, :, * or /")
+        self._check_roles(response)
+        factors, numbers = (
+            tuple(c for c, roles in self.roles.items() if role in roles) for role in ("factor", "number")
+        )
+        terms = tuple(sorted(right.terms, key=len))
+        return Formula(
+            left.text or None, right.text, response, tuple(self.roles), factors, numbers, pair, outcomes, terms,
+            self.dotted,
+        )  # fmt: skip
+
+    def _check_roles(self, response: tuple[str, ...]) -> None:
+        if both := self.roles.keys() & set(response):
             raise InputError(f"the column {min(both)!r} is on both sides of the formula.")
-        if both := names.factors.keys() & {**names.plain, **names.numbers}.keys():
+        if both := {column for column, roles in self.roles.items() if roles > {"factor"}}:
             raise InputError(
                 f"the column {min(both)!r} is in C() and outside of it: write C() everywhere, or make a second column."
             )
-        return Formula(
-            left, right, tuple(response.columns), tuple(names.columns), tuple(names.factors), tuple(names.numbers)
-        )
 
-    def response(self) -> str:
-        if self.next.kind == "name" and self.next.text in TRANSFORMS and _calls(*self.tokens[self.at : self.at + 2]):
-            text = self.transform()
-            if not self.names.columns:
-                raise InputError(f"the outcome names no column, got {text!r}.")
-            return text
-        if self.next.kind not in ("name", "quoted") or _calls(*self.tokens[self.at : self.at + 2]):
+    # The left side -------------------------------------------------------------------------------
+
+    def response(self) -> tuple[str, tuple[Arithmetic, ...]]:
+        if self.next.kind == "call" and self.next.text in OUTCOMES:
+            name = self.next.text
+            self.at += 2
+            first = self.comparison()
+            self.need(",")
+            both = (first, self.comparison())
+            self.need(")")
+            return f"{name}({both[0].text}, {both[1].text})", both
+        if self.next.kind == "call" and self.next.text in FUNCTIONS:
+            one = self.function()
+            if not self.roles:
+                raise InputError(f"the outcome names no column, got {one.text!r}.")
+            return one.text, (one,)
+        if self.next.kind not in COLUMN_TOKENS:
             raise self.wanted("the name of the outcome")
-        return self.column(self.names.plain)
+        name = self.column("plain")
+        return quoted(name), (_column(name),)
 
-    def sum(self) -> str:
-        text = "-" if self.take("-") else ""
-        text += self.product()
+    # The right side ------------------------------------------------------------------------------
+
+    def sum(self, start: tuple[Term, ...] = ()) -> Side:
+        minus = self.take("-")
+        first = self.nested()
+        text, terms = ("-" if minus else "") + first.text, _added(start, "-" if minus else "+", first)
         while sign := self.take("+", "-"):
-            text += f" {sign} {self.product()}"
-        return text
+            more = self.nested()
+            text, terms = f"{text} {sign} {more.text}", _added(terms, sign, more)
+            if len(terms) > MOST_TERMS:
+                raise InputError(f"the formula has more than {MOST_TERMS} terms.")
+        return Side(text, terms)
 
-    def product(self) -> str:
-        text = self.part()
-        while sign := self.take(":", "*"):
-            text += f"{sign}{self.part()}"
-        return text
+    def nested(self) -> Side:
+        text, terms = self.crossed()
+        while sign := self.take("*", "/"):
+            more = self.crossed()
+            within = terms if sign == "*" else (tuple(dict.fromkeys(chain(*terms))),)
+            own = more.terms if sign == "*" else ()
+            text, terms = f"{text}{sign}{more.text}", _united(terms, own, _crossed(within, more.terms))
+        return Side(text, terms)
 
-    def part(self) -> str:
+    def crossed(self) -> Side:
+        text, terms = self.power()
+        while self.take(":"):
+            more = self.power()
+            text, terms = f"{text}:{more.text}", _crossed(terms, more.terms)
+        return Side(text, terms)
+
+    def power(self) -> Side:
+        side = self.part()
+        if not self.take("**", "^"):
+            return side
+        if self.next.kind != "number" or not re.fullmatch("[1-9]", self.next.text):
+            raise self.wanted("a whole number from 1 to 9 (inside I() any power is a number's)")
+        text, terms = f"{side.text}**{self.next.text}", side.terms
+        for _ in range(int(self.next.text) - 1):
+            terms = _united(terms, _crossed(terms, side.terms))
+            if len(terms) > MOST_TERMS:
+                raise InputError(f"the formula has more than {MOST_TERMS} terms.")
+        self.at += 1
+        return Side(text, terms)
+
+    def part(self) -> Side:
         token = self.next
         if self.take("("):
-            return self.inside(self.sum)
+            side = self.inside(self.sum)
+            return Side(f"({side.text})", side.terms)
+        if self.take("."):
+            self.dotted = True
+            return Side(".", ())
         if token.kind == "number":
             if token.text not in ("0", "1"):
                 raise self.wanted("a column, or 0 or 1 for the intercept")
             self.at += 1
-            return token.text
-        if token.kind == "name" and _calls(*self.tokens[self.at : self.at + 2]):
-            return self.call()
-        return self.column(self.names.plain)
+            return Side(token.text, ((),) if token.text == "1" else ())
+        one = self.call() if token.kind == "call" else self.plain()
+        return Side(one.text, ((one,),))
 
-    def call(self) -> str:
+    def plain(self) -> TermFactor:
+        name = self.column("plain")
+        return TermFactor(quoted(name), column=name)
+
+    def call(self) -> TermFactor:
         name = self.next.text
-        if name != "C":
-            return self.transform()
+        if name == "C":
+            return self.factor()
+        if name in STATE_OPTIONS:
+            return self.stateful()
+        one = self.function()
+        return TermFactor(one.text, number=one)
+
+    def factor(self) -> TermFactor:
         self.at += 2
-        text = self.column(self.names.factors)
+        column = self.column("factor")
+        text, contrast = quoted(column), Contrast()
+        if self.take(","):
+            if self.next.text not in CONTRASTS:
+                raise self.wanted(f"one of {', '.join(CONTRASTS)}")
+            more, contrast = self.contrast()
+            text = f"{text}, {more}"
         self.need(")")
-        return f"C({text})"
+        return TermFactor(f"C({text})", column=column, contrast=contrast)
 
-    def transform(self) -> str:
+    def contrast(self) -> tuple[str, Contrast]:
+        kind = self.next.text
+        self.at += 1
+        if kind != "Treatment" or not self.take("("):
+            return kind, Contrast(kind)
+        if self.next.text == "reference":
+            self.at += 1
+            self.need("=")
+        level = self.level()
+        self.need(")")
+        quote = '"' if "'" in str(level) else "'"
+        shown = f"{quote}{level}{quote}" if isinstance(level, str) else str(level)
+        return f"Treatment({shown})", Contrast(kind, level)
+
+    def level(self) -> Level:
+        token = self.next
+        if token.kind not in ("number", "single", "double"):
+            raise self.wanted('a level: a number, or a text in quotes such as "c"')
+        self.at += 1
+        if token.kind != "number":
+            return token.text
+        return int(token.text) if token.text.isdigit() else float(token.text)
+
+    def stateful(self) -> TermFactor:
         name = self.next.text
-        if name not in TRANSFORMS:
-            why = "needs a state of all sites' rows" if name in STATEFUL else "is not known"
+        self.at += 2
+        of, given = self.inside_call(self.comparison), dict[str, tuple[float, ...]]()
+        while self.take(","):
+            option = STATE_OPTIONS[name][0] if STATE_OPTIONS[name] and not given else ""
+            if self.next.kind in ("name", "call"):
+                option = self.next.text
+                self.at += 1
+                self.need("=")
+            if option not in STATE_OPTIONS[name] or option in given:
+                allowed = ", ".join(STATE_OPTIONS[name]) or "no option"
+                raise InputError(f"formula, character {self.next.at + 1}: {name}() takes {allowed}.")
+            given[option] = self.values()
+        self.need(")")
+        _check_options(name, given)
+        shown = [of.text, *(f"{option}={_shown(values)}" for option, values in given.items())]
+        return TermFactor(f"{name}({', '.join(shown)})", number=of, state=name, options=tuple(given.items()))
+
+    def values(self) -> tuple[float, ...]:
+        """A number, or several in parentheses."""
+        if not self.take("("):
+            return (self.value(),)
+        found = [self.value()]
+        while self.take(","):
+            if self.next.text == ")":
+                break
+            found.append(self.value())
+        self.need(")")
+        return tuple(found)
+
+    def value(self) -> float:
+        sign = -1.0 if self.take("-") else 1.0
+        if self.next.kind != "number":
+            raise self.wanted("a number, or several in parentheses such as (20, 90)")
+        self.at += 1
+        return sign * float(self.tokens[self.at - 1].text)
+
+    # Numbers -------------------------------------------------------------------------------------
+
+    def function(self) -> Arithmetic:
+        name = self.next.text
+        if name not in FUNCTIONS:
             raise InputError(
-                f"formula, character {self.next.at + 1}: {name}() {why}; a formula may call {', '.join(ALLOWED)}."
+                f"formula, character {self.next.at + 1}: {name}() is not known; a formula may call "
+                f"{', '.join(FORMULA_CALLS)}."
             )
         self.at += 2
-        return name + self.inside(self.arithmetic)
+        parts = [self.inside_call(self.comparison)]
+        for _ in range(FUNCTIONS[name] - 1):
+            self.need(",")
+            parts.append(self.inside_call(self.comparison))
+        self.need(")")
+        return Arithmetic(name, f"{name}({', '.join(part.text for part in parts)})", tuple(parts))
 
-    def inside(self, rule: Callable[[], str]) -> str:
+    def inside_call(self, rule: Callable[[], Arithmetic]) -> Arithmetic:
+        self.deeper()
+        found = rule()
+        self.depth -= 1
+        return found
+
+    def inside(self, rule: Callable[[], Side]) -> Side:
         """What stands in parentheses, the first of which has been read."""
+        self.deeper()
+        side = rule()
+        self.need(")")
+        self.depth -= 1
+        return side
+
+    def deeper(self) -> None:
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.wanted(f"at most {DEEPEST} parentheses in each other")
-        text = rule()
-        self.need(")")
+
+    def comparison(self) -> Arithmetic:
+        left = self.additive()
+        if sign := self.take("<", ">", "<=", ">=", "==", "!="):
+            return _between(left, sign, self.additive())
+        return left
+
+    def additive(self) -> Arithmetic:
+        left = self.product()
+        while sign := self.take("+", "-"):
+            left = _between(left, sign, self.product())
+        return left
+
+    def product(self) -> Arithmetic:
+        left = self.signed()
+        while sign := self.take("*", "/"):
+            left = _between(left, sign, self.signed())
+        return left
+
+    def signed(self) -> Arithmetic:
+        if not self.take("-"):
+            return self.raised()
+        self.deeper()
+        of = self.signed()
         self.depth -= 1
-        return f"({text})"
+        return Arithmetic("negative", f"-{of.text}", (of,))
 
-    def arithmetic(self) -> str:
-        text = self.atom()
-        while sign := self.take("+", "-", "*"):
-            text += f" {sign} {self.atom()}"
-        return text
+    def raised(self) -> Arithmetic:
+        base = self.atom()
+        if not self.take("**", "^"):
+            return base
+        self.deeper()
+        power = self.signed()
+        self.depth -= 1
+        return _between(base, "**", power)
 
-    def atom(self) -> str:
+    def atom(self) -> Arithmetic:
         token = self.next
-        if self.take("-"):
-            return "-" + self.atom()
         if self.take("("):
-            return self.inside(self.arithmetic)
+            found = self.inside_call(self.comparison)
+            self.need(")")
+            return found._replace(text=f"({found.text})")
         if token.kind == "number":
             self.at += 1
-            return re.sub("^0+(?=[0-9])", "", token.text)  # Python knows no whole numbers with zeros before them
-        if token.kind == "name" and _calls(*self.tokens[self.at : self.at + 2]):
-            return self.transform()
-        return self.column(self.names.numbers)
+            return Arithmetic("number", re.sub("^0+(?=[0-9])", "", token.text))  # one text for one number
+        if token.kind == "call":
+            return self.function()
+        name = self.column("number")
+        return _column(name)
 
-    def column(self, role: dict[str, None]) -> str:
-        """A column, which is noted among those of its role, too."""
+    def column(self, role: str) -> str:
+        """A column in this role."""
         token = self.next
-        if token.kind not in ("name", "quoted") or _calls(*self.tokens[self.at : self.at + 2]):
+        if token.kind not in COLUMN_TOKENS:
             raise self.wanted("the name of a column")
         self.at += 1
-        self.names.columns[token.text] = role[token.text] = None
-        return quoted(token.text)
+        self.roles.setdefault(token.text, set()).add(role)
+        quoted(token.text)  # an error if it is taken
+        return token.text
 
 
-def _calls(token: Token, following: Token | None = None) -> bool:
-    """Whether a name is followed by a parenthesis."""
-    return token.kind == "name" and following is not None and following.kind == "sign" and following.text == "("
+def _column(name: str) -> Arithmetic:
+    return Arithmetic("column", quoted(name), (Arithmetic("name", name),))
+
+
+def _between(left: Arithmetic, sign: str, right: Arithmetic) -> Arithmetic:
+    return Arithmetic(sign, f"{left.text} {sign} {right.text}", (left, right))
+
+
+def _added(terms: tuple[Term, ...], sign: str, more: Side) -> tuple[Term, ...]:
+    """0 takes the intercept away, and -0 gives it."""
+    intercept: tuple[Term, ...] = ((),)
+    if more.text == "0":
+        return _without(terms, intercept) if sign == "+" else _united(terms, intercept)
+    return _united(terms, more.terms) if sign == "+" else _without(terms, more.terms)
+
+
+def _check_options(name: str, given: dict[str, tuple[float, ...]]) -> None:
+    """An error about options of a spline or polynomial that mean nothing."""
+    for option in ("df", "degree"):
+        value = given.get(option, (1.0,))
+        if len(value) != 1 or value[0] != int(value[0]) or not 1 <= value[0] <= MOST_BASIS_COLUMNS:
+            raise InputError(f"{name}() needs a whole number from 1 to {MOST_BASIS_COLUMNS} as its {option}.")
+    if name == "bs" and not given.get("degree", (3.0,))[0] <= given.get("df", (MOST_BASIS_COLUMNS,))[0]:
+        raise InputError("bs() needs a df that is not below its degree, which is 3 if not given.")
+    if name in ("bs", "ns", "cr") and ("df" in given) == ("knots" in given):
+        raise InputError(f"{name}() needs either df or knots, such as df=4 or knots=(50, 60).")
+    low, *rest = given.get("boundary", (-math.inf, math.inf))
+    knots = (low, *given.get("knots", ()), *rest)
+    if len(rest) != 1 or len(knots) > MOST_BASIS_COLUMNS or any(b <= a for a, b in pairwise(knots)):
+        raise InputError(f"{name}() needs knots that rise, inside of a boundary of two numbers.")
+
+
+def _shown(values: tuple[float, ...]) -> str:
+    texts = [f"{value:.17g}" if value != int(value) else str(int(value)) for value in values]
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _spelled(token: Token) -> str:
+    """A token as it is written; a call's parenthesis is a token of its own."""
+    quotes = {"quoted": "`", "single": "'", "double": '"'}.get(token.kind, "")
+    return f"{quotes}{token.text}{quotes}"
 
 
 def _tokens(text: str) -> list[Token]:
-    tokens, at, end = [], 0, len(text.rstrip())
+    tokens: list[Token] = []
+    at, end = 0, len(text.rstrip())
     while at < end:
         found = FORMULA_TOKEN.match(text, at)
         if found is None:
             at += len(text[at:]) - len(text[at:].lstrip())
             raise InputError(
                 f"formula, character {at + 1}: {text[at]!r} is not allowed; a formula has names of columns, "
-                f"numbers, {', '.join(ALLOWED)} and + - : * ~ ( )."
+                f"numbers, {', '.join(FORMULA_CALLS)} and + - : * / ** ~ ( )."
             )
         kind = str(found.lastgroup)
+        if kind == "sign" and found["sign"] == "(" and tokens and tokens[-1].kind == "name":
+            tokens[-1] = tokens[-1]._replace(kind="call")
         tokens.append(Token(kind, found.group(kind), found.start(kind)))
         at = found.end()
     return [*tokens, Token("end", "", end)]

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dsba.fitting.spec import plain_of
 from dsba.pages.templates import asset, document, filled
-from dsba.tables.design import INTERCEPT
+from dsba.tables.columns import INTERCEPT
 from dsba.tables.evaluation import TITLES
-from dsba.tables.results import P_VALUES, Results
+from dsba.tables.results import Results
+from dsba.tables.schema_report import guard_sentences
+from dsba.tables.summary import P_VALUES
 
 Z95 = 1.959963984540054  # of a normal distribution
-EFFECTS = (
-    "The effect of one standard deviation of each column on the score, with its 95 % interval. Levels of factors are "
-    "columns of zeros and ones."
-)
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
 OPERATORS = {"logit": "Logistic", "log": "Poisson", "identity": "Linear"}
-DISCLOSURE_TEXTS = {
-    "masked": "As sums over all sites: losses, gradients and Hessians. The parts of sums were masked, so that nobody "
-    "saw another site's.",
-    "newton": "To its neighbour towards the root of the graph's tree, every site: its part of the sums of losses, "
-    "gradients and Hessians. To everybody: the totals. Nobody is shown a row.",
-    "dense": "To its neighbours in the graph, every site: its iterates, one vector of coefficients each round. A "
-    "neighbour that watches two of them in a row can often solve for the row between them.",
-    "sparse": "To everybody: multiples of raw rows. Relays pass them on.",
-    "cached": "To everybody: the raw rows themselves, the first time each of them is drawn.",
-}
 
 
-def model_page(results: Results, command: str) -> str:
-    """The HTML text; ``command`` is the one that trained the model."""
+def model_page(results: Results, command: str, study: Mapping[str, str] | None = None) -> str:
+    """The HTML text; ``command`` is the one that trained the model, ``study`` what there is to know of its study."""
     run = results.model.run
     title = str(results.formula)
     note, chart = _calibration(results)
@@ -43,7 +32,6 @@ def model_page(results: Results, command: str) -> str:
         "warnings": _warnings(results),
         "coefficients": _coefficients(results),
         "effects": _effects(results),
-        "effects_note": EFFECTS,
         "figures": _figures(results),
         "tested": _tested(results),
         "sites": _sites(results),
@@ -55,7 +43,9 @@ def model_page(results: Results, command: str) -> str:
         "convergence_note": _text(f"{_sentence(run.status)}: {run.message}."),
         "disclosed": "".join(f"<li>{_text(line)}</li>" for line in _disclosed(results)),
         "command": _text(command),
-        "made": _definitions(_made(results)),
+        "made": "".join(
+            f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in _made(results, study or {}).items()
+        ),
     }
     body = filled(asset("dsba.tables", "model.html"), parts)
     return document(parts["title"], body, css="\n" + asset("dsba.tables", "model.css"))
@@ -92,8 +82,7 @@ def _lead(results: Results) -> str:
 
 def _warnings(results: Results) -> str:
     lines = [sentence for sentence in (results.unfinished, results.metadata.why_none) if sentence]
-    lines += [f"Between owners this would be refused: {sentence}" for sentence in results.metadata.told]
-    lines += [f"{part.site} {part.guards.loosened}." for part in results.schema.parts if part.guards.loosened]
+    lines += guard_sentences(results.schema, results.metadata.notices)
     if not lines:
         return ""
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
@@ -101,14 +90,12 @@ def _warnings(results: Results) -> str:
 
 
 def _sites_note(results: Results) -> str:
-    events = results.metadata.events
-    told = "" if events is None else f" Of the {results.nobs:,} rows in the model {events:,} are events"
-    classes = results.schema.classes
-    if events is not None and classes is not None:
-        told += f" ({results.formula.left} = {classes[1]})."
+    note = "Counts of single sites stay there; only their sums are known here."
+    if (events := results.metadata.events) is not None:
+        coded = f"{results.formula.left} = {results.event}"
+        note += f" Of the {results.nobs:,} rows in the model {events:,} are events ({coded})."
     held = results.model.spec.test_share
-    share = f" {100 * held:g} % of each site's rows were held out." if held else ""
-    return f"Counts of single sites stay there; only their sums are known here.{told}{share}"
+    return f"{note} {100 * held:g} % of each site's rows were held out." if held else note
 
 
 def _disclosed(results: Results) -> list[str]:
@@ -116,13 +103,7 @@ def _disclosed(results: Results) -> list[str]:
     way = results.model.spec.communication or "dense"
     if run.method == "newton":
         way = "masked" if run.masked else "newton"
-    lines = [
-        "To everybody: each site's name and guards, and the levels and labels that may occur there: by the study file, "
-        "or those that do occur.",
-        "As sums over all sites: rows, missing values and types of the columns, rows per level, means and standard "
-        "deviations.",
-        DISCLOSURE_TEXTS[way],
-    ]
+    lines = [tomllib.loads(asset("dsba.tables", "disclosure.toml"))[way]]
     if results.metadata.inference is not None:
         table = "" if results.metadata.calibration is None else ", and the calibration table"
         lines.append(f"As sums over all sites, after the fit: information matrix and deviance{table}.")
@@ -133,19 +114,20 @@ def _disclosed(results: Results) -> list[str]:
     return lines
 
 
-def _made(results: Results) -> dict[str, str]:
+def _made(results: Results, study: Mapping[str, str]) -> dict[str, str]:
     run, spec = results.model.run, results.model.spec
     versions = ", ".join(f"{name} {value}" for name, value in run.versions.items())
     method = f"{run.method} on the graph {plain_of(spec.graph)}, {run.processes} process(es)"
     known = {"method": method, "versions": versions, "covariance": spec.cov}
-    if run.choice:
-        known["choice"] = _sentence(run.choice)
+    if run.plan:
+        known["plan"] = _sentence(run.plan)
     known["missing values"] = spec.missing
-    return known
-
-
-def _definitions(pairs: dict[str, str]) -> str:
-    return "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in pairs.items())
+    if results.schema.levels:
+        levels = [f"{column}: {', '.join(map(str, own))}" for column, own in results.schema.levels.items()]
+        known["levels, the first is the reference"] = "; ".join(levels)
+    if results.event is not None:
+        known["event"] = f"{results.formula.left} = {results.event}"
+    return {**study, **known}
 
 
 # Tables ------------------------------------------------------------------------------------------
@@ -159,7 +141,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _coefficients(results: Results) -> str:
     frame = results.to_frame()
-    ratios = results.ratios() if results.model.run.link in ("logit", "log") else None
+    ratios = results.ratios() if results.ratio else None
     head = ["", *map(str, frame.columns)]
     if ratios is not None:
         head.append(str(ratios.columns[0]) + (" (95 % interval)" if "low" in ratios else ""))
@@ -211,20 +193,49 @@ def _sites(results: Results) -> str:
 # Pictures ----------------------------------------------------------------------------------------
 
 
-def _svg(width: int, height: int, label: str, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{_text(label)}">{"".join(parts)}</svg>'
+class _Plot:
+    """A picture with linear axes, which go from the first to the second number of ``xs`` and ``ys``."""
 
+    def __init__(
+        self, left: int, width: int, height: int, xs: tuple[float, float], ys: tuple[float, float] = (0.0, 1.0)
+    ) -> None:
+        self.left, self.width, self.height, self.xs, self.ys = left, width, height, xs, ys
+        self.parts: list[str] = []
 
-def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        (x0, x1), (y0, y1) = self.xs, self.ys
+        return self.left + self.width * (x - x0) / ((x1 - x0) or 1.0), 12 + self.height * (y1 - y) / (y1 - y0)
 
+    def line(self, start: tuple[float, float], end: tuple[float, float], kind: str) -> None:
+        (x1, y1), (x2, y2) = self.at(*start), self.at(*end)
+        self.parts.append(f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>')
 
-def _word(x: float, y: float, text: str, anchor: str = "middle", kind: str = "") -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_text(text)}</text>'
+    def word(
+        self, x: float, y: float, text: str, right: int = 0, down: int = 4, anchor: str = "middle", kind: str = ""
+    ) -> None:
+        """A text beside a point: so many pixels to the right of it and below it."""
+        at = f'x="{self.at(x, y)[0] + right:.1f}" y="{self.at(x, y)[1] + down:.1f}"'
+        self.parts.append(f'<text class="{kind}" {at} text-anchor="{anchor}">{_text(text)}</text>')
 
+    def dot(self, x: float, y: float) -> None:
+        cx, cy = self.at(x, y)
+        self.parts.append(f'<circle class="dot" cx="{cx:.1f}" cy="{cy:.1f}" r="4"/>')
 
-def _dot(x: float, y: float, radius: float = 4.0) -> str:
-    return f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius:g}"/>'
+    def grid(self, across: Iterable[float], upwards: dict[float, str]) -> None:
+        """Lines through these places of the axes, with what stands beside them."""
+        for x in across:
+            self.line((x, self.ys[0]), (x, self.ys[1]), "grid")
+            self.word(x, self.ys[0], f"{x:.4g}", down=18)
+        for y, text in upwards.items():
+            self.line((self.xs[0], y), (self.xs[1], y), "grid")
+            self.word(self.xs[0], y, text, right=-8, anchor="end")
+
+    def svg(self, label: str, below: str = "") -> str:
+        """The whole picture, with a text below the axis."""
+        if below:
+            self.word(sum(self.xs) / 2.0, self.ys[0], below, down=38)
+        size = f"{self.left + self.width + 14} {self.height + (60 if below else 36)}"
+        return f'<svg viewBox="0 0 {size}" role="img" aria-label="{_text(label)}">{"".join(self.parts)}</svg>'
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -249,21 +260,14 @@ def _effects(results: Results) -> str:
         return ""
     low = min(0.0, *(effect - reach for _, effect, reach in shown))
     high = max(0.0, *(effect + reach for _, effect, reach in shown))
-    left, right, row = 176, 470, 24
-    bottom = row * len(shown) + 10
-
-    def at(value: float) -> float:
-        return left + (right - left) * (value - low) / ((high - low) or 1.0)
-
-    parts = [
-        _line(at(t), 4, at(t), bottom, "grid") + _word(at(t), bottom + 16, f"{t:.4g}") for t in ticks(low, high, 5)
-    ]
-    parts.append(_line(at(0.0), 4, at(0.0), bottom, "zero"))
+    plot = _Plot(176, 294, 24 * len(shown), (low, high), (len(shown), 0.0))
+    plot.grid(ticks(low, high, 5), {})
+    plot.line((0.0, 0.0), (0.0, len(shown)), "zero")
     for k, (name, effect, reach) in enumerate(shown):
-        y = row * k + 16
-        parts.append(_word(left - 10, y + 4, _short(name), "end", "name"))
-        parts.append(_line(at(effect - reach), y, at(effect + reach), y, "line") + _dot(at(effect), y))
-    return _svg(490, bottom + 24, "Effects of one standard deviation with intervals", parts)
+        plot.word(low, k + 0.5, _short(name), right=-10, anchor="end", kind="name")
+        plot.line((effect - reach, k + 0.5), (effect + reach, k + 0.5), "line")
+        plot.dot(effect, k + 0.5)
+    return plot.svg("Effects of one standard deviation with intervals")
 
 
 def _short(name: str, most: int = 24) -> str:
@@ -285,28 +289,14 @@ def _calibration(results: Results) -> tuple[str, str | None]:
 
 def picture(groups: Sequence[dict[str, float]]) -> str:
     """Shares of events against mean predictions, in groups of the predicted probability."""
-    left, top, size = 46, 12, 300
-
-    def x(value: float) -> float:
-        return left + size * value
-
-    def y(value: float) -> float:
-        return top + size * (1.0 - value)
-
-    parts = []
-    for tick in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0):
-        parts.append(_line(x(tick), y(0), x(tick), y(1), "grid") + _line(x(0), y(tick), x(1), y(tick), "grid"))
-        parts.append(_word(x(tick), y(0) + 18, f"{tick:g}") + _word(left - 8, y(tick) + 4, f"{tick:g}", "end"))
-    parts.append(_line(x(0), y(0), x(1), y(1), "zero"))
+    plot = _Plot(46, 300, 300, (0.0, 1.0))
+    plot.grid(ticks(0.0, 1.0), {tick: f"{tick:.4g}" for tick in ticks(0.0, 1.0)})
+    plot.line((0.0, 0.0), (1.0, 1.0), "zero")
     for group in groups:
         low, high = interval(group["observed"], group["rows"])
-        at = x(group["predicted"])
-        parts.append(_line(at, y(low), at, y(high), "line") + _dot(at, y(group["observed"])))
-    parts.append(_word(x(0.5), y(0) + 38, "mean prediction"))
-    parts.append(
-        f'<text transform="translate(12 {y(0.5):.1f}) rotate(-90)" text-anchor="middle">share of events</text>'
-    )
-    return _svg(left + size + 14, top + size + 48, "Calibration", parts)
+        plot.line((group["predicted"], low), (group["predicted"], high), "line")
+        plot.dot(group["predicted"], group["observed"])
+    return plot.svg("Calibration", "mean prediction; upwards: share of events")
 
 
 def interval(share: float, rows: float) -> tuple[float, float]:
@@ -318,29 +308,17 @@ def interval(share: float, rows: float) -> tuple[float, float]:
 
 def _convergence(results: Results) -> str:
     """The relative residual against rounds of the method, on a logarithmic scale."""
-    points = [(rounds, max(residual, 1e-17)) for rounds, residual in results.metadata.convergence]
-    left, top, width, height = 52, 12, 300, 300
-    last = max(rounds for rounds, _ in points) or 1.0
-    low = math.floor(math.log10(min(residual for _, residual in points)))
-    high = max(math.ceil(math.log10(max(residual for _, residual in points))), low + 1)
-
-    def x(rounds: float) -> float:
-        return left + width * rounds / last
-
-    def y(power: float) -> float:
-        return top + height * (high - power) / (high - low)
-
-    parts = []
-    for power in range(low, high + 1, max(1, (high - low) // 6)):
-        parts.append(
-            _line(left, y(power), left + width, y(power), "grid") + _word(left - 8, y(power) + 4, f"1e{power}", "end")
-        )
-    parts += [_word(x(tick), top + height + 18, f"{tick:g}") for tick in ticks(0.0, last, 5)]
-    path = " ".join(f"{x(rounds):.1f},{y(math.log10(residual)):.1f}" for rounds, residual in points)
-    parts.append(f'<polyline class="line" points="{path}"/>')
-    parts += [_dot(x(rounds), y(math.log10(residual)), 3.0) for rounds, residual in points[:60]]
-    parts.append(_word(left + width / 2, top + height + 38, "rounds of messages; upwards: relative residual"))
-    return _svg(left + width + 14, top + height + 48, "Convergence", parts)
+    points = [(rounds, math.log10(max(residual, 1e-17))) for rounds, residual in results.metadata.convergence]
+    rounds, powers = zip(*points, strict=True)
+    low, last = math.floor(min(powers)), max(rounds) or 1.0
+    high = max(math.ceil(max(powers)), low + 1)
+    plot = _Plot(52, 300, 300, (0.0, last), (low, high))
+    plot.grid(ticks(0.0, last, 5), {power: f"1e{power}" for power in range(low, high + 1, max(1, (high - low) // 6))})
+    path = " ".join("{:.1f},{:.1f}".format(*plot.at(*point)) for point in points)
+    plot.parts.append(f'<polyline class="line" points="{path}"/>')
+    for point in points[:60]:
+        plot.dot(*point)
+    return plot.svg("Convergence", "rounds of messages; upwards: relative residual")
 
 
 def standalone(groups: Sequence[dict[str, float]]) -> str:

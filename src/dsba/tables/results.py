@@ -10,30 +10,53 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri, stdtr, stdtrit  # scipy.stats takes most of a second to import
 
+from dsba.engine.run import Status
 from dsba.errors import InputError, unknown_name
 from dsba.fitting import codec, not_converged
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
 from dsba.network import Alone
 from dsba.operators import decide, link_of
-from dsba.tables.design import INTERCEPT, as_sites, designed
-from dsba.tables.formula import Formula, quoted
+from dsba.tables import exports
+from dsba.tables.clustered import few_sites
+from dsba.tables.columns import INTERCEPT, reference_of
+from dsba.tables.design import Design, as_sites, column_terms, designed
+from dsba.tables.formula import Formula
 from dsba.tables.schema import MISSING_LEVEL, kind_of, plain_value
+from dsba.tables.summary import Summary
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
+from dsba.tables.tests import (
+    Fitted,
+    LinearTests,
+    Prediction,
+    Reference,
+    WaldTest,
+    hypotheses,
+    likelihood_ratio,
+    linear_tests,
+    wald,
+)
 from dsba.types import Array, Level
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import Group
 
     from dsba.tables.evaluation import Evaluation
+    from dsba.tables.hazards import BaselineHazard
+    from dsba.tables.meta import SiteEstimates
+    from dsba.tables.models.base import TableModel
 
 
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
-P_VALUES = ("P>|t|", "P>|z|")  # columns of a summary
+PLAIN_FIGURES = (
+    "bic", "llf", "llnull", "null_deviance", "pearson_chi2", "scale", "df_model", "df_resid", "converged"
+)  # fmt: skip
 SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
-NAME_WIDTH = 40  # of a column in a terminal; a longer name goes on in the next line
+
+
+def _inferred(name: str, meaning: str) -> Any:
+    """A property of results: a figure of the inference, or an error that says why there is none."""
+    return property(lambda results: getattr(results._inference, name), doc=meaning)
 
 
 @dataclass(frozen=True)
@@ -73,9 +96,7 @@ class Results:
 
     def digest(self) -> str:
         """A fingerprint of the model, to compare between processes."""
-        h = hashlib.sha256(repr(self.metadata).encode())
-        h.update(self._coefficients.tobytes())
-        return h.hexdigest()
+        return hashlib.sha256(repr(self.metadata).encode() + self._coefficients.tobytes()).hexdigest()
 
     def tested(self, measures: dict[str, Any]) -> Results:
         """The same results with the measures of held-out rows."""
@@ -97,7 +118,7 @@ class Results:
         """Their covariance."""
         import pandas as pd
 
-        return pd.DataFrame(np.array(self._inference.covariance), self._names, self._names)
+        return pd.DataFrame(self._covariance, self._names, self._names)
 
     @property
     def bse(self) -> pd.Series:
@@ -112,29 +133,35 @@ class Results:
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided, of the hypotheses that coefficients are zero."""
-        sizes = np.abs(self._coefficients / self._errors)
-        return self._series(2.0 * (stdtr(self.df_resid, -sizes) if self.statistic == "t" else ndtr(-sizes)))
+        return self._series(self._reference.two_sided(self._coefficients / self._errors))
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
         """The confidence intervals of level 1 - alpha."""
         import pandas as pd
 
-        level = 1.0 - alpha / 2.0
-        reach = (stdtrit(self.df_resid, level) if self.statistic == "t" else ndtri(level)) * self._errors
+        reach = self._reference.reach(alpha) * self._errors
         return pd.DataFrame({0: self._coefficients - reach, 1: self._coefficients + reach}, self._names)
 
     def ratios(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Odds ratios of a logistic, rate ratios of a Poisson model: exp of the coefficients, with intervals."""
+        """Odds, rate or hazard ratios, by the model: exp of the coefficients, with intervals."""
         import pandas as pd
 
-        link = self.model.run.link
-        if link not in RATIOS:
-            raise InputError("only logistic and Poisson models have odds or rate ratios.")
-        columns = {RATIOS[link]: self._coefficients}
+        if self.ratio is None:
+            raise InputError("the coefficients of this model are no logarithms of odds, rates or hazards.")
+        columns = {self.ratio: self._coefficients}
         if self.metadata.inference is not None:
             columns["low"], columns["high"] = self.conf_int(alpha).to_numpy().T
         with np.errstate(over="ignore"):
             return np.exp(pd.DataFrame(columns, self._names))
+
+    @property
+    def ratio(self) -> str | None:
+        """What exp of a coefficient is called, or None."""
+        return RATIOS.get(str(self.model.run.link)) if self._table_model is None else self._table_model.ratio
+
+    @cached_property
+    def _table_model(self) -> TableModel | None:
+        return terms_of(self.schema).model(self.schema.classes)
 
     # The whole model -----------------------------------------------------------------------------
 
@@ -148,40 +175,114 @@ class Results:
         """Rounds of communication: agreement, fit and inference."""
         return self.metadata.rounds
 
-    @property
-    def deviance(self) -> float:
-        return self._inference.deviance
+    deviance = _inferred("deviance", "The deviance.")
+    null_deviance = _inferred("null_deviance", "The deviance of the model that is an intercept alone.")
+    llf = _inferred("llf", "The log-likelihood.")
+    llnull = _inferred("llnull", "The log-likelihood of the model that is an intercept alone.")
+    df_resid = _inferred("df_resid", "Rows minus coefficients.")
+    scale = _inferred("scale", "The estimated variance of a linear model, else 1.")
+    pearson_chi2 = _inferred("pearson_chi2", "The sum of squared residuals, each divided by its variance.")
 
     @property
-    def null_deviance(self) -> float:
-        """The deviance of the model that is an intercept alone."""
-        return self._inference.null_deviance
+    def df_model(self) -> int:
+        """Coefficients without the intercept."""
+        return len(self._names) - (INTERCEPT in self._names)
 
     @property
-    def llf(self) -> float:
-        """The log-likelihood."""
-        return self._inference.llf
+    def converged(self) -> bool:
+        return self.model.run.status is Status.CONVERGED
+
+    def vif(self) -> pd.Series:
+        """Variance inflation factors of the columns, without the intercept."""
+        return self._series(np.array(self._inference.vif)).drop(INTERCEPT, errors="ignore")
+
+    # Tests ---------------------------------------------------------------------------------------
+
+    def t_test(self, hypothesis: Any) -> LinearTests:
+        """Test linear combinations one by one, such as ``"stage[T.IV] - stage[T.II]"`` or ``"10*age = 1"``.
+
+        ``hypothesis`` is a text, a list of texts, or a matrix with a column for each coefficient.
+        """
+        return linear_tests(hypothesis, self._coefficients, self._covariance, self._names, self._combined.df)
+
+    def wald_test(self, hypothesis: Any, use_f: bool | None = None) -> WaldTest:
+        """Test linear hypotheses together, such as ``"age = 0.02, C(sex)[T.M] = treated"``.
+
+        The statistic is F where p-values of coefficients are of Student's t, else chi squared.
+        """
+        R, q, _ = hypotheses(hypothesis, self._names)
+        return wald(R, q, self._coefficients, self._covariance, self._denominator(use_f))
+
+    def wald_test_terms(self, use_f: bool | None = None) -> pd.DataFrame:
+        """A test of every term of the formula: that all its coefficients are 0."""
+        import pandas as pd
+
+        R, rows = np.eye(len(self._names)), {}
+        for term, at in self._terms.items():
+            rows[term] = wald(R[at], np.zeros(len(at)), self._coefficients, self._covariance, self._denominator(use_f))
+        return pd.DataFrame.from_dict(rows, orient="index", columns=WaldTest._fields)
+
+    def compare_lr_test(self, restricted: Results) -> tuple[float, float, int]:
+        """The likelihood-ratio test against a smaller model of the same rows: statistic, p-value, df."""
+        return likelihood_ratio(self._fitted, restricted._fitted)
+
+    def get_prediction(self, table: pd.DataFrame, *, name: str = "the table") -> Prediction:
+        """Mean responses with standard errors and intervals; nothing that is needed may be missing in a row."""
+        table = table.rename(columns=str)
+        _require_fit(table, self._needed, name)
+        if not _complete(table, self._needed).all():
+            raise InputError(f"{name} has missing values in columns that the model needs: leave these rows out.")
+        design = self._design(table, name)
+        X, offset = design.X, design.offset
+        errors = np.sqrt(np.einsum("ij,jk,ik->i", X, self._covariance, X))
+        scale = self.scale if self.model.run.link == "identity" else None
+        return Prediction(X @ self._coefficients + offset, errors, self.mean, self._combined, scale, table.index)
 
     @property
-    def llnull(self) -> float:
-        return self._inference.llnull
+    def _reference(self) -> Reference:
+        return Reference(self._degrees if self.statistic == "t" else None)
 
     @property
-    def df_resid(self) -> int:
-        return self._inference.df_resid
+    def _combined(self) -> Reference:
+        """Of sums of coefficients: with errors by site, the fewest degrees of freedom of any coefficient."""
+        return Reference(np.min(self._degrees).item() if self.statistic == "t" else None)
+
+    def _denominator(self, use_f: bool | None) -> float | None:
+        """The degrees of freedom below an F statistic; None for chi squared."""
+        wanted = self.statistic == "t" if use_f is None else use_f
+        return np.min(self._degrees).item() if wanted else None
 
     @property
-    def scale(self) -> float:
-        """The estimated variance of a linear model, else 1."""
-        return self._inference.scale
+    def _fitted(self) -> Fitted:
+        data = (self.formula.left, self.nobs, repr(self.model.spec.operator), self.schema.classes)
+        return Fitted(self.llf, len(self._names), (*data, self.model.spec.weights, self.model.spec.offset))
+
+    @property
+    def _terms(self) -> dict[str, list[int]]:
+        """The places of each term's coefficients, without the intercept."""
+        found: dict[str, list[int]] = {}
+        for at, term in enumerate(column_terms(self.schema)):
+            if term:
+                found.setdefault(term, []).append(at)
+        return found
 
     @property
     def aic(self) -> float:
-        return -2.0 * self.llf + 2.0 * len(self._names)
+        """NaN where there is no likelihood."""
+        return np.nan if self.llf is None else -2.0 * self.llf + 2.0 * (len(self._names) + self._inference.extra)
 
     @property
     def bic(self) -> float:
-        return float(-2.0 * self.llf + np.log(self.nobs) * len(self._names))
+        counted = len(self._names) + self._inference.extra
+        rows = self._inference.bic_rows or self.nobs
+        return np.nan if self.llf is None else float(-2.0 * self.llf + np.log(rows) * counted)
+
+    @property
+    def theta(self) -> float:
+        """The shape of a negative binomial model."""
+        if "theta" not in self.metadata.figures:
+            raise InputError("only a negative binomial model has a theta.")
+        return self.metadata.figures["theta"]
 
     def pseudo_rsquared(self, kind: str = "cs") -> float:
         """ "cs": Cox and Snell. "mcf": McFadden."""
@@ -208,6 +309,30 @@ class Results:
         values = [self._coefficients, self._errors, self.tvalues, self.pvalues, *self.conf_int().to_numpy().T]
         return pd.DataFrame(dict(zip(columns, map(np.asarray, values), strict=True)), self._names)
 
+    def tidy(self, exponentiate: bool = False) -> pd.DataFrame:
+        """A row for each coefficient (or its exp), with the names of R's broom."""
+        return exports.tidy(self, exponentiate)
+
+    def glance(self) -> pd.DataFrame:
+        """One row with the figures of the whole model, with the names of R's broom."""
+        return exports.glance(self)
+
+    def to_latex(self, ratios: bool = False) -> str:
+        """The coefficients (or ratios) with intervals and p-values, for the package booktabs."""
+        return exports.model_table(self, ratios).to_latex()
+
+    def to_html(self, ratios: bool = False) -> str:
+        """The same as an HTML table."""
+        return exports.model_table(self, ratios).to_html()
+
+    def to_csv(self, exponentiate: bool = False) -> str:
+        """``tidy`` as comma-separated text with all digits; no cell is a formula for a spreadsheet."""
+        return exports.csv_text(self.tidy(exponentiate))
+
+    def forest(self, file: str | Path, ratios: bool | None = None) -> None:
+        """Write a forest plot of coefficients or ratios as a PDF or SVG file."""
+        exports.forest(self, file, ratios)
+
     def summary(self) -> Summary:
         """The coefficients as a table: print it, or let a notebook show it."""
         return Summary(self)
@@ -216,7 +341,14 @@ class Results:
     def statistic(self) -> str:
         """ "t" or "z": what the p-values are taken from."""
         found = self.metadata.inference
-        return "t" if found is not None and found.dispersed and self.model.spec.cov == "classical" else "z"
+        by_row = found is not None and found.dispersed and self.model.spec.cov == "classical"
+        return "t" if by_row or (found is not None and found.df is not None) else "z"
+
+    @property
+    def _degrees(self) -> Any:
+        """The degrees of freedom of t: those of the rows, or of each coefficient if errors are clustered by site."""
+        own = self._inference.df
+        return self.df_resid if own is None else np.array(own)
 
     @property
     def unfinished(self) -> str | None:
@@ -231,11 +363,12 @@ class Results:
     @property
     def references(self) -> dict[str, Level]:
         """The reference level of every factor that has one: some factors have a column for each level."""
-        return {column: levels[0] for column, levels in self.schema.levels.items() if self._has_reference(column)}
-
-    def _has_reference(self, column: str) -> bool:
-        starts = [f":{name}[T." for name in (column, f"C({quoted(column)})")]
-        return any(start in f":{name}" for name in self._names for start in starts)
+        factors = {one.column: one for term in self.formula.terms for one in term if one.column in self.schema.levels}
+        return {
+            str(column): reference_of(one.contrast, str(column), self.schema.levels[str(column)])
+            for column, one in factors.items()
+            if any(f":{start}[T." in f":{name}" for name in self._names for start in (column, one.text))
+        }
 
     @property
     def coding(self) -> str:
@@ -251,34 +384,42 @@ class Results:
         if (found := self.metadata.inference) is None:
             return f"{fit}.{said} {self.metadata.why_none}{self.coding}"
         shown = f"Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
-        return f"{fit}, cov {self.model.spec.cov}.{said} {shown}{self.coding}"
+        if found.llf is None:
+            shown = f"Deviance {found.deviance:.6g}, dispersion {found.scale:.6g}; quasi-models have no likelihood."
+        for name, value in self.metadata.figures.items():
+            shown += f" {name.replace('_', ' ').capitalize()} {value:.6g}."
+        errors = "" if found.df is None else f" {few_sites(found.sites, len(self._names))}"
+        return f"{fit}, cov {self.model.spec.cov}.{said} {shown}{errors}{self.coding}"
 
     def plain(self) -> dict[str, Any]:
         """The summary in JSON's types; what a penalised model does not have is null."""
-        columns: dict[str, Any] = dict.fromkeys(("se", "z", "p", "low", "high", "deviance", "aic"))
-        if (found := self.metadata.inference) is not None:
+        known: dict[str, Any] = {"names": self._names, "coef": self._coefficients.tolist()}
+        known |= dict.fromkeys(("se", "z", "p", "low", "high", "deviance", "aic", *PLAIN_FIGURES, "vif", "terms"))
+        if self.metadata.inference is not None:
             low, high = self.conf_int().to_numpy().T
             arrays = {"se": self._errors, "z": self.tvalues, "p": self.pvalues, "low": low, "high": high}
-            columns = {name: np.asarray(values).tolist() for name, values in arrays.items()}
-            columns |= {"deviance": found.deviance, "aic": self.aic}
-        known = {"names": self._names, "coef": self._coefficients.tolist()}
-        run = {"status": str(self.model.run.status), "residual": self.model.run.residual}
-        coding = {"event": self.event, "references": self.references}
-        return {
-            **known,
-            **columns,
-            "rounds": self.rounds,
-            "rows": self.nobs,
-            "cov": self.model.spec.cov,
-            **run,
-            **coding,
-        }
+            known |= {name: np.asarray(values).tolist() for name, values in arrays.items()}
+            known |= {"deviance": self.deviance, "aic": self.aic}
+            known |= self._tests()
+        known |= {"rounds": self.rounds, "rows": self.nobs, "cov": self.model.spec.cov}
+        known |= {"status": str(self.model.run.status), "residual": self.model.run.residual}
+        return known | {"event": self.event, "references": self.references}
+
+    def _tests(self) -> dict[str, Any]:
+        """Figures of the whole model, inflation factors and tests of terms, in JSON's types."""
+        figures = {name: getattr(self, name) for name in PLAIN_FIGURES}
+        terms = {str(term): dict(row) for term, row in self.wald_test_terms().astype(object).iterrows()}
+        return {**figures, "vif": self.vif().to_dict(), "terms": terms}
 
     # Predictions ---------------------------------------------------------------------------------
 
-    def predict(self, table: pd.DataFrame, *, labels: bool = False, name: str = "the table") -> pd.Series:
+    def predict(
+        self, table: pd.DataFrame, *, labels: bool = False, name: str = "the table"
+    ) -> pd.Series | pd.DataFrame:
         """The mean response (or with ``labels`` the class) of each row; missing where a column it needs is missing.
 
+        A model of more than two classes gives a column of probabilities for each; a Cox model gives hazards relative
+        to a row of zeros.
         ``name`` is the site of the rows if the model has site effects and the table no column ``site``. If the fit
         did not converge, a ``ConvergenceWarning`` is issued.
         """
@@ -289,20 +430,38 @@ class Results:
         table = table.rename(columns=str)
         _require_fit(table, self._needed, name)
         whole = _complete(table, self._needed)
-        scores, _ = self.scores(table.loc[whole], name=name)
-        known = self._labels(scores) if labels else self.mean(scores)
-        if not whole.all():
-            known = _spread(known, whole)
-        return pd.Series(known, index=table.index, name="prediction")
+        known = self._predicted(table.loc[whole], labels, name)
+        if not whole.all():  # by place, because labels of an index may be repeated
+            everywhere = np.full((len(whole), *known.shape[1:]), np.nan if known.dtype.kind == "f" else None)
+            everywhere[whole] = known
+            known = everywhere
+        if known.ndim == 1:
+            return pd.Series(known, index=table.index, name="prediction")
+        return pd.DataFrame(known, index=table.index, columns=list(self.schema.classes or ()))
+
+    def _predicted(self, table: pd.DataFrame, labels: bool, name: str) -> npt.NDArray[Any]:
+        if self.model.run.decision != "largest" or self._table_model is None:
+            scores, _ = self.scores(table, name=name)
+            return self._labels(scores) if labels else self.mean(scores)
+        design = self._design(table, name)
+        shares = self._table_model.mean(design.X, design.offset, self._coefficients)
+        return np.array(self.schema.classes)[shares.argmax(axis=1)] if labels else shares
 
     def scores(self, table: pd.DataFrame, *, name: str = "the table") -> tuple[Array, Array]:
         """x'b + offset and the offset of each row, of which no column that is needed may be missing."""
-        _require_fit(table, self._needed, name)
-        design = designed(SiteTable(name, table.reset_index(drop=True)), self._needed, outcome=False)
+        design = self._design(table, name)
+        if design.X.shape[1] != len(self._names):
+            raise InputError("a model of more than two classes has no single score.")
         return design.X @ self._coefficients + design.offset, design.offset
+
+    def _design(self, table: pd.DataFrame, name: str) -> Design:
+        _require_fit(table, self._needed, name)
+        return designed(SiteTable(name, table.reset_index(drop=True)), self._needed, outcome=False)
 
     def mean(self, scores: Array) -> Array:
         """The mean responses that belong to scores."""
+        if self._table_model is not None:
+            return self._table_model.response(scores)
         link = self.model.run.link
         return scores if link is None else link_of(link).mean(scores[:, None])
 
@@ -312,9 +471,8 @@ class Results:
         for column, levels in self.schema.levels.items():
             if column in table.columns:
                 named = {*levels, *self.schema.merged.get(column, ())}
-                values = table[column]
-                found = np.array([plain_value(value) in named for value in values.tolist()], bool)
-                known = known & (found | values.isna().to_numpy())
+                found = np.array([plain_value(value) in named for value in table[column].tolist()], bool)
+                known = known & (found | table[column].isna().to_numpy())
         return known
 
     def evaluate(self, table: Any, *, sites: str | None = None) -> Evaluation:
@@ -326,10 +484,37 @@ class Results:
 
         return evaluate(self, as_sites(table, sites), Alone())
 
+    def by_site(self, table: Any, *, sites: str | None = None) -> SiteEstimates:
+        """The same model fitted at each site alone; ``table`` and ``sites`` are as in ``dsba.fit``.
+
+        ``.params``, ``.bse``, ``.failed`` and ``.meta(name)``, which says whether the sites differ.
+        """
+        from dsba.tables.fit import fit_each
+
+        return fit_each(as_sites(table, sites), self.model.spec)
+
+    def columns_of(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
+        """The columns of the model, of rows in which nothing is missing."""
+        return self._design(table, name).X
+
+    def baseline_hazard(self, table: Any, *, sites: str | None = None) -> BaselineHazard:
+        """The baseline hazards of a Cox model, from the rows it was fitted to; ``.survival(persons, times)``."""
+        from dsba.tables.hazards import baseline_hazard
+
+        return baseline_hazard(self, as_sites(table, sites), Alone())
+
+    def proportional_hazards_test(
+        self, table: Any, *, sites: str | None = None, transform: str = "log"
+    ) -> pd.DataFrame:
+        """Whether coefficients of a Cox model change with time ("identity") or its logarithm ("log")."""
+        from dsba.tables.hazards import proportional_hazards
+
+        return proportional_hazards(self, as_sites(table, sites), Alone(), transform)
+
     @cached_property
     def _needed(self) -> Schema:
         """The schema of predictions, which need no weights."""
-        return replace(self.schema, spec=replace(self.schema.spec, weights=None))
+        return replace(self.schema, spec=replace(self.schema.spec, weights=None, cov="classical", clusters=None))
 
     @property
     def needed(self) -> ModelTerms:
@@ -340,6 +525,8 @@ class Results:
         if self.schema.classes is None:
             raise InputError("only a model of classes predicts labels.")
         run = self.model.run
+        if self._table_model is not None:
+            return np.array(self.schema.classes)[(self.mean(scores) > 0.5).astype(int)]
         return decide(run.decision, run.link, scores[:, None], np.array(self.schema.classes))
 
     # Small parts ---------------------------------------------------------------------------------
@@ -356,7 +543,11 @@ class Results:
 
     @cached_property
     def _errors(self) -> Array:
-        return np.sqrt(np.diag(np.array(self._inference.covariance)))
+        return np.sqrt(np.diag(self._covariance))
+
+    @cached_property
+    def _covariance(self) -> Array:
+        return np.array(self._inference.covariance)
 
     def _series(self, values: Array) -> pd.Series:
         import pandas as pd
@@ -367,26 +558,12 @@ class Results:
 def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
     """An error if the table has not the columns that the model needs, or has them of another type."""
     terms, kinds = terms_of(schema), schema.kinds
-    held = {str(column) for column in table.columns}
     for column in (*terms.formula.columns, *terms.extras):
-        if column not in held:
-            if column in kinds or column != SITE:
-                raise InputError(f"{name} has no column {column!r}, which the model needs.")
-            continue
-        found, wanted = kind_of(table[column]), kinds.get(column, "text")
-        if found not in (wanted, "empty"):
+        if column not in table.columns and (column in kinds or column != SITE):
+            raise InputError(f"{name} has no column {column!r}, which the model needs.")
+        wanted = kinds.get(column, "text")
+        if column in table.columns and (found := kind_of(table[column])) not in (wanted, "empty"):
             raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
-
-
-def _spread(known: npt.NDArray[Any], at: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """What is known of some rows as an array of all rows: NaN, or None for labels, in the others.
-
-    It goes by place, because labels of an index may be repeated.
-    """
-    numbers = known.dtype.kind == "f"
-    everywhere = np.full(len(at), np.nan if numbers else None, known.dtype if numbers else object)
-    everywhere[at] = known
-    return everywhere
 
 
 def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
@@ -395,61 +572,9 @@ def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
     A column that was missing only together with another one may not be missing alone: the model never saw that.
     """
     terms = terms_of(schema)
-    needed = [
-        column
-        for column in (*terms.formula.columns, *terms.extras)
-        if column in table.columns
-        and column not in schema.means
-        and MISSING_LEVEL not in schema.levels.get(column, ())
-    ]  # fmt: skip
-    whole = table[needed].notna().all(axis=1).to_numpy() if needed else np.ones(len(table), bool)
+    filled = {*schema.means, *(column for column, levels in schema.levels.items() if MISSING_LEVEL in levels)}
+    needed = [c for c in (*terms.formula.columns, *terms.extras) if c in table.columns and c not in filled]
+    whole = table[needed].notna().all(axis=1).to_numpy()
     for column, other in schema.together.items():
         whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
     return whole
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The table of a fit, for terminals and notebooks."""
-
-    results: Results
-
-    def to_frame(self) -> pd.DataFrame:
-        return self.results.to_frame()
-
-    def __rich__(self) -> Group:
-        """The headline above the table, which is as wide as it must be: nothing is cut on a narrow terminal."""
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console, Group
-        from rich.table import Table
-        from rich.text import Text
-
-        frame = self.to_frame()
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("", overflow="fold", max_width=NAME_WIDTH)
-        for name in frame.columns:
-            table.add_column(Text(str(name)), justify="right", no_wrap=True)
-        for name, row in frame.iterrows():
-            table.add_row(Text(str(name)), *(_cell(str(column), value) for column, value in row.items()))
-        table.width = Console(width=1000).measure(table).maximum
-        return Group(Text(self.results.headline()), table)
-
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=100, file=None, no_color=True)
-        with console.capture() as captured:
-            console.print(self, crop=False)
-        return captured.get()
-
-    def _repr_html_(self) -> str:
-        import html
-
-        return f"<p>{html.escape(self.results.headline())}</p>{self.to_frame().to_html(float_format='{:.4g}'.format)}"
-
-
-def _cell(column: str, value: float) -> str:
-    """A number for the terminal; a tiny p-value says no more than that it is tiny."""
-    if column in P_VALUES:
-        return "<0.001" if value < 0.001 else f"{value:.3f}"
-    return f"{value:.4g}"

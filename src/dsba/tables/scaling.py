@@ -8,18 +8,30 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dsba.errors import InputError
+from dsba.fitting.rows import RowTotals
 from dsba.network import Group, summed
+from dsba.operators import Operator
+from dsba.tables.columns import INTERCEPT
+from dsba.tables.design import Design, Designs
+from dsba.tables.families import null_parts
+from dsba.tables.terms import terms_of
 from dsba.types import Array
 
+NEARLY_DEPENDENT = 1e-6  # the share of a column that the columns before it do not explain
 FAR = 2.0**-60  # an exact sum keeps all digits of a number that is not below this times the largest one
 
 
 class Scaling(NamedTuple):
-    """Column j becomes (x_j - mean_j) / sd_j. The intercept's column has mean 0 and sd 1, and stays as it is."""
+    """Column j becomes (x_j - mean_j) / sd_j. The intercept's column has mean 0 and sd 1, and stays as it is.
+
+    Columns that nearly depend on each other are then mixed by a matrix that makes them orthogonal.
+    """
 
     mean: Array
     sd: Array
     intercept: int | None
+    mixing: Array | None = None
 
     def scaled(self, X: Array) -> Array:
         return (X - self.mean) / self.sd
@@ -30,7 +42,7 @@ class Scaling(NamedTuple):
         T = np.diag(1.0 / self.sd)
         if self.intercept is not None:
             T[self.intercept] -= self.mean / self.sd
-        return T
+        return T if self.mixing is None else T @ self.mixing
 
     def unscaled(self, coefficients: Array) -> Array:
         return self.back @ coefficients
@@ -49,7 +61,7 @@ def pooled_moments(matrices: Sequence[Array], group: Group, varied: Sequence[int
     rows, *totals = summed(group, np.array([[len(X), *X.sum(axis=0)] for X in matrices]))
     mean = np.array(totals) / rows
     centred = [X - mean for X in matrices]
-    sums, squares = _sums_and_squares(centred, group, np.array(varied))
+    sums, squares = _sums_and_squares(centred, group, np.array(varied, np.intp))
     rest = sums / rows  # what the first sum rounded off
     return mean + rest, np.where(squares > 0.0, np.sqrt(np.maximum(squares / rows - rest * rest, 0.0)), 0.0)
 
@@ -76,3 +88,70 @@ def scaling_by(mean: Array, sd: Array, intercept: int | None) -> Scaling:
         return Scaling(np.zeros_like(mean), sd, None)
     mean[intercept], sd[intercept] = 0.0, 1.0
     return Scaling(mean, sd, intercept)
+
+
+class ScaledColumns(NamedTuple):
+    """The sites' rows in scaled columns, the intercept's among them."""
+
+    names: tuple[str, ...]
+    scaling: Scaling
+    designs: tuple[Design, ...]
+    size: RowTotals
+    exposure: float
+    """How much the factors exp(offset) of a log link raise the mean weight of a row."""
+    alike: bool
+    """Whether columns are centred and rows weigh the same: their squares then add up to what ``size`` says."""
+
+    @property
+    def others(self) -> list[int]:
+        """All columns but the intercept's."""
+        every = list(range(len(self.names)))
+        if self.scaling.intercept is not None:
+            every.remove(self.scaling.intercept)
+        return every
+
+    @property
+    def mean(self) -> float:
+        """The mean outcome of the model with only an intercept."""
+        return float(self.size.mean or 0.0)
+
+    @property
+    def mean_weight(self) -> float:
+        """The mean weight of a row."""
+        return self.size.weight / self.size.rows / self.exposure
+
+
+def scaled(designs: Designs, component: Operator, group: Group) -> ScaledColumns:
+    """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
+    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
+    parts = [null_parts(design, component.family or "gaussian") for design in designs.designs]
+    wide = [np.column_stack([d.X, *both, d.weight]) for d, both in zip(designs.designs, parts, strict=True)]
+    mean, sd = pooled_moments(wide, group, [j for j in range(len(designs.names)) if j != intercept])
+    outcome, weight, own = mean[-3:].tolist()
+    if not weight > 0.0:
+        raise InputError("all sample weights are zero: there is nothing to learn from.")
+    scaling = scaling_by(mean[:-3], sd[:-3], intercept)
+    weights, classes = designs.rows * weight, designs.schema.classes
+    codes = None if classes is None else tuple(range(len(classes)))
+    size = RowTotals(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
+    ready = tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs)
+    alike = intercept is not None and not terms_of(designs.schema).extras
+    return ScaledColumns(designs.names, scaling, ready, size, weight / own, alike)
+
+
+def orthogonal(columns: ScaledColumns, information: Array) -> ScaledColumns:
+    """The columns, mixed where one nearly depends on others, as w and x w do where the mean of x is far from 0.
+
+    Then X'X would lose the digits of what is left of the column, and standard errors with it. With R of its Cholesky
+    factorisation the columns X R^-1 are orthogonal but for rounding, and their sums lose nothing (CholeskyQR2).
+    """
+    others = columns.others
+    own = information[np.ix_(others, others)]
+    size = np.sqrt(own.diagonal())
+    R = np.linalg.cholesky(own / size[:, None] / size).T
+    if R.diagonal().min() ** 2 > NEARLY_DEPENDENT:
+        return columns
+    mixing = np.eye(len(columns.names))
+    mixing[np.ix_(others, others)] = np.linalg.inv(R) * (np.sqrt(columns.size.weight) / size)[:, None]
+    designs = tuple(design._replace(X=design.X @ mixing) for design in columns.designs)
+    return columns._replace(designs=designs, scaling=columns.scaling._replace(mixing=mixing))

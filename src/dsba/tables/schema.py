@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,10 @@ MOST_LEVELS = 50  # a text column with more is an identifier, which must never t
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
 TRUTH = {"false": False, "true": True}
+KIND_WORDS = {"number": "a number", "text": "text", "truth": "true or false", "date": "a date", "mixed": "a mixture"}
+
+
+OwnLevels = Mapping[str, Sequence[Sequence[Level]]]  # of each site here, by column
 
 
 class Held(NamedTuple):
@@ -46,54 +51,252 @@ class Held(NamedTuple):
     kinds: dict[str, str]
 
 
-class PooledColumns(NamedTuple):
-    """The same over all sites: rows, missing values by column, and by column the number of sites with each kind."""
-
-    rows: int
-    missing: dict[str, int]
-    gaps: dict[str, int]
-    kinds: dict[str, dict[str, int]]
-
-
 def agree(sites: Sequence[SiteTable], terms: ModelTerms, group: Group, guards: Guards | None = None) -> Schema:
     """Agree with all processes on a schema, or end at all of them with one sentence.
 
-    Of columns whose levels are listed in ``terms`` no site tells which of them it has.
+    No site tells which levels it has of columns whose levels are listed in ``terms``.
     """
-    guards = guards or Guards()
     require_agreement(group, terms.spec.alike())
-    parts = _parts(sites, terms, group, guards)
-    usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
-    few = [guards.too_few_rows(site.name, len(site.frame)) for site in usable]
-    told = speak(group, [guards.too_few_sites(len(parts)), *few])  # before any sum of the data
-    held = [held_at(site, terms) for site in sites]
-    pooled = _pooled(held, terms, group)
-    _require_one_meaning_of_site(pooled, len(parts))
-    kinds = _agreed_kinds(pooled, held, terms, group)
-    _check_missing(pooled, held, terms, kinds)
-    labels, factors = _levelled(terms, kinds)
-    require_levelled(terms, (*labels, *factors), kinds)
-    own = {column: [plain(frame[column]) for _, frame in usable] for column in (*labels, *factors)}
-    complaint = _no_rows(usable) or _bad_numbers(usable, terms, kinds) or _too_many_levels(own, usable, terms)
-    end_together(group, complaint or unlisted(own, [site.name for site in usable], terms, kinds))
-    found = _found_levels(own, usable, terms, kinds, group)
-    classes = _agreed_labels({name: found[name] for name in labels}, own, usable, terms)
-    names = _ordered_sites([part.site for part in parts], terms)
-    rare = {column: found[column] for column in factors}
-    levels, merged, said = _agreed_levels(rare, names, pooled, terms, guards)
-    means = _pooled_means(usable, pooled, terms, kinds, group)
-    spoken = (*told, *speak(group, said))
-    spec = replace(terms.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
-    return Schema(spec, terms.labels, parts, pooled.rows, kinds, pooled.missing, levels, merged, classes, means, spoken)
+    return _Agreement(sites, terms, group, guards or Guards()).schema()
 
 
-def speak(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
-    """A guard of any process ends the fit at all of them. In one process its sentence is only told."""
+class _Agreement:
+    """What a process finds out together with the others. Every question comes after the ones that it depends on."""
+
+    def __init__(self, sites: Sequence[SiteTable], terms: ModelTerms, group: Group, guards: Guards) -> None:
+        self.terms, self.spec, self.formula, self.group, self.guards = terms, terms.spec, terms.formula, group, guards
+        self.parts = self._parts(sites)
+        self.sites = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
+        few = [guards.too_few_rows(name, len(frame)) for name, frame in self.sites]
+        self.notices = notify(group, [guards.too_few_sites(len(self.parts)), *few])  # before any sum of the data
+        self.held = [held_at(site, terms) for site in sites]
+        self._pool()
+        self.kinds = self._agreed_kinds()
+        self._check_missing()
+
+    def schema(self) -> Schema:
+        terms, kinds = self.terms, self.kinds
+        labels = self.formula.response if terms.of_classes else ()
+        factors = [c for c in self.formula.columns if is_factor(c, terms, kinds) and (c in kinds or c != SITE)]
+        require_levelled(terms, (*labels, *factors), kinds)
+        own = {column: [plain(frame[column]) for _, frame in self.sites] for column in (*labels, *factors)}
+        complaint = self._no_rows() or self._bad_numbers() or self._too_many_levels(own)
+        end_together(self.group, complaint or unlisted(own, [site.name for site in self.sites], terms, kinds))
+        found = self._found_levels(own)
+        classes = self._agreed_labels(labels[0], found, own) if labels else None
+        names = self._ordered_sites()
+        levels, merged, rare = self._agreed_levels({column: found[column] for column in factors})
+        if SITE in self.formula.columns and SITE not in factors:
+            levels[SITE] = names
+        means = self._pooled_means()
+        notices = (*self.notices, *notify(self.group, rare))
+        spec = replace(self.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
+        return Schema(
+            spec, terms.labels, self.parts, self.rows, kinds, self.missing, levels, merged, classes, means, notices,
+            odd_levels=self.odd_levels,
+        )  # fmt: skip
+
+    # Columns and types ---------------------------------------------------------------------------
+
+    def _parts(self, sites: Sequence[SiteTable]) -> tuple[SitePart, ...]:
+        own = [asdict(SitePart(site.name, self.guards)) for site in sites]
+        complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, self.terms)
+        parts = tuple(chain(*share_unless(self.group, complaint, own, list[SitePart])))
+        names = [part.site for part in parts]
+        if len(set(names)) < len(names):
+            raise InputError(f"two sites have the same name {next(n for n in names if names.count(n) > 1)!r}.")
+        return parts
+
+    def _pool(self) -> None:
+        """One sum over all sites: rows, missing values by column, and by column the sites with each kind."""
+        columns = self.terms.columns
+        own = [
+            [one.rows, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
+            + [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
+            for one in self.held
+        ]
+        total = iter(counted(self.group, np.array(own, dtype=np.float64)))
+        self.rows = next(total)
+        self.missing, self.gaps = ({column: next(total) for column in columns} for _ in range(2))
+        self.sites_of_kind = {column: {kind: next(total) for kind in COLUMN_KINDS} for column in columns}
+        if 0 < sum(self.sites_of_kind.get(SITE, {}).values()) < len(self.parts):
+            raise InputError(
+                f"some tables have a column {SITE!r} of their own and some have none: rename it, or give it to all."
+            )
+
+    def _agreed_kinds(self) -> dict[str, str]:
+        """One type per column; a site that differs from most others names itself."""
+        agreed = {}
+        for column, sites in self.sites_of_kind.items():
+            if not any(sites.values()):
+                if column == SITE:
+                    continue
+                raise InputError(f"the column {column!r} is empty at every site.")
+            usual = agreed[column] = max(COLUMN_KINDS, key=lambda kind: sites[kind])
+            if sum(count > 0 for count in sites.values()) > 1:
+                end_together(self.group, self._odd_kind(column, usual))
+                raise InputError(f"the column {column!r} is not of one type at all sites.")
+            if usual in ("date", "mixed"):
+                raise InputError(f"the column {column!r} is {KIND_WORDS[usual]}; wanted numbers or text.")
+        outcomes = () if self.terms.of_classes else self.formula.response
+        for column in (*outcomes, *self.formula.numbers, *self.terms.extras):
+            if agreed.get(column) == "text":
+                raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
+        return agreed
+
+    def _odd_kind(self, column: str, usual: str) -> str | None:
+        """A sentence about a site here that has another type of column than most sites."""
+        for site in self.held:
+            if (kind := site.kinds.get(column, "empty")) not in (usual, "empty"):
+                return f"the column {column!r} is {KIND_WORDS[kind]} at {site.site} and {KIND_WORDS[usual]} elsewhere."
+        return None
+
+    # Missing values and numbers ------------------------------------------------------------------
+
+    def _check_missing(self) -> None:
+        """An error where missing values are not wanted, with their number over all sites; a note has those here."""
+        policy = self.spec.missing
+        for column, count in self.missing.items():
+            if not count:
+                continue
+            filled = column in self.formula.columns and policy == "mean"
+            if policy == "error":
+                advice = ": say what to do, with missing = drop, mean or indicator."
+            elif column in (*self.terms.extras, self.spec.clusters) and policy != "drop":
+                advice = ": weights, offsets, exposures and clusters are never filled in: use missing = drop."
+            elif filled and is_factor(column, self.terms, self.kinds):
+                advice = ", and a factor has no mean: use missing = drop or indicator."
+            else:
+                continue
+            own = [f"{site.missing[column]} at {site.site}" for site in self.held if site.missing.get(column)]
+            raise noted(InputError(f"the column {column!r} has {count} missing values over all sites{advice}"), own)
+
+    def _no_rows(self) -> str | None:
+        """A sentence about a site of which no row enters the model."""
+        for name, frame in self.sites:
+            if not len(frame):
+                reason = "every one lacks a value or has the weight 0"
+                return f"{name} has no row that enters the model: {reason}. Leave it out."
+        return None
+
+    def _bad_numbers(self) -> str | None:
+        """A sentence where numbers are not finite, or counts, weights or exposures are negative."""
+        positive = {self.spec.exposure: " above 0", self.spec.weights: " at least 0"}
+        if self.terms.labels == "count":
+            positive |= dict.fromkeys(self.formula.response, " at least 0")
+        numbers = [column for column in self.terms.columns if self.kinds.get(column) == "number"]
+        for (name, frame), column in product(self.sites, numbers):
+            values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+            bound = positive.get(column, "")
+            least = {" above 0": np.nextafter(0.0, 1.0), " at least 0": 0.0}.get(bound, -np.inf)
+            if (np.isinf(values) | (values < least)).any():
+                return f"the column {column!r} at {name} must have finite numbers{bound}, and some are not."
+        return None
+
+    def _pooled_means(self) -> dict[str, float]:
+        """The means of the number columns that have missing values anywhere, over all sites' known values."""
+        numbers = [c for c in self.formula.columns if c in self.kinds and not is_factor(c, self.terms, self.kinds)]
+        gaps = [column for column in numbers if self.gaps[column]]
+        if not gaps or self.spec.missing not in ("mean", "indicator"):
+            return {}
+        own = [[frame[c].sum() for c in gaps] + [frame[c].notna().sum() for c in gaps] for _, frame in self.sites]
+        totals, counts = np.split(summed(self.group, np.array(own, np.float64)), 2)
+        return dict(zip(gaps, (totals / counts).tolist(), strict=True))
+
+    # Labels and levels ---------------------------------------------------------------------------
+
+    def _too_many_levels(self, own: OwnLevels) -> str | None:
+        """A sentence about a column with more levels than it may have here, before others are told anything of it."""
+        most = 2 if self.terms.labels == "binary" else MOST_LEVELS
+        for column, found in own.items():
+            for site, levels in zip(self.sites, found, strict=True):
+                if column in self.formula.response and len(levels) > most:
+                    many = f"the outcome {column!r} has more than {most} values at {site.name}"
+                    return f"{many}: wanted at most {most} classes."
+                if len(levels) > MOST_LEVELS:
+                    many = f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}"
+                    return f"{many}: it looks like an identifier."
+        return None
+
+    def _found_levels(self, own: OwnLevels) -> dict[str, dict[Level, int]]:
+        """The levels that occur at any site, in order, with their numbers of rows: one sum over all that may occur."""
+        self.odd_levels: tuple[str, ...] = ()
+        if not own:
+            return {}
+        asked = {column: _union(found, column) for column, found in own.items() if column not in self.spec.levels}
+        everyone = shared(self.group, asked, dict[str, list[Level]])
+        for rank, theirs in enumerate(everyone):
+            if set(theirs) != set(asked):
+                raise other_form(rank)
+        known = {
+            column: in_order(column, [theirs.get(column, []) for theirs in everyone], self.terms, self.kinds[column])
+            for column in own
+        }
+        counts = np.array(
+            [
+                [float((frame[column] == level).sum()) for column in known for level in known[column]]
+                for _, frame in self.sites
+            ]
+        ).reshape(len(self.sites), -1)
+        total, sites = np.split(np.array(counted(self.group, np.hstack([counts, counts > 0.0]))), 2)
+        numbers, self.odd_levels = iter(total.tolist()), _odd_levels(known, sites.tolist(), len(self.parts))
+        pooled = {column: {level: next(numbers) for level in levels} for column, levels in known.items()}
+        return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
+
+    def _ordered_sites(self) -> tuple[Level, ...]:
+        """The names of the sites as levels."""
+        names = [part.site for part in self.parts]
+        if SITE in self.spec.levels and (strangers := set(names) - {*in_order(SITE, [], self.terms, "text")}):
+            raise InputError(f"the site {min(strangers)!r} is not among the levels of {SITE!r} that were given.")
+        return tuple(level for level in in_order(SITE, [names], self.terms, "text") if level in names)
+
+    def _agreed_labels(self, column: str, found: Mapping[str, Any], own: OwnLevels) -> tuple[Level, ...]:
+        classes = tuple(found[column])
+        if self.terms.labels == "binary" and len(classes) != 2:
+            has = ", ".join(map(str, classes)) or "none"
+            held = zip(own[column], self.sites, strict=True)
+            here = [f"{', '.join(map(str, levels))} at {site.name}" for levels, site in held]
+            sentence = f"the outcome {column!r} must have two values, the same at all sites, and has {has}."
+            raise noted(InputError(sentence), here)
+        if len(classes) < 2:
+            raise InputError(f"the outcome {column!r} has one value only at all sites.")
+        return classes
+
+    def _agreed_levels(
+        self, found: Mapping[str, Mapping[Level, int]]
+    ) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
+        """The levels of every factor, those merged, and what the guard says of rare ones."""
+        levels: dict[str, tuple[Level, ...]] = {}
+        merged: dict[str, tuple[Level, ...]] = {}
+        rare_levels: list[str | None] = []
+        for column, rows in found.items():
+            own, counts = tuple(rows), np.array(list(rows.values()))
+            kept, rare = _kept(own, counts, self.guards.rows_per_level)
+            if rare and self.spec.rare_levels == "merge":
+                merged[column], own = rare, (*kept, MERGED_LEVEL)
+            else:
+                count = int((counts < self.guards.rows_per_level).sum())
+                rare_levels.append(self.guards.rare_level(column, count))
+            if self.gaps[column] and self.spec.missing == "indicator":
+                own = (*own, MISSING_LEVEL)
+            if len(own) < 2:
+                raise InputError(f"the column {column!r} has one level only at all sites.")
+            if twice := [level for level in (MISSING_LEVEL, MERGED_LEVEL) if own.count(level) > 1]:
+                raise InputError(f"the column {column!r} has a level {twice[0]!r} of its own: rename it.")
+            levels[column] = own
+        return levels, merged, rare_levels
+
+
+# Asking the others -------------------------------------------------------------------------------
+
+
+def notify(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
+    """A guard of any process ends the fit at all of them. In one process its sentence is only a notice."""
     everyone = shared(group, [sentence for sentence in sentences if sentence], list[str])
-    spoken = tuple(dict.fromkeys(sentence for said in everyone for sentence in said))
-    if spoken and group.size > 1:
-        raise InputError(spoken[0])
-    return spoken
+    notices = tuple(dict.fromkeys(sentence for theirs in everyone for sentence in theirs))
+    if notices and group.size > 1:
+        raise InputError(notices[0])
+    return notices
 
 
 def shared(group: Group, own: Any, kind: Any) -> list[Any]:
@@ -118,17 +321,7 @@ def end_together(group: Group, complaint: str | None) -> None:
     share_unless(group, complaint, None, None)
 
 
-# Columns and types -------------------------------------------------------------------------------
-
-
-def _parts(sites: Sequence[SiteTable], terms: ModelTerms, group: Group, guards: Guards) -> tuple[SitePart, ...]:
-    own = [asdict(SitePart(site.name, guards)) for site in sites]
-    complaint = absent_column({name: list(map(str, frame.columns)) for name, frame in sites}, terms)
-    parts = tuple(part for parts in share_unless(group, complaint, own, list[SitePart]) for part in parts)
-    names = [part.site for part in parts]
-    if len(set(names)) < len(names):
-        raise InputError(f"two sites have the same name {next(n for n in names if names.count(n) > 1)!r}.")
-    return parts
+# Columns of one site -----------------------------------------------------------------------------
 
 
 def held_at(site: SiteTable, terms: ModelTerms) -> Held:
@@ -137,31 +330,6 @@ def held_at(site: SiteTable, terms: ModelTerms) -> Held:
     usable = usable_rows(site.frame, terms)
     missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
     return Held(site.name, len(site.frame), missing, gaps, {column: kind_of(site.frame[column]) for column in columns})
-
-
-def _pooled(held: Sequence[Held], terms: ModelTerms, group: Group) -> PooledColumns:
-    """One sum over all sites."""
-    columns = terms.columns
-
-    def row(one: Held) -> list[float]:
-        kinds = [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
-        empty = [part.get(column, 0) for part in (one.missing, one.gaps) for column in columns]
-        return [one.rows, *empty, *kinds]
-
-    rows, *counts = counted(group, np.array([row(one) for one in held], dtype=np.float64))
-    p = len(columns)
-    sites = np.array(counts[2 * p :]).reshape(p, len(COLUMN_KINDS)).tolist()
-    kinds = {column: dict(zip(COLUMN_KINDS, row, strict=True)) for column, row in zip(columns, sites, strict=True)}
-    missing, gaps = (dict(zip(columns, part, strict=True)) for part in (counts[:p], counts[p : 2 * p]))
-    return PooledColumns(rows, missing, gaps, kinds)
-
-
-def _require_one_meaning_of_site(pooled: PooledColumns, sites: int) -> None:
-    """An error if some tables have a column with the name that stands for the sites, and others have none."""
-    if 0 < sum(pooled.kinds.get(SITE, {}).values()) < sites:
-        raise InputError(
-            f"some tables have a column {SITE!r} of their own and some have none: rename it, or give it to all."
-        )
 
 
 def kind_of(series: pd.Series) -> str:
@@ -184,65 +352,12 @@ def kind_of(series: pd.Series) -> str:
     return "text" if values == {str} else "mixed"
 
 
-def _agreed_kinds(pooled: PooledColumns, held: Sequence[Held], terms: ModelTerms, group: Group) -> dict[str, str]:
-    """One type per column; a site that differs from most others names itself."""
-    agreed = {}
-    for column in terms.columns:
-        sites = pooled.kinds[column]
-        if not any(sites.values()):
-            if column == SITE:
-                continue
-            raise InputError(f"the column {column!r} is empty at every site.")
-        usual = agreed[column] = max(COLUMN_KINDS, key=lambda kind: sites[kind])
-        if sum(count > 0 for count in sites.values()) > 1:
-            end_together(group, _odd_kind(column, usual, held))
-            raise InputError(f"the column {column!r} is not of one type at all sites.")
-        if usual in ("date", "mixed"):
-            raise InputError(f"the column {column!r} is {_called(usual)}; wanted numbers or text.")
-    outcomes = () if terms.of_classes else terms.formula.response
-    for column in (*outcomes, *terms.formula.numbers, *terms.extras):
-        if agreed.get(column) == "text":
-            raise InputError(f"the column {column!r} is text, and the model needs it as a number.")
-    return agreed
-
-
-def _odd_kind(column: str, usual: str, held: Sequence[Held]) -> str | None:
-    """A sentence about a site here that has another type of column than most sites."""
-    for site in held:
-        if (kind := site.kinds.get(column, "empty")) not in (usual, "empty"):
-            return f"the column {column!r} is {_called(kind)} at {site.site} and {_called(usual)} elsewhere."
-    return None
-
-
-def _called(kind: str) -> str:
-    return {"number": "a number", "text": "text", "truth": "true or false", "date": "a date"}.get(kind, "a mixture")
-
-
 def is_factor(column: str, terms: ModelTerms, kinds: Mapping[str, str]) -> bool:
-    """Whether the right side of the formula has the column as a factor."""
+    """Whether the right side of the formula has the column as a factor: text, and truth values outside arithmetic."""
     if column == SITE and column not in kinds:
         return True
-    return column in terms.formula.factors or kinds[column] == "text"
-
-
-# Missing values ----------------------------------------------------------------------------------
-
-
-def _check_missing(pooled: PooledColumns, held: Sequence[Held], terms: ModelTerms, kinds: Mapping[str, str]) -> None:
-    """An error where missing values are not wanted, with their number over all sites; a note has those here."""
-    for column, count in pooled.missing.items():
-        if not count:
-            continue
-        where = f"the column {column!r} has {count} missing values over all sites"
-        own = [f"{site.missing[column]} at {site.site}" for site in held if site.missing.get(column)]
-        if terms.spec.missing == "error":
-            raise noted(InputError(f"{where}: say what to do, with missing = drop, mean or indicator."), own)
-        if column in terms.extras and terms.spec.missing != "drop":
-            sentence = f"{where}: weights, offsets and exposures are never filled in: use missing = drop."
-            raise noted(InputError(sentence), own)
-        filled = column in terms.formula.columns and terms.spec.missing == "mean"
-        if filled and is_factor(column, terms, kinds):
-            raise noted(InputError(f"{where}, and a factor has no mean: use missing = drop or indicator."), own)
+    truth = kinds[column] == "truth" and column not in terms.formula.numbers
+    return column in terms.formula.factors or kinds[column] == "text" or truth
 
 
 def usable_rows(frame: pd.DataFrame, terms: ModelTerms) -> pd.DataFrame:
@@ -253,36 +368,7 @@ def usable_rows(frame: pd.DataFrame, terms: ModelTerms) -> pd.DataFrame:
     return used.loc[used[terms.spec.weights].ne(0)] if terms.spec.weights in used.columns else used
 
 
-def _no_rows(usable: Sequence[SiteTable]) -> str | None:
-    """A sentence about a site of which no row enters the model."""
-    for site in usable:
-        if not len(site.frame):
-            reason = "every one lacks a value or has the weight 0"
-            return f"{site.name} has no row that enters the model: {reason}. Leave it out."
-    return None
-
-
-def _bad_numbers(sites: Sequence[SiteTable], terms: ModelTerms, kinds: Mapping[str, str]) -> str | None:
-    """A sentence where numbers are not finite, or counts, weights or exposures are negative."""
-    positive = {terms.spec.exposure: "above 0"} | {terms.spec.weights: "at least 0"}
-    if terms.labels == "count":
-        positive |= dict.fromkeys(terms.formula.response, "at least 0")
-    for name, frame in sites:
-        for column in terms.columns:
-            if kinds.get(column) != "number":
-                continue
-            values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
-            bad = np.isinf(values)
-            bound = positive.get(column)
-            if bound:
-                bad |= (values <= 0) if bound == "above 0" else (values < 0)
-            if bad.any():
-                wanted = f"finite numbers {bound}" if bound else "finite numbers"
-                return f"the column {column!r} at {name} must have {wanted}, and some are not."
-    return None
-
-
-# Labels and levels -------------------------------------------------------------------------------
+# Levels ------------------------------------------------------------------------------------------
 
 
 def plain(values: pd.Series) -> list[Level]:
@@ -293,56 +379,6 @@ def plain(values: pd.Series) -> list[Level]:
 
 def plain_value(value: Any) -> Level:
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _levelled(terms: ModelTerms, kinds: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The columns that have levels: the label of a classification, and the factors of the tables."""
-    labels = list(terms.formula.response) if terms.of_classes else []
-    return labels, [c for c in terms.formula.columns if is_factor(c, terms, kinds) and (c in kinds or c != SITE)]
-
-
-def _too_many_levels(
-    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[SiteTable], terms: ModelTerms
-) -> str | None:
-    """A sentence about a column with more levels than it may have at a site, before anybody is told anything of it."""
-    most = 2 if terms.labels == "binary" else MOST_LEVELS
-    for column, found in own.items():
-        for site, levels in zip(sites, found, strict=True):
-            if column in terms.formula.response and len(levels) > most:
-                return (
-                    f"the outcome {column!r} has more than {most} values at {site.name}: wanted at most {most} classes."
-                )
-            if len(levels) > MOST_LEVELS:
-                return (
-                    f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}: it looks like an "
-                    "identifier."
-                )
-    return None
-
-
-def _found_levels(
-    own: Mapping[str, Sequence[Sequence[Level]]],
-    sites: Sequence[SiteTable],
-    terms: ModelTerms,
-    kinds: Mapping[str, str],
-    group: Group,
-) -> dict[str, dict[Level, int]]:
-    """The levels that occur at any site, in order, with their numbers of rows: one sum over all that may occur."""
-    if not own:
-        return {}
-    asked = {column: _union(found, column) for column, found in own.items() if column not in terms.spec.levels}
-    everyone = shared(group, asked, dict[str, list[Level]])
-    for rank, theirs in enumerate(everyone):
-        if set(theirs) != set(asked):
-            raise other_form(rank)
-    known = {
-        column: in_order(column, [theirs.get(column, []) for theirs in everyone], terms, kinds[column])
-        for column in own
-    }
-    counts = [[_count(frame[column], level) for column in known for level in known[column]] for _, frame in sites]
-    total = iter(counted(group, np.array(counts).reshape(len(sites), -1)))
-    pooled = {column: {level: next(total) for level in levels} for column, levels in known.items()}
-    return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
 
 
 def in_order(column: str, found: Sequence[Sequence[Level]], terms: ModelTerms, kind: str) -> list[Level]:
@@ -358,25 +394,16 @@ def in_order(column: str, found: Sequence[Sequence[Level]], terms: ModelTerms, k
     return [*(level for level in levels if level != event[0]), *event]
 
 
-def _ordered_sites(names: Sequence[str], terms: ModelTerms) -> tuple[Level, ...]:
-    """The names of the sites as levels."""
-    if SITE in terms.spec.levels and (strangers := set(names) - {*in_order(SITE, [], terms, "text")}):
-        raise InputError(f"the site {min(strangers)!r} is not among the levels of {SITE!r} that were given.")
-    return tuple(level for level in in_order(SITE, [names], terms, "text") if level in names)
-
-
 def require_levelled(terms: ModelTerms, levelled: Sequence[str], kinds: Mapping[str, str]) -> None:
     """An error about levels that were given for a column that has none."""
     for column in terms.spec.levels:
         if column not in terms.columns:
             raise InputError(f"levels are given for {column!r}, which is not a column of the model.")
-        if column in kinds and column not in levelled:
+        if column in kinds and column not in (*levelled, terms.spec.clusters):
             raise InputError(f"levels are given for {column!r}, which the model takes as a number: write C().")
 
 
-def unlisted(
-    own: Mapping[str, Sequence[Sequence[Level]]], sites: Sequence[str], terms: ModelTerms, kinds: Mapping[str, str]
-) -> str | None:
+def unlisted(own: OwnLevels, sites: Sequence[str], terms: ModelTerms, kinds: Mapping[str, str]) -> str | None:
     """A sentence about a site with levels that are not among those listed; ``own`` has each site's, by column."""
     for column in terms.spec.levels.keys() & own.keys():
         listed = {*_of_kind(terms.spec.levels[column], kinds[column])}
@@ -410,60 +437,18 @@ def _union(found: Sequence[Sequence[Level]], column: str) -> list[Level]:
     return sorted(levels)
 
 
-def _agreed_labels(
-    found: Mapping[str, Mapping[Level, int]],
-    own: Mapping[str, Sequence[Sequence[Level]]],
-    sites: Sequence[SiteTable],
-    terms: ModelTerms,
-) -> tuple[Level, ...] | None:
-    if not found:
-        return None
-    ((column, rows),) = found.items()
-    classes = tuple(rows)
-    if terms.labels == "binary" and len(classes) != 2:
-        told = ", ".join(map(str, classes)) or "none"
-        here = [
-            f"{', '.join(map(str, levels))} at {site.name}" for levels, site in zip(own[column], sites, strict=True)
-        ]
-        sentence = f"the outcome {column!r} must have two values, the same at all sites, and has {told}."
-        raise noted(InputError(sentence), here)
-    if len(classes) < 2:
-        raise InputError(f"the outcome {column!r} has one value only at all sites.")
-    return classes
-
-
-def _agreed_levels(
-    found: Mapping[str, Mapping[Level, int]],
-    names: tuple[Level, ...],
-    pooled: PooledColumns,
-    terms: ModelTerms,
-    guards: Guards,
-) -> tuple[dict[str, tuple[Level, ...]], dict[str, tuple[Level, ...]], list[str | None]]:
-    """The levels of every factor, those merged, and what the guard says of rare ones."""
-    levels: dict[str, tuple[Level, ...]] = {}
-    merged: dict[str, tuple[Level, ...]] = {}
-    said: list[str | None] = []
-    for column, rows in found.items():
-        all_levels, counts = tuple(rows), np.array(list(rows.values()))
-        kept, rare = _kept(all_levels, counts, guards.rows_per_level)
-        if rare and terms.spec.rare_levels == "merge":
-            merged[column], all_levels = rare, (*kept, MERGED_LEVEL)
-        else:
-            said.append(guards.rare_level(column, int((counts < guards.rows_per_level).sum())))
-        gaps = pooled.gaps[column] > 0 and terms.spec.missing == "indicator"
-        levels[column] = (*all_levels, MISSING_LEVEL) if gaps else all_levels
-        if len(levels[column]) < 2:
-            raise InputError(f"the column {column!r} has one level only at all sites.")
-        if len({*levels[column]}) < len(levels[column]):
-            own = MISSING_LEVEL if levels[column].count(MISSING_LEVEL) > 1 else MERGED_LEVEL
-            raise InputError(f"the column {column!r} has a level {own!r} of its own: rename it.")
-    if SITE in terms.formula.columns and SITE not in found:
-        levels[SITE] = names
-    return levels, merged, said
-
-
-def _count(values: pd.Series, level: Level) -> float:
-    return float((values == level).sum())
+def _odd_levels(known: Mapping[str, Sequence[Level]], sites: Sequence[int], n_sites: int) -> tuple[str, ...]:
+    """Sentences about levels that differ by case or spaces only, and about those that occur at one of several sites."""
+    found, counts = list[str](), iter(sites)
+    for column, levels in known.items():
+        spellings: dict[str, list[str]] = {}
+        for level in map(str, levels):
+            spellings.setdefault("".join(level.split()).casefold(), []).append(level)
+        alike = [" and ".join(map(repr, several)) for several in spellings.values() if len(several) > 1]
+        found += [f"The levels {several} of {column} differ by case or spaces only." for several in alike]
+        alone = [str(level) for level in levels if next(counts) == 1 and n_sites > 1]
+        found += [f"The level {level!r} of {column} occurs at one site only." for level in alone]
+    return tuple(found)
 
 
 def _kept(
@@ -476,19 +461,3 @@ def _kept(
         n_rare += 1
     rare = {levels[i] for i in order[:n_rare]}
     return tuple(v for v in levels if v not in rare), tuple(v for v in levels if v in rare)
-
-
-def _pooled_means(
-    sites: Sequence[SiteTable], pooled: PooledColumns, terms: ModelTerms, kinds: Mapping[str, str], group: Group
-) -> dict[str, float]:
-    """The means of the number columns that have missing values anywhere, over all sites' known values."""
-    if terms.spec.missing not in ("mean", "indicator"):
-        return {}
-    numbers = [c for c in terms.formula.columns if c in kinds and not is_factor(c, terms, kinds)]
-    gaps = [column for column in numbers if pooled.gaps[column]]
-    if not gaps:
-        return {}
-    sums = [[float(frame[column].sum()) for column in gaps] for _, frame in sites]
-    known = [[float(frame[column].notna().sum()) for column in gaps] for _, frame in sites]
-    totals, counts = np.split(summed(group, np.hstack([sums, known])), 2)
-    return {column: float(total / count) for column, total, count in zip(gaps, totals, counts, strict=True)}

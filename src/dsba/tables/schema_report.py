@@ -15,12 +15,12 @@ SHOWN_LEVELS = 8
 MISSING_WORDS = {
     "error": "A missing value would end the fit.",
     "drop": "Rows with a missing value are left out.",
-    "mean": "Missing numbers become the pooled mean of their column.",
+    "mean": "Missing numbers become the pooled mean of their column. Standard errors are then too small.",
     "indicator": "Missing numbers become the pooled mean, and a column of the model says where.",
 }
 
 
-def told(designs: Designs) -> list[str]:
+def report(designs: Designs) -> list[str]:
     """The lines of the table, and a sentence for every guard that only speaks."""
     schema = designs.schema
     columns = [("column", "type", "missing", "levels; the first is the reference")]
@@ -29,8 +29,6 @@ def told(designs: Designs) -> list[str]:
     rows = [("site", "rows", "missing")]
     rows += [(site.site, f"{site.rows}", f"{sum(site.missing.values())}") for site in designs.held]
     rows.append(("sum", f"{schema.rows}", f"{missing}"))
-    guards = [f"Between owners this would be refused: {sentence}" for sentence in designs.told]
-    loosened = [f"{part.site} {part.guards.loosened}." for part in schema.parts if part.guards.loosened]
     together = schema.together.items()
     return [
         f"{len(schema.parts)} sites agree on the columns of the model:",
@@ -39,11 +37,17 @@ def told(designs: Designs) -> list[str]:
         *_aligned(rows),
         "",
         *([MISSING_WORDS[schema.spec.missing]] if missing else []),
+        *schema.odd_levels,
         *(f"{column} is missing where {other} is: one column of the model for both." for column, other in together),
         f"No column is constant, and no two are equal. {designs.rows} rows enter the model.",
-        *guards,
-        *loosened,
+        *guard_sentences(schema, designs.notices),
     ]
+
+
+def guard_sentences(schema: Schema, notices: Sequence[str]) -> list[str]:
+    """What guards did not refuse, and which guards are loosened."""
+    refused = [f"Between owners this would be refused: {sentence}" for sentence in notices]
+    return refused + [f"{part.site} {part.guards.loosened}." for part in schema.parts if part.guards.loosened]
 
 
 def _column(name: str, schema: Schema) -> tuple[str, str, str, str]:

@@ -12,7 +12,10 @@ from dsba import operators
 from dsba.errors import InputError
 from dsba.fitting.model import Schema
 from dsba.fitting.spec import FOR_ARRAYS, FitSpec
+from dsba.tables import models
 from dsba.tables.formula import Formula, from_columns, parse
+from dsba.tables.models.base import TableModel
+from dsba.types import Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +43,15 @@ class ModelTerms:
         """The terms of a specification that has a formula."""
         if odd := spec.given(FOR_ARRAYS):
             raise InputError(f"{odd[0]} is for arrays and LIBSVM files, and not for tables.")
-        return cls(spec, operators.get(spec.operator).labels)
+        outcome = parse(str(spec.formula)).outcome if spec.formula is not None else None
+        model = models.of_spec(spec, counts=outcome == "counts")
+        labels = operators.get(spec.operator).labels if model is None else model.labels
+        if (outcome == "survival") != (labels == "survival") or (outcome == "counts" and labels != "binary"):
+            raise InputError(
+                "the outcome and the operator do not fit: Surv(time, event) is for cox, which needs it, and "
+                "cbind(successes, failures) for models of two classes."
+            )
+        return cls(spec, outcome or labels)
 
     def __post_init__(self) -> None:
         event = self.spec.event
@@ -59,6 +70,10 @@ class ModelTerms:
         """Nothing but a parsed formula is ever evaluated."""
         return parse(str(self.spec.formula))
 
+    def model(self, classes: Sequence[Level] | None = None) -> TableModel | None:
+        """The model, if it is one of ``dsba.tables.models``."""
+        return models.of_spec(self.spec, classes, counts=self.labels == "counts")
+
     @property
     def of_classes(self) -> bool:
         """Whether the outcome is a class, and not a number."""
@@ -73,8 +88,8 @@ class ModelTerms:
     @property
     def columns(self) -> tuple[str, ...]:
         """Every column of the tables that is read."""
-        names = (*self.formula.response, *self.formula.columns, *self.extras)
-        return tuple(dict.fromkeys(names))
+        clusters = () if self.spec.clusters is None else (self.spec.clusters,)
+        return tuple(dict.fromkeys((*self.formula.response, *self.formula.columns, *self.extras, *clusters)))
 
 
 def stated(spec: FitSpec, headers: Mapping[str, Sequence[str]]) -> FitSpec:
@@ -83,7 +98,8 @@ def stated(spec: FitSpec, headers: Mapping[str, Sequence[str]]) -> FitSpec:
     All features are the columns of the first site, in its order; ``headers`` are the columns of each site.
     """
     if spec.formula is not None:
-        return replace(spec, formula=str(parse(spec.formula)))
+        parsed = parse(spec.formula)
+        return replace(spec, formula=str(parsed.expanded(_all_features(spec, headers) if parsed.dotted else ())))
     features = spec.features if spec.features is not None else _all_features(spec, headers)
     formula = str(from_columns(spec.target, features))
     return replace(spec, formula=formula, target=None, features=None, all_features=False)
@@ -96,7 +112,9 @@ def _all_features(spec: FitSpec, headers: Mapping[str, Sequence[str]]) -> tuple[
             raise InputError(
                 f"the column {odd[0]!r} is in only one of the tables {site} and {other}: name the features."
             )
-    return tuple(name for name in first if name not in (spec.target, spec.weights, spec.offset, spec.exposure))
+    return tuple(
+        name for name in first if name not in (spec.target, spec.weights, spec.offset, spec.exposure, spec.clusters)
+    )
 
 
 def terms_of(schema: Schema) -> ModelTerms:
@@ -106,7 +124,12 @@ def terms_of(schema: Schema) -> ModelTerms:
 
 def absent_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> str | None:
     """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
-    own = (*terms.formula.response, *terms.formula.numbers, *terms.extras)  # never the names of the sites
+    own = (
+        *terms.formula.response,
+        *terms.formula.numbers,
+        *terms.extras,
+        terms.spec.clusters,
+    )  # never the names of the sites
     for site, names in headers.items():
         for column in terms.columns:
             if column not in names and (column != SITE or column in own):

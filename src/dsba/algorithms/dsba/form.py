@@ -3,6 +3,7 @@
     StepForm    (step.py)   the definition, NumPy on stacked rows
     DenseForm   (dense.py)  a fused kernel on stacked rows, O(p (edges + N)) work per iteration
     LazyForm    (lazy.py)   a fused kernel in mode space, O(N^2 nnz) work per iteration
+    DualForm    (dual.py)   a kernel on stacked rows that are sent as they are or compressed; alpha may change
     NodesForm   (nodes.py)  every node an object that sees nothing but its messages
 
 A form is a state that can advance itself. All have one protocol: ``start`` makes it, ``advance`` makes iterations,
@@ -90,7 +91,7 @@ class Counted:
     @staticmethod
     def ledger(method: OneSample, problem: Problem, net: Network, begin: Start) -> dict[str, Traffic | Indices]:
         """The two fields for a run that begins."""
-        if method.communication == "dense":
+        if not method.sends_deltas:
             return {}
         traffic = Traffic(net.topology, *begin.components.layout, method.cache_limit)
         if method.table == "full":

@@ -1,8 +1,9 @@
 """What DSBA and DSA share: the table of components, how they communicate, and the choice of a form.
 
-Communication is "dense" (iterates go to the neighbours), "sparse" (DSBA-s: deltas go to everybody, along
-the graph) or "cached" (the same, a sample's block sent only once). The iterates are the same. Where all rows are in
-one process only the counting differs; elsewhere every node is an object of its own (``node.py``).
+Communication is "dense" (iterates go to the neighbours), "compressed" (their differences from what the neighbours know
+already, rounded to few levels: ``dual.py``), "sparse" (DSBA-s: deltas go to everybody, along the graph) or "cached"
+(the same, a sample's block sent only once). The iterates are the same, up to what compression changes. With deltas,
+only the counting differs where all rows are in one process; elsewhere every node is an object (``node.py``).
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, most_of_a_mixing
+from dsba.algorithms.costs import automatic_batch_size
 from dsba.algorithms.dsba.dense import DenseForm
+from dsba.algorithms.dsba.dual import DualForm
 from dsba.algorithms.dsba.form import Counted, Form, Start
 from dsba.algorithms.dsba.lazy import LazyForm
 from dsba.algorithms.dsba.nodes import NodesForm
 from dsba.algorithms.dsba.step import StepForm
 from dsba.algorithms.iterates import Iterates
 from dsba.algorithms.needs import exact_links
-from dsba.algorithms.rounds import automatic_batch_size
+from dsba.algorithms.sampling import INDEPENDENT, SHUFFLED
+from dsba.algorithms.step_rules import slopes_change
 from dsba.errors import as_integer, unknown_name
 from dsba.graph.topology import Topology
 from dsba.kernels.dense import Recursion
@@ -31,9 +35,11 @@ from dsba.problem.components import counts
 from dsba.problem.problem import Problem
 from dsba.types import Array, Indices
 
-FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm}
+FORMS: dict[str, type[Form]] = {"step": StepForm, "dense": DenseForm, "lazy": LazyForm, "dual": DualForm}
 TABLES = ("zero", "full")
-COMMUNICATIONS = ("dense", "sparse", "cached")
+MODE_WORK = 8  # multiply-adds that move a mode of a column to the present, read it and add to it
+DELTA_FORMS = ("step", "dense", "lazy")
+FITTING_FORMS = {"dense": (*FORMS,), "compressed": ("dual",), "sparse": DELTA_FORMS, "cached": DELTA_FORMS}
 
 
 @dataclass(frozen=True)
@@ -45,19 +51,28 @@ class OneSample(Algorithm):
     form: str = "auto"
     """How the iterates are held and advanced (``form.py``); "auto" takes the cheaper of "dense" and "lazy"."""
     communication: str = "dense"
-    """"dense": iterates to the neighbours; "sparse": deltas to everybody (DSBA-s); "cached": a sample only once."""
+    """"dense": iterates to the neighbours; "compressed": their changes in few levels; "sparse": deltas to everybody
+    (DSBA-s); "cached": a sample only once."""
     cache_bytes: int | None = None
     """With "cached", what a node remembers of each other node's samples; None is all, 0 is "sparse"."""
     batch_size: int | str = 1
     """Samples that an iteration takes of a node, as one component; "auto" is the choice of a cost model."""
+    sampling: str = SHUFFLED
+    """"shuffled": a node's components in a new order in every pass; "independent": uniform draws, as in the paper."""
+
+    replan: bool | None = None
+    """Whether the step size is planned again during the run, from the slopes that were seen; None: for batches of DSBA
+    where ``step_size`` is "auto" and the loss has one score and slopes that change."""
 
     backward: ClassVar[bool] = True
+    rows_updated: ClassVar[int] = 6
 
     def __post_init__(self) -> None:
         for kind, name, known in (
             ("form", self.form, ("auto", *FORMS)),
             ("table", self.table, TABLES),
-            ("communication", self.communication, COMMUNICATIONS),
+            ("communication", self.communication, FITTING_FORMS),
+            ("sampling", self.sampling, (SHUFFLED, INDEPENDENT)),
         ):
             if name not in known:
                 raise unknown_name(kind, name, known)
@@ -68,14 +83,23 @@ class OneSample(Algorithm):
 
     @property
     def discloses(self) -> str:
-        return ITERATES if self.communication == "dense" else ROWS_OF_DATA
+        return ROWS_OF_DATA if self.sends_deltas else ITERATES
+
+    @property
+    def order(self) -> str:
+        return self.sampling
+
+    @property
+    def sends_deltas(self) -> bool:
+        """Whether deltas go to everybody, instead of iterates to the neighbours."""
+        return self.communication in ("sparse", "cached")
 
     # A run ----------------------------------------------------------------------------------------
 
     def init(self, problem: Problem, net: Network, z0: Array) -> Form:
         """z = z_prev = z0, carry = -(phibar + lam z0): the general step then holds from the start."""
         form = FORMS[self.chosen_form(problem, net)]
-        if self.communication != "dense" and net.local_mixing() is None:
+        if self.sends_deltas and net.local_mixing() is None:
             form = NodesForm
         rows = np.broadcast_to(z0, (len(problem.nodes), problem.dim))
         if self.table == "full":
@@ -101,9 +125,17 @@ class OneSample(Algorithm):
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """With the batch size and the step size as numbers."""
         if self.batch_size == "auto":
-            b = 1 if _no_batches(problem) else automatic_batch_size(problem, topology)
+            b = 1 if _no_batches(problem) else automatic_batch_size(problem, topology, self.communication)
             return replace(self, batch_size=b).resolved(problem, topology)
+        if self.replan is None:
+            return replace(self, replan=self._replans(problem)).resolved(problem, topology)
         return super().resolved(problem, topology)
+
+    def _replans(self, problem: Problem) -> bool:
+        """Whether a step size that is "auto" is planned again during the run."""
+        batches = self.backward and self.samples_at_once > 1 and self.form in ("auto", "dual")
+        automatic = isinstance(self.step_size, str) and self.step_size == "auto"
+        return automatic and batches and slopes_change(problem) and not self.sends_deltas
 
     def why_not(self, problem: Problem, net: Network) -> str | None:
         """As of every method, and whether its options suit the problem and the network."""
@@ -118,26 +150,29 @@ class OneSample(Algorithm):
                 "with a penalty the iterates are advanced by form 'step' with dense communication, got "
                 f"form={self.form!r} and communication={self.communication!r}."
             )
+        if self.form not in ("auto", *FITTING_FORMS[self.communication]):
+            forms = " or ".join(map(repr, ("auto", *FITTING_FORMS[self.communication])))
+            return f"communication={self.communication!r} needs form {forms}, got {self.form!r}."
         return None
 
     def _unfit_network(self, problem: Problem, net: Network) -> str | None:
-        dense, rounds = self.communication == "dense", net.topology.mixing.rounds
-        if not dense and rounds > 1:
+        deltas, rounds = self.sends_deltas, net.topology.mixing.rounds
+        if deltas and rounds > 1:
             return (
                 f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "
                 f"{rounds}: use communication='dense'."
             )
-        if not dense and net.flaws:
+        if self.communication != "dense" and net.flaws:
             reason = f"with communication={self.communication!r} nodes rebuild the others' states from all messages"
             return exact_links(reason)(problem, net)
         if net.local_mixing() is not None:
             return None
-        if dense and self.form == "lazy":
+        if not deltas and self.form == "lazy":
             return (
                 "form 'lazy' with dense communication needs all nodes in one process, and rows that are mixed by "
                 "the mixing matrix alone; use 'auto'."
             )
-        if not dense and self.form == "step":
+        if deltas and self.form == "step":
             return (
                 f"form 'step' sends whole rows, not the messages of communication={self.communication!r}; "
                 "use 'dense', 'lazy' or 'auto'."
@@ -166,22 +201,29 @@ class OneSample(Algorithm):
         gram = self.backward and self.samples_at_once > 1
         return float((self.table == "full") + gram)
 
+    def work(self, s: Form, problem: Problem, net: Network) -> float:
+        """The lazy form moves the modes of the columns that samples touch, the others whole rows."""
+        if self.chosen_form(problem, net) != "lazy":
+            return super().work(s, problem, net)
+        moved = s.t * self.samples_per_step(problem) * problem.mean_nnz * MODE_WORK * problem.n_nodes
+        return self.passes(s, problem) + moved / problem.sweep
+
     def most(self, s: Form, problem: Problem, net: Network) -> dict[str, float]:
         passes = super().most(s, problem, net)
-        if self.communication == "dense":
+        if not self.sends_deltas:
             return passes | most_of_a_mixing(net, problem.dim)
         traffic = s.traffic if isinstance(s, Counted) else None
         return passes | {"rounds": 1.0} | ({} if traffic is None else {"doubles_max": traffic.most_doubles})
 
     def recursion(self, problem: Problem) -> Recursion:
         """The numbers that kernels need."""
-        coefficients = (self._coefficients(problem.lam), self._coefficients(0.0))
+        coefficients = (self.coefficients(problem.lam), self.coefficients(0.0))
         shrink = np.full(problem.dim, coefficients[0][0])
         shrink[problem.n_regular :] = coefficients[1][0]
         norms = problem.squared_norms(1.0 - shrink)
         return Recursion(self.backward, self.alpha, shrink, *coefficients, problem.n_regular, norms)
 
-    def _coefficients(self, lam: float) -> tuple[float, float]:
+    def coefficients(self, lam: float) -> tuple[float, float]:
         """(s, damp) for coordinates with this lambda."""
         x = self.alpha * lam
         return (x / (1.0 + x), 0.0) if self.backward else (0.0, x)
@@ -199,7 +241,9 @@ class OneSample(Algorithm):
             return "step"
         if self.form != "auto":
             return self.form
-        if net.local_mixing() is None and self.communication == "dense":
+        if self.communication == "compressed" or (self.replan and not net.flaws):
+            return "dual"
+        if net.local_mixing() is None and not self.sends_deltas:
             return "dense"
         nonzeros = self.samples_per_step(problem) * problem.mean_nnz
         return "lazy" if lazy_cost(problem, nonzeros) < dense_cost(problem, net, nonzeros) else "dense"

@@ -1,41 +1,32 @@
 """Acc-VR-EXTRA: EXTRA with loopless Katyusha's acceleration and variance reduction (Li, Lin and Fang, 2022)."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
-from dsba.algorithms.base import WithCoins, anchor_probability
-from dsba.algorithms.needs import Need, objective, strong_convexity
+from dsba.algorithms.base import NO_COINS, Array, CountedState, Indices, Network, Problem, Topology, WithCoins
+from dsba.algorithms.needs import objective, strong_convexity
+from dsba.algorithms.open_constants import OpenConstant
 from dsba.algorithms.rivals.extra import smoothness
-from dsba.algorithms.sampling import batches
-from dsba.errors import as_integer
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
+from dsba.algorithms.sampling import anchor_probability, batches
+from dsba.errors import InputError, as_integer, as_number
 
 
 @dataclass
-class KatyushaState:
+class KatyushaState(CountedState):
     """The points Z (the X of the formula), Y's partner S and anchor T, U2 S, the dual variables V (N x p each).
 
     phi is the table of the anchor (Q x k), ``mean`` the mean of its entries (N x p); ``touched`` counts samples.
     """
 
-    Z: Array
     S: Array
     US: Array
     V: Array
     T: Array
     phi: Array
     mean: Array
-    t: int = 0
-    touched: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -50,17 +41,21 @@ class AccVRExtra(WithCoins):
         T+ = X+ with probability b/q, else T
 
     Start: X = S = T = Z0, V = 0. U2 = (I - W)/2, b = ``batch_size``, q the samples of the largest node,
-    th1 = min(1/2, sqrt(q lam/(b L))/2) with L the largest constant of a component, beta that of a local operator.
-    ``step_size`` is alpha. A batch is drawn with replacement.
+    th1 = min(1/2, sqrt(q lam/(b L))/2) unless ``theta1`` is given, with L the largest constant of a component, and beta
+    is that of a local operator. ``step_size`` is alpha. A batch is drawn with replacement.
     """
 
     batch_size: int | None = None
     """b; None is the square root of q, rounded up."""
+    theta1: float | None = None
+    """th1, at most 1/2; None is the value above."""
 
-    name: ClassVar[str] = "acc-vr-extra"
-    needs: ClassVar[tuple[Need, ...]] = (objective, strong_convexity)
-    coins: ClassVar[int] = 2
-    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
+    name = "acc-vr-extra"
+    rows_updated = 12
+    needs = (objective, strong_convexity)
+    coins = 2
+    factors = (0.3, 1.0, 3.0)
+    opens = (OpenConstant("theta1", "probability", start=(1.0, 3.0, 10.0), bounds=(1e-4, 0.5)),)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> KatyushaState:
         Z = np.tile(z0, (len(problem.nodes), 1))
@@ -69,10 +64,9 @@ class AccVRExtra(WithCoins):
         return KatyushaState(Z, Z, zero, zero, Z, phi, problem.local.average(phi), touched=problem.n_samples)
 
     def step(
-        self, s: KatyushaState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
+        self, s: KatyushaState, problem: Problem, net: Network, samples: Indices, coins: Array = NO_COINS
     ) -> KatyushaState:
-        assert coins is not None
-        th1, beta = self.momentum(problem), smoothness(problem)
+        th1, beta = self.momentum, smoothness(problem)
         m = problem.lam * self.alpha / th1
         Y = th1 * s.S + s.T / 2 + (0.5 - th1) * s.Z
         G = self.estimate(Y, s, problem, coins[0])
@@ -80,10 +74,11 @@ class AccVRExtra(WithCoins):
         US = net.differences(S)
         X, V = Y + th1 * (S - s.S), s.V + th1 * beta * US
         touched = s.touched + self.batch * problem.n_nodes
+        after = replace(s, Z=X, S=S, US=US, V=V, t=s.t + 1, touched=touched)
         if coins[1] >= anchor_probability(problem, self.batch):
-            return KatyushaState(X, S, US, V, s.T, s.phi, s.mean, s.t + 1, touched)
+            return after
         phi = problem.local.table(X)
-        return KatyushaState(X, S, US, V, X, phi, problem.local.average(phi), s.t + 1, touched + problem.n_samples)
+        return replace(after, T=X, phi=phi, mean=problem.local.average(phi), touched=touched + problem.n_samples)
 
     def estimate(self, Y: Array, s: KatyushaState, problem: Problem, coin: float) -> Array:
         """B(Y) from a batch, around the anchor."""
@@ -93,10 +88,11 @@ class AccVRExtra(WithCoins):
             G += taken.spread(i, taken.forward(i, Y) - s.phi[taken.ids(i)]) / self.batch
         return G
 
-    def momentum(self, problem: Problem) -> float:
-        """th1."""
-        c = problem.constants
-        return min(0.5, 0.5 * math.sqrt(c.q * problem.lam / (self.batch * (c.L_plan + problem.lam))))
+    @property
+    def momentum(self) -> float:
+        """th1 as a number; ``resolved`` fills in the automatic one."""
+        assert self.theta1 is not None
+        return self.theta1
 
     @property
     def batch(self) -> int:
@@ -106,8 +102,13 @@ class AccVRExtra(WithCoins):
 
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         b = math.ceil(math.sqrt(problem.all_sizes.max())) if self.batch_size is None else self.batch_size
-        known = replace(self, batch_size=as_integer("batch_size", b, at_least=1))
-        return super(AccVRExtra, known).resolved(problem, topology)
+        b = as_integer("batch_size", b, at_least=1)
+        c = problem.constants
+        usual = min(0.5, 0.5 * math.sqrt(c.q * problem.lam / (b * (c.L_plan + problem.lam))))
+        th1 = as_number("theta1", usual if self.theta1 is None else self.theta1, above=0.0)
+        if th1 > 0.5:
+            raise InputError(f"theta1 must be at most 1/2, got {th1:g}.")
+        return super(AccVRExtra, replace(self, batch_size=b, theta1=th1)).resolved(problem, topology)
 
     def samples_per_step(self, problem: Problem) -> float:
         """In the mean: a batch, and all samples where the anchors move."""
@@ -116,7 +117,6 @@ class AccVRExtra(WithCoins):
     def passes(self, s: KatyushaState, problem: Problem) -> float:
         return s.touched / problem.n_samples
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 1/(3 max(L_local, L/b)), L_local the largest constant of a local operator, L of a component."""
-        L = problem.constants.L_plan + problem.lam
-        return {"auto": lambda: 1 / (3 * max(smoothness(problem), L / self.batch))}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """1/(3 max(L_local, L/b)), L_local the largest constant of a local operator, L of a component."""
+        return 1 / (3 * max(smoothness(problem), (problem.constants.L_plan + problem.lam) / self.batch))

@@ -1,38 +1,28 @@
-"""APAPC: accelerated primal-dual gradient method (Kovalev, Salim and Richtarik, NeurIPS 2020)."""
-
-from __future__ import annotations
+"""APAPC and OPAPC: accelerated primal-dual gradient methods (Kovalev, Salim and Richtarik, NeurIPS 2020)."""
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, objective, strong_convexity
-from dsba.algorithms.rivals.extra import smoothness
-from dsba.algorithms.rivals.ssda import laplacian_spectrum
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
+from dsba.algorithms.base import Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.needs import objective, strong_convexity
+from dsba.algorithms.rivals.extra import WithSmoothness
+from dsba.algorithms.rivals.gossip import chebyshev_gossip, chebyshev_spectrum, laplacian_gossip, laplacian_spectrum
 
 
 @dataclass
-class APAPCState:
+class APAPCState(State):
     """The averaged points Z (the X_f of the formula), the points X, the dual ones Y (N x p each), tau and theta."""
 
-    Z: Array
     X: Array
     Y: Array
     tau: float = field(metadata={"static": True})
     theta: float = field(metadata={"static": True})
-    t: int = 0
 
 
 @dataclass(frozen=True)
-class APAPC(Algorithm):
+class APAPC(WithSmoothness):
     """Proximal alternating predictor-corrector steps with Nesterov's acceleration.
 
         X_g  = tau X + (1 - tau) X_f
@@ -43,16 +33,18 @@ class APAPC(Algorithm):
         X_f+ = X_g + 2 tau/(2 - tau) (X+ - X)
 
     Start: X = X_f, Y = 0. Lap = I - W, l2 its largest eigenvalue. ``step_size`` is eta, and tau = min(1, 1/(4 eta L)).
-    mu is lambda, L the largest Lipschitz constant of a local operator.
+    mu is lambda, ``L`` by default the largest Lipschitz constant of a local operator.
     """
 
-    name: ClassVar[str] = "apapc"
-    needs: ClassVar[tuple[Need, ...]] = (objective, strong_convexity)
-    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
+    name = "apapc"
+    rows_updated = 10
+    needs = (objective, strong_convexity)
+    factors = (0.3, 1.0, 3.0)
+    gossip, spectrum = staticmethod(laplacian_gossip), staticmethod(laplacian_spectrum)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> APAPCState:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        tau = min(1.0, 1 / (4 * self.alpha * smoothness(problem)))
+        tau = min(1.0, 1 / (4 * self.alpha * self.planned_L))
         theta = 1 / (self.alpha * self.spectrum(net.topology)[1])
         return APAPCState(Z, Z, np.zeros_like(Z), tau, theta)
 
@@ -64,21 +56,21 @@ class APAPC(Algorithm):
         Y = s.Y + s.theta * self.gossip(X_h, net)
         X = (s.X - eta * (G + Y)) / (1 + eta * mu)
         Z = X_g + 2 * tau / (2 - tau) * (X - s.X)
-        return APAPCState(Z, X, Y, tau, s.theta, s.t + 1)
+        return APAPCState(Z, X, Y, tau, s.theta, t=s.t + 1)
 
-    def gossip(self, Z: Array, net: Network) -> Array:
-        """Lap Z."""
-        return 2 * net.differences(Z)
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """eta = 1/(4 tau L) with the paper's tau = min(1, sqrt(chi mu/L)/2), chi = l2/l1."""
 
-    def spectrum(self, topology: Topology) -> tuple[float, float]:
-        """The smallest and the largest nonzero eigenvalue of what ``gossip`` multiplies with."""
-        return laplacian_spectrum(topology)
+        (l1, l2), L = self.spectrum(topology), self.planned_L
+        return 1 / (4 * min(1.0, 0.5 * math.sqrt(l2 / l1 * problem.lam / L)) * L)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": eta = 1/(4 tau L) with the paper's tau = min(1, sqrt(chi mu/L)/2), chi = l2/l1."""
 
-        def auto() -> float:
-            (l1, l2), L = self.spectrum(topology), smoothness(problem)
-            return 1 / (4 * min(1.0, 0.5 * math.sqrt(l2 / l1 * problem.lam / L)) * L)
+@dataclass(frozen=True)
+class OPAPC(APAPC):
+    """APAPC with Lap replaced by its Chebyshev polynomial P_K(Lap), K = floor(sqrt(l2/l1)).
 
-        return {"auto": auto}
+    It costs K rounds. With K = 1 it is APAPC on a Laplacian scaled by 2/(l1 + l2), which changes nothing.
+    """
+
+    name = "opapc"
+    gossip, spectrum = staticmethod(chebyshev_gossip), staticmethod(chebyshev_spectrum)

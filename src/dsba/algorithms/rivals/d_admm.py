@@ -1,31 +1,24 @@
 """D-ADMM: decentralised alternating direction method of multipliers (Shi, Ling, Yuan, Wu and Yin, 2014)."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dsba.algorithms.needs import Need, local_solutions, objective, strong_convexity
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
+from dsba.algorithms.base import Array, Indices, Network, Problem, Topology
+from dsba.algorithms.needs import local_solutions, objective, strong_convexity
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
 from dsba.solvers.local import LocalSolver
-from dsba.types import Array, Indices
 
 
 @dataclass
 class ADMMState(InnerState):
-    """Z, LZ = L_G Z, the multipliers phi (N x p), and the samples touched so far."""
+    """Z, LZ = L_G Z, the multipliers phi (N x p), and what the inner solver has spent."""
 
     LZ: Array
     phi: Array
     t: int = 0
-    touched: float = 0.0
+    touched: Array = field(default_factory=nothing_spent)
 
 
 def alone(problem: Problem, net: Network) -> str | None:
@@ -44,9 +37,9 @@ class DADMM(InnerSolver):
     Laplacian, the first line is  grad f_n(z_n+) + 2 c deg_n z_n+ = c (2 deg_n z_n - (L_G Z)_n) - phi_n.
     """
 
-    name: ClassVar[str] = "d-admm"
-    needs: ClassVar[tuple[Need, ...]] = (objective, local_solutions, alone)
-    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0, 10.0)
+    name = "d-admm"
+    needs = (objective, local_solutions, alone)
+    factors = (0.3, 1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ADMMState:
         Z = np.tile(z0, (len(problem.nodes), 1))
@@ -60,11 +53,10 @@ class DADMM(InnerSolver):
         LZ = net.laplacian(solution.Z)
         return ADMMState(*solution, s.solver, LZ, s.phi + c * LZ, s.t + 1, s.touched + touched)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": sqrt(mu L / (4 deg l)), deg the largest degree, l the least nonzero eigenvalue of L_G.
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """sqrt(mu L / (4 deg l)), deg the largest degree, l the least nonzero eigenvalue of L_G.
 
         The c of Shi et al.'s best rate but for the constant, which like P-EXTRA's is a compromise.
         """
         mu, L = problem.constants.mu, float(problem.local_smoothness.max())
-        degree = max(1, topology.degrees.max())
-        return {"auto": lambda: math.sqrt(mu * L / (4 * degree * topology.connectivity))}
+        return math.sqrt(mu * L / (4 * max(1, topology.degrees.max()) * topology.graph.connectivity))

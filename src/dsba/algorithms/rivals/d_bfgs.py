@@ -1,23 +1,16 @@
 """D-BFGS: BFGS matrices over the neighbourhoods of a graph (Eisen, Mokhtari and Ribeiro, 2017)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba._system.threads import one_blas_thread
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, exact_links, lipschitz_gradients, objective, single_rounds
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.needs import exact_links, lipschitz_gradients, objective, single_rounds
+from dsba.algorithms.open_constants import OpenConstant
 from dsba.algorithms.rivals.network_newton import NetworkNewton, solved
 from dsba.errors import as_number
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
+from dsba.network.contract import ITERATES
 
 MOST_BFGS_COLUMNS = 100
 LARGEST_MATRIX = 3000  # the side of a BFGS matrix: coefficients times nodes of a neighbourhood
@@ -26,19 +19,27 @@ LEAST_CURVATURE = 1e-10  # a pair of changes with less says nothing of the curva
 
 
 @dataclass
-class DBFGSState:
+class DBFGSState(State):
     """Z (N x p), what the nodes know of the points X and gradients G around them (N x M x p), matrices H (N x Mp x Mp).
 
     M is the largest number of nodes in a neighbourhood; a node is the first of its own. ``share`` (N x M) has 1/m_j
     for its members j, m_j the nodes in the neighbourhood of j, and zeros where a neighbourhood is smaller.
     """
 
-    Z: Array
     X: Array
     G: Array
     H: Array
     share: Array = field(metadata={"static": True})
-    t: int = 0
+
+
+def small_matrices(problem: Problem, net: Network) -> str | None:
+    """One of all coefficients in a neighbourhood at every node."""
+    rows = problem.dim * (1 + int(net.topology.degrees.max(initial=0)))
+    if rows > LARGEST_MATRIX:
+        return f"it would need matrices of {rows:,} rows at a node, and {LARGEST_MATRIX:,} are the limit."
+    if problem.dim > MOST_BFGS_COLUMNS:
+        return f"it keeps dense matrices, and {problem.dim:,} coefficients are more than {MOST_BFGS_COLUMNS}."
+    return None
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,17 @@ class DBFGS(Algorithm):
     epsilon: float = 0.2
     """eps, the length of a step."""
 
-    name: ClassVar[str] = "d-bfgs"
-    needs: ClassVar[tuple[Need, ...]] = (
+    name = "d-bfgs"
+    needs = (
         lipschitz_gradients,  # without it pairs of changes say too little of the next step
         objective,
         single_rounds,
         exact_links("its nodes add up the directions of all their neighbours"),
+        small_matrices,
     )
-    linear: ClassVar[bool] = False
-    factors: ClassVar[tuple[float, ...]] = NetworkNewton.factors
+    linear = False
+    factors = NetworkNewton.factors
+    opens = (OpenConstant("epsilon", start=(0.5, 1.0), bounds=(0.05, 5.0)),)
 
     def __post_init__(self) -> None:
         as_number("epsilon", self.epsilon, above=0.0)
@@ -80,8 +83,8 @@ class DBFGS(Algorithm):
             members = [n, *net.topology.neighbors[n]]
             share[row, : len(members)] = 1 / (1 + net.topology.degrees[members])
         Z = np.tile(z0, (N, 1))
-        X = told(net, Z, share, Z)
-        G = told(net, self.gradient(X, problem, net), share)
+        X = gathered(net, Z, share, Z)
+        G = gathered(net, self.gradient(X, problem, net), share)
         return DBFGSState(Z, X, G, np.tile(np.eye(M * p), (N, 1, 1)), share)
 
     def step(self, s: DBFGSState, problem: Problem, net: Network, samples: Indices) -> DBFGSState:
@@ -89,11 +92,11 @@ class DBFGS(Algorithm):
         g = s.G.reshape(len(s.Z), -1)
         e = -(solved(s.H, g) + REGULAR * D * g)
         Z = s.Z + self.epsilon * pieces(net, e.reshape(flat))
-        X = told(net, Z, s.share, Z)
-        G = told(net, self.gradient(X, problem, net), s.share)
+        X = gathered(net, Z, s.share, Z)
+        G = gathered(net, self.gradient(X, problem, net), s.share)
         v = D * (X - s.X).reshape(len(Z), -1)
         r = (G - s.G).reshape(len(Z), -1) - REGULAR * v
-        return DBFGSState(Z, X, G, updated(s.H, v, r), s.share, s.t + 1)
+        return DBFGSState(Z, X, G, updated(s.H, v, r), s.share, t=s.t + 1)
 
     def gradient(self, X: Array, problem: Problem, net: Network) -> Array:
         """The gradients of the penalised problem at each node, from the points around it."""
@@ -107,19 +110,14 @@ class DBFGS(Algorithm):
     def first_passes(self, problem: Problem) -> float:
         return 1.0  # the first gradient
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": Network Newton's."""
-        return NetworkNewton().step_sizes(problem, topology)
+    def work(self, s: DBFGSState, problem: Problem, net: Network) -> float:
+        """With a system and an update of H at every node, of as many equations as its neighbourhood has numbers."""
+        side = s.H.shape[1]
+        return super().work(s, problem, net) + s.t * problem.n_nodes * (side**3 / 3 + 5 * side**2) / problem.sweep
 
-    def why_not(self, problem: Problem, net: Network) -> str | None:
-        if reason := super().why_not(problem, net):
-            return reason
-        rows = problem.dim * (1 + int(net.topology.degrees.max(initial=0)))
-        if rows > LARGEST_MATRIX:
-            return f"it would need matrices of {rows:,} rows at a node, and {LARGEST_MATRIX:,} are the limit."
-        if problem.dim > MOST_BFGS_COLUMNS:
-            return f"it keeps dense matrices, and {problem.dim:,} coefficients are more than {MOST_BFGS_COLUMNS}."
-        return None
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """Network Newton's."""
+        return NetworkNewton().auto_step(problem, topology)
 
 
 def updated(H: Array, v: Array, r: Array) -> Array:
@@ -134,7 +132,7 @@ def updated(H: Array, v: Array, r: Array) -> Array:
     return out
 
 
-def told(net: Network, rows: Array, share: Array, missing: Array | None = None) -> Array:
+def gathered(net: Network, rows: Array, share: Array, missing: Array | None = None) -> Array:
     """Every node's row, then its neighbours' (N x M x p); ``missing`` rows stand for those that did not come."""
     out = np.zeros((*share.shape, rows.shape[1]))
     out[:, 0] = rows
@@ -152,8 +150,8 @@ def pieces(net: Network, e: Array) -> Array:
     return np.array([e[row, 0] + sum(box[m] for m in sorted(box)) for row, box in enumerate(heard)])
 
 
-def sent(net: Network, boxes: list[dict[int, npt.NDArray[np.float64]]]) -> list[dict[int, Array]]:
+def sent(net: Network, boxes: list[dict[int, Array]]) -> list[dict[int, Array]]:
     """One round of rows of numbers, each to its neighbour, with the numbers counted."""
-    heard = net.exchange([{m: row.tobytes() for m, row in box.items()} for box in boxes])
+    heard = net.exchange([{m: row.tobytes() for m, row in box.items()} for box in boxes], discloses=ITERATES)
     net.count(0, [sum(map(len, box.values())) // 8 for box in heard], 0, 0)
     return [{m: np.frombuffer(frame) for m, frame in box.items()} for box in heard]

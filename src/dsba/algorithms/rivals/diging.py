@@ -1,30 +1,21 @@
 """DIGing: gradient tracking, also on graphs that change over time (Nedic, Olshevsky and Shi, 2017)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, objective
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.needs import objective
 from dsba.algorithms.rivals.extra import smoothness
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 
 @dataclass
-class DIGingState:
+class DIGingState(State):
     """Z, the tracked mean operator Y, and B(Z) (N x p each)."""
 
-    Z: Array
     Y: Array
     B: Array
-    t: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,9 +30,16 @@ class DIGing(Algorithm):
     graph. Equation (2) of the paper, with W~ as its matrix.
     """
 
-    name: ClassVar[str] = "diging"
-    needs: ClassVar[tuple[Need, ...]] = (objective,)
-    proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "compressed changes")
+    name = "diging"
+    rows_mixed, rows_updated = 2, 4
+    needs = (objective,)
+    proven_on: ClassVar[tuple[str, ...]] = (
+        "loss",
+        "changing graph",
+        "compressed changes",
+        "bursty loss",
+        "resting nodes",
+    )
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DIGingState:
         Z = np.tile(z0, (len(problem.nodes), 1))
@@ -52,11 +50,11 @@ class DIGing(Algorithm):
         WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
         Z = WZ - self.alpha * s.Y
         B = problem.local_operator(Z)
-        return DIGingState(Z, WY + (B - s.B), B, s.t + 1)
+        return DIGingState(Z, WY + (B - s.B), B, t=s.t + 1)
 
     def first_passes(self, problem: Problem) -> float:
         return 1.0  # the first operator
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 1/(4 L), L the largest local Lipschitz constant; nodes of one quadratic are stable up to 1/(2 L)."""
-        return {"auto": lambda: 1 / (4 * smoothness(problem))}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """1/(4 L), L the largest local Lipschitz constant; nodes of one quadratic are stable up to 1/(2 L)."""
+        return 1 / (4 * smoothness(problem))

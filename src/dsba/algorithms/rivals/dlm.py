@@ -1,30 +1,22 @@
 """DLM: decentralised linearised alternating direction method of multipliers (Ling, Shi, Wu and Ribeiro, 2015)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.open_constants import OpenConstant
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.errors import as_number
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 
 @dataclass
-class DLMState:
+class DLMState(State):
     """Z, LZ = L_G Z from the last exchange, the multipliers phi (N x p each)."""
 
-    Z: Array
     LZ: Array
     phi: Array
-    t: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,12 +32,12 @@ class DLM(Algorithm):
     c: float | None = None
     """The penalty, and the step of the multipliers; None is rho / (4 max deg)."""
     force: bool = False
-    """Run on operators that are no gradients, too."""
+    """Also run on operators that are not gradients."""
 
-    name: ClassVar[str] = "dlm"
-    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 1.4)
-    penalty_factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
-    """Multiples of the automatic c worth trying in a comparison."""
+    name = "dlm"
+    rows_updated = 5
+    factors = (0.3, 1.0, 1.4)
+    opens = (OpenConstant("c", start=(0.1, 0.3, 1.0, 3.0), bounds=(1e-4, 100.0)),)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DLMState:
         Z = np.tile(z0, (len(problem.nodes), 1))
@@ -56,11 +48,11 @@ class DLM(Algorithm):
         slope = problem.local_operator(s.Z) + c * s.LZ + s.phi
         Z = s.Z - slope / (2 * c * net.degrees[:, None] + rho)
         LZ = net.laplacian(Z)
-        return DLMState(Z, LZ, s.phi + c * LZ, s.t + 1)
+        return DLMState(Z, LZ, s.phi + c * LZ, t=s.t + 1)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": rho = 3/4 L, L the largest local Lipschitz constant; rho > L/2 suffices to converge."""
-        return {"auto": lambda: 4 / (3 * smoothness(problem))}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """rho = 3/4 L, L the largest local Lipschitz constant; rho > L/2 suffices to converge."""
+        return 4 / (3 * smoothness(problem))
 
     @property
     def penalty(self) -> float:
@@ -73,13 +65,6 @@ class DLM(Algorithm):
         if known.c is None:
             return replace(known, c=1 / (4 * known.alpha * max(1, int(topology.degrees.max()))))
         return replace(known, c=as_number("c", known.c, above=0.0))
-
-    def grid(self, problem: Problem, topology: Topology) -> list[Self]:
-        """The automatic step size and the automatic c, each times its factors."""
-        auto = replace(self, step_size="auto", c=None).resolved(problem, topology)
-        steps = [f * auto.alpha for f in self.factors]
-        penalties = [f * auto.penalty for f in self.penalty_factors]
-        return [replace(self, step_size=step, c=c) for step in steps for c in penalties]
 
     def why_not(self, problem: Problem, net: Network) -> str | None:
         if reason := super().why_not(problem, net):

@@ -1,32 +1,22 @@
 """Distributed dual averaging (Duchi, Agarwal and Wainwright, 2012)."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, objective
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.needs import objective
 from dsba.algorithms.rivals.extra import smoothness
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 
 @dataclass
-class DualAveragingState:
+class DualAveragingState(State):
     """The running averages Z, the primal points X and the dual ones Y (N x p each), the centre z0."""
 
-    Z: Array
     X: Array
     Y: Array
     z0: Array = field(metadata={"static": True})
-    t: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,10 +32,10 @@ class DualAveraging(Algorithm):
     the diagonal, as the named mixings have none.
     """
 
-    name: ClassVar[str] = "dual-averaging"
-    needs: ClassVar[tuple[Need, ...]] = (objective,)
-    linear: ClassVar[bool] = False
-    proven_on: ClassVar[tuple[str, ...]] = ("loss", "changing graph", "delay")
+    name = "dual-averaging"
+    needs = (objective,)
+    linear = False
+    proven_on = ("loss", "changing graph", "delay")
 
     def init(self, problem: Problem, net: Network, z0: Array) -> DualAveragingState:
         X = np.tile(z0, (len(problem.nodes), 1))
@@ -56,11 +46,11 @@ class DualAveraging(Algorithm):
         Y = (2 * lazy - s.Y if plain_is_faster(net.topology) else lazy) + problem.local_operator(s.X)
         X = s.z0 - self.alpha / math.sqrt(s.t + 1) * Y
         Z = s.Z + (X - s.Z) / (s.t + 1)
-        return DualAveragingState(Z, X, Y, s.z0, s.t + 1)
+        return DualAveragingState(Z, X, Y, s.z0, t=s.t + 1)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 2/L, so that no step is longer than a gradient method's longest."""
-        return {"auto": lambda: 2 / smoothness(problem)}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """2/L, so that no step is longer than a gradient method's longest."""
+        return 2 / smoothness(problem)
 
 
 def plain_is_faster(topology: Topology) -> bool:

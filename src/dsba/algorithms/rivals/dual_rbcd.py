@@ -1,31 +1,23 @@
 """Random block coordinate descent on the dual, along one edge at a time (Necoara, Nesterov and Glineur, 2017)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from dsba.algorithms.base import WithCoins
-from dsba.algorithms.needs import Need, edges, exact_links, local_solutions, objective, strong_convexity
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
+from dsba.algorithms.base import NO_COINS, Array, Indices, Network, Problem, Topology, WithCoins
+from dsba.algorithms.needs import edges, exact_links, local_solutions, objective, strong_convexity
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
 from dsba.algorithms.rivals.one_edge import edge_of, swapped
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
 from dsba.solvers.local import LocalSolver
-from dsba.types import Array, Indices
 
 
 @dataclass
 class BlockState(InnerState):
-    """Z (the theta of the formula), the dual variables x (N x p), whose sum is 0, and the samples touched so far."""
+    """Z (the theta of the formula), the dual variables x (N x p), whose sum is 0, and what the solver has spent."""
 
     x: Array
     t: int = 0
-    touched: float = 0.0
+    touched: Array = field(default_factory=nothing_spent)
 
 
 @dataclass(frozen=True)
@@ -39,15 +31,15 @@ class DualRBCD(WithCoins, InnerSolver):
     with blocks of two nodes. ``step_size`` is eta, in the paper 1/(1/mu_n + 1/mu_m), mu_n the strong convexity of f_n.
     """
 
-    name: ClassVar[str] = "dual-rbcd"
-    needs: ClassVar[tuple[Need, ...]] = (
+    name = "dual-rbcd"
+    needs = (
         edges,
         objective,
         local_solutions,
         strong_convexity,
         exact_links("it hands vectors along one edge, whose two ends must change by the same amount"),
     )
-    factors: ClassVar[tuple[float, ...]] = (1.0, 3.0, 10.0)
+    factors = (1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> BlockState:
         Z = np.tile(z0, (len(problem.nodes), 1))
@@ -57,9 +49,8 @@ class DualRBCD(WithCoins, InnerSolver):
         return BlockState(*minimisers, solver, x, touched=solver.touched + begun + touched)
 
     def step(
-        self, s: BlockState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
+        self, s: BlockState, problem: Problem, net: Network, samples: Indices, coins: Array = NO_COINS
     ) -> BlockState:
-        assert coins is not None
         edge, first = edge_of(net.topology, coins[0]), net.nodes.start
         heard = swapped(net, edge, {n: s.Z[n - first].tobytes() for n in edge if n in net.nodes})
         x, received = s.x.copy(), np.zeros(len(net.nodes))
@@ -71,12 +62,16 @@ class DualRBCD(WithCoins, InnerSolver):
         solution, touched = s.solver.solve(x, s.solution, ends)
         return BlockState(*solution, s.solver, x, s.t + 1, s.touched + touched)
 
+    def row_work(self, s: BlockState, problem: Problem, net: Network) -> float:
+        """The rows of the two ends of an edge."""
+        return s.t * 2 * problem.dim / problem.sweep
+
     def samples_per_step(self, problem: Problem) -> int:
         return max(1, 2 * problem.n_samples // problem.n_nodes)
 
     def nominal_passes(self, s: BlockState, problem: Problem) -> float:
         return 2 * s.t / problem.n_nodes
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": lam/2, the paper's with lambda for the strong convexity of every node."""
-        return {"auto": lambda: 0.5 * problem.lam}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """lam/2, the paper's with lambda for the strong convexity of every node."""
+        return 0.5 * problem.lam

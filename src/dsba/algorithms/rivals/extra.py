@@ -1,29 +1,24 @@
-"""EXTRA: exact first-order decentralised gradient method (Shi, Ling, Wu and Yin, 2015)."""
+"""EXTRA, the exact first-order decentralised gradient method, and PG-EXTRA (Shi, Ling, Wu and Yin, 2015)."""
 
-from __future__ import annotations
+from dataclasses import dataclass, field, replace
+from typing import Self
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar
+import numpy as np
 
 from dsba._system.memory import own_pages
 from dsba._system.threads import WORTH, even_cuts, run_pieces
-from dsba.algorithms.base import Algorithm, most_of_a_mixing
-from dsba.graph.topology import Topology
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology, most_of_a_mixing
+from dsba.algorithms.open_constants import OpenConstant
+from dsba.errors import as_number
 from dsba.kernels.extra import extra_iterations, extra_mix
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 
 @dataclass
-class ExtraState:
+class ExtraState(State):
     """Z, and P, the sum of (W~ - W) Z over the past (N x p each)."""
 
-    Z: Array
     P: Array
     spare: Array = field(metadata={"static": True})
-    t: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,8 +30,8 @@ class EXTRA(Algorithm):
         Z+ = W Z - P - alpha B(Z),      P+ = P + (W~ - W) Z,      P = 0 at the start.
     """
 
-    name: ClassVar[str] = "extra"
-    factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0)
+    name = "extra"
+    factors = (0.25, 0.5, 1.0, 2.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ExtraState:
         Z, P, spare = (own_pages((len(problem.nodes), z0.size)) for _ in range(3))
@@ -47,7 +42,7 @@ class EXTRA(Algorithm):
         D = net.differences(s.Z)  # (W~ - W) Z, and W Z = Z - 2 D
         Z = s.Z - 2 * D - s.P - self.alpha * problem.lam_diag * s.Z
         problem.local.add_operator(s.Z, -self.alpha, Z)
-        return ExtraState(Z, s.P + D, s.spare, s.t + 1)
+        return ExtraState(Z, s.P + D, s.spare, t=s.t + 1)
 
     def advance(self, s: ExtraState, problem: Problem, net: Network, samples: Indices) -> ExtraState:
         """The same in two fused sweeps, in place; in ``step``, temporaries cost more than the data at large d."""
@@ -67,20 +62,76 @@ class EXTRA(Algorithm):
                 problem.local.add_operator(Z, -self.alpha, new)
                 Z, new = new, Z
         net.tally(count, problem.dim)
-        return ExtraState(Z, P, new, s.t + count)
+        return ExtraState(Z, P, new, t=s.t + count)
 
     def most(self, s: ExtraState, problem: Problem, net: Network) -> dict[str, float]:
         return super().most(s, problem, net) | most_of_a_mixing(net, problem.dim)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": four fifths of (5 + 3 lambda_min(W)) / (4 L), Li and Yan's (2021) bound for objectives.
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """Four fifths of (5 + 3 lambda_min(W)) / (4 L), Li and Yan's (2021) bound for objectives.
 
         AUC's operator, which is no gradient, became unstable at twice this or later in all cases tried.
         """
         smallest = float(topology.eigenvalues[-1])  # of W~ = (I + W)/2
-        return {"auto": lambda: 0.8 * (1 + 3 * smallest) / (2 * smoothness(problem))}
+        return 0.8 * (1 + 3 * smallest) / (2 * smoothness(problem))
+
+
+@dataclass
+class PGExtraState(State):
+    """Z, the sum P of the past (N x p each)."""
+
+    P: Array
+
+
+@dataclass(frozen=True)
+class PGExtra(Algorithm):
+    """V+ = W Z + V - W~ Z_prev - alpha [B(Z) - B(Z_prev)],   Z+ = prox_alpha(V+) (Algorithm 1 of the paper).
+
+    Started from V = W Z0 - alpha B(Z0). Summed over time, as EXTRA is here:
+
+        V+ = W Z - P - alpha B(Z),      Z+ = prox_alpha(V+),      P+ = P + (W~ - W) Z,      P = 0 at the start.
+
+    prox is the proximal map of the problem's penalty; without one this is EXTRA.
+    """
+
+    name = "pg-extra"
+    composite = True
+    factors = EXTRA.factors
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> PGExtraState:
+        Z = np.tile(z0, (len(problem.nodes), 1))
+        return PGExtraState(Z, np.zeros_like(Z))
+
+    def step(self, s: PGExtraState, problem: Problem, net: Network, samples: Indices) -> PGExtraState:
+        D = net.differences(s.Z)  # (W~ - W) Z, and W Z = Z - 2 D
+        V = s.Z - 2 * D - s.P - self.alpha * problem.local_operator(s.Z)
+        return PGExtraState(problem.pooled.prox(V, self.alpha), s.P + D, t=s.t + 1)
+
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """EXTRA's."""
+        return EXTRA().auto_step(problem, topology)
 
 
 def smoothness(problem: Problem) -> float:
     """The largest Lipschitz constant of a local operator, Lambda included."""
     return float(problem.local_smoothness.max()) + problem.lam
+
+
+@dataclass(frozen=True)
+class WithSmoothness(Algorithm):
+    """Base of methods whose rules contain L. On real data L is reached in few directions, and a smaller one may pay."""
+
+    L: float | None = None
+    """The smoothness that the rules take; None is the largest Lipschitz constant of a local operator, with lambda."""
+
+    opens = (OpenConstant("L", start=(0.01, 0.1, 1.0), bounds=(1e-4, 10.0)),)
+
+    @property
+    def planned_L(self) -> float:
+        """L as a number; ``resolved`` fills in the automatic one."""
+        assert self.L is not None
+        return self.L
+
+    def resolved(self, problem: Problem, topology: Topology) -> Self:
+        L = smoothness(problem) if self.L is None else as_number("L", self.L, above=0.0)
+        return super(WithSmoothness, replace(self, L=L)).resolved(problem, topology)

@@ -1,22 +1,14 @@
 """Gossip dual averaging for functions of pairs (Colin, Bellet, Salmon and Clemencon, ICML 2016), for AUC."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import WithCoins
-from dsba.algorithms.needs import Need, edges, exact_links
+from dsba.algorithms.base import NO_COINS, Array, Indices, Network, Problem, Topology, WithCoins
+from dsba.algorithms.needs import auc, edges, exact_links
 from dsba.algorithms.rivals.one_edge import edge_of, swapped
-from dsba.graph.topology import Topology
-from dsba.network import Network
 from dsba.network.contract import ROWS_OF_DATA
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 LARGEST_SLOTS = 20_000_000  # numbers in the slots of all nodes
 
@@ -46,6 +38,16 @@ class PairState:
         return np.column_stack([self.mean, a, b, b - a])
 
 
+def pairs(problem: Problem, net: Network) -> str | None:
+    """Lambda on the weights alone, and slots that fit into memory."""
+    name, numbers = type(problem.component).__name__, problem.n_samples * problem.dim
+    if problem.n_regular == problem.dim and problem.lam > 0:
+        return f"with lambda on all coordinates {name} is no problem of pairs: use regularize='weights'."
+    if numbers > LARGEST_SLOTS:
+        return f"its slots for {name} would hold {numbers:,} numbers, and {LARGEST_SLOTS:,} are the limit."
+    return None
+
+
 @dataclass(frozen=True)
 class GossipPairwise(WithCoins):
     """Minimises the pairwise loss itself: samples walk over the graph, and nodes pair their own with those that come.
@@ -59,10 +61,10 @@ class GossipPairwise(WithCoins):
     differ, else 0. ``step_size`` is c. The slots carry raw samples from node to node.
     """
 
-    name: ClassVar[str] = "gossip-pairwise"
-    needs: ClassVar[tuple[Need, ...]] = (edges, exact_links("its nodes swap samples, and none may be lost"))
-    linear: ClassVar[bool] = False
-    coins: ClassVar[int] = 4
+    name = "gossip-pairwise"
+    needs = (edges, exact_links("its nodes swap samples, and none may be lost"), auc, pairs)
+    linear = False
+    coins = 4
 
     @property
     def discloses(self) -> str:
@@ -76,9 +78,8 @@ class GossipPairwise(WithCoins):
         return PairState(w, w, w, slots, np.zeros((len(w), 2, d)), np.zeros((len(w), 2)), X)
 
     def step(
-        self, s: PairState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
+        self, s: PairState, problem: Problem, net: Network, samples: Indices, coins: Array = NO_COINS
     ) -> PairState:
-        assert coins is not None
         slots, y, t, d = s.slots.copy(), s.y.copy(), s.t + 1, s.w.shape[1]
         swap(slots, y, problem, net, coins)
         own = problem.components.ids(samples)
@@ -94,25 +95,16 @@ class GossipPairwise(WithCoins):
         counts[node, kind] += weight
         return PairState(s.mean + (w - s.mean) / t, w, y, slots, sums, counts, s.rows, t)
 
+    def row_work(self, s: PairState, problem: Problem, net: Network) -> float:
+        """The rows of the two ends of an edge, and what every node updates."""
+        return s.t * (2 + self.rows_updated * problem.n_nodes) * problem.dim / problem.sweep
+
     def samples_per_step(self, problem: Problem) -> int:
         return 2 * problem.n_nodes
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 3/s, s the largest squared norm of a row."""
-        squares = problem.squared_norms()[:, 0]
-        return {"auto": lambda: 3 / float(problem.group.largest(np.array([squares.max()]))[0])}
-
-    def why_not(self, problem: Problem, net: Network) -> str | None:
-        if reason := super().why_not(problem, net):
-            return reason
-        name = type(problem.component).__name__
-        if not (problem.component.ranks and problem.component.extra == 3):  # a, b, theta
-            return f"it maximises the AUC over pairs of samples, and the problem is {name}."
-        if problem.n_regular == problem.dim and problem.lam > 0:
-            return f"with lambda on all coordinates {name} is no problem of pairs: use regularize='weights'."
-        if (numbers := problem.n_samples * problem.dim) > LARGEST_SLOTS:
-            return f"its slots for {name} would hold {numbers:,} numbers, and {LARGEST_SLOTS:,} are the limit."
-        return None
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """3/s, s the largest squared norm of a row."""
+        return 3 / float(problem.group.largest(problem.squared_norms()[:, 0].max(keepdims=True))[0])
 
 
 def swap(slots: Array, y: Array, problem: Problem, net: Network, coins: Array) -> None:

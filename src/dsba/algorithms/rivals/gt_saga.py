@@ -1,19 +1,11 @@
 """GT-SAGA: gradient tracking with a table of gradients (Xin, Khan and Kar, 2020)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, objective
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, Topology
+from dsba.algorithms.needs import objective
 
 
 @dataclass
@@ -40,9 +32,10 @@ class GTSAGA(Algorithm):
     paper wants a primitive doubly stochastic matrix, and W~ is one wherever W is a mixing matrix.
     """
 
-    name: ClassVar[str] = "gt-saga"
-    needs: ClassVar[tuple[Need, ...]] = (objective,)
-    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
+    name = "gt-saga"
+    rows_mixed, rows_updated = 2, 6
+    needs = (objective,)
+    factors = (0.3, 1.0, 3.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> GTSAGAState:
         Z = np.tile(z0, (len(problem.nodes), 1))
@@ -52,16 +45,18 @@ class GTSAGA(Algorithm):
         return GTSAGAState(Z, G, G, phi, mean)
 
     def step(self, s: GTSAGAState, problem: Problem, net: Network, samples: Indices) -> GTSAGAState:
-        ids = problem.components.ids(samples)
         WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
         Z = WZ - self.alpha * s.Y
-        g = problem.components.forward(samples, Z)
+        G, phi, mean = self.estimated(s, problem, samples, Z)
+        return GTSAGAState(Z, WY + G - s.G, G, phi, mean, s.t + 1)
+
+    def estimated(self, s: GTSAGAState, problem: Problem, samples: Indices, Z: Array) -> tuple[Array, Array, Array]:
+        """SAGA's estimates G at Z, and the table and its means with the samples' new entries."""
+        ids, g = problem.components.ids(samples), problem.components.forward(samples, Z)
         change = problem.components.spread(samples, g - s.phi[ids])
-        G = change + s.mean + problem.lam_diag * Z
         phi = s.phi.copy()
         phi[ids] = g
-        mean = s.mean + change / problem.sizes[:, None]
-        return GTSAGAState(Z, WY + G - s.G, G, phi, mean, s.t + 1)
+        return change + s.mean + problem.lam_diag * Z, phi, s.mean + change / problem.sizes[:, None]
 
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes
@@ -69,6 +64,6 @@ class GTSAGA(Algorithm):
     def first_passes(self, problem: Problem) -> float:
         return 1.0  # the first table
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 1/(3 L), L the largest constant of a component with its share of the regulariser."""
-        return {"auto": lambda: 1 / (3 * (problem.constants.L_plan + problem.lam))}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """1/(3 L), L the largest constant of a component with its share of the regulariser."""
+        return 1 / (3 * (problem.constants.L_plan + problem.lam))

@@ -1,17 +1,18 @@
 """What P-EXTRA, SSDA, MSDA and D-ADMM share: they solve a local problem at every node in every iteration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
+from dsba.algorithms.base import Algorithm, Array, Network, Problem
 from dsba.algorithms.needs import Need, local_solutions
-from dsba.problem.problem import Problem
 from dsba.solvers.local import LocalSolver, Solution
-from dsba.types import Array
+
+
+def nothing_spent() -> Array:
+    """No visits to samples, no multiply-adds."""
+    return np.zeros(2)
 
 
 @dataclass
@@ -30,12 +31,15 @@ class InnerState:
 
 @dataclass(frozen=True)
 class InnerSolver(Algorithm):
-    """Base of methods with an inner solver. Their states count in ``touched`` the samples that it touches."""
+    """Base of methods with an inner solver. Their ``touched`` counts its visits to samples and its multiply-adds."""
 
     needs: ClassVar[tuple[Need, ...]] = (local_solutions,)
 
     def passes(self, s: Any, problem: Problem) -> float:
-        return float(problem.total(np.array([s.touched]))) / problem.n_samples
+        return float(problem.total(s.touched[None, :1])[0]) / problem.n_samples
+
+    def work(self, s: Any, problem: Problem, net: Network) -> float:
+        return float(problem.total(s.touched[None, 1:])[0]) / problem.sweep + self.row_work(s, problem, net)
 
     def nominal_passes(self, s: Any, problem: Problem) -> float:
         return float(s.t)

@@ -1,32 +1,25 @@
 """Network Newton (Mokhtari, Ling and Ribeiro, 2017): Newton's steps on a penalised problem, with a truncated series."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from dsba._system.threads import one_blas_thread
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, objective
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.needs import objective
 from dsba.algorithms.newton import MOST_COLUMNS
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.errors import InputError, as_integer
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
 from dsba.solvers.newton import unsolvable
-from dsba.types import Array, Indices
 
 
-@dataclass
-class NetworkNewtonState:
-    """The iterates (N x p)."""
-
-    Z: Array
-    t: int = 0
+def hessians(problem: Problem, net: Network) -> str | None:
+    """Small ones, at every node."""
+    if reason := unsolvable(problem.component):
+        return f"it needs Hessians, and {reason}."
+    if problem.dim > MOST_COLUMNS:
+        return f"it solves systems of {problem.dim:,} coefficients at every node; at most {MOST_COLUMNS:,} are taken."
+    return None
 
 
 @dataclass(frozen=True)
@@ -46,18 +39,18 @@ class NetworkNewton(Algorithm):
     K: int = 1
     """Terms of the series beyond the first; each is a round."""
 
-    name: ClassVar[str] = "network-newton"
-    needs: ClassVar[tuple[Need, ...]] = (objective,)
-    linear: ClassVar[bool] = False
-    factors: ClassVar[tuple[float, ...]] = (0.1, 1.0, 10.0)
+    name = "network-newton"
+    needs = (objective, hessians)
+    linear = False
+    factors = (0.1, 1.0, 10.0)
 
     def __post_init__(self) -> None:
         as_integer("K", self.K, at_least=0)
 
-    def init(self, problem: Problem, net: Network, z0: Array) -> NetworkNewtonState:
-        return NetworkNewtonState(np.tile(z0, (len(problem.nodes), 1)))
+    def init(self, problem: Problem, net: Network, z0: Array) -> State:
+        return State(np.tile(z0, (len(problem.nodes), 1)))
 
-    def step(self, s: NetworkNewtonState, problem: Problem, net: Network, samples: Indices) -> NetworkNewtonState:
+    def step(self, s: State, problem: Problem, net: Network, samples: Indices) -> State:
         alpha, own = self.alpha, np.diag(net.topology.W)[net.nodes, None]
         g = 2 * net.differences(s.Z) + alpha * problem.local_operator(s.Z)
         D = alpha * problem.local.hessians(s.Z) + 2 * (1 - own[:, :, None]) * np.eye(problem.dim)
@@ -65,22 +58,16 @@ class NetworkNewton(Algorithm):
         for _ in range(self.K):
             Bd = 2 * (1 - own) * d - 2 * net.differences(d)  # W d = d - 2 differences(d)
             d = solved(D, Bd - g)
-        return NetworkNewtonState(s.Z + d, s.t + 1)
+        return State(s.Z + d, t=s.t + 1)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": gamma/(10 L): a tenth of where the penalty outweighs the objective."""
-        return {"auto": lambda: 0.1 * topology.gamma / smoothness(problem)}
+    def work(self, s: State, problem: Problem, net: Network) -> float:
+        """With the Hessians, and K + 1 systems of p equations at every node."""
+        systems = (self.K + 1) * problem.n_nodes * problem.dim**3 / 3
+        return super().work(s, problem, net) + s.t * (problem.gram_work + systems) / problem.sweep
 
-    def why_not(self, problem: Problem, net: Network) -> str | None:
-        if reason := super().why_not(problem, net):
-            return reason
-        if reason := unsolvable(problem.component):
-            return f"it needs Hessians, and {reason}."
-        if problem.dim > MOST_COLUMNS:
-            return (
-                f"it solves systems of {problem.dim:,} coefficients at every node; at most {MOST_COLUMNS:,} are taken."
-            )
-        return None
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """gamma/(10 L): a tenth of where the penalty outweighs the objective."""
+        return 0.1 * topology.gamma / smoothness(problem)
 
 
 def solved(D: Array, rows: Array) -> Array:
@@ -91,5 +78,5 @@ def solved(D: Array, rows: Array) -> Array:
     except np.linalg.LinAlgError:
         raise InputError(
             "a node's system is singular: its lam is 0 or too small beside the curvature there "
-            '(regularize="all" gives intercepts one, too).'
+            '(regularize="all" also gives intercepts one).'
         ) from None

@@ -1,30 +1,20 @@
 """NIDS: network-independent step sizes (Li, Shi and Yan, 2019), for smooth and for composite problems."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, objective
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.needs import objective
 from dsba.algorithms.rivals.extra import smoothness
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 
 @dataclass
-class NIDSState:
+class NIDSState(State):
     """Z, the points V before the proximal map, the corrections P (N x p each)."""
 
-    Z: Array
     V: Array
     P: Array
-    t: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,10 +28,11 @@ class NIDS(Algorithm):
         P+ = P + (I - W~) (Y - P + Z - V),      V+ = Y - P+,      P = 0 at the start.
     """
 
-    name: ClassVar[str] = "nids"
-    needs: ClassVar[tuple[Need, ...]] = (objective,)
-    composite: ClassVar[bool] = True
-    factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 1.8)
+    name = "nids"
+    rows_updated = 5
+    needs = (objective,)
+    composite = True
+    factors = (0.25, 0.5, 1.0, 1.8)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> NIDSState:
         Z = np.tile(z0, (len(problem.nodes), 1))
@@ -51,8 +42,8 @@ class NIDS(Algorithm):
         Y = s.Z - self.alpha * problem.local_operator(s.Z)
         P = s.P + net.differences(Y - s.P + s.Z - s.V)
         V = Y - P
-        return NIDSState(problem.pooled.prox(V, self.alpha), V, P, s.t + 1)
+        return NIDSState(problem.pooled.prox(V, self.alpha), V, P, t=s.t + 1)
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 1/L; every step below 2/L converges, whatever the graph."""
-        return {"auto": lambda: 1 / smoothness(problem)}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """1/L; every step below 2/L converges, whatever the graph."""
+        return 1 / smoothness(problem)

@@ -1,7 +1,5 @@
 """Methods that use one edge of the graph in an iteration. A number that all nodes know chooses the edge."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from dsba.graph.topology import Topology

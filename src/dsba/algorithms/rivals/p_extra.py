@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
+from dsba.algorithms.needs import exact_links
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
+from dsba.errors import unknown_name
 from dsba.graph.topology import Topology
 from dsba.network import Network
+from dsba.network.messages.levels import CompressedRows, Compression
 from dsba.problem.problem import Problem
 from dsba.solvers.local import LocalSolver
 from dsba.types import Array, Indices
 
+EVERY_MESSAGE = exact_links("with communication='compressed' nodes rebuild the rows of others from all messages")
+
 
 @dataclass
 class PExtraState(InnerState):
-    """Z, Z_prev, V (N x p), and the samples touched so far."""
+    """Z, Z_prev, V (N x p), and what the inner solver has spent."""
 
     Z_prev: Array
     V: Array
     t: int = 0
-    touched: float = 0.0
+    touched: Array = field(default_factory=nothing_spent)
+
+
+@dataclass
+class CompressedState(InnerState):
+    """Z, the dual rows Y (N x p each), H, what neighbours know of Z, and what the inner solver has spent."""
+
+    Y: Array
+    H: Array
+    known: CompressedRows = field(metadata={"static": True})
+    t: int = 0
+    touched: Array = field(default_factory=nothing_spent)
 
 
 @dataclass(frozen=True)
@@ -36,18 +52,47 @@ class PExtra(InnerSolver):
 
     Start: Z_prev = Z = V, as if B(Z) = 0. With V = Z + alpha B(Z) put in, this is EXTRA's recursion
     Z+ + alpha B(Z+) = W~ (2 Z - Z_prev) + alpha B(Z). Keeping V instead of B(Z), an inexact Z+ does
-    not move the limit: V remembers what the inner solver still owes.
+    not move the limit: V remembers what the inner solver still owes. Compressed, with d = (I - W) Z^ and Z^ what the
+    neighbours know of Z, the same iteration is
+
+        V+ = Z - d - alpha Y,      Y+ = Y + d/(2 alpha),      Y = 0 at the start.
     """
+
+    communication: str = "dense"
+    """"dense": iterates to the neighbours; "compressed": their changes in few levels."""
 
     name: ClassVar[str] = "p-extra"
 
-    def init(self, problem: Problem, net: Network, z0: Array) -> PExtraState:
+    def __post_init__(self) -> None:
+        if self.communication not in ("dense", "compressed"):
+            raise unknown_name("communication", self.communication, ("dense", "compressed"))
+
+    def why_not(self, problem: Problem, net: Network) -> str | None:
+        if self.communication == "compressed" and (reason := EVERY_MESSAGE(problem, net)):
+            return reason
+        return super().why_not(problem, net)
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> PExtraState | CompressedState:
         Z = np.tile(z0, (len(problem.nodes), 1))
         solver = LocalSolver(problem, 1.0 / self.alpha)
         first, touched = solver.begin(Z)
-        return PExtraState(*first, solver, Z, Z, touched=solver.touched + touched)
+        touched += solver.touched
+        if self.communication == "dense":
+            return PExtraState(*first, solver, Z, Z, touched=touched)
+        known = CompressedRows(net, problem.dim, Compression())
+        return CompressedState(*first, solver, np.zeros_like(Z), known.start(z0), known, touched=touched)
 
-    def step(self, s: PExtraState, problem: Problem, net: Network, samples: Indices) -> PExtraState:
+    def step(self, s: Any, problem: Problem, net: Network, samples: Indices) -> Any:
+        return self._dense_step(s, net) if self.communication == "dense" else self._compressed_step(s)
+
+    def _compressed_step(self, s: CompressedState) -> CompressedState:
+        apart, H = s.known.differences(s.Z, s.H)
+        V = s.Z - 2 * apart - self.alpha * s.Y
+        solution, touched = s.solver.solve(V / self.alpha, s.solution)
+        Y = s.Y + apart / self.alpha
+        return CompressedState(*solution, s.solver, Y, H, s.known, s.t + 1, s.touched + touched)
+
+    def _dense_step(self, s: PExtraState, net: Network) -> PExtraState:
         V = s.V + (net.mix(2 * s.Z - s.Z_prev) - s.Z)
         solution, touched = s.solver.solve(V / self.alpha, s.solution)
         return PExtraState(*solution, s.solver, s.Z, V, s.t + 1, s.touched + touched)

@@ -1,34 +1,24 @@
 """SOLAM: stochastic online AUC maximisation (Ying, Wen and Lyu, 2016), for one node."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.needs import Need, one_node
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.needs import auc, no_intercept, one_node
 from dsba.errors import as_number
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 
 @dataclass
-class SolamState:
+class SolamState(State):
     """The weighted average Z, the iterate X (1 x p each), sum of weights, positives seen, bounds on ||w|| and rest."""
 
-    Z: Array
     X: Array
     total: float
     positives: float
     radius: float = field(metadata={"static": True})
     bounds: Array = field(metadata={"static": True})
-    t: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,9 +38,9 @@ class SOLAM(Algorithm):
     radius: float | None = None
     """R, to run the method as published."""
 
-    name: ClassVar[str] = "solam"
-    needs: ClassVar[tuple[Need, ...]] = (one_node,)
-    linear: ClassVar[bool] = False
+    name = "solam"
+    needs = (one_node, auc, no_intercept)
+    linear = False
 
     def init(self, problem: Problem, net: Network, z0: Array) -> SolamState:
         p: float = problem.component.p  # type: ignore[attr-defined]
@@ -76,7 +66,7 @@ class SOLAM(Algorithm):
         if (norm := float(np.linalg.norm(w))) > s.radius:
             w *= s.radius / norm
         np.clip(rest, -s.bounds, s.bounds, out=rest)
-        return SolamState(Z, X, total, positives, s.radius, s.bounds, s.t + 1)
+        return SolamState(Z, X, total, positives, s.radius, s.bounds, t=s.t + 1)
 
     def _published_slope(self, problem: Problem, samples: Indices, X: Array, p: float) -> Array:
         """B_i at X with p, the share of positives so far."""
@@ -89,15 +79,6 @@ class SOLAM(Algorithm):
     def samples_per_step(self, problem: Problem) -> int:
         return 1
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 3/L, L the largest constant of a component; on the data tried 10/L was as good, 30/L too long."""
-        return {"auto": lambda: 3 / (problem.constants.L_plan + problem.lam)}
-
-    def why_not(self, problem: Problem, net: Network) -> str | None:
-        if reason := super().why_not(problem, net):
-            return reason
-        if not (problem.component.ranks and problem.component.extra == 3):  # a, b, theta
-            return f"it maximises the AUC over (w, a, b, theta), and the problem is {type(problem.component).__name__}."
-        if problem.intercept:
-            return "an AUC does not change with an intercept, and it has no place for one."
-        return None
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """3/L, L the largest constant of a component; on the data tried 10/L was as good, 30/L too long."""
+        return 3 / (problem.constants.L_plan + problem.lam)

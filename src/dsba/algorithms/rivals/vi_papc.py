@@ -1,21 +1,13 @@
 """VI-PAPC: an optimal method for variational inequalities (Kovalev, Beznosikov et al., NeurIPS 2022)."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Self
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm
-from dsba.algorithms.rivals.extra import smoothness
-from dsba.algorithms.rivals.ssda import laplacian_spectrum
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
+from dsba.algorithms.base import Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.rivals.extra import WithSmoothness
 
 
 @dataclass(frozen=True)
@@ -28,28 +20,26 @@ class VIPlan:
     l2: float
 
     @classmethod
-    def of(cls, problem: Problem, topology: Topology, eta: float) -> VIPlan:
-        (l1, l2), mu, L = laplacian_spectrum(topology), problem.constants.mu, smoothness(problem)
+    def of(cls, problem: Problem, topology: Topology, eta: float, L: float) -> Self:
+        (l1, l2), mu = topology.mixing.laplacian_range, problem.constants.mu
         chi, b = l2 / l1, mu / L**2
         a = 1 - min(1 / (1 + 3 * L * math.sqrt(chi) / mu), 1 / (2 * chi))
         return cls(a, b, min(1 / (2 * b), 1 / (9 * eta)), l2)
 
 
 @dataclass
-class VIState:
+class VIState(State):
     """Z, the operator F there and before, the dual variables Y now and before (N x p each)."""
 
-    Z: Array
     F: Array
     F_prev: Array
     Y: Array
     Y_prev: Array
     plan: VIPlan = field(metadata={"static": True})
-    t: int = 0
 
 
 @dataclass(frozen=True)
-class VIPAPC(Algorithm):
+class VIPAPC(WithSmoothness):
     """Optimistic steps for monotone operators, gradients or not (the paper's Algorithm 1 with full batches).
 
         Delta = F(Z) + a (F(Z) - F(Z_prev)) - (Y + a (Y - Y_prev))
@@ -58,16 +48,17 @@ class VIPAPC(Algorithm):
 
     Start: Z_prev = Z, Y_prev = Y = 0. F is the local operator with lambda, Lap = I - W, chi = l2/l1 of its nonzero
     eigenvalues. ``step_size`` is eta; b = mu/L^2, theta = min(1/(2 b), 1/(9 eta)),
-    a = 1 - min(1/(1 + 3 L sqrt(chi)/mu), 1/(2 chi)), mu is lambda and L the largest constant of a local operator.
+    a = 1 - min(1/(1 + 3 L sqrt(chi)/mu), 1/(2 chi)), mu is lambda and ``L`` the largest constant of a local operator.
     """
 
-    name: ClassVar[str] = "vi-papc"
-    factors: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0)
+    name = "vi-papc"
+    rows_updated = 12
+    factors = (0.5, 1.0, 2.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> VIState:
         Z = np.tile(z0, (len(problem.nodes), 1))
         F, Y = problem.local_operator(Z), np.zeros_like(Z)
-        return VIState(Z, F, F, Y, Y, VIPlan.of(problem, net.topology, self.alpha))
+        return VIState(Z, F, F, Y, Y, VIPlan.of(problem, net.topology, self.alpha, self.planned_L))
 
     def step(self, s: VIState, problem: Problem, net: Network, samples: Indices) -> VIState:
         plan = s.plan
@@ -75,12 +66,12 @@ class VIPAPC(Algorithm):
         Z = s.Z - self.alpha * Delta
         F = problem.local_operator(Z)
         Y = s.Y - plan.theta / plan.l2 * 2 * net.differences(Z - plan.b * (F - s.Y))
-        return VIState(Z, F, s.F, Y, s.Y, plan, s.t + 1)
+        return VIState(Z, F, s.F, Y, s.Y, plan, t=s.t + 1)
 
     def first_passes(self, problem: Problem) -> float:
         return 1.0  # the first operator
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": 1/(3 L) where chi is below 4, beyond twice the paper's 1/(3 L sqrt(chi))."""
-        l1, l2 = laplacian_spectrum(topology)
-        return {"auto": lambda: min(1.0, 2 * math.sqrt(l1 / l2)) / (3 * smoothness(problem))}
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """1/(3 L) where chi is below 4, beyond twice the paper's 1/(3 L sqrt(chi))."""
+        l1, l2 = topology.mixing.laplacian_range
+        return min(1.0, 2 * math.sqrt(l1 / l2)) / (3 * self.planned_L)

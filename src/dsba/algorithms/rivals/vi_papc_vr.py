@@ -1,33 +1,24 @@
 """VI-PAPC with variance reduction (Kovalev, Beznosikov et al., NeurIPS 2022)."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import WithCoins, anchor_probability
+from dsba.algorithms.base import NO_COINS, Array, CountedState, Indices, Network, Problem, Topology, WithCoins
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.algorithms.rivals.vi_papc import VIPlan
-from dsba.algorithms.sampling import batches
+from dsba.algorithms.sampling import anchor_probability, batches
 from dsba.errors import as_integer
-from dsba.graph.topology import Topology
-from dsba.network import Network
-from dsba.problem.problem import Problem
-from dsba.types import Array, Indices
 
 
 @dataclass
-class VRState:
+class VRState(CountedState):
     """Z, the anchors T, the dual variables Y (N x p each), all now and one iteration before.
 
     ``mean`` is the data's operator at T_prev (N x p), phi and phi_prev are the tables of T and T_prev (Q x k).
     """
 
-    Z: Array
     Z_prev: Array
     Y: Array
     Y_prev: Array
@@ -37,8 +28,6 @@ class VRState:
     mean: Array
     mean_prev: Array
     plan: VIPlan = field(metadata={"static": True})
-    t: int = 0
-    touched: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,9 +48,10 @@ class VIPAPCVR(WithCoins):
 
     batch_size: int = 1
 
-    name: ClassVar[str] = "vi-papc-vr"
-    coins: ClassVar[int] = 3
-    factors: ClassVar[tuple[float, ...]] = (0.3, 1.0, 3.0)
+    name = "vi-papc-vr"
+    rows_updated = 16
+    coins = 3
+    factors = (0.3, 1.0, 3.0)
 
     def __post_init__(self) -> None:
         as_integer("batch_size", self.batch_size, at_least=1)
@@ -70,11 +60,10 @@ class VIPAPCVR(WithCoins):
         Z = np.tile(z0, (len(problem.nodes), 1))
         phi, Y = problem.local.table(Z), np.zeros_like(Z)
         mean = problem.local.average(phi)
-        plan = VIPlan.of(problem, net.topology, self.alpha)
+        plan = VIPlan.of(problem, net.topology, self.alpha, smoothness(problem))
         return VRState(Z, Z, Y, Y, Z, phi, phi, mean, mean, plan, touched=problem.n_samples)
 
-    def step(self, s: VRState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None) -> VRState:
-        assert coins is not None
+    def step(self, s: VRState, problem: Problem, net: Network, samples: Indices, coins: Array = NO_COINS) -> VRState:
         plan, eta, p = s.plan, self.alpha, anchor_probability(problem, self.batch_size)
         first, second = (batches(coin, problem.nodes, problem.sizes, self.batch_size) for coin in coins[:2])
         delta = self.estimate(problem, first, s.Z, s.phi_prev, s.mean_prev)
@@ -84,10 +73,10 @@ class VIPAPCVR(WithCoins):
         Y = s.Y - plan.theta / plan.l2 * 2 * net.differences(Z - plan.b * (half - s.Y))
         touched, t = s.touched + 3 * self.batch_size * problem.n_nodes, s.t + 1
         if coins[2] >= p:
-            return VRState(Z, s.Z, Y, s.Y, s.T, s.phi, s.phi, s.mean, s.mean, plan, t, touched)
+            return VRState(Z, s.Z, Y, s.Y, s.T, s.phi, s.phi, s.mean, s.mean, plan, t=t, touched=touched)
         phi = problem.local.table(Z)
         mean = problem.local.average(phi)
-        return VRState(Z, s.Z, Y, s.Y, Z, phi, s.phi, mean, s.mean, plan, t, touched + problem.n_samples)
+        return VRState(Z, s.Z, Y, s.Y, Z, phi, s.phi, mean, s.mean, plan, t=t, touched=touched + problem.n_samples)
 
     def estimate(self, problem: Problem, batch: Indices, Z: Array, phi: Array, mean: Array) -> Array:
         """F(Z) from a batch around the anchor of this table and this mean."""
@@ -108,15 +97,15 @@ class VIPAPCVR(WithCoins):
     def passes(self, s: VRState, problem: Problem) -> float:
         return s.touched / problem.n_samples
 
-    def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
-        """ "auto": min(1/(3 L_local), 1.5 sqrt(p b)/L_mean), p the probability of a new anchor, b the batch size.
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """min(1/(3 L_local), 1.5 sqrt(p b)/L_mean), p the probability of a new anchor, b the batch size.
 
         L_local is the largest constant of a local operator, and L_mean the paper's constant in the mean: the mean of
         |F_i(z) - F_i(z')|^2 over a node's samples is at most (L_mean |z - z'|)^2. It is planned as sqrt(L L_local),
         L the largest constant of a component. That is a bound where all F_i are gradients, and for AUC it is close.
         The paper divides by sqrt(chi) too; without that the method was stable on all graphs tried, and mostly faster.
         """
-        return {"auto": lambda: self.planned_step(problem)}
+        return self.planned_step(problem)
 
     def planned_step(self, problem: Problem) -> float:
         local, component = smoothness(problem), problem.constants.L_plan + problem.lam

@@ -1,20 +1,20 @@
 "use strict";
 (() => {
   let data = JSON.parse(document.getElementById("data").textContent);
-  const COSTS = ["passes", "rounds", "doubles_max", "bytes_max", "seconds", "time"];
+  const COSTS = ["passes", "work", "rounds", "doubles_max", "bytes_max", "seconds", "cpu_seconds", "time"];
   const SHORT = {
     passes: "passes", nominal_passes: "nominal passes", rounds: "rounds", doubles_max: "DOUBLEs", bytes_max: "bytes",
-    index_bytes_max: "index bytes", seconds: "seconds", gap: "gap", distance: "distance", consensus: "consensus",
+    index_bytes_max: "index bytes", seconds: "seconds", cpu_seconds: "CPU seconds", work: "work", gap: "gap", distance: "distance", consensus: "consensus",
     residual: "residual", auc: "AUC", test_auc: "test AUC", time: "time on the network",
   };
-  const X = ["passes", "nominal_passes", "rounds", "doubles_max", "bytes_max", "seconds", "time"];
+  const X = ["passes", "nominal_passes", "work", "rounds", "doubles_max", "bytes_max", "seconds", "cpu_seconds", "time"];
   const isLinear = (metric) => !data.logarithmic.includes(metric);
   const short = (name) => SHORT[name] ?? name.replaceAll("_", " ");
   const columns = (it) => unique(it.curves.flatMap((c) => Object.keys(c.mid))).filter((name) => !X.includes(name) && name !== "index_bytes_max");
   const link = { ...data.link };
   const FLOOR = 1e-15;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const chosen = { case: 0, x: "passes", y: null, tolerance: null };
+  const chosen = { case: 0, x: "passes", y: null, tolerance: null, asked: false }; // asked: by the reader
   const hidden = new Set(); // methods switched off in the legend
 
   const $ = (id) => document.getElementById(id);
@@ -66,7 +66,7 @@
           + ["problem", "data", "network", "split"].filter((k) => c[k] === wanted[k]).length;
         const best = data.cases.reduce((a, b) => (agreement(b) > agreement(a) ? b : a));
         chosen.case = data.cases.indexOf(best);
-        chosen.tolerance = null;
+        chosen.tolerance = null; chosen.asked = false;
       };
       return group(key, values.map((v) => [v, v]), it[key], pick);
     });
@@ -77,7 +77,7 @@
       group("horizontal", axes(X), chosen.x, (key) => { chosen.x = key; }),
       group("vertical", axes(columns(it)), chosen.y, (key) => { chosen.y = key; }));
     const reached = data.tolerances.map((tol, k) => [k, tol.toExponential(0)]);
-    fill("pick-tolerance", group(`relative ${it.metric}`, reached, chosen.tolerance, (key) => { chosen.tolerance = key; }));
+    fill("pick-tolerance", group(`relative ${it.metric}`, reached, chosen.tolerance, (key) => { chosen.tolerance = key; chosen.asked = true; }));
   }
 
   // Time on a network: the nodes compute side by side, every round waits, every byte takes its time -------------
@@ -93,13 +93,13 @@
     return (sorted[Math.floor(half)] + sorted[Math.ceil(half)]) / 2;
   }
 
-  function timeTo(curve, it, on) {
-    return median(curve.reached[chosen.tolerance].map((parts) => (parts ? duration(parts, it.nodes, on) : Infinity)));
+  function timeTo(curve, it, on, tolerance) {
+    return median(curve.reached[tolerance].map((parts) => (parts ? duration(parts, it.nodes, on) : Infinity)));
   }
 
   // Who is the fastest; null where nobody is, or where one that its budget stopped might have been faster.
-  function race(it, on) {
-    const times = it.curves.map((curve) => timeTo(curve, it, on));
+  function race(it, on, tolerance) {
+    const times = it.curves.map((curve) => timeTo(curve, it, on, tolerance));
     const least = Math.min(...times);
     const first = it.curves.filter((_, k) => times[k] === least && Number.isFinite(least)).map((c) => c.method);
     const stopped = it.curves.filter((curve, k) => !Number.isFinite(times[k])
@@ -126,8 +126,9 @@
     const latencies = Array.from({ length: 57 }, (_, k) => 10 ** (-6 + k / 8));
     const bandwidths = Array.from({ length: 57 }, (_, k) => 10 ** (4 + k / 8));
     const methods = it.curves.map((c) => c.method);
+    const tolerance = chosen.asked ? chosen.tolerance : it.map_tolerance; // until a reader asks: where most is decided
     const z = latencies.map((latency) => bandwidths.map((bandwidth) => {
-      const { first, stopped } = race(it, { latency, bandwidth });
+      const { first, stopped } = race(it, { latency, bandwidth }, tolerance);
       return first.length && !stopped.length ? methods.indexOf(first[0]) : null;
     }));
     const n = methods.length, scale = methods.flatMap((m, k) => [[k / n, color(data.styles[m])], [(k + 1) / n, color(data.styles[m])]]);
@@ -145,7 +146,7 @@
       xaxis: { ...axis, range: [4, 11], title: { text: "bandwidth, bits a second into a node", font: { size: 13 } } },
       yaxis: { ...axis, range: [-6, 1], title: { text: "latency, seconds a round", font: { size: 13 } } },
     }, { responsive: true, displayModeBar: false });
-    $("map-note").textContent = `To reach a relative ${it.metric} of ${data.tolerances[chosen.tolerance].toExponential(0)}. Nothing is drawn where nobody `
+    $("map-note").textContent = `To reach a relative ${it.metric} of ${data.tolerances[tolerance].toExponential(0)}. Nothing is drawn where nobody `
       + "reaches it, or where a method that its budget stopped might have been faster.";
   }
 
@@ -268,7 +269,7 @@
     const finals = unique([it.metric, ...columns(it).filter(isLinear)]);
     const measured = [
       ...COSTS.map((cost) => (cost === "time"
-        ? { name: "time (s)", of: (c) => { const t = timeTo(c, it, link); return Number.isFinite(t) ? t : null; }, verdict: race(it, link) }
+        ? { name: "time (s)", of: (c) => { const t = timeTo(c, it, link, chosen.tolerance); return Number.isFinite(t) ? t : null; }, verdict: race(it, link, chosen.tolerance) }
         : { name: SHORT[cost], of: (c) => c.costs[chosen.tolerance][cost], verdict: it.verdicts[chosen.tolerance][cost] })),
       ...finals.map((m) => ({ name: `final ${short(m)}`, of: (c) => last(c.mid[m]), digits: isLinear(m) ? 5 : 3 })),
     ];
@@ -385,11 +386,7 @@
     const has = (name) => it.curves.some((c) => name in c.mid);
     if (!chosen.y || !has(chosen.y)) chosen.y = it.metric;
     if (!has(chosen.x) && chosen.x !== "time") chosen.x = "passes";
-    if (chosen.tolerance === null) {
-      // The tightest tolerance that two methods reached: methods are compared there.
-      const reached = (k) => it.curves.filter((c) => c.costs[k].passes !== null).length;
-      chosen.tolerance = [...data.tolerances.keys()].reverse().find((k) => reached(k) >= Math.min(2, it.curves.length)) ?? 0;
-    }
+    chosen.tolerance ??= it.tolerance;
     $("shown").textContent = `${it.problem} · ${it.data} · ${it.network} · split ${it.split} · latency ${quantity(link.latency, "s")}, bandwidth ${quantity(link.bandwidth, "bit")}`;
     renderChoices(it);
     renderLink();

@@ -7,7 +7,9 @@ A compressor turns rows of p numbers into rows of p numbers that fit into fewer 
     "top-10"    the k numbers of largest absolute value: 8 k bytes, then k places of ceil(log2 p) bits
     "rand-10"   k numbers at places that sender and receiver draw from the common seed: 8 k bytes
 
-Bits are packed, and a message is padded to whole bytes.
+Bits are packed, and a message is padded to whole bytes. ``apply`` gives the rows as they are after coding and decoding.
+Its ``draws`` are random numbers in [0, 1), one for each number. ``unbiased``: the mean over the draws is the row, where
+the compressor can be made so. ``message`` is what a row of so many numbers costs.
 """
 
 from __future__ import annotations
@@ -15,31 +17,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from dsba.errors import InputError, as_integer, as_number
 from dsba.network.imperfect import COMPRESSION, ROUNDED_ROWS, Wrapper
-from dsba.network.transport import Meeting, Message, Transport
+from dsba.network.transport import Meeting, Message, Network
 from dsba.types import Array
 
 PATTERNS = ("4-bit", "top-10", "rand-10")
-
-
-class Compressor(Protocol):
-    """What is done to every row."""
-
-    def apply(self, X: Array, draws: Array, unbiased: bool) -> Array:
-        """The rows as they are after coding and decoding; ``draws`` are random numbers in [0, 1), one for each.
-
-        ``unbiased``: the mean over the draws is X, where the compressor can be made so.
-        """
-        ...
-
-    def message(self, width: int) -> Message:
-        """What a row of so many numbers costs."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -100,6 +86,9 @@ def _only(X: Array, places: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> 
     return out
 
 
+Compressor = Quantised | TopK | RandK
+
+
 def compressor(text: str) -> Compressor:
     """The compressor that a text such as "4-bit", "top-10" or "rand-10" stands for."""
     if found := re.fullmatch(r"(\d{1,9})-bit", text):
@@ -121,7 +110,7 @@ class Compressed(Wrapper):
     """
 
     def __init__(
-        self, net: Transport, compress: str | Compressor, *, memory: bool = True, step: float = 1.0, seed: int = 0
+        self, net: Network, compress: str | Compressor, *, memory: bool = True, step: float = 1.0, seed: int = 0
     ) -> None:
         self.compressor = compressor(compress) if isinstance(compress, str) else compress
         self.keeps, self.step = bool(memory), as_number("step", step, above=0.0)

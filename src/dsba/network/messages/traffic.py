@@ -14,7 +14,7 @@ import numpy as np
 from dsba.graph.topology import Topology
 from dsba.kernels.traffic import Caches, Prices, send
 from dsba.network.contract import Counts
-from dsba.network.messages.wire import HEADER_BYTES, again_sizes, cached_bytes, encode_dense, first_sizes, vector_sizes
+from dsba.network.messages.wire import AGAIN, FIRST_TIME, HEADER_BYTES, VECTOR, cached_bytes, encode_dense, entry_costs
 from dsba.types import Integers
 
 UNLIMITED = np.iinfo(np.int64).max
@@ -35,14 +35,9 @@ class Traffic:
         sizes = np.diff(start)
         source = np.repeat(np.arange(sizes.size), sizes)
         sample = np.arange(source.size) - start[source]
-        nonzeros = np.diff(indptr[::k])
-        entries = (
-            (nonzeros, vector_sizes(source, indptr, indices, k)),
-            (nonzeros + k, first_sizes(source, sample, indptr, indices, k)),
-            (np.full_like(nonzeros, k), again_sizes(source, sample, k)),
-        )
-        costs = np.array([np.stack([doubles, size.index, size.total], axis=1) for doubles, size in entries])
-        self.prices = Prices(costs, cached_bytes(nonzeros, k), limit)
+        kinds = (VECTOR, FIRST_TIME, AGAIN)
+        costs = np.array([entry_costs(kind, source, sample, indptr, indices, k) for kind in kinds])
+        self.prices = Prices(costs, cached_bytes(np.diff(indptr[::k]), k), limit)
         self.span = topology.diameter + 1
 
     @property

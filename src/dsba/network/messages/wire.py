@@ -1,4 +1,4 @@
-"""The wire format of DSBA-s, version 1: one frame per neighbour and round, all numbers little-endian.
+"""The wire format of DSBA-s and of compressed rows, version 1: one frame per neighbour and round, little-endian.
 
 A frame is a header of 24 bytes and its entries, one after the other, in increasing order of their source::
 
@@ -16,6 +16,15 @@ An entry is the delta of one source, A_i' c with a block A_i of k sparse rows, i
 
 Whole numbers are varints (7 bits a byte, the low ones first, in as few bytes as will do); a row's indices are
 its first one and then the gaps between neighbours less one; reals are float64. k and p are known to both ends.
+
+A frame of a compressed row (``levels.py``) has one entry, a dense one of the sender's or this::
+
+    levels   kind u8 | number of levels u8 | scale float32 | DEFLATE of p levels
+
+The number of levels is 3, 5, 9, ... 129, and level l of 2h + 1 stands for l - h times the scale. Of 3, 5 and 9 levels
+five, three and two go into a byte, the first one lowest (l0 + 5 l1 + 25 l2), and of more levels one. The last byte
+has zeros in places that are left. DEFLATE is one raw stream (RFC 1951) of exactly these bytes.
+
 NaN and infinities pass, bit by bit: a run that diverges is the engine's business.
 
 Every node receives the deltas of a source once and in order, so which of its samples are known (``SampleCache``)
@@ -35,15 +44,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
-from dsba.kernels.varints import (
-    OVERLONG,
-    TRUNCATED,
-    block_index_bytes,
-    indices_from_gaps,
-    put_varints,
-    take_varints,
-    varint_sizes,
-)
+from dsba.kernels import varints
+from dsba.kernels.levels import pack_levels, unpack_levels
 from dsba.types import Array, Integers
 
 IntOrIntegers = TypeVar("IntOrIntegers", int, Integers)
@@ -54,14 +56,15 @@ HEADER_BYTES = WIRE_HEADER.size
 CHECKSUM_BYTES = 4  # the header's last
 MAX_WIRE_NODES = MAX_ENTRIES = 65535
 
-AGAIN, VECTOR, DENSE_ROW = 1, 2, 4  # bits: a sample with its coefficients, a block, a dense row
+AGAIN, VECTOR, DENSE_ROW, LEVELS = 1, 2, 4, 8  # bits: a sample with its coefficients, a block, a dense row, levels
 FIRST_TIME = AGAIN | VECTOR
 ENTRY_KINDS = (AGAIN, VECTOR, FIRST_TIME, DENSE_ROW)
 
-WIRE_REASONS = {
-    TRUNCATED: "it ends in the middle of an entry",
-    OVERLONG: "a whole number takes more bytes than it may",
-}
+CUT_SHORT = "it ends in the middle of an entry"
+WIRE_REASONS = {varints.TRUNCATED: CUT_SHORT, varints.OVERLONG: "a whole number takes more bytes than it may"}
+LEVELS_START = struct.Struct("<BBf")  # kind, number of levels, scale
+STRATEGIES = (zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE)  # a search for repeats takes longer, and its codes are longer
+HALVES = (1, 2, 4, 8, 16, 32, 64)  # of 2h + 1 levels
 IDENTITY = ("is of session", "was sent by node", "is meant for node", "is of round")  # Header's fields, in words
 
 
@@ -106,13 +109,6 @@ class Bounds(NamedTuple):
     sizes: tuple[int, ...]  # samples per node
 
 
-class EntrySizes(NamedTuple):
-    """Bytes on the wire of the entries of all samples."""
-
-    total: Integers
-    index: Integers  # type: ignore[assignment]  # of these, the ones that are no float64
-
-
 # Gaps between indices
 
 
@@ -153,6 +149,24 @@ def encode_dense(source: int, values: Array) -> bytes:
     return _encode(DENSE_ROW, source, (), None, values)
 
 
+def encode_levels(half: int, scale: float, levels: npt.NDArray[np.int8]) -> bytes:
+    """A row of whole numbers from -half to half, in units of ``scale``, which is a float32."""
+    packed = np.empty(-(-levels.size // _digits(half)), np.uint8)
+    pack_levels(levels, half, _digits(half), packed)
+    data = packed.tobytes()
+    return LEVELS_START.pack(LEVELS, 2 * half + 1, scale) + min((_deflated(data, s) for s in STRATEGIES), key=len)
+
+
+def _deflated(data: bytes, strategy: int) -> bytes:
+    deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS, strategy=strategy)
+    return deflate.compress(data) + deflate.flush()
+
+
+def _digits(half: int) -> int:
+    """How many of 2 half + 1 levels go into a byte."""
+    return int(math.log(256, 2 * half + 1))
+
+
 def _encode(kind: int, source: int, sample: tuple[int, ...], block: Block | None, reals: npt.ArrayLike) -> bytes:
     if not 0 <= source < MAX_WIRE_NODES:
         raise WireError(f"the source must be a node below {MAX_WIRE_NODES}, not {source}.")
@@ -164,7 +178,7 @@ def _encode(kind: int, source: int, sample: tuple[int, ...], block: Block | None
     numbers = np.concatenate(parts, dtype=np.int64)
     if (numbers < 0).any():
         raise WireError(f"source {source} has a negative sample number, or indices that do not increase from 0 on.")
-    return bytes([kind]) + put_varints(numbers).tobytes() + values + np.asarray(reals, "<f8").tobytes()
+    return bytes([kind]) + varints.put_varints(numbers).tobytes() + values + np.asarray(reals, "<f8").tobytes()
 
 
 # Frames
@@ -181,11 +195,7 @@ def pack(header: Header, entries: Sequence[bytes]) -> bytes:
         start = WIRE_HEADER.pack(*fields, 0)[:-CHECKSUM_BYTES]
     except struct.error as error:
         raise WireError(f"a frame of {len(payload)} bytes cannot be sent with {header} ({error}).") from error
-    return start + _checksum(start, payload).to_bytes(CHECKSUM_BYTES, "little") + payload
-
-
-def _checksum(start: bytes | memoryview, payload: bytes | memoryview) -> int:
-    return zlib.crc32(payload, zlib.crc32(start))
+    return start + zlib.crc32(payload, zlib.crc32(start)).to_bytes(CHECKSUM_BYTES, "little") + payload
 
 
 def unpack(frame: bytes | memoryview, expected: Header, sources: Sequence[int], bounds: Bounds) -> list[Entry]:
@@ -202,6 +212,31 @@ def unpack(frame: bytes | memoryview, expected: Header, sources: Sequence[int], 
     if reader.left:
         reader.refuse(f"{reader.left} bytes follow its last entry")
     return entries
+
+
+class CodedRow(NamedTuple):
+    """A row in a frame: its entry, and either whole numbers and their unit, or the row itself."""
+
+    entry: bytes
+    levels: npt.NDArray[np.int8]
+    scale: float
+    row: Array | None
+
+
+def unpack_row(frame: bytes, expected: Header, n_nodes: int, dim: int) -> CodedRow:
+    """The row of a frame that is whole and the one ``expected``; anything else is a WireError."""
+    reader = _Reader(frame, expected, Bounds(n_nodes, dim, 0, (0,) * n_nodes))
+    if (count := reader.header()) != 1:
+        reader.refuse(f"it holds {count} entries where 1 is due")
+    kind = frame[HEADER_BYTES:][:1]
+    if kind == bytes([LEVELS]):
+        return CodedRow(frame[HEADER_BYTES:], *reader.levels(), None)
+    if kind != bytes([DENSE_ROW]):
+        reader.refuse("it holds no row")
+    entry = reader.entry(expected.sender)
+    if reader.left:
+        reader.refuse(f"{reader.left} bytes follow its last entry")
+    return CodedRow(entry.raw, np.zeros(0, np.int8), 0.0, entry.dense)
 
 
 class _Reader:
@@ -232,7 +267,7 @@ class _Reader:
         if length != self.left:
             self.refuse(f"it has {self.left} bytes after its header, which announces {length}")
         view = memoryview(self.frame)
-        if crc != _checksum(view[: HEADER_BYTES - CHECKSUM_BYTES], view[HEADER_BYTES:]):
+        if crc != zlib.crc32(view[HEADER_BYTES:], zlib.crc32(view[: HEADER_BYTES - CHECKSUM_BYTES])):
             self.refuse("its checksum is wrong, it was damaged on the way")
         for what, got, due in zip(IDENTITY, (session, sender, receiver, round_), self.expected, strict=True):
             if got != due:
@@ -243,7 +278,7 @@ class _Reader:
         """The next entry, which must be of source ``due``."""
         begin, k = self.at, self.bounds.k
         if not self.left:
-            self.refuse(WIRE_REASONS[TRUNCATED])
+            self.refuse(CUT_SHORT)
         kind = self.frame[self.at]
         self.at += 1
         if kind not in ENTRY_KINDS:
@@ -263,7 +298,7 @@ class _Reader:
 
     def numbers(self, count: int) -> Integers:
         out = np.empty(count, np.int64)
-        at = take_varints(self.buffer, self.at, out)
+        at = varints.take_varints(self.buffer, self.at, out)
         if at < 0:
             self.refuse(WIRE_REASONS[at])
         self.at = at
@@ -272,18 +307,37 @@ class _Reader:
     def reals(self, count: int) -> Array:
         begin, end = self.at, self.at + 8 * count
         if end > len(self.frame):
-            self.refuse(WIRE_REASONS[TRUNCATED])
+            self.refuse(CUT_SHORT)
         self.at = end
         return self.buffer[begin:end].copy().view("<f8").astype(np.float64, copy=False)
+
+    def levels(self) -> tuple[npt.NDArray[np.int8], float]:
+        """Whole numbers and their unit, to the end of the frame."""
+        if self.left < LEVELS_START.size:
+            self.refuse(CUT_SHORT)
+        _, count, scale = LEVELS_START.unpack_from(self.frame, self.at)
+        half = count // 2
+        if half not in HALVES or count % 2 == 0 or not 0.0 <= scale < math.inf:
+            self.refuse(f"it has {count} levels in units of {scale}")
+        out, inflate = np.empty(self.bounds.dim, np.int8), zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        due = -(-out.size // _digits(half))
+        try:
+            packed = inflate.decompress(self.frame[self.at + LEVELS_START.size :], due + 1)
+        except zlib.error:
+            packed = b""
+        whole = inflate.eof and not inflate.unused_data and len(packed) == due
+        if not whole or not unpack_levels(np.frombuffer(packed, np.uint8), half, _digits(half), out):
+            self.refuse(f"its levels are not those of a row of {out.size} numbers")
+        return out, scale
 
     def block(self, lengths: list[int]) -> Block:
         dim, nnz = self.bounds.dim, sum(lengths)
         if max(lengths) > dim:
             self.refuse(f"it has a row of {max(lengths)} indices below {dim}")
         if 9 * nnz > self.left:  # before room is made for them: an index has at least one byte, its value eight
-            self.refuse(WIRE_REASONS[TRUNCATED])
+            self.refuse(CUT_SHORT)
         rows, indices = np.array(lengths, np.int64), self.numbers(nnz)
-        if not indices_from_gaps(rows, indices, dim):
+        if not varints.indices_from_gaps(rows, indices, dim):
             self.refuse(f"it has an index that is not below {dim}")
         return Block(rows, indices, self.reals(nnz))
 
@@ -325,36 +379,27 @@ class SampleCache:
         """Keep a block, and drop the oldest ones until it fits; one that never fits is not kept."""
         if sample in self._blocks:
             raise WireError(f"sample {sample} came with its block, which is known here.")
-        size = _cached_size(block)
+        size = cached_bytes(block.indices.size, block.lengths.size)
         if size > self.limit:
             return
         while self.bytes + size > self.limit:
             _, oldest = self._blocks.popitem(last=False)
-            self.bytes -= _cached_size(oldest)
+            self.bytes -= cached_bytes(oldest.indices.size, oldest.lengths.size)
         self._blocks[sample] = block
         self.bytes += size
-
-
-def _cached_size(block: Block) -> int:
-    return cached_bytes(block.indices.size, block.lengths.size)
 
 
 # Sizes of entries that nobody codes, for a simulator
 
 
-def vector_sizes(source: Integers, indptr: Integers, indices: Integers, k: int) -> EntrySizes:
-    """Of ``encode_vector`` for all Q samples: blocks in CSR with k rows each, ``source`` their nodes."""
-    index = 1 + varint_sizes(source) + block_index_bytes(indptr, indices, k)
-    return EntrySizes(index + 8 * np.diff(indptr[::k]), index)
+def entry_costs(kind: int, source: Integers, sample: Integers, indptr: Integers, indices: Integers, k: int) -> Integers:
+    """For each of Q samples, an entry's float64 numbers, its other bytes, and all its bytes.
 
-
-def first_sizes(source: Integers, sample: Integers, indptr: Integers, indices: Integers, k: int) -> EntrySizes:
-    """Of ``encode_first``; ``sample`` are the samples' numbers within their nodes."""
-    vector, size = vector_sizes(source, indptr, indices, k), varint_sizes(sample)
-    return EntrySizes(vector.total + size + 8 * k, vector.index + size)
-
-
-def again_sizes(source: Integers, sample: Integers, k: int) -> EntrySizes:
-    """Of ``encode_again``."""
-    index = 1 + varint_sizes(source) + varint_sizes(sample)
-    return EntrySizes(index + 8 * k, index)
+    Blocks are CSR rows, k for each sample. ``source`` are the samples' nodes, ``sample`` their numbers there.
+    """
+    index, reals = 1 + varints.varint_sizes(source), np.zeros(source.size, np.int64)
+    if kind & AGAIN:
+        index, reals = index + varints.varint_sizes(sample), reals + k
+    if kind & VECTOR:
+        index, reals = index + varints.block_index_bytes(indptr, indices, k), reals + np.diff(indptr[::k])
+    return np.stack([reals, index, index + 8 * reals], axis=1)

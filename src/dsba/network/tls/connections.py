@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import socket
 import threading
 import time
@@ -21,7 +22,7 @@ from dsba._version import __version__
 from dsba.errors import InputError
 from dsba.network.tls.frames import FRAME_VERSION, FrameError
 from dsba.network.tls.link import SiteLink
-from dsba.network.tls.pinned import HANDSHAKE, Door, Hearing, Refusal, RefusedError, answer, context, dialled
+from dsba.network.tls.pinned import HANDSHAKE, Hearing, Refusal, RefusedError, answer, context, dialled
 
 if TYPE_CHECKING:
     from dsba.network.tls.site_network import SiteNetwork
@@ -38,7 +39,7 @@ class Connections:
 
     def __init__(self, net: SiteNetwork) -> None:
         self.net, self.place = net, net.place
-        self.closing, self.door = threading.Event(), Door()
+        self.closing, self.closed = threading.Event(), threading.Event()
         self.threads: list[threading.Thread] = []
         self.starting = threading.Lock()
         self.strangers: Counter[str] = Counter()
@@ -61,7 +62,7 @@ class Connections:
     def close(self) -> None:
         with self.starting:
             self.closing.set()
-        self.door.socket_closed.set()
+        self.closed.set()
         if self.listener is not None:
             self.listener.close()
         deadline = time.monotonic() + 2 * HANDSHAKE
@@ -74,10 +75,6 @@ class Connections:
     def _dials(self, peer: int) -> bool:
         """Whether this site dials: the other one listens, and this one does not listen or comes later in the list."""
         mine, theirs = self.place.members[self.place.rank], self.place.members[peer]
-        if theirs.address is None and mine.address is None:
-            raise InputError(
-                f"{mine.name} and {theirs.name} are neighbours and both only dial out: give one of them an address."
-            )
         return theirs.address is not None and (mine.address is None or self.place.rank > peer)
 
     def _start(self, work: Callable[..., None], *arguments: Any) -> bool:
@@ -135,7 +132,7 @@ class Connections:
 
     def _welcome(self, sock: socket.socket, host: str) -> None:
         try:
-            connection, rank = answer(sock, self.server, self.place.members, self.door)
+            connection, rank = answer(sock, self.server, self.place.members, self.closed)
         except RefusedError as error:
             sentence = f"Refused a connection from {host}: {error}"
             self.place.log("refused", address=host, said=sentence)
@@ -143,14 +140,11 @@ class Connections:
             return
         finally:
             self.strangers[host] -= 1
-        link = self.net.links.get(rank)
-        name = self.place.members[rank].name
+        link, name = self.net.links.get(rank), self.place.members[rank].name
         try:
             if link is None:
-                with suppress(Exception):
-                    connection.recv(HANDSHAKE)  # whoever dials speaks first, and would not hear us before
                 sentence = f"{name} and {self.place.name} are not neighbours in the study."
-                raise _refuse(connection, RefusedError(sentence, Refusal.SITE))
+                raise _refuse(connection, RefusedError(sentence, Refusal.SITE), unheard=True)
             self._serve(connection, link, answers=True)
         except RefusedError as error:
             self.place.log("refused", address=host, said=str(error))
@@ -182,66 +176,47 @@ class Connections:
                 self.say(link.name, f"The line to {link.name} is broken.")
 
     def hello(self, link: SiteLink) -> dict[str, Any]:
-        net = self.net
-        return {
-            "program": f"dsba {__version__}",
-            "format": FRAME_VERSION,
-            "study": self.place.study.hex(),
-            "site": self.place.name,
-            "data": self.place.data,
-            "epoch": net.epoch,
-            "nonce": net.nonce.hex(),
-            "heard": (link.theirs or b"").hex(),
-            "arrived": link.received,
-        }
+        run = {"data": self.place.data, "epoch": self.net.epoch, "nonce": self.net.nonce.hex()}
+        line = {"heard": (link.theirs or b"").hex(), "arrived": link.received}
+        return {**greeting(self.place.study, self.place.name), **run, **line}
 
     def _greeted(self, connection: Hearing, link: SiteLink, answers: bool) -> dict[str, Any]:
-        """What the neighbour says of itself, if it fits; whoever dialled speaks first."""
-        if self.place.refusal is not None:
-            raise self._declining(connection, link, self.place.refusal, answers)
+        """What the neighbour says of itself, if it fits. The side that dialled sends first."""
+        if self.place.refusal is not None:  # nothing that the neighbour says is looked at
+            error = _refuse(connection, RefusedError(self.place.refusal, Refusal.ABSENT), unheard=answers)
+            self.declined.add(link.rank)
+            raise error
         with self.net.changed:
             own = json.dumps(self.hello(link))
         try:
             if not answers:
                 connection.send(own)
             said = json.loads(connection.recv(HANDSHAKE))
-            if answers and "refused" not in said:
-                if unfit := self._unfit(said, link):
-                    raise _refuse(connection, unfit)
+            if "refused" in said:
+                raise self._refused(link, said)
+            if unfit := self._unfit(said, link):
+                raise _refuse(connection, unfit)
+            if answers:
                 connection.send(own)
         except RefusedError:
             raise
         except Exception as error:
             raise RefusedError(f"{link.name} did not say who it is.", Refusal.MESSAGE) from error
-        if "refused" in said:
-            raise self._refused(link, said)
-        if unfit := self._unfit(said, link):
-            raise _refuse(connection, unfit)
         return said
-
-    def _declining(self, connection: Hearing, link: SiteLink, refusal: str, answers: bool) -> RefusedError:
-        """Tell a neighbour that this site takes no part. Nothing that it says is looked at."""
-        if answers:
-            with suppress(Exception):
-                connection.recv(HANDSHAKE)
-        error = _refuse(connection, RefusedError(refusal, Refusal.ABSENT))
-        self.declined.add(link.rank)
-        return error
 
     def _unfit(self, said: Any, link: SiteLink) -> RefusedError | None:
         """Why a neighbour's hello does not fit, or None."""
         if not isinstance(said, dict):
             return RefusedError("its first message is not one of dsba.", Refusal.MESSAGE)
-        own = self.hello(link)
-        if said.get("program") != own["program"] or said.get("format") != own["format"]:
-            theirs = f"{link.name} has {_shown(said.get('program'))}"
-            return RefusedError(f"{theirs} and {self.place.name} has {own['program']}: use the same.", Refusal.PROGRAM)
+        here, own = self.place.name, greeting(self.place.study, self.place.name)
+        if (said.get("program"), said.get("format")) != (own["program"], own["format"]):
+            both = f"{link.name} has {shown(said.get('program'))} and {here} has {own['program']}"
+            return RefusedError(f"{both}: use the same.", Refusal.PROGRAM)
         if said.get("study") != own["study"]:
-            other = f"{link.name} has another study file than {self.place.name}"
             advice = "compare the hashes that `dsba study check` prints, and use the same file."
-            return RefusedError(f"{other}: {advice}", Refusal.STUDY)
+            return RefusedError(f"{link.name} has another study file than {here}: {advice}", Refusal.STUDY)
         if said.get("site") != link.name:
-            return RefusedError(f"{link.name} calls itself {_shown(said.get('site'))}.", Refusal.SITE)
+            return RefusedError(f"{link.name} calls itself {shown(said.get('site'))}.", Refusal.SITE)
         return None if said.get("probe") else _unfit_state(said, link)
 
     def _adopt(self, connection: Hearing, link: SiteLink, said: dict[str, Any]) -> None:
@@ -252,9 +227,9 @@ class Connections:
         self._announce()
         if self.net.finished is not None:
             link.tell(finished=self.net.finished)
-        fingerprint = self.place.members[link.rank].fingerprint
         self.say(link.name, f"{link.name} is connected.")
-        self.place.log("connected", site=link.name, fingerprint=fingerprint, study=self.place.study.hex())
+        fingerprint, study = self.place.members[link.rank].fingerprint, self.place.study.hex()
+        self.place.log("connected", site=link.name, fingerprint=fingerprint, study=study)
 
     def _announce(self) -> None:
         for link in self.net.links.values():
@@ -275,7 +250,7 @@ class Connections:
             if link.connection is not connection:
                 raise ConnectionError("a newer connection has taken its place")
             if isinstance(message, str):
-                self._told(link, json.loads(message))
+                self._notice(link, json.loads(message))
                 self.net.wake()
             else:
                 owed = link.take(message)
@@ -286,25 +261,25 @@ class Connections:
         if owed:
             link.acknowledge(connection)
 
-    def _told(self, link: SiteLink, said: dict[str, Any]) -> None:
+    def _notice(self, link: SiteLink, said: dict[str, Any]) -> None:
         """A message beside the frames."""
         if "begin" in said:
             epoch, nonce = said["begin"]
-            if type(epoch) is not int or not 0 <= epoch < 2**62 or not _hex(nonce, 32):
+            if not _epoch(epoch, nonce):
                 raise ValueError("its epoch is damaged")
             self.net.heard(link, epoch, bytes.fromhex(nonce))
         if "farewell" in said:
-            self.net.ended = self.net.ended or _shown(said["farewell"])
+            self.net.ended = self.net.ended or shown(said["farewell"])
         if "finished" in said:
             self.net.elsewhere = str(said["finished"])
         if "done" in said:
             link.done = True
         if "refused" in said:
-            self.say(link.name, f"{link.name} refused this site: {_shown(said['refused'])}")
+            self.say(link.name, f"{link.name} refused this site: {shown(said['refused'])}")
 
     def _refused(self, link: SiteLink, said: dict[str, Any]) -> RefusedError:
         """The error of a neighbour that refuses this site. It ends the run if to dial again would not help."""
-        error = RefusedError(f"{link.name} refused this site: {_shown(said['refused'])}")
+        error = RefusedError(f"{link.name} refused this site: {shown(said['refused'])}")
         if said.get("kind") == Refusal.DATA:
             with self.net.changed:
                 self.net.ended = self.net.ended or str(error)
@@ -312,11 +287,15 @@ class Connections:
         return error
 
 
+def greeting(study: bytes, site: str) -> dict[str, Any]:
+    """How every first message between two sites begins."""
+    return {"program": f"dsba {__version__}", "format": FRAME_VERSION, "study": study.hex(), "site": site}
+
+
 def _unfit_state(said: dict[str, Any], link: SiteLink) -> RefusedError | None:
     """Why the part of a hello about run and data does not fit, or None."""
-    numbers, texts = ([said.get(key) for key in both] for both in (("epoch", "arrived"), ("data", "heard")))
-    sound = all(type(n) is int and 0 <= n < 2**62 for n in numbers) and all(type(text) is str for text in texts)
-    if not sound or not _hex(said.get("nonce"), 32):
+    texts = all(type(said.get(key)) is str for key in ("data", "heard"))
+    if not (texts and _count(said.get("arrived")) and _epoch(said.get("epoch"), said.get("nonce"))):
         return RefusedError("its first message is damaged.", Refusal.MESSAGE)
     if link.known_data in (None, said["data"]):
         return None
@@ -336,9 +315,12 @@ def _listening(address: tuple[str, int]) -> socket.socket:
     return made
 
 
-def _refuse(connection: Hearing, error: RefusedError) -> RefusedError:
-    """Tell the other side why: the kind and the sentence of the error, which is for this side."""
+def _refuse(connection: Hearing, error: RefusedError, unheard: bool = False) -> RefusedError:
+    """Tell the other side why. ``unheard``: it has dialled, sends first, and would not read our message before."""
     try:
+        if unheard:
+            with suppress(Exception):
+                connection.recv(HANDSHAKE)
         connection.send(json.dumps({"refused": str(error), "kind": error.kind}))
         connection.close(reason="refused")
     except Exception:  # it has gone already
@@ -356,11 +338,16 @@ def _echo(connection: Hearing) -> None:
         return
 
 
-def _shown(text: object) -> str:
+def shown(text: object) -> str:
     """What another site sent, made safe to show: one line of limited length without control characters."""
     plain = "".join(c if c.isprintable() else " " for c in str(text))
     return " ".join(plain.split())[:LONGEST_SENTENCE]
 
 
-def _hex(text: object, length: int) -> bool:
-    return isinstance(text, str) and len(text) == 2 * length and all(c in "0123456789abcdef" for c in text)
+def _count(number: Any) -> bool:
+    return type(number) is int and 0 <= number < 2**62
+
+
+def _epoch(epoch: Any, nonce: Any) -> bool:
+    """Whether these may be a number of an epoch and a nonce."""
+    return _count(epoch) and isinstance(nonce, str) and re.fullmatch("[0-9a-f]{64}", nonce) is not None

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 Inbox = SimpleQueue[bytes | None]  # messages that have come whole; None only wakes
 
-WINDOW = (
-    1 << 17
-)  # payload bytes that may be under way: they fit into the system's buffers, so that nobody waits in send
+WINDOW = 1 << 17  # payload bytes under way: they fit into the system's buffers, so that sending does not wait
 ACKNOWLEDGE_EVERY = 16  # frames, where nothing is sent the other way
 ACKNOWLEDGE_BYTES = WINDOW // 4
 MOST_UNREAD = 1 << 28  # bytes of a message, and of all messages that wait to be read
@@ -154,7 +152,7 @@ class SiteLink:
         return self.owed_frames >= ACKNOWLEDGE_EVERY or self.owed_bytes >= ACKNOWLEDGE_BYTES
 
     def wake(self) -> None:
-        """Wake whoever waits for a message, because something has changed."""
+        """Wake the thread that waits for a message, because something has changed."""
         for inbox in self.inbox.values():
             inbox.put(None)
 

@@ -37,9 +37,7 @@ class Agreement:
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(theirs))
         except ValueError:
-            raise NetworkError(
-                f"{site} offered a key that gives no secret: its half of the agreement is bad."
-            ) from None
+            raise NetworkError(f"{site} offered a key that gives no secret: the agreement is bad.") from None
 
 
 def require_signed(certificate: bytes, message: bytes, signature: bytes, site: str) -> None:
@@ -53,9 +51,7 @@ def require_signed(certificate: bytes, message: bytes, signature: bytes, site: s
     try:
         key.verify(signature, message)
     except InvalidSignature:
-        raise NetworkError(
-            f"the agreement of {site} is not signed with its key: somebody on the way changed it."
-        ) from None
+        raise NetworkError(f"the agreement of {site} is not signed with its key: it was changed on the way.") from None
 
 
 class Masks:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsba.errors import DsbaError, InputError
@@ -28,7 +29,7 @@ else:
 
 HANDSHAKE = 10.0  # seconds for everything before the first frame
 STALLED = 30.0  # seconds that a socket may take none of our bytes
-PING_EVERY, PING_PATIENCE = 5.0, 15.0  # seconds
+KEPT_ALIVE: dict[str, Any] = {"ping_interval": 5.0, "ping_timeout": 15.0, "close_timeout": 1.0}  # seconds
 SEND_BUFFER = 1 << 20  # bytes: what is under way must fit, so that sending never waits for the other side's reading
 TLS_RECORD = 0x16  # the first byte of a TLS handshake
 OPEN = 1  # of websockets' states
@@ -121,8 +122,8 @@ def explained(error: BaseException) -> str:
         return CERTIFICATES.get(error.verify_code, "it shows another certificate than the one in the study.")
     if isinstance(error, ssl.SSLError):
         openssl = error.reason or ""
-        told = next((text for name, text in ALERTS.items() if "ALERT" in openssl and openssl.endswith(name)), None)
-        return told or TLS_REASONS.get(openssl, f"TLS failed ({openssl or error}).")
+        alert = next((text for name, text in ALERTS.items() if "ALERT" in openssl and openssl.endswith(name)), None)
+        return alert or TLS_REASONS.get(openssl, f"TLS failed ({openssl or error}).")
     if isinstance(error, socket.gaierror):
         return "its name is not known here: look at the address in the study."
     if isinstance(error, ConnectionRefusedError):
@@ -130,14 +131,6 @@ def explained(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"it gave no answer within {HANDSHAKE:g} seconds: a firewall, or a port of something else."
     return f"the connection broke ({error})." if str(error) else "the connection broke."
-
-
-def member_of(certificate: bytes | None, members: Sequence[Member]) -> int:
-    """Whose certificate it is, exactly."""
-    for rank, member in enumerate(members):
-        if certificate == member.certificate:
-            return rank
-    raise RefusedError("it shows a certificate that is not in the study.")
 
 
 # Reading ----------------------------------------------------------------------------------------------
@@ -232,10 +225,7 @@ def _connect(name: str, host: str, port: int, using: ssl.SSLContext) -> Any:
     from websockets.sync.client import ClientConnection, connect
 
     class Telling(Hearing, ClientConnection):
-        """Says what TLS said, where the other side refused after our own handshake was done.
-
-        Reading and writing fail together then, in two threads; the alert is what was read.
-        """
+        """Raises TLS's alert where the other side refuses after our handshake: reading and writing fail together."""
 
         def set_connection_exc(self, exc: BaseException | None) -> None:
             failures.append(exc)
@@ -246,21 +236,20 @@ def _connect(name: str, host: str, port: int, using: ssl.SSLContext) -> Any:
                 super().handshake(*arguments, **options)
             except Exception:
                 self.recv_events_thread.join(HANDSHAKE)
-                told = [one for one in failures if isinstance(one, OSError)]
-                if told:
-                    raise max(told, key=lambda one: "ALERT" in str(getattr(one, "reason", ""))) from None
+                if broken := [one for one in failures if isinstance(one, OSError)]:
+                    raise max(broken, key=lambda one: "ALERT" in str(getattr(one, "reason", ""))) from None
                 raise
 
-    direct = {"proxy": None} if host in ("localhost", "::1") or host.startswith("127.") else {}
+    direct: dict[str, Any] = {"proxy": None} if host in ("localhost", "::1") or host.startswith("127.") else {}
     return connect(
-        f"wss://{f'[{host}]' if ':' in host else host}:{port}/", ssl=using, server_hostname=name,
-        compression=None, open_timeout=HANDSHAKE, ping_interval=PING_EVERY, ping_timeout=PING_PATIENCE,
-        close_timeout=1.0, max_size=MOST_FRAME_BYTES, max_queue=None, logger=quiet, create_connection=Telling, **direct,
+        f"wss://{f'[{host}]' if ':' in host else host}:{port}/", ssl=using, server_hostname=name, compression=None,
+        open_timeout=HANDSHAKE, max_size=MOST_FRAME_BYTES, max_queue=None, logger=quiet, create_connection=Telling,
+        **KEPT_ALIVE, **direct,
     )  # fmt: skip
 
 
 def _settle(sock: socket.socket) -> None:
-    """For the life of a connection: whoever takes no bytes for a while is gone."""
+    """For the life of a connection: a side that takes no bytes for a while is gone."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     sock.settimeout(STALLED)
 
@@ -268,15 +257,13 @@ def _settle(sock: socket.socket) -> None:
 # Answering --------------------------------------------------------------------------------------------
 
 
-class Door:
-    """What a WebSocket connection wants to know of its server."""
+def answer(
+    sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member], closed: threading.Event
+) -> tuple[Hearing, int]:
+    """The connection of somebody who dialled, and which member it is; a RefusedError for everybody else.
 
-    def __init__(self) -> None:
-        self.socket_closed = threading.Event()
-
-
-def answer(sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member], door: Door) -> tuple[Hearing, int]:
-    """The connection of somebody who dialled, and which member it is; a RefusedError for everybody else."""
+    ``closed`` is set when this site answers no more.
+    """
     from websockets.server import ServerProtocol
     from websockets.sync.server import ServerConnection
 
@@ -285,50 +272,49 @@ def answer(sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member]
 
     deadline = time.monotonic() + HANDSHAKE
     secured = _secured(sock, using, deadline)
-    try:
-        rank = member_of(secured.getpeercert(binary_form=True), members)
+    with ExitStack() as failing:
+        failing.callback(secured.close)
+        rank = _member_of(secured.getpeercert(binary_form=True), members)
         protocol = ServerProtocol(max_size=MOST_FRAME_BYTES, logger=quiet)
-        made = Answering(
-            secured, protocol, door, ping_interval=PING_EVERY, ping_timeout=PING_PATIENCE,
-            close_timeout=1.0, max_queue=None,
-        )  # fmt: skip
-    except BaseException:
-        secured.close()
-        raise
-    try:
-        made.handshake(timeout=max(0.0, deadline - time.monotonic()))
-        _settle(secured)  # whoever dialled may have closed it already
-    except Exception as error:
-        made.close_socket()
-        raise RefusedError(f"{members[rank].name} opened no WebSocket: {explained(error)}") from error
-    if made.protocol.state != OPEN:
-        made.close_socket()
-        raise RefusedError(f"{members[rank].name} opened no WebSocket.")
-    made.start_keepalive()
+        made = Answering(secured, protocol, SimpleNamespace(socket_closed=closed), max_queue=None, **KEPT_ALIVE)
+        failing.callback(made.close_socket)
+        nothing = f"{members[rank].name} opened no WebSocket"
+        try:
+            made.handshake(timeout=max(0.0, deadline - time.monotonic()))
+            _settle(secured)  # the side that dialled may have closed it already
+        except Exception as error:
+            raise RefusedError(f"{nothing}: {explained(error)}") from error
+        if made.protocol.state != OPEN:
+            raise RefusedError(f"{nothing}.")
+        made.start_keepalive()
+        failing.pop_all()
     return made, rank
 
 
+def _member_of(certificate: bytes | None, members: Sequence[Member]) -> int:
+    for rank, member in enumerate(members):
+        if certificate == member.certificate:
+            return rank
+    raise RefusedError("it shows a certificate that is not in the study.")
+
+
 def _secured(sock: socket.socket, using: ssl.SSLContext, deadline: float) -> ssl.SSLSocket:
-    """TLS on an accepted socket; whoever fails is told why before the line is closed."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+    """TLS on an accepted socket. A side that fails gets the reason before the line is closed."""
+    current = sock
     try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         sock.settimeout(max(0.01, deadline - time.monotonic()))
         first = sock.recv(1, socket.MSG_PEEK)
         if first and first[0] != TLS_RECORD:
             sock.sendall(PLAIN_ANSWER)
-            _drain(sock)
             raise RefusedError("it speaks plain text and not TLS.")
-        secured = using.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-    except (OSError, RefusedError) as error:
-        sock.close()
-        raise error if isinstance(error, RefusedError) else RefusedError(explained(error)) from error
-    try:
+        current = secured = using.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         secured.settimeout(max(0.01, deadline - time.monotonic()))
         secured.do_handshake()
-    except (OSError, ValueError) as error:
-        _drain(secured)
-        secured.close()
-        raise RefusedError(explained(error)) from error
+    except (OSError, ValueError, RefusedError) as error:
+        _drain(current)
+        current.close()
+        raise error if isinstance(error, RefusedError) else RefusedError(explained(error)) from error
     return secured
 
 

@@ -16,8 +16,7 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
@@ -38,7 +37,7 @@ from dsba.network.tls.frames import cut
 from dsba.network.tls.link import MOST_UNREAD, SiteLink
 from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around, require_signed
 from dsba.network.tls.pinned import Member
-from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Transport, unpacked
+from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Network, unpacked
 from dsba.types import Array, Words
 
 Answer = TypeVar("Answer")
@@ -93,7 +92,7 @@ class SitePlace:
         return self.members[self.rank].name
 
 
-class SiteNetwork(Transport):
+class SiteNetwork(Network):
     """The nodes of one site; a context that closes all its connections and ends all its threads.
 
     Parameters
@@ -142,9 +141,9 @@ class SiteNetwork(Transport):
         if error is None:
             self._linger()
         else:
-            told = self.ended or f"{self.place.name} has left the run: {_plainly(error)}"
+            why = self.ended or f"{self.place.name} has left the run: {_plainly(error)}"
             for link in self.links.values():
-                link.tell(farewell=told)
+                link.tell(farewell=why)
         self.lines.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SiteNetwork:
@@ -164,9 +163,8 @@ class SiteNetwork(Transport):
     def finish(self, result: str) -> None:
         """All sites have what came out, whose digest this is; it must be the same everywhere."""
         everyone = self.aside().share(result, discloses=TOTALS)
-        odd = [self.place.members[n].name for n, theirs in enumerate(everyone) if theirs != everyone[0]]
-        if odd:
-            raise NetworkError(f"{odd[0]} came to another result than {self.place.members[0].name}: report this.")
+        if odd := [self.called(n) for n, theirs in enumerate(everyone) if theirs != everyone[0]]:
+            raise NetworkError(f"{odd[0]} came to another result than {self.called(0)}: report this.")
         with self.changed:
             self.finished = result
 
@@ -198,7 +196,8 @@ class SiteNetwork(Transport):
         """Wait for the neighbours, and agree with all sites on a run and on secrets for its masks."""
         with self.changed:
             self.joined, self.masks, self.tops = self.epoch, None, {}
-        self._wait_for(lambda: all(link.theirs for link in self.links.values()), self._absent)
+        links = self.links.values()
+        self._wait_for(lambda: all(one.theirs for one in links), lambda: [one.name for one in links if not one.theirs])
         agreement = Agreement()
         own = {"nonce": self.nonce.hex(), "key": agreement.public.hex(), "data": self.place.data}
         own["signature"] = self.place.sign(self._signed(self.rank, own)).hex()
@@ -212,8 +211,8 @@ class SiteNetwork(Transport):
         self.place.log("run", run=self.run_id.hex(), epoch=self.joined, masked=self.masked)
 
     def _signed(self, rank: int, said: dict[str, str]) -> bytes:
-        facts = f"{self.joined} {rank} {said['nonce']} {said['key']} {said['data']}"
-        return b"dsba agreement " + self.place.study + facts.encode()
+        content = f"{self.joined} {rank} {said['nonce']} {said['key']} {said['data']}"
+        return b"dsba agreement " + self.place.study + content.encode()
 
     def _verified(self, everyone: list[Any]) -> bytes:
         """The identity of the run, if what all sites said is signed by them."""
@@ -221,9 +220,8 @@ class SiteNetwork(Transport):
         for rank, said in enumerate(everyone):
             member = self.place.members[rank]
             try:
-                require_signed(
-                    member.certificate, self._signed(rank, said), bytes.fromhex(said["signature"]), member.name
-                )
+                signature = bytes.fromhex(said["signature"])
+                require_signed(member.certificate, self._signed(rank, said), signature, member.name)
                 digest.update(bytes.fromhex(said["nonce"]))
                 bytes.fromhex(said["key"])
             except (KeyError, TypeError, ValueError):
@@ -239,18 +237,15 @@ class SiteNetwork(Transport):
 
     # Waiting ------------------------------------------------------------------------------------------
 
-    def _absent(self) -> list[str]:
-        return [link.name for link in self.links.values() if link.theirs is None]
-
     def _wait_for(self, ready: Callable[[], bool], missing: Callable[[], list[str]]) -> None:
         """Until ``ready``, with patience; ``missing`` names those who are waited for."""
 
         def look(seconds: float) -> bool | None:
             with self.changed:
                 self.waiting = True
-                found = self.changed.wait_for(lambda: ready() or self._disturbed, seconds)
+                found = self.changed.wait_for(lambda: ready() or self._disturbance(), seconds)
                 self.waiting = False
-            return (found and not self._disturbed) or None
+            return True if found else None
 
         self._require_current()
         if not ready():
@@ -276,23 +271,20 @@ class SiteNetwork(Transport):
             if waited > SAY_AFTER and signals.requested():
                 raise KeyboardInterrupt
 
-    @property
-    def _disturbed(self) -> bool:
-        """Whether waiting is in vain; ``_require_current`` says why."""
-        over = self.elsewhere is not None and self.finished is None
-        return over or self.ended is not None or self.joined != self.epoch
+    def _disturbance(self) -> DsbaError | None:
+        """Why waiting is in vain."""
+        if self.ended is not None:
+            return NetworkError(self.ended)
+        if self.elsewhere is not None and self.finished is None:
+            return FinishedError(self.elsewhere)
+        return RestartedError() if self.joined != self.epoch else None
 
     def _require_current(self) -> None:
-        if not self._disturbed:
-            return
-        if self.ended is not None:
-            raise NetworkError(self.ended)
-        if self.elsewhere is not None and self.finished is None:
-            raise FinishedError(self.elsewhere)
-        raise RestartedError
+        if error := self._disturbance():
+            raise error
 
     def _linger(self) -> None:
-        """Neighbours may still need what was sent last; whoever is done says so."""
+        """Neighbours may still need what was sent last. A site that is done sends a notice."""
         deadline = time.monotonic() + min(LINGER, self.patience)
         while time.monotonic() < deadline:
             for link in self.links.values():
@@ -308,7 +300,12 @@ class SiteNetwork(Transport):
         if len(message) > MOST_UNREAD:
             raise InputError(f"a message of {len(message)} bytes is too long for sites: {MOST_UNREAD} are allowed.")
         link, left = self.links[peer], len(message)
-        self._count_sent(purpose, left)
+        if purpose == FRAMES and not self.rows_allowed:
+            raise InputError(
+                f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
+                "communication='dense' in the study, or allow it at every site."
+            )
+        self.place.log("sent", discloses=DISCLOSED_BY.get(purpose, self._asked), bytes=left)
         for part in cut(message):
             left -= len(part)
             self._wait_for(partial(link.has_room, len(part)), lambda: [link.name])
@@ -330,34 +327,7 @@ class SiteNetwork(Transport):
         link.read += len(message)
         return message
 
-    def _count_sent(self, purpose: int, length: int) -> None:
-        if purpose == FRAMES and not self.rows_allowed:
-            raise InputError(
-                f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
-                "communication='dense' in the study, or allow it at every site."
-            )
-        self.place.log("sent", discloses=DISCLOSED_BY.get(purpose, self._asked), bytes=length)
-
     # Questions ----------------------------------------------------------------------------------------
-
-    def share(self, value: Any, *, discloses: str) -> list[Any]:
-        with self._disclosing(discloses):
-            return super().share(value, discloses=discloses)
-
-    def gather(self, values: Array, *, discloses: str) -> Array:
-        with self._disclosing(discloses):
-            return super().gather(values, discloses=discloses)
-
-    @contextmanager
-    def _disclosing(self, what: str) -> Iterator[None]:
-        """A question that discloses so much, which the log shows; an error where this site does not allow it."""
-        if what == ROWS_OF_DATA and not self.rows_allowed:
-            raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
-        self._asked = what
-        try:
-            yield
-        finally:
-            self._asked = TOTALS
 
     def top(self, own: float) -> float:
         """Masked, the largest exponent of all sites is learned and not whose it is."""
@@ -407,11 +377,14 @@ class SiteNetwork(Transport):
         self._count_question(16 * rows.shape[1], 16 * rows.shape[1])
         return guesses.total(top, WideIntegers.from_bytes(answer[top_bytes:]))
 
-    def _collect(self, own: bytes) -> list[bytes]:
+    def _collect(self, own: bytes, discloses: str) -> list[bytes]:
         """Everybody's part goes to everybody on the shortest way: a question takes as many hops as the graph is wide.
 
-        Up a tree and down again it would take up to twice as many.
+        Up a tree and down again it would take up to twice as many. The log shows what the question discloses.
         """
+        if discloses == ROWS_OF_DATA and not self.rows_allowed:
+            raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
+        self._asked = discloses
         parts, routes, here = {self.rank: own}, self.routes, self.rank
         for hop in range(routes.setup):
             for peer in self.placement.peers:
@@ -420,13 +393,15 @@ class SiteNetwork(Transport):
             for peer in self.placement.peers:
                 if due := routes.due(peer, here, hop):
                     parts |= unpacked(self.receive(peer, QUESTIONS), due, self.called(peer))
+        self._asked = TOTALS
         return [parts[rank] for rank in range(self.size)]
 
     def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
         """Short parts go to everybody and are merged there; long ones are merged on a tree, which moves less."""
         if self.size * len(own) > SPREAD_BYTES:
             return super()._ask(own, merge)
-        return reduce(merge, [self.whole(rank, part, len(own)) for rank, part in enumerate(self._collect(own))])
+        parts = enumerate(self._collect(own, TOTALS))
+        return reduce(merge, [self.whole(rank, part, len(own)) for rank, part in parts])
 
     def called(self, rank: int) -> str:
         return self.place.members[rank].name

@@ -1,0 +1,203 @@
+"""How often the disclosure checks refuse ordinary cohorts, how many attacks they catch, and the coverage by few sites.
+
+`python -m benchmarks.disclosure` writes benchmarks/disclosure.json, which docs/privacy.md shows. Every cohort is fitted
+in one process, where the sentences that would end the fit between owners are warnings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit
+
+import dsba
+from dsba.fitting.spec import FitSpec
+from dsba.network import Alone
+from dsba.tables.clustered import cr2
+from dsba.tables.design import Design, as_sites
+from dsba.tables.families import FAMILIES
+from dsba.tables.fit import fit_sites
+
+RESULTS = Path(__file__).with_suffix(".json")
+COHORTS, DRAWS, SIMULATIONS = 500, 40, 2000
+
+
+def refusals(frame: pd.DataFrame, formula: str, operator: str) -> list[str]:
+    """The sentences that would end the fit between owners. A fit without a solution is no matter of disclosure."""
+    sites, said = as_sites(frame, "site"), list[str]()
+    with suppress(dsba.DsbaError):
+        spec = FitSpec(formula=formula, operator=operator, graph="ring")
+        fit_sites(sites, spec, dsba.Simulator(spec.topology(len(sites))), warn=said.append)
+    return said
+
+
+# Ordinary cohorts --------------------------------------------------------------------------------
+
+
+def cohort(rng: np.random.Generator) -> tuple[pd.DataFrame, list[str]]:
+    """60 to 5,000 rows at 3 to 6 sites, n >= 10 p, a quarter of the columns lognormal(1.5), some rare factors."""
+    n = int(np.exp(rng.uniform(np.log(60), np.log(5000))))
+    p = int(rng.integers(3, min(13, n // 10)))
+    site = rng.integers(0, rng.integers(3, 7), n)
+    columns = {}
+    for j in range(p - 1):
+        kind = rng.choice(["skewed", "rare", "usual", "usual"])
+        if kind == "skewed":
+            columns[f"skewed{j}"] = np.exp(1.5 * rng.normal(size=n))
+        elif kind == "rare":
+            columns[f"rare{j}"] = (rng.permutation(n) < max(10, rng.uniform(0.02, 0.1) * n)).astype(float)
+        else:
+            columns[f"usual{j}"] = rng.normal(size=n)
+    frame = pd.DataFrame(columns)
+    score = frame.rank(pct=True).sub(0.5).sum(axis=1)
+    frame["y"] = rng.random(n) < 1 / (1 + np.exp(-score))
+    frame["y"] = frame["y"].astype(int)
+    return frame.assign(site=site.astype(str)), list(columns)
+
+
+def named(sentences: list[str], columns: list[str]) -> set[str]:
+    return {c for c in columns for sentence in sentences if re.search(rf"\b{c}\b", sentence)}
+
+
+def cured(columns: list[str], refused: set[str], function: str) -> list[str]:
+    """The columns of the formula after what the sentence names was done: a function of skewed ones, others left out."""
+    kept = [c for c in columns if c not in refused or c.startswith("skewed")]
+    return [f"{function}({c})" if c in refused else c for c in kept]
+
+
+def ordinary(seed: int = 0) -> dict[str, float]:
+    """Shares of the cohorts that are refused: as they are, and after each cure was taken once."""
+    rng, counts = np.random.default_rng(seed), {"raw": 0, "log": 0, "cap": 0}
+    for _ in range(COHORTS):
+        frame, columns = cohort(rng)
+        sentences = refusals(frame, "y ~ " + " + ".join(columns), "logistic")
+        if not sentences:
+            continue
+        counts["raw"] += 1
+        for function in ("log", "cap"):
+            right = cured(columns, named(sentences, columns), function)
+            counts[function] += bool(right and refusals(frame, "y ~ " + " + ".join(right), "logistic"))
+    return {name: count / COHORTS for name, count in counts.items()}
+
+
+# Attacks -----------------------------------------------------------------------------------------
+
+
+def victims(rng: np.random.Generator) -> pd.DataFrame:
+    n = int(np.exp(rng.uniform(np.log(100), np.log(3000))))
+    frame = pd.DataFrame({"age": rng.uniform(20, 90, n), "bmi": rng.normal(27, 4, n), "crp": rng.exponential(5, n)})
+    frame["cost"], frame["died"] = rng.normal(size=n), rng.integers(0, 2, n)
+    return frame.assign(site=rng.integers(0, 4, n).astype(str))
+
+
+def cell(frame: pd.DataFrame, rng: np.random.Generator, rows: int = 1) -> str:
+    frame["cell"] = (np.arange(len(frame)) < rows).astype(float)
+    return "cost ~ age + bmi + cell"
+
+
+def product(frame: pd.DataFrame, rng: np.random.Generator) -> str:
+    frame["old"] = (np.arange(len(frame)) % 2).astype(float)
+    frame["ill"] = 1.0 - frame["old"]
+    frame.loc[0, ["old", "ill"]] = 1.0
+    return "cost ~ age + old + old:ill"
+
+
+def peak(frame: pd.DataFrame, rng: np.random.Generator, persons: int = 1) -> str:
+    """exp(-k (age - a)^2): k is large enough to tell the persons from their neighbours in age."""
+    frame["age"] = np.sort(frame["age"])
+    at = len(frame) // 2
+    frame.loc[at + 1 : at + persons - 1, "age"] = frame.loc[at, "age"]
+    frame.loc[at : at + persons - 1, "site"] = [str(n) for n in range(persons)]
+    a, others = float(frame.loc[at, "age"]), np.delete(frame["age"].to_numpy(), range(at, at + persons))
+    sharp = 10 ** rng.uniform(0.5, 3) / np.abs(others - a).min() ** 2
+    return f"cost ~ bmi + exp(-{sharp:.6e}*((age-{a!r})*(age-{a!r})))".replace("e+", "e")
+
+
+def difference(frame: pd.DataFrame, rng: np.random.Generator) -> str:
+    frame["twin"] = frame["crp"] + (np.arange(len(frame)) == 0)
+    return "cost ~ age + crp + twin"
+
+
+def event(frame: pd.DataFrame, rng: np.random.Generator) -> str:
+    frame["died"] = (np.arange(len(frame)) == 0).astype(int)
+    return "died ~ age + bmi"
+
+
+def extreme(frame: pd.DataFrame, rng: np.random.Generator) -> str:
+    frame.loc[0, "crp"] = 1e7
+    return "cost ~ age + crp"
+
+
+ATTACKS: dict[str, Callable[[pd.DataFrame, np.random.Generator], str]] = {
+    "a column that is 1 in one row": cell,
+    "a column that is 1 in two rows": lambda frame, rng: cell(frame, rng, 2),
+    "a product that is 1 in one row": product,
+    "a smooth function that singles out one person": peak,
+    "a smooth function that singles out two persons at two sites": lambda frame, rng: peak(frame, rng, 2),
+    "a smooth function that singles out three persons at three sites": lambda frame, rng: peak(frame, rng, 3),
+    "two columns that differ in one row": difference,
+    "one event": event,
+    "one value far from all others": extreme,
+}
+
+
+def caught(seed: int = 1) -> dict[str, float]:
+    """The share of the draws of each attack that is refused."""
+    rng, found = np.random.default_rng(seed), {}
+    for name, attack in ATTACKS.items():
+        count = 0
+        for _ in range(DRAWS):
+            frame = victims(rng)
+            formula = attack(frame, rng)
+            count += bool(refusals(frame, formula, "logistic" if formula.startswith("died") else "linear"))
+        found[name] = count / DRAWS
+    return found
+
+
+# Coverage ----------------------------------------------------------------------------------------
+
+
+def covered(sites: int, seed: int = 2) -> dict[str, float]:
+    """How often 95 % intervals with cov="site" hold the slopes of x, which differs by site, and of w."""
+    rng, hits = np.random.default_rng(seed), np.zeros(2)
+    for _ in range(SIMULATIONS):
+        site = np.repeat(np.arange(sites), rng.integers(20, 60, sites))
+        between, within = rng.normal(size=sites)[site], rng.normal(size=site.size)
+        shift, slope = 0.5 * rng.normal(size=(2, sites))[:, site]
+        y = rng.normal(size=site.size) + shift + slope * within
+        X = np.column_stack([np.ones(site.size), between + rng.normal(size=site.size), within])
+        bread = np.linalg.inv(X.T @ X)
+        slopes = bread @ (X.T @ y)
+        one, zero = np.ones_like(y), np.zeros_like(y)
+        parts = [Design((), *(part[site == n] for part in (X, y, one, zero))) for n in range(sites)]
+        found = cr2(SimpleNamespace(designs=parts), slopes, FAMILIES["gaussian"], bread, np.eye(3), Alone())
+        reach = stdtrit(found.df, 0.975) * np.sqrt(np.diag(found.covariance))
+        hits += (np.abs(slopes) <= reach)[1:]
+    return dict(zip(("x", "w"), (hits / SIMULATIONS).tolist(), strict=True))
+
+
+PARTS: dict[str, Callable[[], Any]] = {
+    "ordinary": ordinary,
+    "caught": caught,
+    "coverage": lambda: {str(sites): covered(sites) for sites in (3, 5, 10)},
+}
+
+
+def main(wanted: list[str]) -> None:
+    for name in wanted or PARTS:
+        known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        known[name] = PARTS[name]()
+        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

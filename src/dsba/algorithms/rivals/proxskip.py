@@ -1,0 +1,70 @@
+"""ProxSkip on a graph, also called decentralised Scaffnew (Mishchenko, Malinovsky, Stich and Richtarik, ICML 2022)."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dsba.algorithms.base import Array, Indices, Network, Problem, State, Topology, WithCoins
+from dsba.algorithms.needs import objective
+from dsba.algorithms.rivals.extra import smoothness
+from dsba.algorithms.step_rules import planned_convexity
+from dsba.errors import InputError, as_number
+
+
+@dataclass
+class ProxSkipState(State):
+    """Z, the control variates H (N x p each), and the probability of a round."""
+
+    H: Array
+    p: float = field(metadata={"static": True})
+
+
+@dataclass(frozen=True)
+class ProxSkip(WithCoins):
+    """Local gradient steps; a coin that all nodes share decides whether they communicate afterwards.
+
+        Z^ = Z - alpha (B(Z) - H)
+        with probability p:   Z+ = W~ Z^,   H+ = H + p/alpha (Z+ - Z^)
+        otherwise:            Z+ = Z^,      H+ = H
+
+    Start: H = 0. ``probability`` is p, by default min(1, sqrt(mu/(L gamma))): then mu/L and p^2 gamma, the rates of
+    the local steps and of the rounds, are the same. With p = 1 this is exact diffusion.
+    """
+
+    probability: float | None = None
+
+    name = "proxskip"
+    needs = (objective,)
+    factors = (0.25, 0.5, 1.0, 1.8)
+
+    def __post_init__(self) -> None:
+        if self.probability is not None and as_number("probability", self.probability, above=0.0) > 1.0:
+            raise InputError(f"probability must be at most 1, got {self.probability!r}.")
+
+    def init(self, problem: Problem, net: Network, z0: Array) -> ProxSkipState:
+        Z = np.tile(z0, (len(problem.nodes), 1))
+        p = self.probability
+        if p is None:
+            p = min(1.0, math.sqrt(planned_convexity(problem) / (smoothness(problem) * net.topology.gamma)))
+        return ProxSkipState(Z, np.zeros_like(Z), p)
+
+    def step(
+        self, s: ProxSkipState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
+    ) -> ProxSkipState:
+        assert coins is not None
+        Z = s.Z - self.alpha * (problem.local_operator(s.Z) - s.H)
+        if coins[0] >= s.p:
+            return ProxSkipState(Z, s.H, s.p, t=s.t + 1)
+        D = net.differences(Z)
+        return ProxSkipState(Z - D, s.H - s.p / self.alpha * D, s.p, t=s.t + 1)
+
+    def warm_up(self, s: ProxSkipState, problem: Problem, net: Network, *draws: Any) -> None:
+        """The iteration that communicates, which is the longer one."""
+        samples, coins = draws
+        super().warm_up(s, problem, net, samples, np.zeros_like(coins))
+
+    def auto_step(self, problem: Problem, topology: Topology) -> float:
+        """1/L, whatever the graph and the probability."""
+        return 1 / smoothness(problem)

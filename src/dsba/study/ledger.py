@@ -1,0 +1,156 @@
+"""The ledger of a site: all runs with its rows, so that two runs never differ by a few rows only.
+
+A row is known by the policy's ``row_id``, or by keyed hashes of what both runs read of it. Bytes of the file, its order
+and columns that no run reads do not matter. Only the site itself can compute the hashes; the files are private.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dsba.errors import InputError
+from dsba.storage.atomic import PRIVATE, replacing
+from dsba.tables.schema import plain_value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UsedRows = Mapping[str, npt.NDArray[np.uint64]]
+"""By column, a keyed hash of its value in each used row."""
+
+
+def used_rows(frame: pd.DataFrame, columns: Sequence[str], secret: bytes) -> UsedRows:
+    """The rows as the ledger keeps them."""
+    import pandas as pd
+
+    def hashed(column: str) -> npt.NDArray[np.uint64]:
+        codes, values = pd.factorize(frame[column], use_na_sentinel=False)
+        texts = ["" if pd.isna(value) else repr(plain_value(value)) for value in values.tolist()]
+        digests = [hashlib.blake2b(f"{column}\0{text}".encode(), digest_size=8, key=secret).digest() for text in texts]
+        return np.frombuffer(b"".join(digests), np.uint64)[codes]
+
+    return {column: hashed(column) for column in columns}
+
+
+def differing(rows: UsedRows, others: UsedRows, row_id: str | None = None) -> int | None:
+    """How many rows one of two runs has that the other has not; None if they have no column in common."""
+    common = sorted(rows.keys() & others.keys())
+    if row_id is not None and row_id in common:
+        common = [row_id]
+    if not common:
+        return None
+    both = np.concatenate([_identities(rows, common), _identities(others, common)])
+    ids, numbers = np.unique(both, return_inverse=True)
+    sizes = [np.bincount(part, minlength=ids.size) for part in np.split(numbers, [len(rows[common[0]])])]
+    more = sizes[0] - sizes[1]
+    return int(max(more[more > 0].sum(), -more[more < 0].sum()))
+
+
+def _identities(rows: UsedRows, columns: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """A number for each row: the sum of its hashes modulo 2^64, which contain the names of their columns."""
+    return np.sum([rows[column] for column in columns], axis=0, dtype=np.uint64)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What runs a site allows."""
+
+    runs: int
+    """With the same rows, by the study."""
+    few: int = 3
+    """A run that differs from an earlier one in fewer rows, and is not the same, is refused."""
+    close: bool = False
+    """Whether it is not."""
+    a_month: int | None = None
+    row_id: str | None = None
+
+
+class Ledger:
+    """All runs of a site: a file beside its key, and a folder with the used rows of each run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.folder = path, path.with_name(f"{path.name}-rows")
+        self.runs = self._read()
+
+    def add(self, study: str, rows: UsedRows, allowed: Allowed) -> int:
+        """Count a run that begins, and give the number of earlier ones with these rows; an error if it is refused."""
+        with self._locked():
+            self.runs = self._read()
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            if complaint := self._of_month(now, allowed):
+                raise InputError(f"{complaint} The ledger is {self.path}.")
+            apart = [differing(rows, self._rows(run["rows"]), allowed.row_id) for run in self.runs]
+            if complaint := _too_close(apart, allowed):
+                raise InputError(f"{complaint} The ledger is {self.path}.")
+            self._keep({"time": now, "study": study, "rows": f"{len(self.runs)}.npz"}, rows)
+        return apart.count(0)
+
+    def _of_month(self, now: str, allowed: Allowed) -> str | None:
+        begun = sum(run["time"][:7] == now[:7] for run in self.runs)
+        if allowed.a_month is None or begun < allowed.a_month:
+            return None
+        return f"{begun} runs have begun this month, and the policy of this site allows {allowed.a_month}."
+
+    def _read(self) -> list[dict[str, str]]:
+        try:
+            runs = json.loads(self.path.read_text()) if self.path.exists() else []
+            if not all(isinstance(run[key], str) for run in runs for key in ("time", "study", "rows")):
+                raise TypeError
+        except (OSError, ValueError, TypeError, KeyError):
+            raise self._damaged() from None
+        return list(runs)
+
+    def _rows(self, name: str) -> UsedRows:
+        try:
+            with np.load(self.folder / Path(name).name, allow_pickle=False) as file:
+                return dict(zip(file["columns"].tolist(), file["rows"], strict=True))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise self._damaged() from None
+
+    def _damaged(self) -> InputError:
+        return InputError(f"the ledger {self.path} is damaged: no run begins before somebody has looked at it.")
+
+    def _keep(self, run: dict[str, str], rows: UsedRows) -> None:
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        with replacing(self.folder / run["rows"], PRIVATE) as file:
+            np.savez(file, columns=np.array(list(rows)), rows=np.stack(list(rows.values())))
+        self.runs.append(run)
+        with replacing(self.path, PRIVATE) as file:
+            file.write(json.dumps(self.runs, indent=1).encode())
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time; the lock ends with the process that holds it."""
+        with self.path.with_name(f"{self.path.name}-lock").open("ab") as file:
+            try:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            except ImportError:  # this system has no such locks
+                pass
+            yield
+
+
+def _too_close(apart: Sequence[int | None], allowed: Allowed) -> str | None:
+    """Why a run is refused whose rows differ from those of earlier runs by so many."""
+    if (before := apart.count(0)) >= allowed.runs:
+        return (
+            f"these rows have been in {before} runs, and the study allows {allowed.runs}: every further run tells more "
+            "about them."
+        )
+    if not allowed.close and any(count and count < allowed.few for count in apart):
+        return (
+            "this run would use all but a few rows of an earlier run, or a few more, and the two models together would "
+            "show these rows: use the same rows again, or set close_runs = true in the policy of this site."
+        )
+    return None

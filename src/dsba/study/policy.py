@@ -1,0 +1,101 @@
+"""A site's own policy: what it asks for, whatever a study says. Stricter than a study or equal, never looser."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, PlainValidator, ValidationError, model_validator
+
+from dsba.errors import InputError, cannot, shortened, unknown_name
+from dsba.fitting.disclosure import SHARES, Guards
+from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
+from dsba.pages.templates import asset
+from dsba.study.file import PositiveCount, Study, StudySection, first_error
+
+POLICY_FILE = "policy.toml"  # beside the site's key
+DISCLOSURE_CLASSES = (TOTALS, ITERATES, ROWS_OF_DATA)
+
+
+def _guards(section: Any) -> Guards:
+    if not isinstance(section, Mapping):
+        raise InputError("the guards must be a table of numbers.")
+    return Guards.given(section)
+
+
+class Policy(StudySection):
+    """What one site asks for."""
+
+    guards: Annotated[Guards, PlainValidator(_guards)] = Field(default_factory=Guards.off)
+    """Numbers that are stricter than the study's hold instead of these."""
+    columns: tuple[str, ...] | None = None
+    """The columns that a study may name; None allows all."""
+    operators: tuple[str, ...] | None = None
+    """The kinds of model that a study may fit; None allows all."""
+    discloses: tuple[str, ...] = DISCLOSURE_CLASSES
+    """The disclosure classes that a study's method may have."""
+    runs_a_month: PositiveCount | None = None
+    """How many runs may begin in a month, of all studies together."""
+    row_id: str | None = None
+    """The column by which the ledger knows a row. It is read here and never sent."""
+    close_runs: bool = False
+    """Whether a run may use all but a few of the rows of an earlier run."""
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if odd := [name for name in self.discloses if name not in DISCLOSURE_CLASSES]:
+            raise unknown_name("disclosure class", odd[0], DISCLOSURE_CLASSES)
+        return self
+
+    def for_study(self, study: Study) -> Guards:
+        """The numbers that hold at this site."""
+        return Guards.strictest([study.guards, self.guards])
+
+    def complaint(self, study: Study, discloses: str) -> str | None:
+        """Why the site does not take part in the study."""
+        if self.columns is not None and (odd := sorted(set(study.columns) - set(self.columns))):
+            return f"the policy of this site does not allow the column {odd[0]!r}."
+        if self.operators is not None and study.spec.operator not in self.operators:
+            return f"the policy of this site does not allow {study.spec.operator} models."
+        if discloses not in self.discloses:
+            return f"the policy of this site does not allow methods that disclose {discloses}."
+        return None
+
+    def numbers(self, study: Study) -> list[str]:
+        """The guards that hold at this site, and whose they are, as lines for people."""
+        held = self.for_study(study)
+        return [_number(one.name, study.guards, held) for one in fields(Guards)]
+
+
+def _number(name: str, theirs: Guards, held: Guards) -> str:
+    number = getattr(held, name)
+    whose = "the study's" if number == getattr(theirs, name) else "this site's own"
+    off = number >= 1.0 if name in SHARES else number <= 1
+    return f"{name.replace('_', ' ')}: {number:g} ({whose}){', which guards nothing' if off else ''}"
+
+
+def load(path: Path | None) -> Policy:
+    """The policy in a file; without one the study's numbers hold."""
+    if path is None:
+        return Policy()
+    try:
+        return Policy.model_validate(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise cannot(f"read the policy {path}", error) from None
+    except ValidationError as error:
+        raise InputError(f"{path}: {first_error(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not a TOML file: {shortened(error)}.") from None
+
+
+def beside(key: Path) -> Path | None:
+    """The policy in the folder of the key, if there is one."""
+    found = key.parent / POLICY_FILE
+    return found if found.exists() else None
+
+
+def example() -> str:
+    return asset("dsba.study", POLICY_FILE)

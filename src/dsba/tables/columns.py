@@ -1,0 +1,304 @@
+"""The columns of a formula's terms: numbers, factors coded by contrasts, splines and polynomials.
+
+A term of factors is coded as in R and patsy, without columns that follow from earlier ones. ``spanned`` has the sets of
+factors whose combinations earlier terms already have. What is left of a term becomes one or several products in which
+a factor has all levels, or one column less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dsba.errors import InputError
+from dsba.network import Group, summed
+from dsba.tables.formula import Arithmetic, Contrast, Term, TermFactor
+from dsba.tables.quantiles import pooled_quantiles
+from dsba.types import Array, Level
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INTERCEPT = "Intercept"
+POLYNOMIALS = (".Linear", ".Quadratic", ".Cubic")
+OUTER = (0.01, 0.99)  # quantiles that are the boundary of a natural spline between sites
+States = Mapping[str, tuple[float, ...]]
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "negative": np.negative, "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "**": np.power,
+    "<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+    "I": np.positive, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "exp": np.exp,
+    "sqrt": np.sqrt, "abs": np.abs, "pmin": np.minimum, "pmax": np.maximum,
+}  # fmt: skip
+CAPPED_AT = 4.0  # of cap(): pooled standard deviations about the mean
+
+
+def numbers(what: Arithmetic, frame: pd.DataFrame) -> Array:
+    """A number for each row."""
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(_computed(what, frame), len(frame)).astype(np.float64)
+
+
+def _computed(what: Arithmetic, frame: pd.DataFrame) -> Any:
+    if what.operation == "column":
+        return frame[what.parts[0].text].to_numpy(np.float64)
+    if what.operation == "number":
+        return float(what.text)
+    parts = [np.asarray(_computed(part, frame), np.float64) for part in what.parts]
+    return np.asarray(OPERATIONS[what.operation](*parts), np.float64)
+
+
+class ModelColumns(NamedTuple):
+    """The columns of a right side, their names, and of each the text of its term ("" for the intercept)."""
+
+    names: tuple[str, ...]
+    X: Array
+    terms: tuple[str, ...]
+
+
+def model_columns(terms: Sequence[Term], frame: pd.DataFrame, states: States) -> ModelColumns:
+    """The columns of all terms; ``frame`` has factors as categories and numbers without gaps."""
+    spanned: dict[frozenset[TermFactor], set[frozenset[TermFactor]]] = {}
+    names: list[str] = []
+    columns: list[Array] = []
+    owners: list[str] = []
+    for term in terms:
+        factors = [one for one in term if _is_category(one, frame)]
+        pieces = _pieces(factors, spanned.setdefault(frozenset(term) - frozenset(factors), set()))
+        for piece in pieces:
+            parts = [_part(one, frame, states, piece) for one in term if one not in factors or one in piece]
+            own, X = _product(parts, len(frame))
+            names += own
+            columns.append(X)
+            owners += [":".join(one.text for one in term)] * len(own)
+    return ModelColumns(tuple(names), np.column_stack([np.zeros((len(frame), 0)), *columns]), tuple(owners))
+
+
+def _is_category(one: TermFactor, frame: pd.DataFrame) -> bool:
+    return one.column is not None and frame[one.column].dtype == "category"
+
+
+def _pieces(factors: Sequence[TermFactor], spanned: set[frozenset[TermFactor]]) -> list[dict[TermFactor, bool]]:
+    """What a term adds to ``spanned``: products of some of its factors, and of each whether it has all levels."""
+    sets = [frozenset(some) for size in range(len(factors) + 1) for some in combinations(factors, size)]
+    pieces = [dict.fromkeys(one, False) for one in sets if one not in spanned]
+    spanned.update(sets)
+    while merged := _merged(pieces):
+        pieces = merged
+    return pieces
+
+
+def _merged(pieces: list[dict[TermFactor, bool]]) -> list[dict[TermFactor, bool]] | None:
+    """A product without a factor and one with it, less a column, are one with all levels of the factor."""
+    for at, short in enumerate(pieces):
+        for other, long in enumerate(pieces[at + 1 :], at + 1):
+            more = [one for one in long if one not in short]
+            if len(more) == 1 and not long[more[0]] and all(long.get(one) == full for one, full in short.items()):
+                rest = [*pieces[:other], {**long, more[0]: True}, *pieces[other + 1 :]]
+                return rest[:at] + rest[at + 1 :]
+    return None
+
+
+def _part(
+    one: TermFactor, frame: pd.DataFrame, states: States, piece: Mapping[TermFactor, bool]
+) -> tuple[list[str], Array]:
+    """The names and columns of one part of a term."""
+    if one in piece:
+        values = frame[str(one.column)]
+        endings, matrix = coding(one, list(values.cat.categories), piece[one])
+        base = str(one.column) if one.text[:2] != "C(" else one.text
+        coded = matrix[values.cat.codes.to_numpy()] if len(matrix) else np.zeros((len(frame), 0))
+        return [base + ending for ending in endings], np.where(values.isna().to_numpy()[:, None], np.nan, coded)
+    if one.number is None:
+        return [str(one.column)], frame[str(one.column)].to_numpy(np.float64)[:, None]
+    x = numbers(one.number, frame)
+    if one.state is None:
+        return [one.text], x[:, None]
+    X = BASES[one.state](x, states[one.text])
+    return [one.text] if one.state in ("cap", "center", "scale") else [
+        f"{one.text}[{n}]" for n in range(1, X.shape[1] + 1)
+    ], X
+
+
+def _product(parts: Sequence[tuple[list[str], Array]], rows: int) -> tuple[list[str], Array]:
+    """All products of a column from each part, the first part's changing fastest; without parts the intercept."""
+    if not parts:
+        return [INTERCEPT], np.ones((rows, 1))
+    names, X = parts[0]
+    for more, Y in parts[1:]:
+        names = [f"{name}:{other}" for other in more for name in names]
+        X = np.column_stack([X * Y[:, [j]] for j in range(Y.shape[1])])
+    return names, X
+
+
+# Factors -----------------------------------------------------------------------------------------
+
+
+def coding(one: TermFactor, levels: Sequence[Level], full: bool) -> tuple[list[str], Array]:
+    """The endings of names, and a row for each level."""
+    n = len(levels)
+    if full:
+        return [f"[{level}]" for level in levels], np.eye(n)
+    kind = one.contrast.kind
+    if kind == "Treatment":
+        reference = reference_of(one.contrast, str(one.column), levels)
+        kept = [at for at in range(n) if levels[at] != reference]
+        return [f"[T.{levels[at]}]" for at in kept], np.eye(n)[:, kept]
+    if kind == "Sum":
+        return [f"[S.{level}]" for level in levels[:-1]], np.vstack([np.eye(n - 1), -np.ones(n - 1)])
+    if kind == "Helmert":
+        matrix = np.diag(np.arange(float(n))) - np.triu(np.ones((n, n)), 1)
+        return [f"[H.{level}]" for level in levels[1:]], matrix[:, 1:]
+    centred = np.arange(n) - (n - 1) / 2.0
+    Q, R = np.linalg.qr(centred[:, None] ** np.arange(n))
+    endings = [*POLYNOMIALS, *(f"^{power}" for power in range(4, n))][: n - 1]
+    return endings, (Q * np.sign(np.diag(R)))[:, 1:]
+
+
+def reference_of(contrast: Contrast, column: str, levels: Sequence[Level]) -> Level:
+    """The reference level: the one that was asked for, or the first."""
+    if contrast.reference is None:
+        return levels[0]
+    found = [level for level in levels if str(level) == str(contrast.reference)]
+    if not found:
+        known = ", ".join(map(str, levels))
+        raise InputError(f"the reference {contrast.reference!r} is not a level of {column!r}; its levels are {known}.")
+    return found[0]
+
+
+# Splines and polynomials -------------------------------------------------------------------------
+
+
+def _cap(x: Array, state: tuple[float, ...]) -> Array:
+    return np.clip(x, state[0], state[1])[:, None]
+
+
+def _center(x: Array, state: tuple[float, ...]) -> Array:
+    return (x - state[0])[:, None]
+
+
+def _scale(x: Array, state: tuple[float, ...]) -> Array:
+    return ((x - state[0]) / state[1])[:, None]
+
+
+def _poly(x: Array, state: tuple[float, ...]) -> Array:
+    """Orthogonal polynomials by their recurrence; the state is a centre and squared norm for each degree."""
+    degree = len(state) // 2
+    P = _polynomials(x, state[:degree], state[degree:])
+    return np.column_stack(P[1:]) / np.sqrt(state[degree + 1 :])
+
+
+def _polynomials(x: Array, centres: Sequence[float], norms: Sequence[float]) -> list[Array]:
+    """P_0 = 1 and P_(k+1) = (x - c_k) P_k - (n_k/n_(k-1)) P_(k-1), one for each centre."""
+    P = [np.ones_like(x)]
+    for k, centre in enumerate(centres):
+        P.append((x - centre) * P[k] - (norms[k] / norms[k - 1] * P[k - 1] if k else 0.0))
+    return P
+
+
+def _b_spline(x: Array, state: tuple[float, ...]) -> Array:
+    """B-splines without the first; NaN outside of the boundary. The state is the degree, and then all knots."""
+    from scipy.interpolate import BSpline
+
+    degree, low, high = int(state[0]), state[1], state[-1]
+    knots = np.concatenate([[low] * degree, state[1:], [high] * degree])
+    inside = (x >= low) & (x <= high)
+    X = BSpline(knots, np.eye(len(knots) - degree - 1)[:, 1:], degree)(np.clip(x, low, high))
+    return np.where(inside[:, None], X, np.nan)
+
+
+def _natural_spline(x: Array, state: tuple[float, ...]) -> Array:
+    """Cubic splines that are linear outside of the boundary, in R's basis. The state is all knots."""
+    from scipy.interpolate import BSpline
+
+    low, high = state[0], state[-1]
+    knots = np.concatenate([[low] * 3, state, [high] * 3])
+    spline = BSpline(knots, np.eye(len(knots) - 4)[:, 1:], 3)
+    at = np.clip(x, low, high)
+    X = spline(at) + spline.derivative()(at) * (x - at)[:, None]
+    bends = spline.derivative(2)(np.array([low, high]))
+    Q = np.linalg.qr(bends.T, mode="complete")[0]
+    return X @ Q[:, 2:]
+
+
+BASES: dict[str, Callable[[Array, tuple[float, ...]], Array]] = {
+    "cap": _cap, "center": _center, "scale": _scale, "poly": _poly, "bs": _b_spline, "ns": _natural_spline,
+    "cr": _natural_spline,
+}  # fmt: skip
+
+
+def agreed_states(terms: Sequence[Term], frames: Sequence[pd.DataFrame], group: Group, few: int, alone: bool) -> States:
+    """The states of all functions that have one, from sums and counts over all sites; ``frames`` has one a site here.
+
+    ``alone`` says that there is one site only. Its quantiles are those of R.
+    """
+    found: dict[str, tuple[float, ...]] = {}
+    for one in dict.fromkeys(one for term in terms for one in term if one.state is not None):
+        values = [numbers(one.number, frame) for frame in frames] if one.number is not None else []
+        values = [x[np.isfinite(x)] for x in values]
+        if one.state in ("cap", "center", "scale", "poly"):
+            found[one.text] = _moments(one, values, group)
+        else:
+            found[one.text] = _knots(one, values, group, few, alone)
+    return found
+
+
+def _moments(one: TermFactor, values: Sequence[Array], group: Group) -> tuple[float, ...]:
+    rows, total = summed(group, np.array([[len(x), x.sum()] for x in values]))
+    mean = total / max(rows, 1.0)
+    (rest,) = summed(group, np.array([[(x - mean).sum()] for x in values]))
+    mean = float(mean + rest / max(rows, 1.0))
+    if one.state == "center":
+        return (mean,)
+    if one.state in ("cap", "scale"):
+        (squares,) = summed(group, np.array([[((x - mean) ** 2).sum()] for x in values]))
+        reach = CAPPED_AT * float(np.sqrt(squares / max(rows, 1.0)))
+        if one.state == "cap":
+            return mean - reach, mean + reach
+        return mean, float(np.sqrt(squares / max(rows - 1.0, 1.0)))
+    centres, norms = [mean], [float(rows)]
+    degree = int(dict(one.options).get("degree", (1.0,))[0])
+    for _ in range(degree):
+        squares = [_polynomials(x, centres, norms)[-1] ** 2 for x in values]
+        own = [[p.sum(), (x - mean) @ p] for x, p in zip(values, squares, strict=True)]
+        norm, moment = summed(group, np.array(own)).tolist()
+        if not norm > 0.0:
+            raise InputError(f"{one.text} has fewer different values than its degree needs.")
+        norms.append(norm)
+        centres.append(mean + moment / norm)
+    return (*centres[:degree], *norms[: degree + 1])
+
+
+def _knots(one: TermFactor, values: Sequence[Array], group: Group, few: int, alone: bool) -> tuple[float, ...]:
+    options = dict(one.options)
+    degree = int(options.get("degree", (3.0,))[0])
+    knots, boundary = options.get("knots"), options.get("boundary")
+    inner = () if knots is not None else _probabilities(one, degree)
+    if alone:
+        x = values[0]
+        knots = knots if knots is not None else tuple(np.quantile(x, inner).tolist())
+        boundary = boundary or (float(x.min()), float(x.max()))
+    else:
+        if boundary is None and one.state == "bs":
+            raise InputError(f"{one.text} needs a boundary between sites, such as boundary=(0, 100): "
+                             "the smallest and the largest value are those of single rows.")  # fmt: skip
+        asked = (*inner, *(OUTER if boundary is None else ()))
+        found = pooled_quantiles(values, asked, group, few) if asked else []
+        if found is None:
+            raise InputError(f"{one.text} has too few rows for quantiles: give knots and a boundary.")
+        numbers_found = tuple(quantile.value for quantile in found)
+        knots = knots if knots is not None else numbers_found[: len(inner)]
+        boundary = boundary or numbers_found[-2:]
+    every = (boundary[0], *knots, boundary[1])
+    if any(b <= a for a, b in pairwise(every)):
+        raise InputError(f"the knots of {one.text} do not rise: give other knots, a smaller df or a wider boundary.")
+    return (float(degree), *every) if one.state == "bs" else every
+
+
+def _probabilities(one: TermFactor, degree: int) -> tuple[float, ...]:
+    df = int(dict(one.options)["df"][0])
+    count = df - degree if one.state == "bs" else df - 1
+    return tuple((n + 1) / (count + 1) for n in range(count))

@@ -1,0 +1,323 @@
+"""Table 1: what the columns of all sites hold, from sums and counts over the sites, and signs of trouble.
+
+Counts of 1 to k - 1 rows are never shown, k being the largest minimum count of any site. A sign of trouble is found
+by the site itself. It names a column and a site, and no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dsba.errors import InputError
+from dsba.fitting.disclosure import Guards
+from dsba.network import Alone, Group, counted, summed
+from dsba.tables.design import as_sites
+from dsba.tables.exports import TextTable
+from dsba.tables.quantiles import pooled_quantiles
+from dsba.tables.schema import KIND_WORDS, MOST_LEVELS, kind_of, notify, plain, plain_value, shared
+from dsba.tables.terms import SiteTable
+from dsba.types import Array, Flags, Level
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EVERYONE = "all"
+QUARTILES = (0.25, 0.5, 0.75)
+VARIED = 5  # different values beside an extreme one, without which it is no spike
+
+
+class NumberSummary(NamedTuple):
+    """A column of numbers in one stratum. What too few rows would show is None."""
+
+    n: int | None
+    missing: int | None
+    sum: float | None
+    mean: float | None
+    sd: float | None
+    quartiles: tuple[float, ...] | None
+    within: float | None
+    """The share of rows between a quartile that is shown and the exact one, at most."""
+
+
+class FactorSummary(NamedTuple):
+    """A column of levels in one stratum; a count is None if it is of too few rows."""
+
+    n: int | None
+    missing: int | None
+    counts: dict[Level, int | None]
+
+
+@dataclass(frozen=True)
+class Description:
+    """Table 1. ``columns`` has a summary by column and stratum; the stratum "all" has all rows."""
+
+    rows: dict[str, int | None]
+    """By stratum."""
+    columns: dict[str, dict[str, NumberSummary | FactorSummary]]
+    differences: dict[str, float]
+    """Standardised mean differences of the second stratum from the first, where there are two."""
+    signs: tuple[str, ...]
+    """Sentences about columns that may be wrong at a site."""
+    few: int
+    """Counts below are not shown."""
+
+    def table(self) -> TextTable:
+        """For people: means with standard deviations, medians with quartiles, counts with percent."""
+        strata = list(self.rows)
+        rows = [("rows", *(self._count(self.rows[one]) for one in strata), "")]
+        for column, found in self.columns.items():
+            difference = f"{self.differences[column]:.3f}" if column in self.differences else ""
+            for n, (label, cells) in enumerate(self._lines(column, [found[one] for one in strata])):
+                rows.append((label, *cells, "" if n else difference))
+        header = ("", *strata, "SMD")
+        last = None if self.differences else -1
+        return TextTable("Description of the rows", header[:last], tuple(row[:last] for row in rows))
+
+    def to_frame(self) -> pd.DataFrame:
+        """The cells of ``table``."""
+        return self.table().to_frame()
+
+    def to_latex(self) -> str:
+        return self.table().to_latex()
+
+    def to_html(self) -> str:
+        return self.table().to_html()
+
+    def plain(self) -> dict[str, Any]:
+        """In JSON's types."""
+        columns = {
+            column: {stratum: one._asdict() for stratum, one in found.items()} for column, found in self.columns.items()
+        }
+        return {"rows": self.rows, "columns": columns, "differences": self.differences, "signs": list(self.signs)}
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.table()), *(f"Look at this: {sign}" for sign in self.signs)])
+
+    def _count(self, count: int | None) -> str:
+        return f"<{self.few}" if count is None else f"{count:,}"
+
+    def _lines(self, column: str, found: Sequence[Any]) -> list[tuple[str, list[str]]]:
+        if isinstance(found[0], NumberSummary):
+            lines = [
+                (f"{column}, mean (sd)", [_cell(one.mean, one.sd) for one in found]),
+                (f"{column}, median (quartiles)", [_middle(one.quartiles) for one in found]),
+            ]
+        else:
+            lines = [(f"{column} = {level}", [self._share(one, level) for one in found]) for level in found[0].counts]
+        if any(one.missing != 0 for one in found):
+            lines.append((f"{column}, missing", [self._count(one.missing) for one in found]))
+        return lines
+
+    def _share(self, one: FactorSummary, level: Level) -> str:
+        count = one.counts[level]
+        percent = f" ({100.0 * count / one.n:.1f} %)" if count is not None and one.n else ""
+        return self._count(count) + percent
+
+
+def _cell(value: float | None, spread: float | None) -> str:
+    return "" if value is None or spread is None else f"{value:.4g} ({spread:.3g})"
+
+
+def _middle(quartiles: tuple[float, ...] | None) -> str:
+    return "" if quartiles is None else "{1:.4g} ({0:.4g} to {2:.4g})".format(*quartiles)
+
+
+def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> Description:
+    """Table 1 of a table whose rows are at several sites: only sums and counts leave a site.
+
+    Parameters
+    ----------
+    table
+        A pandas frame, or a list or dict of frames, one for each site.
+    by
+        A column whose levels become columns of the table.
+    sites
+        The column of a single frame that names the site of each row.
+
+    Returns
+    -------
+    Description
+        With ``to_frame``, ``to_latex``, ``to_html`` and ``signs`` of trouble; ``print`` shows it.
+
+    Raises
+    ------
+    InputError
+        If ``by`` is not a column with a few levels at every site.
+
+    Examples
+    --------
+    >>> print(dsba.describe(frame, by="treated", sites="hospital"))  # doctest: +SKIP
+    """
+    held = [SiteTable(name, frame.drop(columns=[sites] if sites else [])) for name, frame in as_sites(table, sites)]
+    return describe_sites(held, Alone(), by=by)
+
+
+def describe_sites(
+    sites: Sequence[SiteTable], group: Group, *, by: str | None = None, guards: Guards | None = None
+) -> Description:
+    """The same for the sites of this process, together with those of the others."""
+    guards = guards or Guards()
+    own = [[site.name, guards.rows_per_level, _facts(site)] for site in sites]
+    known = [tuple(one) for theirs in shared(group, own, list[tuple[str, int, dict[str, tuple[str, list[Level]]]]])
+             for one in theirs]  # fmt: skip
+    few = max(1, *(minimum for _, minimum, _ in known))
+    notify(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
+    work = _Work(sites, group, few, {name: facts for name, _, facts in known})
+    return work.description(by)
+
+
+def _facts(site: SiteTable) -> dict[str, tuple[str, list[Level]]]:
+    """The kind of each column, and the levels of those that have few of them."""
+    found = {}
+    for column in site.frame.columns:
+        kind = kind_of(site.frame[column])
+        levels = plain(site.frame[column]) if kind in ("text", "truth") else []
+        if kind not in ("date", "mixed") and len(levels) <= MOST_LEVELS:
+            found[str(column)] = (kind, levels)
+    return found
+
+
+class _Work:
+    """What a process finds out together with the others; every question is asked by all in the same order."""
+
+    def __init__(self, sites: Sequence[SiteTable], group: Group, few: int, facts: Mapping[str, Any]) -> None:
+        self.sites, self.group, self.few, self.facts = sites, group, few, facts
+        columns = dict.fromkeys(column for known in facts.values() for column in known)
+        self.columns = [column for column in columns if all(column in known for known in facts.values())]
+        self.signs: list[str] = []
+
+    def description(self, by: str | None) -> Description:
+        strata = self._strata(by)
+        rows = {
+            name: self._shown(counted(self.group, np.array([[float(w.sum())] for w in where]))[0])
+            for name, where in strata.items()
+        }
+        columns = {column: self._column(column, strata) for column in self.columns if column != by}
+        differences = {}
+        if len(strata) == 3:
+            first, second = list(strata)[1:]
+            pairs = {c: (found[first], found[second]) for c, found in columns.items()}
+            differences = {c: d for c, pair in pairs.items() if (d := _difference(*pair)) is not None}
+        signs = [sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs]
+        kept = {c: found for c, found in columns.items() if found}
+        return Description(rows, kept, differences, tuple(signs), self.few)
+
+    def _strata(self, by: str | None) -> dict[str, list[Flags]]:
+        """By name, which rows of each site here belong to it."""
+        strata = {EVERYONE: [np.ones(len(site.frame), bool) for site in self.sites]}
+        if by is None:
+            return strata
+        if by not in self.columns:
+            raise InputError(f"the column {by!r} is not a column with a few levels at every site.")
+        own = sorted({str(v) for site in self.sites for v in plain(site.frame[by])})[: MOST_LEVELS + 1]
+        levels = sorted({level for theirs in shared(self.group, own, list[str]) for level in theirs})
+        if not 1 < len(levels) <= MOST_LEVELS:
+            raise InputError(f"the column {by!r} must have 2 to {MOST_LEVELS} levels over all sites.")
+        texts = [np.array([str(plain_value(v)) for v in site.frame[by].tolist()], object) for site in self.sites]
+        return strata | {f"{by} = {level}": [own_texts == level for own_texts in texts] for level in levels}
+
+    def _column(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
+        kinds = {site: known[column][0] for site, known in self.facts.items() if known[column][0] != "empty"}
+        if not kinds:
+            return {}
+        usual = max(dict.fromkeys(kinds.values()), key=list(kinds.values()).count)
+        if odd := [site for site, kind in kinds.items() if kind != usual]:
+            here = [site.name for site in self.sites if site.name in odd]
+            self.signs += [
+                f"the column {column!r} is {KIND_WORDS[kinds[name]]} at {name} and {KIND_WORDS[usual]} elsewhere."
+                for name in here
+            ]
+            return {}
+        if usual == "number":
+            values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
+            found = {name: self._numbers(values, where) for name, where in strata.items()}
+            self._look_at(column, values, found[EVERYONE])
+            return found
+        return self._levels(column, strata)
+
+    def _numbers(self, values: Sequence[Array], where: Sequence[Flags]) -> NumberSummary:
+        kept = [x[w] for x, w in zip(values, where, strict=True)]
+        whole = [x[np.isfinite(x)] for x in kept]
+        sizes = [[float(len(x)), float(len(k) - len(x))] for x, k in zip(whole, kept, strict=True)]
+        n, missing = counted(self.group, np.array(sizes))
+        if n < max(self.few, 2):
+            return NumberSummary(self._shown(n), self._shown(missing), *[None] * 5)
+        (total,) = summed(self.group, np.array([[x.sum()] for x in whole])).tolist()
+        mean = total / n
+        (squares,) = summed(self.group, np.array([[((x - mean) ** 2).sum()] for x in whole])).tolist()
+        found = pooled_quantiles(whole, QUARTILES, self.group, self.few) or []
+        quartiles, within = tuple(one.value for one in found), max(one.within for one in found)
+        return NumberSummary(n, self._shown(missing), total, mean, float(np.sqrt(squares / (n - 1))), quartiles, within)
+
+    def _levels(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
+        by_site = {site: {*known[column][1]} for site, known in self.facts.items()}
+        levels = sorted(set().union(*by_site.values()))
+        common = {level for level in levels if sum(level in theirs for theirs in by_site.values()) > 1}
+        for site in self.sites:
+            if common and (alone := by_site[site.name] - common):
+                many = f"the column {column!r} has {len(alone)} level(s) at {site.name}"
+                self.signs.append(f"{many} that no other site has.")
+        found = {}
+        for name, where in strata.items():
+            own = []
+            for site, w in zip(self.sites, where, strict=True):
+                values = site.frame[column][w]
+                own.append([float(values.isna().sum()), *(float((values == level).sum()) for level in levels)])
+            missing, *counts = counted(self.group, np.array(own))
+            shown = dict(zip(levels, self._all_shown(counts), strict=True))
+            found[name] = FactorSummary(self._shown(sum(counts)), self._shown(missing), shown)
+        return found
+
+    def _look_at(self, column: str, values: Sequence[Array], pooled: NumberSummary) -> None:
+        """Signs of another unit, or of a code for missing values, at the sites here."""
+        for site, x in zip(self.sites, values, strict=True):
+            own = x[np.isfinite(x)]
+            if len(own) < max(self.few, 2):
+                continue
+            low, high = np.quantile(own, [0.25, 0.75])
+            middle = pooled.quartiles if len(self.facts) > 1 else None
+            if middle is not None and (high < middle[0] or low > middle[2]):
+                odd = f"the middle half of {column!r} at {site.name} lies outside that of all sites"
+                self.signs.append(f"{odd}: another unit?")
+            if _has_spike(own, self.few):
+                self.signs.append(f"an extreme value of {column!r} is repeated at {site.name}, far from all others: "
+                                  "a code for missing?")  # fmt: skip
+
+    def _all_shown(self, counts: Sequence[int]) -> list[int | None]:
+        """Counts of levels. If one alone is hidden, the next smallest is hidden as well: their sum would tell it."""
+        shown = [self._shown(count) for count in counts]
+        if shown.count(None) == 1 and (others := [count for count in shown if count]):
+            shown[shown.index(min(others))] = None
+        return shown
+
+    def _shown(self, count: int) -> int | None:
+        return None if 0 < count < self.few else count
+
+
+def _has_spike(x: Array, few: int) -> bool:
+    """Whether the smallest or largest value is repeated, and further from the others than these from each other."""
+    for extreme in (x.min(), x.max()):
+        rest = x[x != extreme]
+        repeated = np.count_nonzero(x == extreme) >= few and len(np.unique(rest)) >= VARIED
+        if repeated and np.abs(rest - extreme).min() > rest.max() - rest.min():
+            return True
+    return False
+
+
+def _difference(first: NumberSummary | FactorSummary, second: NumberSummary | FactorSummary) -> float | None:
+    """The standardised mean difference; of factors Yang and Dalton's distance. None where a part is not shown."""
+    if isinstance(first, NumberSummary) and isinstance(second, NumberSummary):
+        if first.mean is None or second.mean is None or first.sd is None or second.sd is None:
+            return None
+        spread = np.sqrt((first.sd**2 + second.sd**2) / 2.0)
+        return float((second.mean - first.mean) / spread) if spread > 0.0 else None
+    both = [list(one.counts.values()) for one in (first, second) if isinstance(one, FactorSummary)]
+    if len(both) < 2 or any(count is None for counts in both for count in counts) or not all(map(any, both)):
+        return None
+    p, q = (np.array(counts[1:], np.float64) / sum(counts) for counts in both)  # type: ignore[arg-type]
+    spread = sum(np.diag(one) - np.outer(one, one) for one in (p, q)) / 2.0
+    return float(np.sqrt((p - q) @ np.linalg.pinv(spread) @ (p - q)))

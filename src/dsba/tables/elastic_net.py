@@ -1,0 +1,346 @@
+"""Elastic nets by formula: a path of penalties, and cross-validation with folds inside sites.
+
+    -llf/n + lambda (l1_ratio |b|_1 + (1 - l1_ratio)/2 |b|_2^2)
+
+without a penalty on the intercept, b in units of columns divided by their standard deviation. (glmnet divides the
+quadratic term of a linear model by the standard deviation of the outcome as well.) Proximal Newton on the summed
+information: every process solves the small problem by itself, in the same order of the same operations. All folds go
+side by side, so that one sum serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dsba.errors import InputError, as_integer, as_number, unknown_name
+from dsba.fitting.spec import FitSpec
+from dsba.network import Alone, Group, summed
+from dsba.tables.columns import INTERCEPT
+from dsba.tables.design import Design, as_sites, design_tables
+from dsba.tables.models.base import LikelihoodTerms, RowTerms, finite_sum, of_rows
+from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
+from dsba.tables.models.scoring import dot, eliminated, times
+from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
+from dsba.tables.terms import ModelTerms, SiteTable
+from dsba.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+N_LAMBDAS, SMALLEST = 50, 1e-3
+LEAST_L1 = 1e-3  # the share of |b|_1 that the largest lambda is made for, where there is none
+SWEEPS = 30  # of coordinate descent before the signs are tried
+MOST_NEWTON, MOST_ROUNDS = 50, 200
+NEAR_ZERO = 1e-13  # of the conditions of a solution, relative to the slope at the null model
+
+
+@dataclass(frozen=True)
+class Gaussian(Glm):
+    """l = -(y - u)^2/2."""
+
+    labels: ClassVar[str] = "real"
+    link: ClassVar[str | None] = "identity"
+
+    def rows(self, y: Array, u: Array) -> RowTerms:
+        ones = np.ones_like(u)
+        return RowTerms(-0.5 * (y - u) ** 2, y - u, ones, ones)
+
+    def unit_deviance(self, y: Array, u: Array) -> Array:
+        return (y - u) ** 2
+
+    def score_of(self, mean: float) -> float:
+        return mean
+
+    def response(self, u: Array) -> Array:
+        return u
+
+
+LOSSES: dict[str, Glm] = {"linear": Gaussian(), "logistic": Binomial(), "poisson": QuasiPoisson()}
+
+
+@dataclass(frozen=True)
+class ElasticNetPath:
+    """Coefficients in the columns' own units, a row for each lambda; and what cross-validation says of them."""
+
+    coefficients: pd.DataFrame
+    """A column for each column of the model, the intercept first; the index is lambda."""
+    l1_ratio: float
+    cv: pd.DataFrame | None
+    """``mean`` and ``se`` of the loss at each lambda: squared errors, or deviances, per row that was left out."""
+
+    @property
+    def lambda_min(self) -> float:
+        """The lambda with the smallest loss."""
+        return float(self._validated["mean"].idxmin())
+
+    @property
+    def lambda_1se(self) -> float:
+        """The largest lambda whose loss is within a standard error of the smallest."""
+        best = self._validated.loc[self.lambda_min]
+        return float(self._validated.index[self._validated["mean"] <= best["mean"] + best["se"]].max())
+
+    @property
+    def _validated(self) -> pd.DataFrame:
+        if self.cv is None:
+            raise InputError("the path was not cross-validated: give folds.")
+        return self.cv
+
+    def params(self, lam: float | None = None) -> pd.Series:
+        """The coefficients at one lambda of the path, or at ``lambda_min``."""
+        return self.coefficients.loc[self.lambda_min if lam is None else lam]
+
+
+def elastic_net(
+    table: Any, formula: str, operator: str = "linear", *, sites: str | None = None, l1_ratio: float = 1.0,
+    lambdas: Sequence[float] | None = None, folds: int | None = None, missing: str = "error",
+) -> ElasticNetPath:  # fmt: skip
+    """A path of elastic nets over sites, with cross-validation if ``folds`` are given.
+
+    Parameters
+    ----------
+    table
+        A pandas frame, or a list or dict of frames, one for each site.
+    formula
+        The model, with an intercept.
+    operator
+        "linear", "logistic" or "poisson".
+    sites
+        The column of a single frame that names the site of each row.
+    l1_ratio
+        The share of |b|_1 in the penalty: 1 is the lasso.
+    lambdas
+        The penalties; otherwise 50 from the smallest that gives no coefficient down to a thousandth of it.
+    folds
+        The number of folds. Row i of a site, counted from 0, is in fold i mod ``folds``.
+    missing
+        As in ``dsba.fit``.
+
+    Returns
+    -------
+    ElasticNetPath
+        ``.coefficients``, ``.params(lam)``, ``.cv``, ``.lambda_min``, ``.lambda_1se``.
+
+    Raises
+    ------
+    InputError
+        If an option is not known, or the table does not fit the formula.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dsba
+    >>> x = np.arange(20.0)
+    >>> table = pd.DataFrame({"x": x, "z": x % 3, "y": 2 * x})
+    >>> path = dsba.elastic_net(table, "y ~ x + z", lambdas=[1.0])
+    >>> path.params(1.0)["z"]
+    0.0
+    """
+    if operator not in LOSSES:
+        raise unknown_name("operator", operator, LOSSES)
+    ratio = as_number("l1_ratio", l1_ratio, at_least=0.0)
+    if ratio > 1.0:
+        raise InputError(f"l1_ratio must be between 0 and 1, got {l1_ratio!r}.")
+    if folds is not None:
+        as_integer("folds", folds, at_least=2)
+    spec = FitSpec(formula=formula, operator=operator, missing=missing)
+    return path_of(as_sites(table, sites), spec, Alone(), ratio, lambdas, folds)
+
+
+def path_of(
+    sites: Sequence[SiteTable], spec: FitSpec, group: Group, ratio: float, lambdas: Sequence[float] | None,
+    folds: int | None,
+) -> ElasticNetPath:  # fmt: skip
+    """The same for the sites of this process, together with those of the others."""
+    designs = design_tables(sites, ModelTerms.of(spec), group, spec.guards)
+    if designs.names[0] != INTERCEPT:
+        raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
+    model = LOSSES[str(spec.operator)]
+    mean, sd = pooled_moments([d.X for d in designs.designs], group, range(1, len(designs.names)))
+    scaling = scaling_by(mean, sd, 0)
+    ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]
+    problems = _problems(model, ready, folds, group)
+    whole = problems[0]
+    if lambdas is None:
+        largest = float(np.abs(whole.slope[1:]).max()) / max(ratio, LEAST_L1)
+        lambdas = np.geomspace(largest, SMALLEST * largest, N_LAMBDAS).tolist()
+    lambdas = sorted((as_number("lambdas", lam, at_least=0.0) for lam in lambdas), reverse=True)
+    paths = _paths(model, problems, lambdas, ratio, group)
+    cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, group)
+    return ElasticNetPath(_frame(paths[0], scaling, designs.names, lambdas), ratio, cv)
+
+
+class _Problem(NamedTuple):
+    """The rows of one fit, those of a fold left out; weights of the penalty; the null model and the slope there."""
+
+    designs: tuple[Design, ...]
+    rows: float
+    spread: Array
+    null: Array
+    slope: Array
+
+
+def _problems(model: Glm, ready: Sequence[Design], folds: int | None, group: Group) -> list[_Problem]:
+    """The fit to all rows, and those without each of the folds, with their own standard deviations."""
+    kept = [None, *range(folds or 0)]
+    masked = [[_without(d, fold, folds) for d in ready] for fold in kept]
+    own = [
+        np.concatenate([_moments(model, designs[n]) for designs in masked]) for n in range(len(ready))
+    ]  # fmt: skip
+    totals, p = summed(group, np.array(own)).reshape(len(kept), -1), ready[0].X.shape[1]
+    found = []
+    for designs, total in zip(masked, totals, strict=True):
+        rows, sums, squares = total[0], total[3 : 3 + p], total[3 + p :]
+        null = np.zeros(p)
+        null[0] = model.score_of(float(total[1] / total[2]))
+        spread = np.sqrt(np.maximum(squares / rows - (sums / rows) ** 2, 0.0))
+        spread[0] = 0.0  # the intercept has no penalty
+        found.append(_Problem(tuple(designs), float(rows), spread, null, np.zeros(p)))
+    terms = _terms(model, found, [one.null for one in found], group)
+    return [one._replace(slope=known.score / one.rows) for one, known in zip(found, terms, strict=True)]
+
+
+def _without(design: Design, fold: int | None, folds: int | None) -> Design:
+    if fold is None or folds is None:
+        return design
+    return design._replace(weight=design.weight * (np.arange(len(design.y)) % folds != fold))
+
+
+def _moments(model: Glm, design: Design) -> Array:
+    w = design.weight
+    return np.concatenate([[w.sum()], model.outcome_sums(design), w @ design.X, w @ design.X**2])
+
+
+def _terms(model: Glm, problems: Sequence[_Problem], points: Sequence[Array], group: Group) -> list[LikelihoodTerms]:
+    """The terms of several fits, in one sum."""
+    sites = range(len(problems[0].designs))
+    own = []
+    for n in sites:
+        parts = []
+        for problem, z in zip(problems, points, strict=True):
+            d = problem.designs[n]
+            parts.append(of_rows(d.X, d.weight, model.rows(d.y, d.X @ z + d.offset)).flat())
+        own.append(np.concatenate(parts))
+    total = group.sum(np.array(own)).reshape(len(problems), -1)
+    return [LikelihoodTerms.of(part, len(points[0])) for part in total]
+
+
+# Solutions ---------------------------------------------------------------------------------------
+
+
+def _paths(
+    model: Glm, problems: Sequence[_Problem], lambdas: Sequence[float], ratio: float, group: Group
+) -> list[list[Array]]:
+    """For each problem its solution at every lambda, each from the one before."""
+    points, paths = [one.null for one in problems], [list[Array]() for _ in problems]
+    terms = _terms(model, problems, points, group)
+    for lam in lambdas:
+        points, terms = _solved(model, problems, points, terms, lam, ratio, group)
+        for path, z in zip(paths, points, strict=True):
+            path.append(z)
+    return paths
+
+
+def _solved(
+    model: Glm, problems: Sequence[_Problem], points: list[Array], terms: list[LikelihoodTerms], lam: float,
+    ratio: float, group: Group,
+) -> tuple[list[Array], list[LikelihoodTerms]]:  # fmt: skip
+    """Proximal Newton of all problems side by side; a step that raises the objective is halved."""
+    points, terms, lengths = list(points), list(terms), [1.0] * len(points)
+    steps = [_step(one, z, t, lam, ratio) for one, z, t in zip(problems, points, terms, strict=True)]
+    for _ in range(MOST_NEWTON):
+        open_ones = [k for k, (step, z) in enumerate(zip(steps, points, strict=True)) if _is_long(step, z)]
+        if not open_ones:
+            return points, terms
+        trials = [points[k] + lengths[k] * steps[k] for k in open_ones]
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = _terms(model, [problems[k] for k in open_ones], trials, group)
+        for k, z, here in zip(open_ones, trials, found, strict=True):
+            one = problems[k]
+            before, after = (_objective(one, *at, lam, ratio) for at in ((points[k], terms[k]), (z, here)))
+            if not after <= before + 1e-13 * abs(before):
+                lengths[k] *= 0.5
+                continue
+            points[k], terms[k], lengths[k] = z, here, 1.0
+            steps[k] = _step(one, z, here, lam, ratio)
+    raise InputError(f"the elastic net did not converge at lambda = {lam:g}: leave out small lambdas.")
+
+
+def _is_long(step: Array, z: Array) -> bool:
+    return bool(np.abs(step).max() > NEAR_ZERO * max(1.0, float(np.abs(z).max())))
+
+
+def _objective(one: _Problem, z: Array, terms: LikelihoodTerms, lam: float, ratio: float) -> float:
+    b = one.spread * z
+    return -terms.llf / one.rows + lam * (ratio * dot(np.sign(b), b) + 0.5 * (1.0 - ratio) * dot(b, b))
+
+
+def _step(one: _Problem, z: Array, terms: LikelihoodTerms, lam: float, ratio: float) -> Array:
+    """To the minimum of the quadratic model with the penalty."""
+    ridge = lam * (1.0 - ratio) * one.spread**2
+    H, l1 = terms.observed / one.rows + np.diag(ridge), lam * ratio * one.spread
+    pull = terms.score / one.rows + times(terms.observed, z) / one.rows  # H_0 z - gradient: the slope of the model at 0
+    return _lasso(H, pull, l1, z) - z
+
+
+def _lasso(H: Array, pull: Array, l1: Array, start: Array) -> Array:
+    """The minimum of z'Hz/2 - pull'z + sum l1 |z|: coordinate descent finds the signs, elimination the numbers."""
+    z = start.copy()
+    for _ in range(MOST_ROUNDS):
+        left = pull - times(H, z)
+        for _ in range(SWEEPS):
+            for j in range(len(z)):
+                aim = left[j] + H[j, j] * z[j]
+                new = np.sign(aim) * max(abs(aim) - l1[j], 0.0) / H[j, j]
+                left -= (new - z[j]) * H[:, j]
+                z[j] = new
+        exact = _with_signs(H, pull, l1, z)
+        if exact is not None:
+            return exact
+    return z
+
+
+def _with_signs(H: Array, pull: Array, l1: Array, z: Array) -> Array | None:
+    """The minimum if the signs are those of z; None if they are not, or if a coefficient at 0 would move."""
+    active = (z != 0.0) | (l1 == 0.0)
+    exact, signs = np.zeros_like(z), np.sign(z)
+    solved = eliminated(H[np.ix_(active, active)], (pull - l1 * signs)[active][:, None])
+    if solved is None:
+        return None
+    exact[active] = solved[:, 0]
+    slack = np.abs(pull - times(H, exact))[~active] - l1[~active]
+    flipped = (np.sign(exact) != signs) & (l1 > 0.0)
+    return None if flipped.any() or (slack > 1e-12 * np.abs(pull).max()).any() else exact
+
+
+# What is shown -----------------------------------------------------------------------------------
+
+
+def _validated(
+    model: Glm, ready: Sequence[Design], paths: Sequence[Sequence[Array]], folds: int, lambdas: Sequence[float],
+    group: Group,
+) -> pd.DataFrame:  # fmt: skip
+    """The loss of the rows that were left out, by lambda, with its standard error over the folds."""
+    import pandas as pd
+
+    own = []
+    for d in ready:
+        losses = []
+        for fold, path in enumerate(paths):
+            out = d.weight * (np.arange(len(d.y)) % folds == fold)
+            losses += [float(out @ model.unit_deviance(d.y, d.X @ z + d.offset)) for z in path] + [float(out.sum())]
+        own.append(losses)
+    total = np.array(finite_sum(group, own)).reshape(folds, -1)
+    rows, losses_per_row = total[:, -1], total[:, :-1] / total[:, -1:]
+    mean = rows @ losses_per_row / rows.sum()
+    spread = np.sqrt(rows @ (losses_per_row - mean) ** 2 / rows.sum() / (folds - 1))
+    return pd.DataFrame({"mean": mean, "se": spread}, index=pd.Index(lambdas, name="lambda"))
+
+
+def _frame(path: Sequence[Array], scaling: Scaling, names: Sequence[str], lambdas: Sequence[float]) -> pd.DataFrame:
+    import pandas as pd
+
+    rows = [scaling.unscaled(z) for z in path]
+    return pd.DataFrame(np.array(rows), index=pd.Index(lambdas, name="lambda"), columns=list(names))

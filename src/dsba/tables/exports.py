@@ -1,0 +1,216 @@
+"""Tables and forest plots for papers: LaTeX, HTML, CSV, PDF and SVG."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dsba.errors import InputError, require_package
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dsba.tables.results import Results
+
+TIDY = ("term", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
+GLANCE = {
+    "nobs": "nobs", "df.model": "df_model", "df.residual": "df_resid", "logLik": "llf", "AIC": "aic", "BIC": "bic",
+    "deviance": "deviance", "null.deviance": "null_deviance", "pearson.chi2": "pearson_chi2", "scale": "scale",
+    "converged": "converged",
+}  # fmt: skip
+"""The names of R's broom, and ours."""
+LATEX_SIGNS = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "±": r"$\pm$", "λ": r"$\lambda$",
+}  # fmt: skip
+RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet may run
+FOREST_INCH = 0.3  # of a line in a forest plot
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table for people: every cell is a text."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The first column is the index."""
+        import pandas as pd
+
+        index = [row[0] for row in self.rows]
+        return pd.DataFrame([row[1:] for row in self.rows], index=index, columns=list(self.header[1:]))
+
+    def to_latex(self) -> str:
+        """A ``table`` for the package booktabs."""
+        lines = [" & ".join(map(latex_text, row)) + r" \\" for row in (self.header, *self.rows)]
+        body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+        columns = "l" + "r" * (len(self.header) - 1)
+        inside = [rf"\begin{{tabular}}{{{columns}}}", *body, r"\end{tabular}", rf"\caption{{{latex_text(self.title)}}}"]
+        return "\n".join([r"\begin{table}", r"\centering", *inside, r"\end{table}", ""])
+
+    def to_html(self) -> str:
+        """A ``table`` without a style."""
+        lines = [_html_row(row, "td") for row in self.rows]
+        caption = f"<caption>{html.escape(self.title)}</caption>"
+        return "\n".join(["<table>", caption, _html_row(self.header, "th"), *lines, "</table>", ""])
+
+    def to_csv(self) -> str:
+        """Comma-separated text; a cell that a spreadsheet would run gets a quote before it."""
+        import pandas as pd
+
+        return csv_text(pd.DataFrame(list(self.rows), columns=list(self.header)))
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __str__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(self.header, *self.rows, strict=True)]
+        lines = [self.title]
+        for row in (self.header, *self.rows):
+            first, *others = zip(row, widths, strict=True)
+            lines.append("  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]).rstrip())
+        return "\n".join(lines)
+
+
+def _html_row(cells: Sequence[str], tag: str) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def latex_text(text: str) -> str:
+    """The text with LaTeX's own signs taken literally."""
+    return "".join(LATEX_SIGNS.get(sign, sign) for sign in text)
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Comma-separated text of a frame, numbers with all digits, in which no cell is a formula for a spreadsheet."""
+    safe = frame.rename(columns=_safe)
+    for column in safe:
+        if safe[column].dtype.kind not in "iufb":
+            safe[column] = [_safe(cell) for cell in safe[column]]
+    return safe.to_csv(index=False)
+
+
+def _safe(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(RUN_BY_SPREADSHEETS) else cell
+
+
+# Models ------------------------------------------------------------------------------------------
+
+
+def tidy(results: Results, exponentiate: bool = False) -> pd.DataFrame:
+    """A row for each coefficient, with the names of R's broom."""
+    import pandas as pd
+
+    known = results.metadata.inference is not None
+    nothing = np.full(len(results.params), np.nan)
+    low, high = results.conf_int().to_numpy().T if known else (nothing, nothing)
+    errors = [results.bse, results.tvalues, results.pvalues] if known else [nothing] * 3
+    estimates = [results.params.to_numpy(), low, high]
+    if exponentiate:
+        results.ratios()  # an error if there are none
+        estimates = [np.exp(one) for one in estimates]
+    columns = [results.params.index, estimates[0], *map(np.asarray, errors), *estimates[1:]]
+    return pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
+
+
+def glance(results: Results) -> pd.DataFrame:
+    """One row with the figures of the whole model, with the names of R's broom."""
+    import pandas as pd
+
+    if results.metadata.inference is None:
+        return pd.DataFrame({"nobs": [results.nobs], "converged": [results.converged]})
+    return pd.DataFrame({name: [getattr(results, ours)] for name, ours in GLANCE.items()})
+
+
+def model_table(results: Results, ratios: bool = False) -> TextTable:
+    """The coefficients, or with ``ratios`` exp of them, with intervals and p-values."""
+    return side_by_side({"": results}, ratios=ratios, wide=True)
+
+
+def side_by_side(models: Mapping[str, Results], *, ratios: bool = False, wide: bool = False) -> TextTable:
+    """Several models in one table: a line for each coefficient, and the rows and AIC of each model below.
+
+    Parameters
+    ----------
+    models
+        The models by the names that the header shows.
+    ratios
+        Show exp of coefficients: odds ratios, rate ratios.
+    wide
+        Give p-values a column of their own.
+
+    Returns
+    -------
+    TextTable
+        With ``to_frame``, ``to_latex``, ``to_html`` and ``to_csv``.
+
+    Raises
+    ------
+    InputError
+        If there is no model, or if ratios are asked for and a model has none.
+
+    Examples
+    --------
+    >>> dsba.side_by_side({"crude": first, "adjusted": second}).to_latex()  # doctest: +SKIP
+    """
+    if not models:
+        raise InputError("a table of models needs at least one model, got none.")
+    tidied = {name: tidy(one, ratios).set_index("term") for name, one in models.items()}
+    terms = list(dict.fromkeys(term for frame in tidied.values() for term in frame.index))
+    terms = [term for term in terms if not (ratios and term == "Intercept")]
+    header, columns = [""], [[*terms, "rows", "AIC"]]
+    for name, one in models.items():
+        what = str(one.ratios().columns[0]) if ratios else "estimate"
+        header.append(f"{name}: {what} (95 % interval)" if name else f"{what} (95 % interval)")
+        figures = [f"{one.nobs:,}", f"{one.aic:.1f}" if one.metadata.inference else ""]
+        columns.append([*(_interval(tidied[name], term) for term in terms), *figures])
+        if wide:
+            header.append("p")
+            columns.append([*(_p_value(tidied[name], term) for term in terms), "", ""])
+    left = dict.fromkeys(str(one.formula.left) for one in models.values())
+    return TextTable(f"Models of {', '.join(left)}", tuple(header), tuple(zip(*columns, strict=True)))
+
+
+def _interval(frame: pd.DataFrame, term: str) -> str:
+    if term not in frame.index:
+        return ""
+    estimate, low, high = frame.loc[term, ["estimate", "conf.low", "conf.high"]]
+    return f"{estimate:.3g}" if np.isnan(low) else f"{estimate:.3g} ({low:.3g} to {high:.3g})"
+
+
+def _p_value(frame: pd.DataFrame, term: str) -> str:
+    value = frame.loc[term, "p.value"]
+    return "" if np.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def forest(results: Results, file: str | Path, ratios: bool | None = None) -> None:
+    """A forest plot of the coefficients (or ratios, on a logarithmic axis) as a PDF or SVG file, by its name."""
+    kind = Path(file).suffix.lower()
+    if kind not in (".pdf", ".svg"):
+        raise InputError(f"a forest plot is a .pdf or .svg file, got {Path(file).name!r}.")
+    require_package("a forest plot", "matplotlib", "lab")
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    as_ratios = results.ratio is not None if ratios is None else ratios
+    frame = tidy(results, as_ratios).set_index("term").drop("Intercept", errors="ignore")[::-1]
+    figure = Figure(figsize=(6.4, 1.2 + FOREST_INCH * len(frame)), layout="constrained")
+    axes, at = figure.subplots(), np.arange(len(frame))
+    reach = [frame["estimate"] - frame["conf.low"], frame["conf.high"] - frame["estimate"]]
+    axes.errorbar(frame["estimate"], at, xerr=np.nan_to_num(np.array(reach)), fmt="s", color="black", capsize=3)
+    axes.axvline(1.0 if as_ratios else 0.0, color="0.6", linewidth=1)
+    axes.set_yticks(at, [name.replace("$", r"\$") for name in frame.index])
+    axes.set_xlabel(str(results.ratios().columns[0]) if as_ratios else "coefficient")
+    if as_ratios:
+        axes.set_xscale("log")
+    dates = {"CreationDate": None} if kind == ".pdf" else {"Date": None}  # the same model gives the same file
+    with matplotlib.rc_context({"svg.hashsalt": "forest", "pdf.fonttype": 42}):
+        figure.savefig(file, metadata=dates)

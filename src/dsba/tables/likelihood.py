@@ -1,0 +1,257 @@
+"""Fit and inference of the models in ``dsba.tables.models``: one Newton iteration, one way to standard errors.
+
+classical: the inverse of the expected information, times the dispersion where there is one. HC0, HC1 and site: the
+scores of rows, or of sites, between two inverses of the observed information.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dsba._version import __version__
+from dsba.engine.run import Status
+from dsba.errors import FitError, InputError
+from dsba.fitting.model import FitRun, FittedModel, Inference, TableMetadata
+from dsba.fitting.spec import FitSpec
+from dsba.network import Network, counted, summed
+from dsba.tables.columns import INTERCEPT
+from dsba.tables.design import Design, Designs
+from dsba.tables.mixed import fit_mixed
+from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, finite_sum, symmetric
+from dsba.tables.models.cox import Cox
+from dsba.tables.models.scoring import Maximum, inverse, maximised
+from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
+from dsba.tables.terms import terms_of
+from dsba.types import Array
+
+NO_PENALTY = "this model takes no penalty: leave out lam, or use the operator linear, logistic or poisson."
+NEWTON_ONLY = "this model is fitted by newton only, got the algorithm {name!r}."
+UNORDERED = "the classes of {column!r} need an order: list them from low to high in the levels of {column!r}."
+
+
+class _Fitted(NamedTuple):
+    """What is known when the parameters are."""
+
+    model: TableModel
+    designs: tuple[Design, ...]
+    scaling: Scaling
+    known: Outcomes
+    start: Array
+    solution: Maximum
+
+    @property
+    def columns(self) -> int:
+        return self.designs[0].X.shape[1]
+
+    @property
+    def coefficients(self) -> int:
+        """Their number: without nuisance parameters."""
+        return self.solution.params.size - self.model.nuisance
+
+
+def require_fitting(model: TableModel, spec: FitSpec) -> None:
+    """An error where options do not fit the model."""
+    if spec.lam:
+        raise InputError(NO_PENALTY)
+    if spec.algorithm not in ("auto", "newton"):
+        raise InputError(NEWTON_ONLY.format(name=str(spec.algorithm)))
+    if spec.test_share and model.labels in ("multiclass", "counts", "survival"):
+        raise InputError("held-out rows are evaluated for models of numbers, counts and two classes only.")
+    if model.link == "softmax" and (spec.offset or spec.exposure):
+        raise InputError("a multinomial model takes no offset: it would be the same for all classes, and cancel out.")
+
+
+def require_order(model: TableModel, designs: Designs, given: Collection[str]) -> None:
+    """An error if classes that are texts have no order; ``given`` are the columns whose levels were listed."""
+    for column in terms_of(designs.schema).formula.response if model.ordered else ():
+        if designs.schema.kinds[column] == "text" and column not in given:
+            raise InputError(UNORDERED.format(column=column))
+
+
+def fit_likelihood(model: TableModel, designs: Designs, spec: FitSpec, network: Network) -> FittedModel:
+    """The model of the sites' columns, with its inference. All processes get the same."""
+    classes = designs.schema.classes
+    fitted = _fitted(model, designs, spec, network)
+    names, solution = fitted.model.names(designs.names, classes), fitted.solution
+    try:
+        inference = _inference(fitted, spec, classes, network)
+    except FitError as error:
+        raise error.named(names) from None
+    params = fitted.model.back(fitted.scaling, classes) @ solution.params[: fitted.coefficients]
+    events = None
+    if fitted.model.labels in ("binary", "survival") and spec.weights is None:
+        events = round(float(fitted.known.totals[0]))
+    message = f"no length of a step leads further after {len(solution.steps) - 1} Newton steps"
+    if solution.converged:
+        message = f"{len(solution.steps) - 1} Newton steps; the next would be {solution.steps[-1]:.1e} standard errors"
+    figures = fitted.model.facts(solution.params, solution.terms)
+    found = Estimated(names, params, inference, solution.steps, message, figures, fitted.model.link, events)
+    return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
+
+
+def fit_random_intercept(designs: Designs, spec: FitSpec, network: Network) -> FittedModel:
+    """A linear model in which every site has a random intercept, by REML."""
+    scaling, ready = _scaled(designs, network, level=False)
+    try:
+        found = fit_mixed(ready, network)
+    except FitError as error:
+        raise error.named(designs.names) from None
+    T = scaling.back
+    covariance, units = (
+        T @ found.covariance @ T.T,
+        float(np.log(scaling.sd).sum()),
+    )  # REML depends on the columns' units
+    llf, fixed_llf = found.llf - units, found.fixed_llf - units
+    inference = Inference(
+        tuple(map(tuple, covariance.tolist())), found.rows - len(designs.names), False, found.residual_variance,
+        -2.0 * llf, -2.0 * fixed_llf, llf, fixed_llf, 2,
+    )  # fmt: skip
+    figures = {"site_variance": found.site_variance, "residual_variance": found.residual_variance}
+    message = f"the restricted likelihood was evaluated {len(found.slopes)} times"
+    done = Estimated(designs.names, T @ found.b, inference, found.slopes, message, figures, "identity", None)
+    return _kept(done, True, scaling, designs, spec, network)
+
+
+class Estimated(NamedTuple):
+    """Coefficients in the columns' own units, and how they were found."""
+
+    names: tuple[str, ...]
+    params: Array
+    inference: Inference
+    steps: tuple[float, ...]
+    message: str
+    figures: dict[str, float]
+    link: str | None
+    events: int | None
+
+
+def _kept(
+    found: Estimated, converged: bool, scaling: Scaling, designs: Designs, spec: FitSpec, network: Network
+) -> FittedModel:
+    """What is saved."""
+    schema, at = designs.schema, np.array([name == INTERCEPT for name in found.names])
+    decisions: dict[str, Any] = {"binary": "sign", "multiclass": "largest"}
+    link: Any = found.link
+    run = FitRun(
+        schema.labels, decisions.get(schema.labels, "number"), link, "newton", None,
+        Status.CONVERGED if converged else Status.BUDGET, found.message, network.topology.n_nodes, designs.rows,
+        len(designs.names), network.size, network.masked,
+        {"residual": found.steps[-1], "passes": float(len(found.steps)), "rounds": float(network.rounds)},
+        {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
+    )  # fmt: skip
+    copies, columns = divmod(len(found.names), len(scaling.sd))  # one for each class; cuts have no column
+    sd = (*np.tile(scaling.sd, copies).tolist(), *[1.0] * columns)
+    table = TableMetadata(
+        found.names, sd, replace(schema, spec=spec), network.rounds, designs.notices,
+        found.events, None, tuple(enumerate(found.steps)), found.inference, None, None, found.figures,
+    )  # fmt: skip
+    return FittedModel(
+        found.params[~at][None, :], found.params[at] if at.any() else np.zeros(1),
+        np.tile(found.params, (run.nodes, 1)), None if schema.classes is None else np.array(schema.classes), spec, run,
+        table=table,
+    )  # fmt: skip
+
+
+def _scaled(designs: Designs, network: Network, level: bool) -> tuple[Scaling, tuple[Design, ...]]:
+    """The columns by their pooled moments; ``level``: the model has a level of its own, which takes up the means."""
+    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
+    others = [j for j in range(len(designs.names)) if j != intercept]
+    mean, sd = pooled_moments([d.X for d in designs.designs], network, others)
+    scaling = scaling_by(mean, sd, intercept)
+    if level:
+        scaling = Scaling(mean, scaling.sd, None)
+    return scaling, tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs)
+
+
+def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network) -> _Fitted:
+    scaling, ready = _scaled(designs, network, level=not model.intercept)
+    if model.labels == "survival":
+        model = _prepared(model, ready, designs, spec, network)
+    sums = finite_sum(network, [[d.weight.sum(), *model.outcome_sums(d)] for d in ready])
+    known = Outcomes(designs.rows, sums[0], np.array(sums[1:]), designs.schema.classes)
+    _require_outcomes(model, known)
+    start = model.start(known, len(designs.names), scaling.intercept)
+    try:
+        solution = maximised(model, ready, start, network)
+    except FitError as error:
+        raise error.named(model.names(designs.names, designs.schema.classes)) from None
+    return _Fitted(model, ready, scaling, known, start, solution)
+
+
+def _prepared(model: Any, ready: Sequence[Design], designs: Designs, spec: FitSpec, network: Network) -> Cox:
+    few = max(1, *(part.guards.rows_per_level for part in designs.schema.parts))
+    return model.prepared(ready, spec.grid, few, network)
+
+
+def _require_outcomes(model: TableModel, known: Outcomes) -> None:
+    """An error where the outcomes of all sites leave nothing to fit."""
+    if not known.weight > 0.0:
+        raise InputError("all sample weights are zero: there is nothing to learn from.")
+    totals = known.totals
+    if model.labels in ("count", "positive") and not totals[0] > 0.0:
+        raise InputError("all outcomes are 0: the model needs at least one that is not.")
+    if model.labels in ("binary", "counts") and not 0.0 < totals[0] < totals[1]:
+        raise InputError("all rows that have a weight are of one class: the model needs both.")
+    if model.labels == "multiclass" and not (totals > 0.0).all():
+        raise InputError("a class of the outcome has no row that has a weight: leave it out.")
+
+
+# Inference ---------------------------------------------------------------------------------------
+
+
+def _inference(fitted: _Fitted, spec: FitSpec, classes: Sequence[Any] | None, network: Network) -> Inference:
+    model, solution, p = fitted.model, fitted.solution, fitted.coefficients
+    rows, sites = counted(network, np.array([[len(d.y), float(len(d.y) > 0)] for d in fitted.designs]))
+    if rows <= p:
+        raise InputError(f"{p} coefficients from {rows} rows have no standard errors: more rows are wanted.")
+    settled, (null, llnull) = model.settled(solution.params), _null(fitted, spec, network)
+    measures = settled.measures(fitted.designs, solution.params[: null.size], null, network)
+    if measures is None:
+        measures = FitMeasures(-2.0 * solution.terms.llf, -2.0 * llnull, solution.terms.llf, llnull)
+    covariance = inverse(solution.terms.expected[:p, :p], p) * measures.scale
+    if spec.cov != "classical":
+        covariance = _robust(fitted, spec.cov, rows, sites, network)
+    T = model.back(fitted.scaling, classes)
+    covariance = T @ (0.5 * (covariance + covariance.T)) @ T.T
+    counted_rows = int(fitted.known.totals[0]) if model.labels == "survival" else None
+    return Inference(
+        tuple(map(tuple, covariance.tolist())), rows - p, model.dispersed, measures.scale, measures.deviance,
+        measures.null_deviance, measures.llf if model.likelihood else None,
+        measures.llnull if model.likelihood else None, model.extra, counted_rows,
+    )  # fmt: skip
+
+
+def _null(fitted: _Fitted, spec: FitSpec, network: Network) -> tuple[Array, float]:
+    """The model of the intercept alone, and its log-likelihood; with an offset it must be fitted."""
+    settled, at = fitted.model.settled(fitted.solution.params), fitted.scaling.intercept
+    closed = fitted.start[: fitted.start.size - fitted.model.nuisance + settled.nuisance]
+    if not (spec.offset or spec.exposure) or (at is None and fitted.model.intercept):
+        return closed, fitted.solution.first
+    some = [] if at is None else [at]
+    reduced = [design._replace(X=design.X[:, some]) for design in fitted.designs]
+    first = settled.start(fitted.known, len(some), None if at is None else 0)
+    if not first.size:
+        return closed, fitted.solution.first
+    found, terms, *_ = maximised(settled, reduced, first, network)
+    null = np.zeros_like(closed)
+    null[some], null[fitted.columns :] = found[: len(some)], found[len(some) :]
+    return null, terms.llf
+
+
+def _robust(fitted: _Fitted, cov: str, n: int, sites: int, network: Network) -> Array:
+    model, params, p = fitted.model, fitted.solution.params, fitted.coefficients
+    if cov == "site" and sites < 2:
+        raise InputError("standard errors clustered by site need at least two sites with rows.")
+    scores = [rows[:, :p] for rows in model.row_scores(fitted.designs, params, network)]
+    if cov == "site":
+        scores = [rows.sum(axis=0, keepdims=True) for rows in scores]
+    upper = np.triu_indices(p)
+    meat = symmetric(summed(network, np.array([(rows.T @ rows)[upper] for rows in scores])), p)
+    bread = inverse(fitted.solution.terms.observed[:p, :p], p)
+    factors = {"HC0": 1.0, "HC1": n / (n - p), "site": sites / max(sites - 1, 1) * (n - 1) / (n - p)}
+    return bread @ meat @ bread * (1.0 if model.labels == "survival" and cov == "site" else factors[cov])

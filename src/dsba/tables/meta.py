@@ -1,0 +1,193 @@
+"""Meta-analysis of sites' own estimates: fixed effects, and random effects by DerSimonian-Laird, REML or ML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import gammaincc, ndtr, ndtri, stdtrit
+
+from dsba.errors import InputError, unknown_name
+from dsba.types import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dsba.tables.results import Results
+
+METHODS = ("fixed", "DL", "REML", "ML")
+LAST_TAU = 1e-14  # relative width of the bracket of tau^2
+
+
+@dataclass(frozen=True)
+class MetaAnalysis:
+    """The common estimate, and how much the sites differ; names as in R's metafor."""
+
+    method: str
+    sites: tuple[str, ...]
+    estimates: tuple[float, ...]
+    errors: tuple[float, ...]
+    estimate: float
+    se: float
+    tau2: float
+    """The variance between sites."""
+    Q: float
+    I2: float
+    """The share of the variance that is between sites, in percent."""
+    H2: float
+    weights: tuple[float, ...]
+    """Of the sites, in percent."""
+
+    @property
+    def z(self) -> float:
+        return self.estimate / self.se
+
+    @property
+    def p(self) -> float:
+        return float(2.0 * ndtr(-abs(self.z)))
+
+    @property
+    def Q_p(self) -> float:
+        """The p-value of Q: that all sites have one effect."""
+        return float(gammaincc((len(self.sites) - 1) / 2.0, self.Q / 2.0))
+
+    def conf_int(self, alpha: float = 0.05) -> tuple[float, float]:
+        """The confidence interval of the common effect."""
+        reach = float(ndtri(1.0 - alpha / 2.0)) * self.se
+        return self.estimate - reach, self.estimate + reach
+
+    def prediction(self, alpha: float = 0.05) -> tuple[float, float]:
+        """Where the effect of another site is expected: with t(k - 2), after Higgins, Thompson and Spiegelhalter."""
+        if len(self.sites) < 3:
+            raise InputError("a prediction interval needs at least three sites.")
+        reach = float(stdtrit(len(self.sites) - 2, 1.0 - alpha / 2.0)) * math.sqrt(self.tau2 + self.se**2)
+        return self.estimate - reach, self.estimate + reach
+
+    def to_frame(self) -> pd.DataFrame:
+        """The sites and the common effect with 95 % intervals: the numbers of a forest plot."""
+        import pandas as pd
+
+        values = np.array([*self.estimates, self.estimate])
+        errors = np.array([*self.errors, self.se])
+        columns = {"estimate": values, "se": errors, "lower": values - ndtri(0.975) * errors}
+        columns |= {"upper": values + ndtri(0.975) * errors, "weight": np.array([*self.weights, 100.0])}
+        return pd.DataFrame(columns, [*self.sites, "all"])
+
+
+def meta(
+    estimates: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]], method: str = "REML"
+) -> MetaAnalysis:
+    """One effect from the estimates of several sites.
+
+    Parameters
+    ----------
+    estimates
+        An estimate and its standard error for each site, by name or as a list.
+    method
+        "fixed", or how the variance between sites is estimated: "DL", "REML" or "ML".
+
+    Returns
+    -------
+    MetaAnalysis
+        ``.estimate``, ``.se``, ``.conf_int()``, ``.tau2``, ``.I2``, ``.Q``, ``.Q_p``, ``.prediction()``,
+        ``.to_frame()``.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two sites, or a standard error is not a number above 0.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> found = dsba.meta({"north": (0.2, 0.1), "south": (0.5, 0.2), "west": (0.3, 0.1)}, "fixed")
+    >>> round(found.estimate, 3), round(found.se, 3)
+    (0.278, 0.067)
+    """
+    if method not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    named = dict(estimates) if isinstance(estimates, Mapping) else {f"site{n}": e for n, e in enumerate(estimates)}
+    if len(named) < 2:
+        raise InputError(f"a meta-analysis needs at least two sites, got {len(named)}.")
+    y, se = (np.array([float(pair[k]) for pair in named.values()]) for k in (0, 1))
+    if not (np.isfinite(y).all() and np.isfinite(se).all() and (se > 0.0).all()):
+        raise InputError("each site must have a finite estimate and a standard error above 0.")
+    return _analysed(method, tuple(map(str, named)), y, se)
+
+
+@dataclass(frozen=True)
+class SiteEstimates:
+    """The same model at each site alone."""
+
+    fits: dict[str, Results]
+    failed: dict[str, str]
+    """Sites whose rows do not determine the model, and why."""
+
+    @property
+    def params(self) -> pd.DataFrame:
+        """The coefficients, a row for each site."""
+        import pandas as pd
+
+        return pd.DataFrame({site: fit.params for site, fit in self.fits.items()}).T
+
+    @property
+    def bse(self) -> pd.DataFrame:
+        """Their standard errors."""
+        import pandas as pd
+
+        return pd.DataFrame({site: fit.bse for site, fit in self.fits.items()}).T
+
+    def pairs(self, name: str) -> dict[str, tuple[float, float]]:
+        """Estimate and standard error of one coefficient, for each site that has it."""
+        own = {site: fit for site, fit in self.fits.items() if name in fit.params}
+        return {site: (float(fit.params[name]), float(fit.bse[name])) for site, fit in own.items()}
+
+    def meta(self, name: str, method: str = "REML") -> MetaAnalysis:
+        """The meta-analysis of one coefficient."""
+        return meta(self.pairs(name), method)
+
+
+def _analysed(method: str, sites: tuple[str, ...], y: Array, se: Array) -> MetaAnalysis:
+    v, k = se**2, len(y)
+    w = 1.0 / v
+    Q = float(w @ (y - w @ y / w.sum()) ** 2)
+    typical = (k - 1) * w.sum() / (w.sum() ** 2 - w @ w)
+    tau2 = 0.0
+    if method == "DL":
+        tau2 = max(0.0, (Q - (k - 1)) / (w.sum() - w @ w / w.sum()))
+    elif method != "fixed":
+        tau2 = _likely_tau2(y, v, restricted=method == "REML")
+    weights = 1.0 / (v + tau2)
+    estimate, error = float(weights @ y / weights.sum()), float(1.0 / math.sqrt(weights.sum()))
+    I2, H2 = 100.0 * tau2 / (tau2 + typical), 1.0 + tau2 / typical
+    if method == "fixed":
+        I2, H2 = 100.0 * max(0.0, (Q - (k - 1)) / Q) if Q > 0.0 else 0.0, Q / (k - 1)
+    shares = 100.0 * weights / weights.sum()
+    return MetaAnalysis(
+        method, sites, tuple(y.tolist()), tuple(se.tolist()), estimate, error, float(tau2), Q, float(I2), float(H2),
+        tuple(shares.tolist()),
+    )  # fmt: skip
+
+
+def _likely_tau2(y: Array, v: Array, restricted: bool) -> float:
+    """The variance between sites at which the slope of the likelihood changes its sign; 0 if it falls everywhere."""
+
+    def slope(tau2: float) -> float:
+        w = 1.0 / (v + tau2)
+        left = y - w @ y / w.sum()
+        return float(w**2 @ left**2 - w.sum() + restricted * (w @ w) / w.sum())
+
+    low, high = 0.0, 1e-6 * float(v.min() + (y.max() - y.min()) ** 2)
+    while slope(high) > 0.0:
+        low, high = high, 4.0 * high
+    if low == 0.0 and slope(0.0) <= 0.0:
+        return 0.0
+    while high - low > LAST_TAU * high:
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if slope(middle) > 0.0 else (low, middle)
+    return 0.5 * (low + high)

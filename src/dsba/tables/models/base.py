@@ -1,0 +1,174 @@
+"""What a model of a table must say, and what its rows add up to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dsba.network import Group, summed
+from dsba.types import Array
+
+if TYPE_CHECKING:
+    from dsba.tables.design import Design
+    from dsba.tables.scaling import Scaling
+
+
+class LikelihoodTerms(NamedTuple):
+    """The log-likelihood (up to a constant) at a point, its slope, and two matrices that bend it."""
+
+    llf: float
+    score: Array
+    observed: Array
+    """Minus the second derivatives."""
+    expected: Array
+    """A matrix that is positive wherever the columns are independent: the expected information, if it is known."""
+
+    def flat(self) -> Array:
+        """The numbers that are summed; a matrix is sent once where both are the same."""
+        upper = np.triu_indices(self.score.size)
+        both = (self.observed,) if self.expected is self.observed else (self.observed, self.expected)
+        return np.concatenate([[self.llf], self.score, *(matrix[upper] for matrix in both)])
+
+    @classmethod
+    def of(cls, flat: Array, q: int) -> LikelihoodTerms:
+        """What ``flat`` gave, or a sum of it."""
+        matrices = [symmetric(part, q) for part in flat[1 + q :].reshape(-1, q * (q + 1) // 2)]
+        return cls(float(flat[0]), flat[1 : 1 + q], matrices[0], matrices[-1])
+
+
+class RowTerms(NamedTuple):
+    """The same of single rows, by their score u = x'b + offset: one number a row each."""
+
+    llf: Array
+    slope: Array
+    observed: Array
+    expected: Array
+
+
+class FitMeasures(NamedTuple):
+    """How well a model fits, over the rows of all sites."""
+
+    deviance: float
+    null_deviance: float
+    llf: float
+    llnull: float
+    scale: float = 1.0
+    """What the classical covariance is multiplied by."""
+
+
+class Outcomes(NamedTuple):
+    """What is known of the outcomes of all sites before the fit."""
+
+    rows: int
+    weight: float
+    totals: Array
+    """The sums of ``TableModel.outcome_sums``."""
+    classes: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True)
+class TableModel(ABC):
+    """A model with a likelihood. All methods are about scaled columns; ``samples`` are the rows of the sites here.
+
+    Parameters are those of the names, and then the nuisance parameters, which have no line in a summary.
+    """
+
+    labels: ClassVar[str]
+    """What the outcome is: "real", "positive", "count", "binary", "multiclass", "counts" or "survival"."""
+    link: ClassVar[str | None] = None
+    ratio: ClassVar[str | None] = None
+    """What exp of a coefficient is called."""
+    intercept: ClassVar[bool] = True
+    dispersed: ClassVar[bool] = False
+    """Whether the classical covariance is multiplied by an estimated dispersion."""
+    likelihood: ClassVar[bool] = True
+    ordered: ClassVar[bool] = False
+    """Whether the order of the classes means something."""
+    extra: ClassVar[int] = 0
+    """Parameters beside the coefficients that AIC counts."""
+    nuisance: ClassVar[int] = 0
+    endless: ClassVar[str] = (
+        "the outcome is separated by {columns}, and the coefficients there grow without end; leave out what separates."
+    )
+
+    def names(self, columns: Sequence[str], classes: Sequence[Any] | None) -> tuple[str, ...]:
+        return tuple(columns)
+
+    def back(self, scaling: Scaling, classes: Sequence[Any] | None) -> Array:
+        """The matrix that turns the parameters of scaled columns into those of the columns themselves."""
+        return scaling.back
+
+    def outcome_sums(self, sample: Design) -> Array:
+        """What the start of the fit needs to know of the outcomes, as sums over rows."""
+        return np.zeros(0)
+
+    @abstractmethod
+    def start(self, known: Outcomes, columns: int, intercept: int | None) -> Array:
+        """The model of the intercept alone."""
+
+    @abstractmethod
+    def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
+        """The terms of all sites at a point. NaN where the point is outside of the model."""
+
+    @abstractmethod
+    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
+        """For each site here the slopes of its rows, one column a parameter."""
+
+    def complaint(self, z: Array) -> str | None:
+        """A sentence about a parameter that grows without end; None if there is nothing to say."""
+        return None
+
+    def measures(self, samples: Sequence[Design], z: Array, null: Array, group: Group) -> FitMeasures | None:
+        """At the solution and at the null model; None where the log-likelihoods say it all."""
+        return None
+
+    def facts(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
+        """The nuisance parameters by name, for people."""
+        return {}
+
+    def settled(self, z: Array) -> TableModel:
+        """The model with its nuisance parameters known; the null model has the same ones."""
+        return self
+
+    def response(self, u: Array) -> Array:
+        """The mean response of scores u = x'b + offset."""
+        return np.exp(u)
+
+    def mean(self, X: Array, offset: Array, params: Array) -> Array:
+        """The mean response of rows, or one column for each class, in the columns' own units."""
+        return self.response(X @ params + offset)
+
+
+def added(group: Group, own: Sequence[Array]) -> Array:
+    """The exact sum over all sites; NaN if a part is not finite."""
+    return group.sum(np.array(own))
+
+
+def pooled_terms(group: Group, own: Sequence[LikelihoodTerms]) -> LikelihoodTerms:
+    """The terms of all sites, in one exact sum. NaN if a part is not finite."""
+    return LikelihoodTerms.of(added(group, [one.flat() for one in own]), own[0].score.size)
+
+
+def of_rows(X: Array, weight: Array, rows: RowTerms) -> LikelihoodTerms:
+    """The terms of one site whose rows have one score each."""
+    observed = X.T @ (X * (weight * rows.observed)[:, None])
+    expected = observed
+    if rows.expected is not rows.observed:
+        expected = X.T @ (X * (weight * rows.expected)[:, None])
+    return LikelihoodTerms(float(weight @ rows.llf), X.T @ (weight * rows.slope), observed, expected)
+
+
+def symmetric(upper: Array, p: int) -> Array:
+    """The symmetric matrix of its upper triangle."""
+    matrix = np.zeros((p, p))
+    matrix[np.triu_indices(p)] = upper
+    return matrix + np.triu(matrix, 1).T
+
+
+def finite_sum(group: Group, own: Sequence[Sequence[float]]) -> list[float]:
+    """The exact sum of a few numbers of each site here."""
+    return [float(value) for value in summed(group, np.array(own, np.float64))]

@@ -1,0 +1,161 @@
+"""Cox's proportional hazards: the partial likelihood, from sums over risk sets.
+
+With shares s of the events (``risk_sets.py``), S0 and the mean m = S1/S0 of each,
+
+    l = sum_D w u - sum_s w_s log S0            score = sum_D w x - sum_s w_s m
+    information = sum_i w e^u h_i xx' - sum_s w_s mm'
+
+where D are the rows with an event and h_i adds up w_s/S0 over the shares in whose risk sets row i is. So a site needs
+S0 and S1 of the others, and no matrix at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from dsba.errors import InputError
+from dsba.network import Group, counted
+from dsba.tables.models.base import LikelihoodTerms, Outcomes, TableModel, added, pooled_terms
+from dsba.tables.risk_sets import (
+    Deaths,
+    Shares,
+    candidate_ends,
+    deaths_of,
+    exact_times,
+    guarded_grid,
+    on_grid,
+    shared_out,
+)
+from dsba.types import Array, Flags
+
+if TYPE_CHECKING:
+    from dsba.tables.design import Design
+
+
+SAY_STRATA = (
+    "a Cox model must be told its strata: strata = site gives every site a baseline hazard of its own and uses exact "
+    "times; strata = none gives all sites one, and between processes rounds times to a grid."
+)
+
+
+class Lives(NamedTuple):
+    """The rows of one site: times on the grid, events, weights, scores."""
+
+    time: Array
+    died: Flags
+    X: Array
+    weight: Array
+    risk: Array
+
+    def deaths(self, times: Array) -> Deaths:
+        return deaths_of(times, self.time, self.died, self.weight, self.risk, self.X)
+
+    def hazards(self, times: Array, shares: Shares, values: Array) -> Array:
+        """For each row the sum of w_s ``values``/S0 over the shares in whose risk sets it is."""
+        parts = (shares.weight / shares.S0)[:, None] * values
+        whole, out = np.zeros((2, len(times) + 1, values.shape[1]))
+        np.add.at(whole, shares.time + 1, parts)
+        np.add.at(out, shares.time + 1, shares.out[:, None] * parts)
+        place = np.searchsorted(times, self.time, side="right")
+        return np.cumsum(whole, axis=0)[place] - self.died[:, None] * out[place]
+
+
+@dataclass(frozen=True)
+class Cox(TableModel):
+    """h(t | x) = h_0(t) e^{x'b + offset}; ``strata`` "site": every site has its own h_0."""
+
+    labels: ClassVar[str] = "survival"
+    link: ClassVar[str | None] = "hazard"
+    ratio: ClassVar[str | None] = "hazard ratio"
+    intercept: ClassVar[bool] = False
+    endless: ClassVar[str] = (
+        "the likelihood rises for ever with the coefficients of {columns}: the events follow an order that these "
+        "columns give; leave one out."
+    )
+    ties: str = "efron"
+    strata: str = ""
+    times: tuple[float, ...] = ()
+    """Without strata: the times of events, exact ones in one process, else the ends of a grid."""
+    rounded: bool = False
+    """Whether times are rounded up to these."""
+
+    def prepared(self, samples: Sequence[Design], grid: Sequence[float] | None, few: int, group: Group) -> Cox:
+        """The model with its times. In one process and in strata times are exact unless a grid is given."""
+        if self.strata not in ("site", "none"):
+            raise InputError(SAY_STRATA)
+        (total,) = counted(group, np.array([[float((s.y[:, 1] > 0).sum())] for s in samples]))
+        if not total:
+            raise InputError("no row of any site has an event: a Cox model needs some.")
+        times, died = [s.y[:, 0] for s in samples], [s.y[:, 1] > 0 for s in samples]
+        if self.strata == "site":
+            return self if grid is None else replace(self, times=tuple(grid), rounded=True)
+        if group.size == 1 and grid is None:
+            return replace(self, times=tuple(exact_times(times, died).tolist()))
+        ends = candidate_ends(times, group) if grid is None else np.array(grid, np.float64)
+        if group.size > 1:
+            ends = guarded_grid(times, [events[:, None] for events in died], ends, few, group)
+        return replace(self, times=tuple(ends.tolist()), rounded=True)
+
+    def outcome_sums(self, sample: Design) -> Array:
+        return np.array([float((sample.y[:, 1] > 0).sum())])
+
+    def start(self, known: Outcomes, columns: int, intercept: int | None) -> Array:
+        return np.zeros(columns)
+
+    def _lives(self, s: Design, z: Array) -> Lives:
+        time = on_grid(s.y[:, 0], np.array(self.times)) if self.rounded else s.y[:, 0]
+        return Lives(time, s.y[:, 1] > 0, s.X, s.weight, s.weight * np.exp(s.X @ z + s.offset))
+
+    def strata_of(self, samples: Sequence[Design], z: Array, group: Group) -> list[tuple[Lives, Array, Deaths]]:
+        """For each site here its rows, the times of its stratum and the sums of its stratum."""
+        lives = [self._lives(sample, z) for sample in samples]
+        if self.strata == "site":
+            own = [exact_times([one.time], [one.died]) for one in lives]
+            return [(one, times, one.deaths(times)) for one, times in zip(lives, own, strict=True)]
+        times = np.array(self.times)
+        total = Deaths.of(added(group, [one.deaths(times).flat() for one in lives]), len(times))
+        return [(one, times, total) for one in lives]
+
+    def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
+        strata = self.strata_of(samples, z, group)
+        if not all(np.isfinite(deaths.at_risk).all() for _, _, deaths in strata):
+            nothing = np.full((z.size, z.size), np.nan)
+            return LikelihoodTerms(np.nan, nothing[0], nothing, nothing)
+        own = [self._own(sample, z, *one) for sample, one in zip(samples, strata, strict=True)]
+        if self.strata == "site":
+            parts = [self._shared(deaths, terms) for (_, _, deaths), terms in zip(strata, own, strict=True)]
+            return pooled_terms(group, parts)
+        return self._shared(strata[0][2], pooled_terms(group, own))
+
+    def _own(self, s: Design, z: Array, lives: Lives, times: Array, deaths: Deaths) -> LikelihoodTerms:
+        """What the rows of a site add: the events, and the first sum of the information."""
+        shares = shared_out(deaths, self.ties)
+        h = lives.hazards(times, shares, np.ones((len(shares.time), 1)))[:, 0]
+        w = s.weight * lives.died
+        H = s.X.T @ (s.X * (lives.risk * h)[:, None])
+        return LikelihoodTerms(float(w @ (s.X @ z + s.offset)), w @ s.X, H, H)
+
+    def _shared(self, deaths: Deaths, rows: LikelihoodTerms) -> LikelihoodTerms:
+        """The terms of a stratum whose rows add up to ``rows``."""
+        shares = shared_out(deaths, self.ties)
+        H = rows.observed - shares.mean.T @ (shares.mean * shares.weight[:, None])
+        llf = rows.llf - float(shares.weight @ np.log(shares.S0))
+        return LikelihoodTerms(llf, rows.score - shares.weight @ shares.mean, H, H)
+
+    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
+        """Score residuals: w (x - mean) where the event is, less what the row was expected to have before."""
+        found = []
+        for s, (lives, times, deaths) in zip(samples, self.strata_of(samples, z, group), strict=True):
+            shares = shared_out(deaths, self.ties)
+            whole = np.column_stack([np.ones(len(shares.time)), shares.mean])
+            h = lives.hazards(times, shares, whole)
+            means = np.zeros((len(times) + 1, z.size))
+            np.add.at(means, shares.time, shares.mean / deaths.counts[shares.time, :1])
+            place = np.where(lives.died, np.searchsorted(times, lives.time), len(times))
+            events = (s.weight * lives.died)[:, None] * (s.X - means[place])
+            found.append(events - lives.risk[:, None] * (h[:, :1] * s.X - h[:, 1:]))
+        return found

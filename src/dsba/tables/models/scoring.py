@@ -1,0 +1,137 @@
+"""The one Newton iteration of table models, by exact sums.
+
+Every process solves for the step by itself from the same sums. The elimination is made of single operations of IEEE
+arithmetic, so that all processors come to the same bits and no step is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dsba.algorithms.newton import DEPENDENT, solved
+from dsba.errors import FitError, InputError
+from dsba.network import Group, exact_sum
+from dsba.solvers.newton import falls
+from dsba.tables.models.base import LikelihoodTerms, TableModel
+from dsba.types import Array
+
+if TYPE_CHECKING:
+    from dsba.tables.design import Design
+
+
+MOST_STEPS = 60
+MOST_HALVINGS = 40
+LAST_DECREMENT = 1e-11  # a Newton step this short, in standard errors, is not made
+STALLED_DECREMENT = 1e-7  # a step this short that is hardly shorter than the step before is rounding
+NO_CURVATURE = 1e-3  # a step below this in standard errors that is longer than LONG_STEP leads to infinity
+LONG_STEP = 0.2  # in standard deviations of a column
+NOT_DETERMINED = (
+    "the rows do not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, or "
+    "zero; leave one out."
+)
+
+
+class Maximum(NamedTuple):
+    """The parameters that maximise a likelihood, and what is known there."""
+
+    params: Array
+    terms: LikelihoodTerms
+    steps: tuple[float, ...]
+    """The lengths of the Newton steps in standard errors, the last one not made."""
+    converged: bool
+    first: float
+    """The log-likelihood at the start."""
+
+
+def maximised(model: TableModel, samples: Sequence[Design], start: Array, group: Group) -> Maximum:
+    """Newton's iteration from ``start``; a ``FitError`` names the columns that the rows do not determine.
+
+    The step is taken with the observed information, or with the expected one where the observed is not positive.
+    """
+    z, terms, lengths = start, model.terms(samples, start, group), [math.inf]
+    first = terms.llf
+    for _ in range(MOST_STEPS):
+        step = _direction(terms)
+        length = math.sqrt(max(dot(step, terms.score), 0.0))
+        near = length <= LAST_DECREMENT or (length <= STALLED_DECREMENT and length > 0.5 * lengths[-1])
+        _require_end(model, z, step, length)
+        lengths.append(length)
+        if near:
+            return Maximum(z, terms, tuple(lengths[1:]), True, first)
+        further = _halved(model, samples, z, step, terms, group)
+        if further is None:
+            break
+        z, terms = further
+    return Maximum(z, terms, tuple(lengths[1:]), False, first)
+
+
+def eliminated(H: Array, R: Array) -> Array | None:
+    """x (a matrix) with H x = R for a symmetric H; None if H is not positive definite by a margin."""
+    diagonal = H.diagonal()
+    if not (np.isfinite(H).all() and (diagonal > 0.0).all()):
+        return None
+    roots, p = np.sqrt(diagonal), len(H)
+    A = np.hstack([H / roots[:, None] / roots, R / roots[:, None]])
+    for k in range(p):
+        if not A[k, k] > DEPENDENT:
+            return None
+        A[k] = A[k] / A[k, k]
+        others = np.arange(p) != k
+        A[others] -= A[others, k][:, None] * A[k]
+    return A[:, p:] / roots[:, None]
+
+
+def inverse(H: Array, columns: int) -> Array:
+    """The inverse of an information matrix; a ``FitError`` names the dependent ones among its first columns."""
+    found = eliminated(H, np.eye(len(H)))
+    if found is None:
+        raise not_determined(H, columns)
+    return found
+
+
+def not_determined(H: Array, columns: int) -> FitError:
+    flat = solved(H, np.eye(len(H)))[1]
+    return FitError(NOT_DETERMINED, range(columns) if flat is None else np.flatnonzero(flat))
+
+
+def dot(x: Array, y: Array) -> float:
+    """x'y as an exact sum: the same bits on every processor."""
+    return float(exact_sum.total((x * y)[:, None])[0]) if x.size else 0.0
+
+
+def times(H: Array, x: Array) -> Array:
+    """H x for a symmetric H, as exact sums."""
+    return exact_sum.total(H * x[:, None])
+
+
+def _direction(terms: LikelihoodTerms) -> Array:
+    for matrix in (terms.observed, terms.expected):
+        if (step := eliminated(matrix, terms.score[:, None])) is not None:
+            return step[:, 0]
+    raise not_determined(terms.expected, terms.score.size)
+
+
+def _require_end(model: TableModel, z: Array, step: Array, length: float) -> None:
+    """An error if the likelihood rises for ever in a direction: its curvature vanishes, and steps stay long."""
+    if sentence := model.complaint(z):
+        raise InputError(sentence)
+    moves = np.abs(step[: z.size - model.nuisance])
+    if length < NO_CURVATURE and moves.max(initial=0.0) > LONG_STEP:
+        raise FitError(model.endless, np.flatnonzero(moves > 0.1 * moves.max()))
+
+
+def _halved(
+    model: TableModel, samples: Sequence[Design], z: Array, step: Array, terms: LikelihoodTerms, group: Group
+) -> tuple[Array, LikelihoodTerms] | None:
+    """The first of z + d, z + d/2, z + d/4, ... where the likelihood does not fall; None if there is none."""
+    for halvings in range(MOST_HALVINGS):
+        trial = z + 0.5**halvings * step
+        with np.errstate(all="ignore"):  # a step too far may overflow: it is halved
+            found = model.terms(samples, trial, group)
+        if falls(-found.llf, -terms.llf) and np.isfinite(found.observed).all():
+            return trial, found
+    return None

@@ -1,0 +1,246 @@
+"""Kaplan-Meier curves and the log-rank test over sites: counts at times, and nothing else, leave a site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaincc, ndtri
+
+from dsba.errors import InputError, unknown_name
+from dsba.fitting.spec import FitSpec
+from dsba.network import Alone, Group, counted, summed
+from dsba.tables import schema as agreed
+from dsba.tables.design import as_sites, outcome_of
+from dsba.tables.formula import parse, quoted
+from dsba.tables.models.scoring import eliminated
+from dsba.tables.risk_sets import candidate_ends, guarded_grid, on_grid
+from dsba.tables.terms import SITE, ModelTerms, SiteTable
+from dsba.types import Array, Flags, Integers, Level
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALL = "all"  # the name of the one curve of a formula without a group
+SCALES = ("log", "log-log")
+LEVEL = 1e-9  # a share this near to a half is a half
+
+
+class LogRank(NamedTuple):
+    """The test that all groups have one curve."""
+
+    chi2: float
+    df: int
+    p: float
+    observed: tuple[float, ...]
+    expected: tuple[float, ...]
+
+
+class _Lifetimes(NamedTuple):
+    """The rows of one site: times, events and the numbers of their groups."""
+
+    time: Array
+    died: Flags
+    group: Integers
+
+
+@dataclass(frozen=True)
+class SurvivalCurves:
+    """A table for each group, with the names that R's survfit has, and the test that all curves are the same."""
+
+    curves: dict[Level, pd.DataFrame]
+    test: LogRank | None
+    rounded: bool
+    """Whether times are rounded up to a grid."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """All curves below each other, with a column ``group``."""
+        import pandas as pd
+
+        return pd.concat(self.curves, names=["group"]).reset_index("group").reset_index(drop=True)
+
+    def median(self) -> pd.DataFrame:
+        """The times at which half have had the event, with 95 % intervals; NaN where a curve stays above."""
+        import pandas as pd
+
+        rows = {
+            group: [_crossing(curve["time"], curve[name]) for name in ("survival", "lower", "upper")]
+            for group, curve in self.curves.items()
+        }
+        return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "lower", "upper"])
+
+    def at_risk(self, times: Sequence[float]) -> pd.DataFrame:
+        """The numbers at risk just before the given times, a row for each group."""
+        import pandas as pd
+
+        rows = {}
+        for group, curve in self.curves.items():
+            numbers = np.append(curve["n_risk"], 0.0)  # nobody is at risk after the last time
+            rows[group] = numbers[np.searchsorted(curve["time"], times)].astype(int)
+        return pd.DataFrame.from_dict(rows, orient="index", columns=list(times))
+
+
+def survival_curve(
+    table: Any, formula: str, *, sites: str | None = None, strata: str | None = None,
+    grid: Sequence[float] | None = None, conf_type: str = "log", missing: str = "error",
+) -> SurvivalCurves:  # fmt: skip
+    """Kaplan-Meier curves, by groups if the formula names a column, and the log-rank test between them.
+
+    Parameters
+    ----------
+    table
+        A pandas frame, or a list or dict of frames, one for each site.
+    formula
+        Such as ``"Surv(time, died) ~ treated"``, or ``"Surv(time, died) ~ 1"`` for one curve.
+    sites
+        The column of a single frame that names the site of each row.
+    strata
+        "site": the test compares groups within sites. None: over all rows.
+    grid
+        Times to which others are rounded up. In one process times are exact without it.
+    conf_type
+        The scale of 95 % intervals: "log" or "log-log".
+    missing
+        "error" or "drop".
+
+    Returns
+    -------
+    SurvivalCurves
+        ``.curves`` by group, ``.test``, ``.median()``, ``.at_risk(times)``, ``.to_frame()``.
+
+    Raises
+    ------
+    InputError
+        If the formula is not one of survival, or the table does not fit it.
+
+    Examples
+    --------
+    >>> import pandas as pd, dsba
+    >>> table = pd.DataFrame({"time": [1, 2, 2, 3, 4, 5], "died": [1, 0, 1, 1, 0, 1]})
+    >>> dsba.survival_curve(table, "Surv(time, died) ~ 1").curves["all"]["survival"].round(3).tolist()
+    [0.833, 0.667, 0.444, 0.444, 0.0]
+    """
+    ends = None if grid is None else tuple(grid)
+    spec = FitSpec(formula=formula, operator="cox", strata=strata, grid=ends, missing=missing)
+    return curves_of(as_sites(table, sites), spec, Alone(), conf_type)
+
+
+def curves_of(sites: Sequence[SiteTable], spec: FitSpec, group: Group, conf_type: str = "log") -> SurvivalCurves:
+    """The same for the sites of this process, together with those of the others."""
+    if conf_type not in SCALES:
+        raise unknown_name("conf_type", conf_type, SCALES)
+    terms, column = _terms(spec)
+    schema = agreed.agree(sites, terms, group, spec.guards)
+    levels = (ALL,) if column is None else schema.levels[column]
+    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
+    own = []
+    for site in sites:
+        frame = agreed.usable_rows(site.frame, terms)
+        y, codes = outcome_of(SiteTable(site.name, frame), schema), np.zeros(len(frame), np.int64)
+        if column is not None:
+            values = frame[column] if column in frame else [site.name] * len(frame)
+            codes = np.array([levels.index(agreed.plain_value(value)) for value in values], np.int64)
+        own.append(_Lifetimes(y[:, 0], y[:, 1] > 0, codes))
+    ends, exact = _ends(own, len(levels), spec, few, group)
+    rounded = [one._replace(time=on_grid(one.time, ends)) for one in own]
+    shape = (2, len(levels), len(ends))
+    events, censored = np.array(counted(group, np.array([_counts(one, ends, shape) for one in rounded]))).reshape(shape)
+    curves = {level: _curve(ends, events[g], censored[g], conf_type) for g, level in enumerate(levels)}
+    test = None
+    if len(levels) > 1:
+        sums = _test_sums(events, censored)
+        if spec.strata == "site":  # each site's own risk sets, on exact times: only sums over all times leave it
+            sums = summed(group, np.array([_own_test(one, len(levels)) for one in own]))
+        test = _tested(sums, len(levels))
+    return SurvivalCurves(curves, test, not exact)
+
+
+def _terms(spec: FitSpec) -> tuple[ModelTerms, str | None]:
+    """The terms with the group as a factor, and the column of the group."""
+    formula = parse(str(spec.formula))
+    if formula.outcome != "survival" or len(formula.columns) > 1 or formula.numbers:
+        raise InputError(f"wanted a formula such as 'Surv(time, died) ~ group' or '... ~ 1', got {spec.formula!r}.")
+    column = formula.columns[0] if formula.columns else None
+    right = "1" if column is None else f"C({quoted(column)})" if column != SITE else SITE
+    return ModelTerms.of(replace(spec, formula=f"{formula.left} ~ {right}")), column
+
+
+def _ends(own: Sequence[_Lifetimes], groups: int, spec: FitSpec, few: int, group: Group) -> tuple[Array, bool]:
+    """The times of the counts, and whether they are exact."""
+    times = [one.time for one in own]
+    if group.size == 1:
+        return (np.unique(np.concatenate(times)), True) if spec.grid is None else (np.array(spec.grid), False)
+    marks = [np.eye(groups, dtype=bool)[one.group] for one in own]
+    marks = [np.hstack([here & one.died[:, None], here]) for here, one in zip(marks, own, strict=True)]
+    candidates = candidate_ends(times, group) if spec.grid is None else np.array(spec.grid)
+    return guarded_grid(times, marks, candidates, few, group), False
+
+
+def _counts(one: _Lifetimes, ends: Array, shape: tuple[int, ...]) -> Array:
+    """Events and censorings by group and time."""
+    counts = np.zeros(shape)
+    np.add.at(counts, ((~one.died).astype(int), one.group, np.searchsorted(ends, one.time)), 1.0)
+    return counts.ravel()
+
+
+def _curve(times: Array, events: Array, censored: Array, conf_type: str) -> pd.DataFrame:
+    import pandas as pd
+
+    kept = events + censored > 0
+    d, c = events[kept].astype(float), censored[kept].astype(float)
+    n = np.cumsum((d + c)[::-1])[::-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        S = np.cumprod(1.0 - d / n)
+        spread = np.sqrt(np.cumsum(d / (n * (n - d))))  # of log S
+        z = ndtri(0.975)
+        if conf_type == "log":
+            low, high = S * np.exp(-z * spread), np.minimum(S * np.exp(z * spread), 1.0)
+        else:
+            shift = z * spread / np.log(S)
+            low, high = S ** np.exp(-shift), S ** np.exp(shift)
+            low, high = (np.where(S == 1.0, 1.0, side) for side in (low, high))
+        error = np.where(S > 0.0, S * spread, np.nan)
+    low, high = (np.where(S > 0.0, side, np.nan) for side in (low, high))
+    names = ("time", "n_risk", "n_event", "n_censor", "survival", "std_err", "lower", "upper")
+    return pd.DataFrame(dict(zip(names, (times[kept], n, d, c, S, error, low, high), strict=True)))
+
+
+def _test_sums(events: Array, censored: Array) -> Array:
+    """Observed and expected events of each group, and the covariance of their differences."""
+    d, groups = events.sum(axis=0).astype(float), len(events)
+    n = np.cumsum((events + censored)[:, ::-1], axis=1)[:, ::-1].astype(float)
+    total = n.sum(axis=0)
+    share = n / np.maximum(total, 1.0)
+    factor = np.where(total > 1.0, d * (total - d) / np.maximum(total - 1.0, 1.0), 0.0)
+    variance = np.diag(share @ factor) - (share * factor) @ share.T
+    return np.concatenate([events.sum(axis=1), share @ d, variance.ravel()]).reshape(groups * (groups + 2))
+
+
+def _own_test(one: _Lifetimes, groups: int) -> Array:
+    times = np.unique(one.time)
+    shape = (2, groups, len(times))
+    return _test_sums(*_counts(one, times, shape).reshape(shape))
+
+
+def _tested(sums: Array, groups: int) -> LogRank:
+    observed, expected, variance = np.split(sums, [groups, 2 * groups])
+    V = variance.reshape(groups, groups)
+    used = np.flatnonzero(expected > 0.0)[1:]  # the last group follows from the others
+    left = (observed - expected)[used]
+    solved = eliminated(V[np.ix_(used, used)], left[:, None])
+    if solved is None:
+        raise InputError("the log-rank test needs events at times at which two groups are at risk.")
+    chi2, df = float(left @ solved[:, 0]), len(used)
+    return LogRank(chi2, df, float(gammaincc(df / 2, chi2 / 2)), tuple(observed.tolist()), tuple(expected.tolist()))
+
+
+def _crossing(time: Any, share: Any) -> float:
+    """When a curve falls below a half; where it lies at a half for a while, the middle of that while."""
+    time, share = np.asarray(time), np.asarray(share)
+    below = np.flatnonzero(share < 0.5 - LEVEL)
+    at = np.flatnonzero(np.abs(share - 0.5) <= LEVEL)
+    if at.size:
+        return float((time[at[0]] + time[below[0]]) / 2.0) if below.size else float(time[at[0]])
+    return float(time[below[0]]) if below.size else np.nan

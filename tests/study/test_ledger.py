@@ -1,0 +1,157 @@
+"""The ledger and the policy of a site: which runs may begin, by the rows that they use."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dsba
+from dsba.fitting.disclosure import Guards
+from dsba.study import policy as policies
+from dsba.study.example import example
+from dsba.study.file import IN_MODEL, parse
+from dsba.study.ledger import Allowed, Ledger, differing, used_rows
+
+SECRET = b"a key of thirty-two bytes, no more"[:32]
+COLUMNS = ["age", "sex", "died"]
+
+
+def table(rows=40, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, rows),
+            "sex": rng.choice(["F", "M"], rows),
+            "died": rng.integers(0, 2, rows),
+            "crp": rng.normal(size=rows),
+            "id": np.arange(rows),
+        }
+    )
+
+
+def kept(frame, columns=COLUMNS):
+    return used_rows(frame, columns, SECRET)
+
+
+def test_the_number_of_differing_rows_is_that_of_the_multisets():
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        one, other = (table(int(n), seed=3).sample(frac=0.8, random_state=int(n)) for n in rng.integers(5, 30, 2))
+        sets = [Counter(map(tuple, frame[COLUMNS].to_numpy().tolist())) for frame in (one, other)]
+        wanted = max((sets[0] - sets[1]).total(), (sets[1] - sets[0]).total())
+        assert differing(kept(one), kept(other)) == wanted
+
+
+def test_order_types_and_other_columns_do_not_matter():
+    frame = table()
+    shuffled = frame.sample(frac=1.0, random_state=1).astype({"age": float})
+    assert differing(kept(frame), kept(shuffled, [*COLUMNS, "crp"])) == 0
+    assert differing(kept(frame), kept(frame.rename(columns=str.upper), [c.upper() for c in COLUMNS])) is None
+    edited = frame.assign(age=frame["age"] + 1)
+    assert differing(kept(frame, [*COLUMNS, "id"]), kept(edited, [*COLUMNS, "id"]), "id") == 0
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_run_that_differs_by_a_few_rows_is_refused(tmp_path, rows):
+    """Two models that differ by one row show that row: the attack that masks and counts cannot see."""
+    frame = table()
+    ledger = Ledger(tmp_path / "ledger")
+    assert ledger.add("first", kept(frame), Allowed(5)) == 0
+    for other in (frame.iloc[rows:], pd.concat([frame, table(rows, seed=9)])):
+        with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+            ledger.add("second", kept(other), Allowed(5))
+    assert ledger.add("again", kept(frame), Allowed(5)) == 1
+    assert ledger.add("far", kept(frame.iloc[3:]), Allowed(5)) == 0
+    assert ledger.add("allowed", kept(frame.iloc[rows:]), Allowed(5, close=True)) == 0
+    with pytest.raises(dsba.InputError, match="this month, and the policy of this site allows 4"):
+        ledger.add("month", kept(table(seed=5)), Allowed(5, a_month=4))
+
+
+def test_runs_are_counted_by_used_rows(tmp_path):
+    ledger = Ledger(tmp_path / "ledger")
+    for _ in range(2):
+        ledger.add("hash", kept(table()), Allowed(2))
+    ledger.add("hash", kept(table(seed=1)), Allowed(2))
+    with pytest.raises(dsba.InputError, match="these rows have been in 2 runs, and the study allows 2"):
+        Ledger(tmp_path / "ledger").add("hash", kept(table()), Allowed(2))
+    (tmp_path / "ledger").write_text("[{}]")
+    with pytest.raises(dsba.InputError, match=r"the ledger .* is damaged"):
+        Ledger(tmp_path / "ledger")
+
+
+def test_two_processes_do_not_both_add(tmp_path):
+    """Threads with files of their own, as flock tells open files apart."""
+    refused = []
+
+    def begin():
+        try:
+            Ledger(tmp_path / "ledger").add("hash", kept(table()), Allowed(3))
+        except dsba.InputError as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=begin) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(json.loads((tmp_path / "ledger").read_text())) == 3
+    assert len(refused) == 5
+
+
+def study(**changes):
+    text = example()
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    return parse(text.encode(), "study")
+
+
+def policy(tmp_path, text):
+    (tmp_path / "policy.toml").write_text(text)
+    return policies.load(policies.beside(tmp_path / "site.pem"))
+
+
+def test_a_policy_is_stricter_than_the_study_or_equal(tmp_path):
+    own = policy(tmp_path, "[guards]\nrows = 50\nrows_per_level = 1\nleverage = 0.3\n")
+    assert own.for_study(study()) == Guards(rows=50, leverage=0.3)
+    lines = own.numbers(study(**{"rows_per_level = 3": "rows_per_level = 1"}))
+    assert "rows: 50 (this site's own)" in lines
+    assert "sites: 3 (the study's)" in lines
+    assert "rows per level: 1 (the study's), which guards nothing" in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('columns = ["age", "readmitted"]', "does not allow the column 'sex'"),
+        ('operators = ["linear"]', "does not allow logistic models"),
+        ('discloses = ["iterates"]', "does not allow methods that disclose totals"),
+    ],
+)
+def test_a_policy_refuses_a_study(tmp_path, text, sentence):
+    assert sentence in policy(tmp_path, text).complaint(study(), "totals")
+
+
+def test_the_example_is_a_policy_and_a_wrong_key_is_named(tmp_path):
+    assert policy(tmp_path, policies.example()).runs_a_month == 20
+    assert policies.beside(Path("nowhere") / "site.pem") is None
+    for text, sentence in [
+        ("row = 1", "the key row is not known"),
+        ("runs_a_month = 0", "runs_a_month"),
+        ("[guards]\nleverage = 2", "leverage must be above 0"),
+        ("=", "is not a TOML file"),
+        ('discloses = ["all"]', "disclosure class"),
+    ]:
+        with pytest.raises(dsba.InputError, match=sentence):
+            policy(tmp_path, text)
+
+
+def test_the_example_of_a_study_shows_every_option():
+    text = example()
+    for name in IN_MODEL:
+        assert name in text, name

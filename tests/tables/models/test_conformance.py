@@ -1,0 +1,187 @@
+"""Every registered model: R's values, the same bits on several processes, no dependence on the split, few rounds."""
+
+from __future__ import annotations
+
+import html
+import sys
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from queues import together
+
+import dsba
+from dsba.fitting.spec import FitSpec
+from dsba.network import Simulator
+from dsba.tables import fit as tables
+from dsba.tables.design import as_sites
+from dsba.tables.models import MODELS
+from dsba.tables.page import model_page
+
+sys.path.append(str(Path(__file__).parents[2] / "yardsticks"))
+from reference_values import table, values
+
+RIGHT = "age + sex + log(crp) + treated + stage"
+LIVES = "Surv(time, died) ~ age + sex + bmi + log(crp) + treated + stage"
+COUNTS = "cbind(events, trials - events)"
+GUARDED = (90, 180, 270, 360, 450, 540, 630, 720, 810, 990, 1080, 1530)
+"""The grid of quarters in which every interval has at least three events of at least two sites."""
+
+
+class Case(NamedTuple):
+    operator: str
+    formula: str
+    options: dict
+    subject: str = ""
+    case: str = ""
+
+
+def of(operator, left, case, **options):
+    return Case(operator, f"{left} ~ {RIGHT}", options, "families", case)
+
+
+CASES = [
+    of("logistic", "readmitted", "logistic/offset", offset="tenth"),
+    of("logistic", COUNTS, "binomial-counts"),
+    of("quasi-binomial", COUNTS, "quasi-binomial-counts"),
+    of("probit", COUNTS, "binomial-counts/probit"),
+    of("probit", "readmitted", "probit"),
+    of("probit", "readmitted", "probit/offset", offset="tenth"),
+    of("cloglog", "readmitted", "cloglog"),
+    of("cloglog", "readmitted", "cloglog/exposure", exposure="years"),
+    of("gamma", "cost", "gamma/log"),
+    of("gamma", "cost", "gamma/log/exposure", exposure="years"),
+    of("inverse-gaussian", "cost", "inverse-gaussian/log"),
+    of("quasi-poisson", "los", "quasi-poisson"),
+    of("quasi-poisson", "visits", "quasi-poisson/exposure", exposure="years"),
+    of("negative-binomial", "los", "negative-binomial"),
+    of("negative-binomial", "los", "negative-binomial/exposure", exposure="years"),
+    Case("multinomial", f"score ~ {RIGHT}", {}, "classes", "multinomial"),
+    Case(
+        "ordinal",
+        f"severity ~ {RIGHT}",
+        {"levels": {"severity": ["mild", "moderate", "severe"]}},
+        "classes",
+        "ordinal",
+    ),
+    *(
+        Case("cox", LIVES, {"strata": strata, "ties": ties, "grid": grid}, "cox", f"{times}/{strata or 'none'}/{ties}")
+        for times, grid in (("exact", None), ("quarters", values("cox")["grids"]["quarters"]))
+        for strata in ("site", None)
+        for ties in ("efron", "breslow")
+    ),
+    Case("cox", LIVES, {"strata": "site", "offset": "fiftieth"}, "cox", "exact/site/efron/offset"),
+    Case("cox", LIVES, {"strata": None, "grid": GUARDED}, "cox", "guarded/none/efron"),
+]
+FIVE = dsba.Topology.ring(5)
+every = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}-{case.case}")
+
+FREE = {case.operator: case for case in CASES if case.options.get("strata") != "site"}
+OTHERS = [
+    case for case in CASES if case not in FREE.values() and not (case.operator == "cox" and "/none/" in case.case)
+]
+"""Cox models without strata have exact times in one process only."""
+one_of_each = pytest.mark.parametrize("case", FREE.values(), ids=FREE.keys())
+
+
+def cohort():
+    frame = table()
+    return frame.assign(tenth=0.1 * frame["years"], fiftieth=0.02 * frame["years"])
+
+
+@cache
+def found_for(index):
+    """The fit of a case, which several tests look at."""
+    return fitted(CASES[index])
+
+
+def fitted(case, frame=None, network=None, **options):
+    spec = FitSpec(formula=case.formula, operator=case.operator, graph="ring", **{**case.options, **options})
+    sites = as_sites(cohort() if frame is None else frame, "site")
+    if network is None:
+        return tables.fit_sites(sites, spec, Simulator(spec.topology(len(sites))))
+    return tables.fit_sites([sites[n] for n in network.nodes], spec, network)
+
+
+def close(found, wanted, tol):
+    wanted = np.asarray(wanted, np.float64)
+    np.testing.assert_allclose(np.asarray(found, np.float64), wanted, rtol=0, atol=tol * np.abs(wanted).max())
+
+
+@every
+def test_values_of_r(case):
+    wanted, found = values(case.subject)["cases"][case.case], found_for(CASES.index(case))
+    close(found.params, list(wanted["params"].values()), 1e-11)
+    close(found.cov_params(), wanted["cov"], 1e-11)
+    assert found.metadata.names == tuple(found.params.index)
+    for name in ("llf", "aic", "bic", "deviance", "null_deviance"):
+        if name in wanted:
+            close(getattr(found, name), wanted[name], 1e-11)
+    if "llf_null" in wanted:
+        close(found.llnull, wanted["llf_null"], 1e-11)
+    if "pvalues" in wanted:
+        close(found.pvalues, wanted["pvalues"], 1e-10)
+        close(found.scale, wanted["dispersion"], 1e-10)
+    if "theta" in wanted:
+        close([found.theta, found.metadata.figures["theta_se"]], [wanted["theta"], wanted["theta_se"]], 1e-10)
+
+
+@every
+def test_robust_errors_of_r(case):
+    wanted = values(case.subject)["cases"][case.case]
+    if "bse_hc1" in wanted:
+        close(fitted(case, cov="HC1").bse, wanted["bse_hc1"], 1e-11)
+
+
+def by_five_processes(case):
+    wanted = values(case.subject)["cases"][case.case]
+    alone = fitted(case, cov="site")
+    if "bse_site" in wanted:
+        close(alone.bse, wanted["bse_site"], 1e-11)
+    for others in together(FIVE, 5, lambda net: fitted(case, network=net, cov="site")):
+        assert others.params.to_numpy().tobytes() == alone.params.to_numpy().tobytes()
+        assert others.cov_params().to_numpy().tobytes() == alone.cov_params().to_numpy().tobytes()
+        assert others.metadata.inference == alone.metadata.inference
+        assert others.rounds <= 230
+
+
+@one_of_each
+def test_one_process_and_five_have_the_same_bits(case):
+    by_five_processes(case)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", OTHERS, ids=lambda case: f"{case.operator}-{case.case}")
+def test_one_process_and_five_have_the_same_bits_for_the_others(case):
+    by_five_processes(case)
+
+
+@one_of_each
+def test_the_split_does_not_matter(case):
+    frame, whole = cohort(), found_for(CASES.index(case))
+    other = fitted(case, frame.assign(site=np.arange(len(frame)) % 3))
+    close(other.params, whole.params, 1e-11)
+    close(other.bse, whole.bse, 1e-11)
+
+
+@every
+def test_saved_and_loaded_models_predict_the_same(case, tmp_path):
+    found, rows = found_for(CASES.index(case)), cohort().head(5)
+    found.save(tmp_path)
+    loaded = dsba.load(tmp_path)
+    assert loaded.params.equals(found.params)
+    assert loaded.predict(rows).equals(found.predict(rows))
+    assert str(loaded.summary()) == str(found.summary())
+
+
+def test_every_registered_model_has_a_case():
+    assert {case.operator for case in CASES} == {*MODELS, "logistic"}
+
+
+@one_of_each
+def test_the_page_of_every_model_is_made(case):
+    results = found_for(CASES.index(case))
+    page = model_page(results, "dsba train")
+    assert all(html.escape(name) in page for name in results.metadata.names)

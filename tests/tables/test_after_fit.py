@@ -1,0 +1,177 @@
+"""Tests, predictions with intervals, robust covariances and inflation factors against R's values."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hospital_tables import on_sites, pooled
+from reference_values import table, values
+from typer.testing import CliRunner
+
+import dsba
+from dsba.cli import app
+from dsba.fitting.spec import FitSpec
+from dsba.tables.fit import fit_sites
+
+WANTED = values("after_fit")
+OUTCOMES = {"linear": "sbp", "logistic": "readmitted"}
+EXPOSED = {"formula": "visits ~ age + sex + treated", "operator": "poisson", "exposure": "years"}
+pytestmark = pytest.mark.filterwarnings("ignore:Between owners")
+
+
+def model(kind, right=WANTED["formula"], **options):
+    given = EXPOSED if kind == "poisson/exposure" else {"formula": f"{OUTCOMES[kind]} ~ {right}", "operator": kind}
+    return dsba.fit(table(), sites="site", **given, **options)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {kind: model(kind) for kind in ("linear", "logistic", "poisson/exposure")}
+
+
+def close(found, wanted):
+    np.testing.assert_allclose(np.asarray(found, float), np.asarray(wanted, float), rtol=1e-8, atol=1e-12)
+
+
+def of_r(text):
+    """R's names of levels as ours."""
+    for level in ("IV", "III", "II"):
+        text = text.replace(f"stage{level}", f"stage[T.{level}]")
+    return text.replace("sexM", "sex[T.M]").replace("10 age", "10*age")
+
+
+@pytest.mark.parametrize("cov", ["classical", "HC1"])
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_hypotheses_are_those_of_r(kind, cov, models):
+    fit = models[kind] if cov == "classical" else model(kind, cov=cov)
+    wanted = WANTED["tests"][kind][cov]
+    for text, about in wanted.items():
+        if text == "terms":
+            chi2, f = fit.wald_test_terms(use_f=False), fit.wald_test_terms(use_f=True)
+            for term, one in about.items():
+                close(chi2.loc[term, ["statistic", "pvalue", "df"]], [one["chi2"], one["p"], one["df"]])
+                close(f.loc[term, ["statistic", "pvalue"]], [one["f"], one["f_p"]])
+        elif text.startswith("t: "):
+            found = fit.t_test(of_r(text[3:]))
+            close([found.effect[0], found.sd[0]], [about["estimate"], about["se"]])
+            if cov == "classical":
+                close([found.statistic[0], found.pvalue[0]], [about["statistic"], about["p"]])
+                close(found.conf_int()[0], [about["lower"], about["upper"]])
+        else:
+            close(fit.wald_test(of_r(text), use_f=False)[:3], [about["chi2"], about["p"], about["df"]])
+            close(fit.wald_test(of_r(text), use_f=True)[:2], [about["f"], about["f_p"]])
+
+
+def test_a_matrix_says_the_same_as_a_text(models):
+    fit = models["linear"]
+    R = np.zeros((2, len(fit.params)))
+    R[0, 1], R[1, 5] = 1.0, -2.0
+    assert fit.wald_test(R) == pytest.approx(fit.wald_test("age = 0, -2*treated = 0"))
+    frame = fit.t_test("(age - 1)/2 = 3*0.5").summary_frame()
+    assert frame.loc["(age - 1)/2 = 3*0.5", "coef"] == pytest.approx((fit.params["age"] - 1) / 2 - 1.5)
+    assert fit.t_test(["age", "treated"]).effect.tolist() == fit.params[["age", "treated"]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("age = ", "wanted the name of a coefficient or a number"),
+        ("height = 0", "character 1: wanted the name of a coefficient"),
+        ("age*treated = 0", "wanted a linear equation"),
+        ("age/0 = 1", "wanted a linear equation"),
+        ("1 = 1", "wanted a coefficient"),
+        ("age = 0, age = 0", "the hypotheses depend on each other"),
+        ("(age = 0", r"wanted '\)'"),
+        ("age = 0; treated", "wanted an equation"),
+        ("__import__('os')", "wanted the name of a coefficient"),
+        ([1.0, 2.0], "a matrix with 9 columns"),
+    ],
+)
+def test_what_is_no_hypothesis_is_refused(models, text, sentence):
+    with pytest.raises(dsba.InputError, match=sentence):
+        models["linear"].wald_test(text)
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_likelihood_ratios_of_nested_models(kind, models):
+    for right, wanted in WANTED["comparisons"][kind].items():
+        if right == "1":
+            continue
+        found = models[kind].compare_lr_test(model(kind, right))
+        close(found, [wanted["lr"], wanted["lr_p"], wanted["df"]])
+    with pytest.raises(dsba.InputError, match="smaller and nested"):
+        model(kind, "age").compare_lr_test(models[kind])
+    with pytest.raises(dsba.InputError, match="same outcome, rows and operator"):
+        models["linear"].compare_lr_test(models["logistic"])
+
+
+@pytest.mark.parametrize("kind", WANTED["predictions"])
+def test_predictions_with_intervals(kind, models):
+    wanted = WANTED["predictions"][kind]
+    found = models[kind].get_prediction(pd.DataFrame(WANTED["persons"]))
+    for name, column in found.summary_frame().items():
+        close(column, wanted[name])
+    if kind != "linear":
+        close(found.linear, wanted["linear"])
+        close(found.linear_se, wanted["linear_se"])
+    with pytest.raises(dsba.InputError, match="missing values in columns that the model needs"):
+        models[kind].get_prediction(pd.DataFrame(WANTED["persons"]).assign(age=None, bmi=None).astype({"age": float}))
+
+
+@pytest.mark.parametrize("kind", ["linear", "logistic", "poisson/exposure"])
+def test_robust_covariances(kind):
+    for cov in ("HC0", "HC1", "HC2", "HC3"):
+        close(model(kind, cov=cov).cov_params(), WANTED["robust"][kind][cov]["cov"])
+    close(model(kind, cov="cluster", clusters="ward").bse, WANTED["robust"][kind]["ward"]["bse"])
+
+
+def test_clusters_are_asked_for_completely(models):
+    for given in ({"cov": "cluster"}, {"clusters": "ward"}):
+        with pytest.raises(dsba.InputError, match="give both or neither"):
+            model("linear", **given)
+    with pytest.raises(dsba.InputError, match="no column 'wrad'; did you mean 'ward'"):
+        model("linear", cov="cluster", clusters="wrad")
+    gaps = table().assign(ward=table()["ward"].where(table()["age"] > 30))
+    with pytest.raises(dsba.InputError, match="clusters are never filled in"):
+        dsba.fit(gaps, "sbp ~ age", "linear", sites="site", cov="cluster", clusters="ward", missing="mean")
+
+
+def test_a_row_with_a_coefficient_of_its_own_has_no_leveraged_covariance():
+    frame = table().assign(alone=(np.arange(500) == 7).astype(float))
+    with pytest.raises(dsba.InputError, match="HC3 does not exist: a coefficient depends on one row alone"):
+        dsba.fit(frame, "sbp ~ age + alone", "linear", cov="HC3")
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_figures_of_the_whole_model(kind, models):
+    fit, wanted = models[kind], WANTED["models"][kind]
+    assert (fit.df_model, fit.df_resid, fit.converged) == (8, wanted["df_resid"], True)
+    close(fit.vif(), list(WANTED["vif"][kind]["columns"].values()))
+    residuals = table()[OUTCOMES[kind]] - fit.predict(table())
+    mu = fit.predict(table())
+    close(fit.pearson_chi2, (residuals**2 / (1.0 if kind == "linear" else mu * (1 - mu))).sum())
+
+
+@pytest.mark.parametrize("cov", ["HC3", "cluster"])
+def test_sites_of_their_own_find_the_same_bits(cov):
+    frames = {str(name): frame.reset_index(drop=True) for name, frame in table().groupby("site")}
+    given = {"clusters": "ward"} if cov == "cluster" else {}
+    spec = FitSpec(formula="sbp ~ age + treated", operator="linear", cov=cov, graph="ring", **given)
+    apart = on_sites(frames, lambda sites, net: fit_sites(sites, spec, net))
+    whole = dsba.fit(frames, "sbp ~ age + treated", "linear", cov=cov, graph="ring", **given)
+    assert len({one.digest() for one in apart}) == 1
+    assert (apart[0].cov_params().to_numpy() == whole.cov_params().to_numpy()).all()
+    assert apart[0].vif().tolist() == whole.vif().tolist()
+    assert len(pooled(frames)) == whole.nobs
+
+
+def test_the_summary_as_json_has_all_of_it(tmp_path, models):
+    models["linear"].save(tmp_path)
+    found = json.loads(CliRunner().invoke(app, ["summary", str(tmp_path), "--json"], catch_exceptions=False).stdout)
+    assert found["terms"]["stage"]["df"] == 3
+    assert found["vif"]["age"] == models["linear"].vif()["age"]
+    assert found["df_model"] == 8
+    assert found["converged"] is True

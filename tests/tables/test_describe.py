@@ -1,0 +1,115 @@
+"""Table 1 against R's values, the same bits at all sites, hidden counts, and signs of trouble."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hospital_tables import on_sites
+from reference_values import table, values
+from typer.testing import CliRunner
+
+import dsba
+from dsba.cli import app
+from dsba.tables.describe import NumberSummary, describe_sites
+
+WANTED = values("description")
+
+
+def sites():
+    return {str(name): frame.drop(columns="site") for name, frame in table("gaps").groupby("site")}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return dsba.describe(sites(), by="treated")
+
+
+def test_sums_and_counts_are_those_of_r(found):
+    strata = {"all": WANTED["all"], **{f"treated = {level}": one for level, one in WANTED["by_treated"].items()}}
+    seen = 0
+    for stratum, wanted in strata.items():
+        assert found.rows[stratum] == wanted["rows"]
+        for column, strata_found in found.columns.items():
+            one, about = strata_found[stratum], wanted.get(column, {})
+            if "counts" in about and not isinstance(one, NumberSummary):
+                assert (one.n, one.missing, one.counts) == (about["n"], about["missing"], about["counts"])
+            elif "sum" in about:
+                assert (one.n, one.missing, one.sum) == (
+                    about["n"],
+                    about["missing"],
+                    pytest.approx(about["sum"], 1e-15),
+                )
+                assert (one.mean, one.sd) == pytest.approx((about["mean"], about["sd"]), rel=1e-13)
+            seen += bool(about)
+    assert seen > 30
+
+
+def test_quartiles_are_within_the_stated_rank(found):
+    for column, strata in found.columns.items():
+        one, x = strata["all"], table("gaps")[column].dropna()
+        if isinstance(one, NumberSummary):
+            assert one.within < 0.03
+            for p, value in zip((0.25, 0.5, 0.75), one.quartiles, strict=True):
+                rank, reach = np.ceil(p * len(x)), one.within * len(x)
+                assert (x < value).sum() - reach <= rank <= (x <= value).sum() + reach
+
+
+def test_standardised_differences(found):
+    for column, wanted in WANTED["smd_by_treated"].items():
+        if "sum" in WANTED["all"].get(column, {}) or column in ("sex", "stage", "smoker"):
+            assert found.differences[column] == pytest.approx(wanted, rel=1e-8)
+    assert {"age", "sex", "stage"} <= found.differences.keys()
+
+
+def test_sites_of_their_own_find_the_same_bits(found):
+    apart = on_sites(sites(), lambda held, net: describe_sites(held, net, by="treated"))
+    assert all(one == apart[0] for one in apart)
+    assert apart[0].columns == found.columns
+    assert sorted(apart[0].signs) == sorted(found.signs)
+
+
+def test_a_sound_cohort_has_no_sign_of_trouble(found):
+    assert found.signs == ()
+
+
+def test_planted_trouble_is_named_by_column_and_site():
+    frames = sites()
+    frames["east"] = frames["east"].assign(crp=frames["east"]["crp"] * 10)
+    frames["north"] = frames["north"].assign(sbp=frames["north"]["sbp"].where(frames["north"]["age"] > 50, -999.0))
+    frames["coast"] = frames["coast"].assign(sex=frames["coast"]["sex"].map({"F": "female", "M": "male"}))
+    signs = "\n".join(dsba.describe(frames).signs)
+    assert "the middle half of 'crp' at east lies outside that of all sites: another unit?" in signs
+    assert "an extreme value of 'sbp' is repeated at north" in signs
+    assert "the column 'sex' has 2 level(s) at coast that no other site has" in signs
+    assert "999" not in signs
+    frames["coast"] = frames["coast"].assign(sex=(frames["coast"]["sex"] == "male").astype(int))
+    assert "'sex' is a number at coast and text elsewhere" in "\n".join(dsba.describe(frames).signs)
+
+
+def test_small_counts_are_hidden():
+    frame = pd.DataFrame({"rare": ["a"] * 2 + ["b"] * 4 + ["c"] * 30, "x": np.arange(36.0), "g": ["u", "v"] * 18})
+    found = dsba.describe(frame, by="g")
+    assert found.columns["rare"]["all"].counts == {"a": None, "b": None, "c": 30}
+    assert "<3" in found.to_frame().loc["rare = a", "all"]
+    few = dsba.describe(frame.assign(x=frame["x"].where(frame.index < 2)))
+    assert few.columns["x"]["all"].mean is None
+    with pytest.raises(dsba.InputError, match="'h' is not a column"):
+        dsba.describe(frame, by="h")
+
+
+def test_the_command(tmp_path, found):
+    files = []
+    for name, frame in sites().items():
+        files.append(tmp_path / f"{name}.csv")
+        frame.to_csv(files[-1], index=False)
+    words = ["describe", *map(str, files), "--by", "treated", "--html", str(tmp_path / "t.html")]
+    shown = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert str(found) in shown.stdout
+    assert "<table>" in (tmp_path / "t.html").read_text()
+    parsed = json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
+    assert parsed["columns"]["age"]["all"]["sum"] == WANTED["all"]["age"]["sum"]
+    two = CliRunner().invoke(app, ["describe", *map(str, files[:2])])
+    assert two.exit_code == 0  # in one process a guard is only a notice

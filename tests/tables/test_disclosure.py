@@ -1,0 +1,160 @@
+"""Attacks that get one patient's row from a published model, and the checks that refuse them between processes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import ROOT
+from hospital_tables import hospitals, pooled
+from test_rare_values import fit_between
+
+import dsba
+from dsba.fitting.disclosure import Guards
+from dsba.tables.disclosure import ALONE, _few_elsewhere
+
+
+def smooth(frames):
+    """A column that a formula makes of the age: nearly zero for all but one person, and equal for no two others."""
+    for frame in frames.values():
+        frame["age"] = np.round(frame["age"]) + np.linspace(0.1, 0.4, len(frame))
+    frames["site1"].loc[0, "age"] = 15.2
+    return "cost ~ crp + exp(-0.1*((age-15.2)*(age-15.2)))"
+
+
+def difference(frames):
+    """Two columns with ordinary spreads that differ in one row."""
+    for frame in frames.values():
+        frame["twin"] = frame["crp"]
+    frames["site1"].loc[0, "twin"] += 1.0
+    return "cost ~ age + crp + twin"
+
+
+def two_at_two_sites(frames):
+    """The hard case: a smooth function that singles out two persons, each at another site."""
+    formula = smooth(frames)
+    frames["site2"].loc[0, "age"] = 15.25
+    return formula
+
+
+def one_cost(frames):
+    frames["site1"].loc[0, "crp"] = 1e7
+    return "cost ~ age + crp"
+
+
+def numeric_cell(frames):
+    """An interaction of numbers that is one in a single row of one site, and in many of another."""
+    for name, frame in frames.items():
+        frame["ill"] = ((np.arange(len(frame)) % 4 == 0) & (name == "site0")).astype(float)
+    frames["site1"].loc[0, "ill"] = 1.0
+    return "cost ~ age + ill"
+
+
+ATTACKS = {
+    smooth: "one row of site1 makes up most of the spread of the column exp(",
+    one_cost: "one row of site1 makes up most of the spread of the column crp",
+    difference: "the columns crp and twin together single out a row of site1",
+    two_at_two_sites: "of the column exp(",
+    numeric_cell: "site0 could single out fewer than 3 rows of the other sites by the column ill",
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_between_processes_it_is_refused_before_any_sum_with_an_outcome(attack, monkeypatch):
+    monkeypatch.setattr("dsba.tables.fit.fit_rows", lambda *_, **__: pytest.fail("a step was summed"))
+    frames = hospitals()
+    formula = attack(frames)
+    for sentence in fit_between(frames, formula):
+        assert ATTACKS[attack] in sentence
+        assert "1e7" not in sentence
+
+
+def test_the_difference_shows_the_row_where_it_is_only_warned_of():
+    """(X'X) times the direction of the difference is the patient's row."""
+    frames = hospitals()
+    formula = difference(frames)
+    with pytest.warns(UserWarning, match="would be refused: the columns crp and twin together single out a row"):
+        fit = dsba.fit(pooled(frames), formula, "linear", sites="site")
+    information = np.linalg.inv(fit.cov_params() / fit.scale)
+    row = information @ np.array([0.0, 0.0, -1.0, 1.0])
+    patient = frames["site1"].iloc[0]
+    np.testing.assert_allclose(row, [1.0, patient["age"], patient["crp"], patient["twin"]], rtol=1e-6)
+
+
+def test_a_row_that_is_singled_out_at_the_solution_only_is_refused_at_a_step():
+    """Poisson: the weights of the rows are their means, which the start does not know."""
+    rng = np.random.default_rng(1)
+    frames = {}
+    for n in range(3):
+        x = rng.normal(size=60)
+        frames[f"site{n}"] = pd.DataFrame({"x": x, "visits": rng.poisson(np.exp(0.1 * x))})
+    frames["site1"].loc[0, ["x", "visits"]] = [5.0, 4000]
+    for sentence in fit_between(frames, "visits ~ x", "poisson"):
+        assert "a row of site1" in sentence
+
+
+def test_leverage_is_that_of_the_hat_matrix():
+    """Against the projection, with all rows in one matrix."""
+    from dsba.tables.disclosure import lever
+
+    rng = np.random.default_rng(2)
+    X, w = np.column_stack([np.ones(30), rng.normal(size=(30, 2))]), rng.uniform(0.5, 2.0, 30)
+    root = np.sqrt(w)[:, None] * X
+    hat = np.diag(root @ np.linalg.pinv(root))
+    inverse = np.linalg.inv(X.T @ (X * w[:, None]))
+    names = ["Intercept", "a", "b"]
+    assert lever(names, "here", X, w, inverse, Guards(leverage=hat.max() - 1e-6)) is not None
+    assert lever(names, "here", X, w, inverse, Guards(leverage=hat.max() + 1e-6)) is None
+
+
+@pytest.mark.parametrize(("own", "others", "refused"), [(5, 2, True), (5, 3, False), (0, 2, True), (2, 0, False)])
+def test_few_rows_of_the_others(own, others, refused):
+    x = np.r_[np.ones(own), np.zeros(40)]
+    everyone = np.r_[x, np.ones(others), np.zeros(50)]
+    mean, sd = everyone.mean(), everyone.std()
+    assert _few_elsewhere((x - mean) / sd, mean, sd, everyone.size, 3) is refused
+
+
+def test_the_strictest_guards_hold():
+    loose, strict = Guards(rows_per_level=5, leverage=0.6), Guards(dominance=0.3)
+    assert Guards.strictest([loose, strict]) == Guards(rows_per_level=5, dominance=0.3)
+
+
+def test_which_columns_are_functions_of_several_values():
+    for name in ("age", "C(sex)[T.M]", "smoker[T.True]", "log(crp)", "cap(crp)"):
+        assert ALONE.fullmatch(name), name
+    for name in ("age:sex[T.M]", "exp(crp)", "I(age - crp)", "log(crp + 1)", "C(sex)[T.M]:C(ward)[T.x]"):
+        assert not ALONE.fullmatch(name), name
+
+
+def test_cap_is_a_clip_at_the_pooled_mean_and_four_deviations(tmp_path):
+    """Against numpy on the pooled rows; new rows are clipped at the same ends."""
+    frames = hospitals()
+    frames["site2"].loc[3, "crp"] = 90.0
+    table = pooled(frames)
+    low, high = table["crp"].mean() + np.array([-4.0, 4.0]) * table["crp"].std(ddof=0)
+    fit = dsba.fit(table, "cost ~ age + cap(crp)", "linear", sites="site")
+    by_hand = dsba.fit(table.assign(crp=table["crp"].clip(low, high)), "cost ~ age + crp", "linear", sites="site")
+    np.testing.assert_allclose(fit.params, by_hand.params, rtol=1e-10)
+    fit.save(tmp_path)
+    new = pd.DataFrame({"age": [50.0, 50.0], "crp": [high, 1e6]})
+    first, second = dsba.load(tmp_path).predict(new)
+    assert first == second
+
+
+def test_cap_is_a_term_of_the_right_side():
+    with pytest.raises(dsba.InputError, match=r"character 5: cap\(\) is not known"):
+        dsba.fit(pooled(hospitals()), "log(cap(cost)) ~ age", "linear", sites="site")
+
+
+def test_the_pages_show_the_rates_of_the_simulation():
+    found = json.loads((ROOT / "benchmarks" / "disclosure.json").read_text())
+    page, guide = ((ROOT / "docs" / name).read_text() for name in ("privacy.md", "howto/hospitals.md"))
+    for rate in found["ordinary"].values():
+        assert f"| {100 * rate:.1f} % |" in page
+    for attack, rate in found["caught"].items():
+        assert f"| {attack} | {100 * rate:.0f} % |" in page
+    least = [f"{100 * min(one.values()):.1f} %" for one in found["coverage"].values()]
+    assert f"covered at least {least[0]}, {least[1]} and {least[2]} at 3, 5 and 10 sites" in guide

@@ -1,0 +1,88 @@
+"""Elastic nets against R's glmnet, at equal objectives."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from queues import together
+
+import dsba
+from dsba.fitting.spec import FitSpec
+from dsba.tables.design import as_sites
+from dsba.tables.elastic_net import path_of
+
+sys.path.append(str(Path(__file__).parents[1] / "yardsticks"))
+from reference_values import table, values
+
+NETS = values("elastic_net")
+PATHS = [
+    name if name.startswith("gaussian/0.5") or "/1/" in name else pytest.param(name, marks=pytest.mark.full)
+    for name in NETS["cases"]
+    if name.endswith("standardized")
+]
+OPERATORS = {"gaussian": "linear", "binomial": "logistic", "poisson": "poisson"}
+
+
+def in_our_objective(case):
+    """glmnet divides the quadratic term of a linear model by the outcome's standard deviation."""
+    lambdas, alpha = np.array(case["lambda"]), case["alpha"]
+    if case["family"] == "gaussian":
+        total = alpha + (1.0 - alpha) / table()["sbp"].std(ddof=0)
+        return lambdas * total, alpha / total
+    return lambdas, alpha
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_paths_and_losses_of_r(name):
+    case = NETS["cases"][name]
+    lambdas, ratio = in_our_objective(case)
+    found = dsba.elastic_net(
+        table(), case["formula"], OPERATORS[case["family"]], sites="site", l1_ratio=ratio, lambdas=lambdas, folds=5
+    )
+    wanted = np.column_stack([case["intercept"], case["coefficients"]])
+    scale = np.abs(wanted).max(axis=0)
+    assert (np.abs(found.coefficients.to_numpy() - wanted) / scale).max() < 1e-9
+    assert ((found.coefficients.to_numpy() != 0) == (wanted != 0)).all()
+    if case["family"] == "gaussian" and ratio < 1.0:
+        return  # without a fold the outcome has another standard deviation, and glmnet another objective
+    np.testing.assert_allclose(found.cv["mean"], case["cv"]["cvm"], rtol=1e-6)
+    np.testing.assert_allclose(found.cv["se"], case["cv"]["cvsd"], rtol=1e-5)
+    assert found.lambda_min == pytest.approx(case["cv"]["lambda_min"])
+    assert found.lambda_1se == pytest.approx(case["cv"]["lambda_1se"])
+    assert found.params().equals(found.coefficients.loc[found.lambda_min])
+
+
+def test_five_processes_have_the_same_bits():
+    sites = as_sites(table(), "site")
+    spec = FitSpec(formula="readmitted ~ age + bmi + treated + years", operator="logistic")
+    alone = dsba.elastic_net(table(), spec.formula, "logistic", sites="site", folds=3, lambdas=[0.05, 0.01])
+    work = together(dsba.Topology.ring(5), 5, lambda net: path_of([sites[net.rank]], spec, net, 1.0, [0.05, 0.01], 3))
+    for one in work:
+        assert one.coefficients.equals(alone.coefficients)
+        assert one.cv.equals(alone.cv)
+
+
+def test_the_path_begins_where_no_coefficient_is_left():
+    path = dsba.elastic_net(table(), "sbp ~ age + bmi + treated", sites="site")
+    assert (path.coefficients.iloc[0, 1:] == 0).all()
+    assert (path.coefficients.iloc[1, 1:] != 0).any()
+    plain = dsba.fit(table(), "sbp ~ age + bmi + treated", "linear", sites="site")
+    nothing = dsba.elastic_net(table(), "sbp ~ age + bmi + treated", sites="site", lambdas=[0.0])
+    np.testing.assert_allclose(nothing.params(0.0), plain.params, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"operator": "huber"}, {"l1_ratio": 1.5}, {"folds": 1}, {"lambdas": [-1.0]}, {"formula": "sbp ~ 0 + age"}],
+)
+def test_what_does_not_fit_is_refused(options):
+    with pytest.raises(dsba.InputError):
+        dsba.elastic_net(table(), **{"formula": "sbp ~ age", **options})
+
+
+def test_without_folds_there_is_no_best_lambda():
+    with pytest.raises(dsba.InputError, match="folds"):
+        _ = dsba.elastic_net(table(), "sbp ~ age", lambdas=[1.0]).lambda_min

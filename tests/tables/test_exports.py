@@ -1,0 +1,85 @@
+"""Tables and plots for papers say what the model says, and nothing in them runs."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+from reference_values import table
+
+import dsba
+
+pytestmark = pytest.mark.filterwarnings("ignore:Between owners")
+
+
+@pytest.fixture(scope="module")
+def models():
+    frame = table().rename(columns={"treated": "=1+1"}).rename(columns={"bmi": "a_b & 50%"})
+    return [
+        dsba.fit(frame, formula, "logistic", sites="site")
+        for formula in ("readmitted ~ age", "readmitted ~ age + `=1+1` + `a_b & 50%` + stage")
+    ]
+
+
+def test_tidy_and_glance_are_the_results(models):
+    _, fit = models
+    tidy = fit.tidy().set_index("term")
+    assert tidy["estimate"].equals(fit.params)
+    assert tidy[["conf.low", "conf.high"]].to_numpy().tolist() == fit.conf_int().to_numpy().tolist()
+    assert (fit.tidy(exponentiate=True)["estimate"].to_numpy() == np.exp(fit.params.to_numpy())).all()
+    glance = fit.glance().iloc[0]
+    assert (glance["logLik"], glance["AIC"], glance["nobs"]) == (fit.llf, fit.aic, 500)
+
+
+def test_csv_has_all_digits_and_no_cell_that_runs(models):
+    _, fit = models
+    text = fit.to_csv()
+    found = pd.read_csv(io.StringIO(text))
+    assert found["estimate"].tolist() == fit.params.tolist()
+    assert "'=1+1" in found["term"].tolist()
+    assert not any(cell.startswith(("=", "+", "@")) for line in text.splitlines() for cell in line.split(","))
+
+
+def test_latex_and_html_take_names_literally(models):
+    latex, page = models[1].to_latex(ratios=True), models[1].to_html()
+    assert r"a\_b \& 50\%" in latex
+    assert latex.count("{") == latex.count("}")
+    assert "odds ratio" in latex
+    assert "Intercept" not in latex
+    rows = ET.fromstring(page).findall("tr")
+    assert rows[4][0].text == "a_b & 50%"
+    low, high = models[1].conf_int().loc["age"]
+    assert f"{models[1].params['age']:.3g} ({low:.3g} to {high:.3g})" in page
+
+
+def test_models_side_by_side(models):
+    found = dsba.side_by_side({"crude": models[0], "adjusted": models[1]}).to_frame()
+    crude, adjusted = found.columns
+    assert crude.startswith("crude")
+    assert found.loc["stage[T.II]", crude] == ""
+    assert found.loc["stage[T.II]", adjusted].startswith(f"{models[1].params['stage[T.II]']:.3g} (")
+    assert found.loc["AIC"].tolist() == [f"{one.aic:.1f}" for one in models]
+    with pytest.raises(dsba.InputError, match="at least one model"):
+        dsba.side_by_side({})
+
+
+def test_a_penalised_model_has_no_intervals(models):
+    fit = dsba.fit(table(), "sbp ~ age", "linear", sites="site", lam=0.1)
+    assert np.isnan(fit.tidy()["std.error"]).all()
+    assert fit.glance()["nobs"].item() == 500
+    assert f"{fit.params['age']:.3g} &" in fit.to_latex()
+    with pytest.raises(dsba.InputError, match="no logarithms of odds"):
+        fit.tidy(exponentiate=True)
+
+
+def test_forest_plots(models, tmp_path):
+    for name in ("a.pdf", "a.svg", "b.svg"):
+        models[1].forest(tmp_path / name)
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert "odds ratio" in (tmp_path / "a.svg").read_text()
+    with pytest.raises(dsba.InputError, match=r"a .pdf or .svg file, got 'a.png'"):
+        models[1].forest(tmp_path / "a.png")

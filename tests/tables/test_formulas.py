@@ -1,0 +1,174 @@
+"""Formulas as people write them: R's design columns, pooled states, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hospital_tables import on_sites
+from reference_values import table, values
+
+import dsba
+from dsba.fitting.spec import FitSpec
+from dsba.network import Alone
+from dsba.tables.design import design_tables
+from dsba.tables.fit import fit_sites
+from dsba.tables.formula import parse
+from dsba.tables.quantiles import pooled_quantiles
+from dsba.tables.terms import ModelTerms, SiteTable, stated
+
+SPLINES = values("after_fit")["splines"]
+CONTRASTS = values("after_fit")["contrasts"]
+pytestmark = pytest.mark.filterwarnings("ignore:Between owners")
+
+
+def columns(formula, frame):
+    spec = stated(FitSpec(formula=formula, operator="linear"), {"all": list(frame)})
+    return design_tables([SiteTable("all", frame)], ModelTerms.of(spec)).designs[0]
+
+
+@pytest.mark.parametrize("case", values("formulas")["cases"], ids=lambda case: case["formula"])
+def test_design_columns_are_those_of_r(case):
+    if case["formula"] == "y ~ 1":
+        assert parse(case["formula"]).terms == ((),)
+        return
+    X = columns(case["formula"], table("small")).X
+    for power, name in ((1, "sums"), (2, "squares")):
+        np.testing.assert_allclose(np.sort((X**power).sum(axis=0)), np.sort(case[name]), rtol=1e-9, atol=1e-9)
+    assert np.linalg.matrix_rank(X) == case["rank"]
+
+
+@pytest.mark.parametrize("text", SPLINES)
+def test_splines_and_polynomials(text):
+    wanted = SPLINES[text]
+    fit = dsba.fit(table(), f"sbp ~ {text} + sex", "linear")
+    np.testing.assert_allclose(sorted(fit.bse), sorted(wanted["bse"]), rtol=1e-8)
+    np.testing.assert_allclose(sorted(fit.params), sorted(wanted["params"]), rtol=1e-8)
+    at = pd.DataFrame({"age": wanted["at"], "sex": "F"})
+    spline = [name for name in fit.params.index if name.startswith(text.partition("(")[0])]
+    means = fit.params["Intercept"] + np.array(wanted["columns"]) @ fit.params[spline].to_numpy()
+    np.testing.assert_allclose(fit.predict(at), means, rtol=1e-8)
+    assert fit.wald_test_terms().loc[fit.formula.terms[1][0].text, "df"] == len(spline)
+
+
+def test_the_state_is_kept_in_the_model(tmp_path):
+    fit = dsba.fit(table(), "sbp ~ ns(age, df=4) + scale(bmi) + poly(crp, 2) + C(stage, Treatment('III'))", "linear")
+    fit.save(tmp_path)
+    few = table().head(7)
+    assert dsba.load(tmp_path).predict(few).to_numpy() == pytest.approx(
+        fit.predict(table()).head(7).to_numpy(), rel=1e-13
+    )
+    assert fit.references == {"stage": "III"}
+
+
+@pytest.mark.parametrize("kind", CONTRASTS)
+def test_contrasts(kind):
+    fit = dsba.fit(table(), f"sbp ~ age + C(stage, {kind})", "linear", sites="site")
+    found = dict(zip(fit.params.index, zip(fit.params, fit.bse, strict=True), strict=True))
+    wanted = list(zip(CONTRASTS[kind]["params"].values(), CONTRASTS[kind]["bse"], strict=True))
+    order = ["Intercept", "age", *(name for name in found if "stage" in name)]
+    np.testing.assert_allclose([found[name] for name in order], wanted, rtol=1e-8)
+
+
+def test_the_intercept_alone_is_known_to_every_model():
+    larger = dsba.fit(table(), f"sbp ~ {values('after_fit')['formula']}", "linear", sites="site")
+    wanted = values("after_fit")["comparisons"]["linear"]["1"]
+    assert 2 * (larger.llf - larger.llnull) == pytest.approx(wanted["lr"], rel=1e-8)
+    with pytest.raises(dsba.InputError, match="'1' gives no column besides the intercept"):
+        dsba.fit(table(), "sbp ~ 1", "linear", sites="site")
+
+
+# Between sites ---------------------------------------------------------------------------------------
+
+
+def test_states_are_the_same_bits_at_all_sites():
+    frames = {str(name): frame.reset_index(drop=True) for name, frame in table().groupby("site")}
+    formula = "sbp ~ ns(age, df=3) + bs(bmi, df=4, boundary=(10, 60)) + scale(crp) + poly(years, 2)"
+    open_ = {"dominance": 1.0, "leverage": 1.0}  # the last column of bs() has few rows that are not near 0
+    spec = FitSpec(formula=str(parse(formula)), operator="linear", graph="ring", guards=open_)
+    apart = on_sites(frames, lambda sites, net: fit_sites(sites, spec, net))
+    whole = dsba.fit(frames, formula, "linear", graph="ring")
+    assert len({one.digest() for one in apart}) == 1
+    assert apart[0].params.tolist() == whole.params.tolist()
+    states = whole.schema.states
+    mean, sd = states["scale(crp)"]
+    assert (mean, sd) == pytest.approx((table()["crp"].mean(), table()["crp"].std()), rel=1e-13)
+    assert len(states["ns(age, df=3)"]) == 4
+
+
+def test_a_b_spline_between_sites_needs_a_boundary():
+    with pytest.raises(dsba.InputError, match=r"needs a boundary between sites, such as boundary=\(0, 100\)"):
+        dsba.fit(table(), "sbp ~ bs(age, df=4)", "linear", sites="site")
+    with pytest.raises(dsba.InputError, match="is not a finite number in some rows of"):
+        dsba.fit(table(), "sbp ~ bs(age, df=4, boundary=(30, 80))", "linear", sites="site")
+
+
+@pytest.mark.parametrize("few", [1, 3, 10])
+@pytest.mark.parametrize("scale", [1.0, -1e-9, 1e12])
+def test_pooled_quantiles_are_within_the_stated_rank(few, scale):
+    rng = np.random.default_rng(few)
+    for values_ in (rng.lognormal(size=700), rng.integers(0, 9, 700).astype(float), np.full(700, 3.0)):
+        x = values_ * scale
+        probabilities = [0.01, 0.25, 0.5, 0.75, 0.99]
+        found = pooled_quantiles(np.array_split(x, 7), probabilities, Alone(), few)
+        for p, (value, within) in zip(probabilities, found, strict=True):
+            rank = np.ceil(p * 700)
+            assert (x < value).sum() - within * 700 <= rank <= (x <= value).sum() + within * 700
+            assert within <= max(0.05, 4 * few / 700)
+
+
+def test_no_quantile_of_too_few_rows():
+    assert pooled_quantiles([np.array([1.0, 2.0]), np.array([np.nan])], [0.5], Alone(), 3) is None
+
+
+# Refused ---------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    "y ~ __import__('os').system('true')",
+    "y ~ eval('1')",
+    "y ~ exec('x')",
+    "y ~ open('/etc/passwd')",
+    "y ~ I(__import__('os'))",
+    "y ~ I(x.__class__)",
+    "y ~ I(x[0])",
+    "y ~ I(lambda: 0)",
+    "y ~ I(x if x else z)",
+    "y ~ I(x; z)",
+    "y ~ I(f'{x}')",
+    "y ~ {x}",
+    "y ~ x\\y",
+    "y ~ C(x, contr.sum)",
+    "y ~ C(x, Treatment(open('a')))",
+    "y ~ C(x, __import__('os'))",
+    "y ~ bs(x, df=__import__('os'))",
+    "y ~ bs(x, df=1e9)",
+    "y ~ bs(x, knots=(3, 2))",
+    "y ~ bs(x, df=4, boundary=(5,))",
+    "y ~ bs(x)",
+    "y ~ poly(x, 2.5)",
+    "y ~ poly(x, raw=1)",
+    "y ~ scale(x, 2)",
+    "y ~ (x + z)**99",
+    "y ~ (a + b + c + d + e + f + g + h + i + j + k + l + m)**9",
+    "y ~ np.log(x)",
+    "y ~ log(x, z)",
+    "y ~ pmin(x)",
+    "y ~ x | z",
+    "y ~ %in%",
+    "y ~ `a\nb`",
+    "y ~ 'x'",
+    "y ~ I(" + "-" * 200 + "x)",
+    "y ~ @x",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_formulas_are_refused_by_the_parser(text):
+    with pytest.raises(dsba.InputError) as caught:
+        parse(text)
+    assert len(str(caught.value)) < 400
+
+
+def test_a_reference_that_is_no_level_is_refused():
+    with pytest.raises(dsba.InputError, match="the reference 'V' is not a level of 'stage'; its levels are I, II"):
+        dsba.fit(table(), "sbp ~ C(stage, Treatment('V'))", "linear")

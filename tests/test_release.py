@@ -1,0 +1,118 @@
+"""What a release promises beside the code: extras, locked versions, linters, citation, files for a site."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from io import BytesIO
+
+import pytest
+from conftest import ROOT
+
+import dsba
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+MOST_DEPENDENCIES = 9
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def names(requirements):
+    return {re.match(r"[\w-]+", one)[0] for one in requirements} - {"dsba"}
+
+
+def test_the_core_needs_few_packages():
+    assert len(PROJECT["dependencies"]) <= MOST_DEPENDENCIES
+    assert not names(PROJECT["dependencies"]) & {"pandas", "pyarrow", "matplotlib", "plotly", "networkx"}
+
+
+def test_the_page_lists_the_extras_and_what_they_bring():
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", (ROOT / "docs" / "installation.md").read_text(), re.MULTILINE)
+    shown = {extra: set(re.sub(r"the extra \w+, ", "", brings).split(", ")) for extra, brings in rows}
+    assert shown == {
+        extra: names(wanted) for extra, wanted in EXTRAS.items() if extra not in ("dev", "docs", "release")
+    }
+
+
+@pytest.mark.parametrize(("lock", "extras"), [("requirements.lock", ["dev"]), ("docs/requirements.lock", ["docs"])])
+def test_every_package_is_locked_with_hashes(lock, extras):
+    text = (ROOT / lock).read_text()
+    pinned = re.findall(r"^([\w.-]+)==", text, re.MULTILINE)
+    assert len(pinned) == len(re.findall(r"^[\w.-]+==.*\\\n    --hash=sha256:", text, re.MULTILINE))
+    assert "://" not in text
+    wanted = [*PROJECT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]
+    assert names(wanted) <= set(pinned)
+
+
+def test_the_hooks_before_a_commit_are_the_linters_of_make():
+    hooks = re.findall(r"entry: \.venv/bin/(.*?), language", (ROOT / ".pre-commit-config.yaml").read_text())
+    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    assert hooks == re.findall(r"\$\(BIN\)/(.*)", recipe)
+
+
+def test_the_citation_is_of_this_version():
+    version = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+    assert version == dsba.__version__
+
+
+def test_workflows_and_templates_are_yaml():
+    yaml = pytest.importorskip("yaml")
+    for path in [*ROOT.glob(".github/**/*.yml"), ROOT / "CITATION.cff", ROOT / ".pre-commit-config.yaml"]:
+        assert yaml.safe_load(path.read_text())
+
+
+def test_the_unit_and_the_container_run_commands_that_exist():
+    unit = (ROOT / "deploy" / "dsba-site.service").read_text()
+    command = re.search(r"^ExecStart=\S+/dsba (.*)$", unit, re.MULTILINE)[1].split()
+    help = subprocess.run(
+        [sys.executable, "-m", "dsba", *command[:2], "--help"], capture_output=True, text=True, timeout=120, check=True
+    ).stdout
+    assert all(word in help for word in command if word.startswith("--"))
+    entry = re.search(r"^ENTRYPOINT (.*)$", (ROOT / "deploy" / "Containerfile").read_text(), re.MULTILINE)[1]
+    assert json.loads(entry) == ["dsba", *command[:2]]
+
+
+def test_the_list_of_packages_has_what_users_install():
+    listed = script("sbom").sbom((ROOT / "requirements.lock").read_text())
+    found = {one["name"].lower().replace("_", "-"): one for one in listed["components"]}
+    wanted = names([*PROJECT["dependencies"], *(one for extra in ("tables", "sites", "lab") for one in EXTRAS[extra])])
+    assert wanted <= set(found)
+    assert "pytest" not in found
+    assert all(one["hashes"] and one["licenses"] for one in found.values())
+
+
+def archive(time):
+    content = BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as file:
+        member = tarfile.TarInfo(f"dsba/{time}")
+        member.name, member.size, member.mtime = "dsba/README", 3, time
+        file.addfile(member, BytesIO(b"abc"))
+    return content.getvalue()
+
+
+def test_a_source_archive_does_not_depend_on_when_it_was_made():
+    repacked = script("repack").repacked
+    assert archive(1) != archive(2)
+    assert repacked(archive(1), 5) == repacked(archive(2), 5)
+
+
+def test_a_missing_extra_is_named_before_anything_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr("dsba.errors.find_spec", lambda name: None)
+    method = {"algorithm": "dgd", "step_size": "auto"}
+    experiment = {"data": [{"name": "breast-cancer"}], "problem": [{"operator": "ridge"}], "method": [method]}
+    with pytest.raises(dsba.InputError, match=r"needs the package matplotlib: install dsba\[lab\]"):
+        dsba.lab.run(experiment, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(dsba.InputError, match=r"install dsba\[lab\]"):
+        dsba.Topology.ring(3).to_networkx()
