@@ -410,7 +410,7 @@ class InTurn(DIGing):
         mix = net.mix if (s.t + 1) % self.every == 0 else np.copy
         Z = mix(s.Z) - self.alpha * s.Y
         B = problem.local_operator(Z)
-        return DIGingState(Z, mix(s.Y) + (B - s.B), B, s.t + 1)
+        return DIGingState(Z, mix(s.Y) + (B - s.B), B, t=s.t + 1)
 
 
 class EveryThird(InTurn):
