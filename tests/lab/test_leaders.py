@@ -8,6 +8,7 @@ import math
 import re
 from contextlib import redirect_stdout
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from dsba.cli.lab import print_winners
 from dsba.lab import ExperimentResults
 from dsba.lab.curves import BANDWIDTHS, DECIDING, LATENCIES, SHORT, TOLERANCES, decided_tolerance, fastest
 from dsba.lab.figures import KNOWN_METHODS, LOG_AXIS, LOOKS, Panel, draw_panels, in_rows, looks
+from dsba.lab.page import contents
 
 METHODS = [{"algorithm": name, "step_size": "auto"} for name in ("dsba", "extra", "dgd", "nids")]
 
@@ -182,3 +184,41 @@ def test_one_latex_table_of_several_cases(tmp_path):
         row == r"EXTRA & \textbf{\boldmath 3 (2--7)} & \textbf{\boldmath 3 (2--7)} & "
         r"\textbf{\boldmath 5} & \textbf{\boldmath 5} \\"
     )
+
+
+def with_constants(results, of):
+    """The same results, whose runs used the constants ``of(case, method)``."""
+    results.__dict__["outcomes"] = {
+        run.id: results.outcomes[run.id].model_copy(update={"chosen": of(results.case(run), run.method)})
+        for run in results.runs
+    }
+    return results
+
+
+def test_chosen_constants_are_in_legend_table_and_page(tmp_path):
+    """All of them: one value where all cases have it, the least and the largest where they differ."""
+    changes = {"network": [{"graph": graph, "n_nodes": 4} for graph in ("ring", "path")], "method": METHODS}
+    results = results_of(tmp_path, lambda case, method: 5.0, **changes)
+    steps = dict(zip((case.id for case in results.cases), (0.25, 1.5), strict=True))
+    results = with_constants(results, lambda case, method: {"step_size": steps[case.id], "L_f": 2.0, "rule": "a&b"})
+    names = [text.get_text() for text in results.plot().legends[0].get_texts()]
+    assert "EXTRA (step 0.25 to 1.5, L_f 2, rule a&b)" in names
+    (alone,) = (n.get_text() for n in results.plot(panels=[results.cases[0]]).legends[0].get_texts()[:1])
+    assert alone.endswith("(step 0.25, L_f 2, rule a&b)")
+    one, other = results.to_latex(["passes"], tol=0.01).split("\n\n")
+    assert r"EXTRA & step 0.25, L\_f 2, rule a\&b & " in one
+    assert r"EXTRA & step 1.5, L\_f 2, rule a\&b & " in other
+    assert r"\begin{tabular}{llr}" in one
+    assert r"\begin{tabular}{llrlr}" in results.to_latex(["passes"], tol=0.01, together=True)
+    shown = [[curve["constants"] for curve in case["curves"]] for case in contents(results)["cases"]]
+    assert [set(case) for case in shown] == [{"step 0.25, L_f 2, rule a&b"}, {"step 1.5, L_f 2, rule a&b"}]
+
+
+def test_a_value_at_an_edge_is_warned_of_beside_the_latex_table(tmp_path, monkeypatch):
+    changes = {"network": [{"graph": graph, "n_nodes": 4} for graph in ("ring", "path")], "method": METHODS}
+    results = results_of(tmp_path, lambda case, method: 5.0, **changes)
+    edge = SimpleNamespace(warnings=["EXTRA: the best L is at the edge of what may be tried."])
+    monkeypatch.setattr(results, "searches", lambda case: [edge] if case == results.cases[1] else [])
+    one, other = results.to_latex(["passes"], tol=0.01).split("\n\n")
+    assert "% EXTRA: the best L is at the edge" in other
+    assert "the edge" not in one

@@ -168,14 +168,17 @@ def new_figure(size: FigureSize, rows: int = 1, columns: int = 1) -> Any:
 
 
 def draw_panels(
-    rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "", size: FigureSize = SCREEN
-) -> Any:
+    rows: Sequence[Sequence[Panel]], labels: Sequence[str], title: str = "", size: FigureSize = SCREEN,
+    constants: Mapping[str, str] | None = None,
+) -> Any:  # fmt: skip
     """A matplotlib figure of a grid of panels; ``labels`` lists the methods in the order of the legend.
 
-    Panels against the same axis have one kind of axis: logarithmic if the curves of one of them need it.
+    The legend shows the ``constants`` of a method behind its name. Panels against the same axis have one kind of axis:
+    logarithmic if the curves of one of them need it.
     """
     wide = {panel.x for row in rows for panel in row if _is_wide(panel)}
-    figure = draw_grid(rows, labels, partial(_draw, wide=wide), [axis_title(row[0].metric) for row in rows], size)
+    titles = [axis_title(row[0].metric) for row in rows]
+    figure = draw_grid(rows, labels, partial(_draw, wide=wide), titles, size, constants)
     if title:
         figure.suptitle(plain(title), fontsize=1.2 * size.small)
     return figure
@@ -183,7 +186,7 @@ def draw_panels(
 
 def draw_grid(
     rows: Sequence[Sequence[Any]], labels: Sequence[str], draw: Callable[..., dict[str, Any]],
-    y_titles: Sequence[str], size: FigureSize,
+    y_titles: Sequence[str], size: FigureSize, constants: Mapping[str, str] | None = None,
 ) -> Any:  # fmt: skip
     """A figure of rows of panels. ``draw`` draws a panel on axes with the looks of the labels, and gives its lines."""
     columns = max(len(row) for row in rows)
@@ -198,7 +201,9 @@ def draw_grid(
             axes.set_visible(False)
         axes_row[0].set_ylabel(y_title, fontsize=size.small)
     order = [label for label in labels if label in handles] + [name for name in handles if name not in labels]
-    add_legend(figure, {name: handles[name] for name in order}, 2 * columns + 2, size)
+    known = {name: f"{name} ({text})" for name, text in (constants or {}).items() if text}
+    most = columns + 1 if known else 2 * columns + 2
+    add_legend(figure, {known.get(name, name): handles[name] for name in order}, most, size)
     return figure
 
 

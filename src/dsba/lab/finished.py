@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dsba.errors import InputError
 from dsba.graph.link import Link
 from dsba.lab.curves import COSTS, Curve, Entrant, Verdict, has_fallen_back, median_curve, timed, verdict
 from dsba.lab.folder import Folder
-from dsba.lab.index import Environment, Index, Outcome, ShownCase, ShownReference, ShownRun, ShownSearch
+from dsba.lab.index import Environment, Index, Outcome, ShownCase, ShownReference, ShownRun, ShownSearch, written
 
 LEAST_GAP = -1e-9  # rounding does not go below; a gap that does was measured against another problem's optimum
 
@@ -112,6 +112,14 @@ class FinishedRuns:
         entrants, band = self.entrants(case), self.index.band
         return {title: median_curve(entrant.histories, band) for title, entrant in entrants.items()}
 
+    def constants(self, cases: Sequence[ShownCase]) -> dict[str, str]:
+        """By method: its step size and its other open constants in these cases, a range where they differ."""
+        found: dict[str, dict[str, list[Any]]] = {}
+        for title, runs in (pair for case in cases for pair in self.runs_of(case).items()):
+            for name, value in (pair for run in runs for pair in self.outcomes[run.id].chosen.items()):
+                found.setdefault(title, {}).setdefault(name.replace("step_size", "step"), []).append(value)
+        return {title: ", ".join(f"{n} {_range(v)}" for n, v in own.items()) for title, own in found.items()}
+
     def metric(self, case: ShownCase) -> str:
         """What the methods are judged by: the gap, or the distance where there is no objective."""
         return self.reference(case).metric
@@ -130,15 +138,23 @@ class FinishedRuns:
         planned = [s.id for s in self.index.searches if s.case == case.id]
         return [self.folder.read_search(id) for id in planned if self.folder.tuning(id).exists()]
 
-    def warnings(self) -> list[str]:
-        """What a reader must know before believing a comparison, a sentence each."""
-        found = [(case, text) for case in self.index.cases for s in self.searches(case) for text in s.warnings]
-        for case in self.cases:
+    def warnings(self, cases: Sequence[ShownCase] | None = None) -> list[str]:
+        """What a reader must know before believing a comparison, a sentence each; by default of all cases."""
+        planned = self.index.cases if cases is None else cases
+        found = [(case, text) for case in planned for s in self.searches(case) for text in s.warnings]
+        for case in (case for case in planned if case in self.cases):
             metric = self.metric(case)
             for title, entrant in self.entrants(case).items():
                 if any(has_fallen_back(history, metric) for history in entrant.histories):
                     found.append((case, f"{title} ended far above the best {metric} it had reached."))
         return list(dict.fromkeys(f"{text} ({case.problem}, {case.data}, {case.network})" for case, text in found))
+
+
+def _range(values: Sequence[Any]) -> str:
+    """The value of all runs, or the least and the largest; words one after the other."""
+    numbers = all(isinstance(value, int | float) for value in values)
+    shown = list(dict.fromkeys(written(value, 3) for value in (sorted(values) if numbers else values)))
+    return " to ".join(dict.fromkeys((shown[0], shown[-1]))) if numbers else " or ".join(shown)
 
 
 def require_sound(history: History, what: str) -> None:

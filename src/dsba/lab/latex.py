@@ -28,7 +28,9 @@ def _tabular(
     results: FinishedRuns, cases: Sequence[ShownCase], costs: Sequence[str], metrics: Sequence[str], tol: float
 ) -> str:
     columns = [column for case in cases for column in _columns(results, case, costs, metrics, tol)]
-    heads = [SHORT[cost] for cost in costs] + [escaped(metric.replace("_", " ")) for metric in metrics]
+    words = ["constants"] if results.constants(results.cases) else []
+    heads = [*words, *(SHORT[cost] for cost in costs), *(escaped(metric.replace("_", " ")) for metric in metrics)]
+    aligned = ("l" * len(words) + "r" * (len(heads) - len(words))) * len(cases)
     titles = [title for title in results.labels if any(title in column for column in columns)]
     rows = [["method", *(heads * len(cases))]]
     rows += [[escaped(title), *(column.get(title, MISSING_CELL) for column in columns)] for title in titles]
@@ -37,7 +39,7 @@ def _tabular(
         rows.insert(0, ["", *names])
     lines = [" & ".join(row) + r" \\" for row in rows]
     body = len(rows) - len(titles)
-    begin, end = rf"\begin{{tabular}}{{l{'r' * len(columns)}}}", r"\end{tabular}"
+    begin, end = rf"\begin{{tabular}}{{l{aligned}}}", r"\end{tabular}"
     return "\n".join([
         *_comments(results, cases, tol), begin, r"\hline", *lines[:body], r"\hline", *lines[body:], r"\hline", end,
     ])  # fmt: skip
@@ -50,7 +52,8 @@ def _comments(results: FinishedRuns, cases: Sequence[ShownCase], tol: float) -> 
     judged = " or ".join(dict.fromkeys(results.metric(case) for case in cases))
     spread = f" ({'quartiles' if band == 'quartiles' else 'least and largest'} of the seeds)" if seeds > 1 else ""
     costs = f"costs: median{spread} to reach a {judged} of {tol:g}"
-    return [*about, f"% {costs}; metrics: mean and standard deviation at the end"]
+    warned = [f"% {sentence}" for sentence in results.warnings(cases)]
+    return [*about, f"% {costs}; metrics: mean and standard deviation at the end", *warned]
 
 
 def _differences(cases: Sequence[ShownCase]) -> list[str]:
@@ -65,7 +68,8 @@ def _columns(
 ) -> list[dict[str, str]]:
     """The cells of a case by method, a column each."""
     entrants, judged = results.entrants(case), results.metric(case)
-    columns = []
+    known = {title: escaped(text) for title, text in results.constants([case]).items()}
+    columns = [known] if results.constants(results.cases) else []
     for cost in costs:
         found = verdict(entrants, judged, tol, cost)
         cells = {title: _paid(e.each(judged, tol, cost), results.index.band) for title, e in entrants.items()}

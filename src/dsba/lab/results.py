@@ -90,7 +90,7 @@ class ExperimentResults(FinishedRuns):
         self, costs: Sequence[str] = ("passes", "rounds", "bytes_max"), metrics: Sequence[str] = (),
         tol: float | None = None, *, together: bool = False,
     ) -> str:  # fmt: skip
-        """A plain LaTeX tabular for each case: costs of reaching ``tol``, and metrics at the end.
+        """A plain LaTeX tabular for each case: constants, costs of reaching ``tol``, and metrics at the end.
 
         With several seeds costs are medians, with the band around them in brackets. ``tol`` is by default the tightest
         tolerance that a method reached on every case. ``together`` makes one tabular with columns for every case.
@@ -149,11 +149,13 @@ class ExperimentResults(FinishedRuns):
         """A matplotlib figure: a panel per case, ``y`` (by default what the methods are judged by) against ``x``.
 
         ``panels`` are the cases to show, in this order: entries of ``cases``, or titles of data, problems, networks or
-        splits. ``ncols`` panels stand side by side. ``width`` in inches makes it a figure for print: 3.25 is a column
+        splits. ``ncols`` panels stand side by side. The legend has the step sizes and other open constants that were
+        used. ``width`` in inches makes it a figure for print: 3.25 is a column
         of many journals, with ``font_size=8``.
         """
-        shown = [self.panel(case, x, y or self.metric(case)) for case in self.chosen(panels)]
-        return draw_panels(in_rows(shown, _columns(ncols, width)), self.labels, size=FigureSize(width, font_size))
+        cases = self.chosen(panels)
+        rows = in_rows([self.panel(case, x, y or self.metric(case)) for case in cases], _columns(ncols, width))
+        return draw_panels(rows, self.labels, size=FigureSize(width, font_size), constants=self.constants(cases))
 
     def chosen(self, panels: Sequence[str | ShownCase] | None) -> list[ShownCase]:
         """The cases that were named, each once: all by default, or every case that has one of these titles."""
@@ -204,7 +206,8 @@ class ExperimentResults(FinishedRuns):
             alone = sum(group[0].operator == operator for group in groups.values()) == 1
             used.append(slug(operator if alone else f"{problem} {network} {split}"))
             number = f"-{used.count(used[-1])}" if used.count(used[-1]) > 1 else ""
-            yield used[-1] + number, draw_panels(self._grid(cases), self.labels, f"{problem}; split {split}")
+            title, constants = f"{problem}; split {split}", self.constants(cases)
+            yield used[-1] + number, draw_panels(self._grid(cases), self.labels, title, constants=constants)
         for x in sweeps.varied(self):
             for cost in ("passes", "rounds", "bytes_max"):
                 yield f"sweep-{slug(x)}-{slug(cost)}", self.sweep(x, cost)

@@ -175,7 +175,7 @@
         x, y: shown(curve.mid[chosen.y]), type: "scatter", mode: "lines+markers", name: plain(curve.method), meta: curve.method,
         legendgroup: curve.method, visible: off,
         line: { color: line, width: 2, dash: look.dash }, marker: { color: line, symbol: look.symbol, size: 7, maxdisplayed: 10 },
-        hovertemplate: `%{y:.3~g} at %{x:.4~s}`,
+        hovertemplate: `%{y:.3~g} at %{x:.4~s}` + (curve.constants ? `<br>${plain(curve.constants)}` : ""),
       });
     }
     return all;
@@ -273,7 +273,7 @@
         : { name: SHORT[cost], of: (c) => c.costs[chosen.tolerance][cost], verdict: it.verdicts[chosen.tolerance][cost] })),
       ...finals.map((m) => ({ name: `final ${short(m)}`, of: (c) => last(c.mid[m]), digits: isLinear(m) ? 5 : 3 })),
     ];
-    const heads = [{ name: "method" }, ...measured, { name: "ended", text: true }];
+    const heads = [{ name: "method" }, ...measured, { name: "constants", text: true }, { name: "ended", text: true }];
     const rows = it.curves.map((curve) => [
       { value: curve.method, swatch: color(data.styles[curve.method]) },
       ...measured.map((column) => {
@@ -283,7 +283,7 @@
         if (!first.includes(curve.method)) return cell;
         return stopped.length ? { ...cell, title: `cheapest to this tolerance; undecided: ${stopped.join(", ")}` } : { ...cell, win: true };
       }),
-      { value: curve.status, title: curve.message },
+      { value: curve.constants }, { value: curve.status, title: curve.message },
     ]);
     table("results", heads, rows);
   }
