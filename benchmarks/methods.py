@@ -1,8 +1,8 @@
 """All methods on real data: what a relative gap of 1e-6 costs in passes, rounds, bytes, and in time on three networks.
 
 `DSBA_DATA=folder python -m benchmarks.methods farm-ads` (three sets without names) tunes every method and runs it. The
-table is kept in docs/results. The folder results/methods/farm-ads has the results and pages of four groups: methods
-that touch few samples a round, methods that touch all, DLM, and GT-SAGA. What is finished is not repeated.
+table is kept in docs/results. The folder results/methods/farm-ads has the results and pages of three groups:
+methods that touch few samples a round, methods that touch all, and DLM. What is finished is not repeated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FEW_SAMPLES: list[dict[str, Any]] = [
     {"algorithm": "dsba", "label": "DSBA-s, cached", "communication": "cached"},
     {"algorithm": "dsba", "label": "DSBA, b = 32", "batch_size": 32},
     {"algorithm": "dsba", "label": "DSBA-s, cached, b = 32", "batch_size": 32, "communication": "cached"},
-    *({"algorithm": name} for name in ("dsa", "dvr", "acc-vr-extra", "vi-papc-vr")),
+    *({"algorithm": name} for name in ("dsa", "gt-saga", "pmgt-saga", "dvr", "acc-vr-extra", "vi-papc-vr")),
 ]
 ALL_SAMPLES = [
     *("extra", "pg-extra", "nids", "ssda", "msda", "p-extra", "d-admm", "apapc", "opapc"),
@@ -49,16 +49,13 @@ ONLY_NARROW: list[dict[str, Any]] = [{"algorithm": "newton", "step_size": "auto"
 def experiments_of(name: str) -> dict[str, dict[str, Any]]:
     """By folder. A pass of a method that touches all samples is cheap, and one or two rounds: it gets many more.
 
-    DLM's second parameter matters late, so its search is longer. GT-SAGA and PMGT-SAGA touch few samples a round, and
-    yet all columns twice: they take seconds a pass on wide data, and get fewer.
+    DLM's second parameter matters late, so its search is longer.
     """
     whole = [{"algorithm": method} for method in ALL_SAMPLES] + (ONLY_NARROW if name in NARROW else [])
-    tracked = [{"algorithm": method} for method in ("gt-saga", "pmgt-saga")]
     return {
         "few-samples": setting(name, 30, 150, 0.5) | {"method": FEW_SAMPLES},
         "all-samples": setting(name, 60, 1500, 2) | {"method": whole},
         "dlm": setting(name, 400, 1500, 2) | {"method": [{"algorithm": "dlm"}]},
-        "gt-saga": setting(name, 30 if name in NARROW else 8, 60, 0.5) | {"method": tracked},
     }
 
 

@@ -9,7 +9,7 @@ from conftest import OPERATORS, make_problem
 
 import dsba
 from dsba.algorithms import sampling
-from dsba.algorithms.rivals import dvr
+from dsba.algorithms.rivals import dvr, gt_saga
 
 RING = dsba.Topology.ring(4)
 OBJECTIVES = ["ridge", *(name for name in OPERATORS if name not in ("ridge", "auc"))]
@@ -241,3 +241,55 @@ def test_dvr_on_modes_stopped_and_resumed_is_the_same(tmp_path):
     for passes in (2, 6):
         parts = dsba.solve(problem, RING, "dvr", max_passes=passes, checkpoint=tmp_path / "run.dsba")
     assert (whole.Z == parts.Z).all()
+
+
+@pytest.mark.parametrize("method", ["gt-saga", "pmgt-saga"])
+def test_gradient_tracking_on_modes_is_its_steps(method, monkeypatch):
+    """Iterates and counters are those of the steps, also where columns wait longer than the tabled powers reach."""
+    problem, runs = wide_problem(), []
+    for columns, tabled in ((4.0, 256), (4.0, 3), (np.inf, 256)):
+        monkeypatch.setattr(dvr, "LAZY_FROM", columns)
+        monkeypatch.setattr(gt_saga, "TABLED_POWERS", tabled)
+        runs.append(dsba.solve(problem, RING, method, max_passes=6, z0=np.full(600, 0.1)))
+    *lazy, steps = runs
+    assert np.ptp(steps.Z, axis=0).max() > 1e-6  # the nodes differ
+    for one in lazy:
+        assert np.abs(one.Z - steps.Z).max() < 1e-12 * np.abs(steps.Z).max()
+        for column in ("passes", "rounds", "doubles_max", "bytes_max"):
+            assert (one.history[column] == steps.history[column]).all()
+        assert one.history["work"][-1] < steps.history["work"][-1]
+
+
+@pytest.mark.parametrize("method", ["gt-saga", "pmgt-saga"])
+def test_gradient_tracking_on_modes_with_an_intercept(method, monkeypatch):
+    """The intercept's column has no regulariser, so it has matrices of its own."""
+    X, y = wide_problem().A, wide_problem().y
+    problem = dsba.Problem.from_arrays(X, y, "logistic", 4, lam=0.05, intercept=True)
+    lazy = dsba.solve(problem, RING, method, max_passes=10)
+    monkeypatch.setattr(dvr, "LAZY_FROM", np.inf)
+    steps = dsba.solve(problem, RING, method, max_passes=10)
+    assert np.abs(lazy.Z - steps.Z).max() < 1e-12 * np.abs(steps.Z).max()
+
+
+@pytest.mark.parametrize("method", ["gt-saga", "pmgt-saga"])
+def test_gradient_tracking_on_modes_stopped_and_resumed_is_the_same(method, tmp_path):
+    problem = wide_problem()
+    whole = dsba.solve(problem, RING, method, max_passes=6)
+    for passes in (2, 6):
+        parts = dsba.solve(problem, RING, method, max_passes=passes, checkpoint=tmp_path / "run.dsba")
+    assert (whole.Z == parts.Z).all()
+
+
+def test_a_pass_of_gradient_tracking_touches_the_samples_columns_only():
+    """What an iteration changes are the columns of its samples, whatever the number of columns."""
+    for d in (2_000, 50_000):
+        data = dsba.data.make_text_like(n_rows=100, n_columns=d, row_length=8, seed=1)
+        problem, topology = dsba.Problem.from_arrays(*data, n_nodes=5), dsba.Topology.ring(5)
+        method, net = dsba.algorithms.get("gt-saga").resolved(problem, topology), dsba.network.Simulator(topology)
+        state = method.init(problem, net, np.zeros(problem.dim))
+        for t, samples in enumerate(sampling.draw(0, problem.sizes, 0, 10)):
+            before = state.modes.copy()
+            state = method.advance(state, problem, net, samples[None, :])
+            touched = set(problem.A[problem.start[:-1] + samples].indices)
+            assert set(np.flatnonzero(state.stamp == t + 1)) == touched
+            assert set(np.flatnonzero((state.modes != before).any(axis=(1, 2)))) <= touched

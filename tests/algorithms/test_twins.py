@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from conftest import ROOT, make_problem
 from plain_rivals import (
     Dense,
@@ -101,6 +102,21 @@ def test_equals_its_twin(name, operator, unequal):
 @pytest.mark.parametrize("name", ["pg-extra", "nids", "pmgt-saga"])
 def test_equals_its_twin_with_a_penalty(name, unequal):
     compare(name, make_problem("ridge", 4, split=unequal, penalty=L1(0.05)))
+
+
+@pytest.mark.parametrize("name", ["gt-saga", "pmgt-saga", "dvr"])
+def test_equals_its_twin_where_columns_wait(name):
+    """Few of many columns in a sample: the method goes through touched columns only."""
+    rng, X = np.random.default_rng(5), sp.random_array((40, 600), density=0.005, random_state=5, format="csr")
+    nodes = np.repeat(np.arange(4), (4, 8, 12, 16))
+    problem = dsba.Problem.from_arrays(X, np.sign(rng.normal(size=40)), "logistic", 4, lam=0.05, split=nodes)
+    assert (
+        dsba.algorithms.get(name)
+        .resolved(problem, TOPOLOGIES[0])
+        .init(problem, Simulator(TOPOLOGIES[0]), np.zeros(600))
+        .lazy
+    )
+    compare(name, problem)
 
 
 def test_proxskip_equals_its_twin_where_it_skips_rounds(unequal):

@@ -98,7 +98,7 @@ class DVR(WithCoins):
         y, phi = problem.local.images(C), problem.local.table(C)
         plan = self.plan(problem, net.topology)
         Z = (plan.tau * C - problem.local.average(phi)) / plan.sigma
-        if plan.tau > 0.0 or not _is_lazy(problem, net):
+        if plan.tau > 0.0 or not touches_few_columns(problem, net):
             return DVRState(Z, C, C, y, phi, plan, touched=problem.n_samples)
         basis, factors = net.topology.eigenvectors, 1.0 - 2.0 * (1.0 - net.topology.eigenvalues) / plan.l2
         powers = factors ** np.arange(TABLED_ROUNDS + 1)[:, None]
@@ -200,7 +200,7 @@ class DVR(WithCoins):
         return c.q / (c.q + c.L_plan / (problem.lam + self.tau(problem)))
 
 
-def _is_lazy(problem: Problem, net: Network) -> bool:
+def touches_few_columns(problem: Problem, net: Network) -> bool:
     """Whether to go through touched columns only: they are few, and all rows are here and mixed by the matrix alone."""
     mixing = net.local_mixing()
     few = problem.dim > LAZY_FROM * problem.n_nodes * problem.mean_nnz
