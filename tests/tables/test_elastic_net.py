@@ -7,12 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from queues import together
 
 import dsba
-from dsba.fitting.spec import FitSpec
-from dsba.tables.design import as_sites
-from dsba.tables.elastic_net import path_of
 
 sys.path.append(str(Path(__file__).parents[1] / "yardsticks"))
 from reference_values import table, values
@@ -53,16 +49,6 @@ def test_paths_and_losses_of_r(name):
     assert found.lambda_min == pytest.approx(case["cv"]["lambda_min"])
     assert found.lambda_1se == pytest.approx(case["cv"]["lambda_1se"])
     assert found.params().equals(found.coefficients.loc[found.lambda_min])
-
-
-def test_five_processes_have_the_same_bits():
-    sites = as_sites(table(), "site")
-    spec = FitSpec(formula="readmitted ~ age + bmi + treated + years", operator="logistic")
-    alone = dsba.elastic_net(table(), spec.formula, "logistic", sites="site", folds=3, lambdas=[0.05, 0.01])
-    work = together(dsba.Topology.ring(5), 5, lambda net: path_of([sites[net.rank]], spec, net, 1.0, [0.05, 0.01], 3))
-    for one in work:
-        assert one.coefficients.equals(alone.coefficients)
-        assert one.cv.equals(alone.cv)
 
 
 def test_the_path_begins_where_no_coefficient_is_left():

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from queues import together
 
 import dsba
-from dsba.fitting.spec import FitSpec
 from dsba.network import Alone
-from dsba.tables import fit as tables
-from dsba.tables.design import Design, as_sites
+from dsba.tables.design import Design
 from dsba.tables.mixed import fit_mixed
 
 sys.path.append(str(Path(__file__).parents[1] / "yardsticks"))
@@ -49,15 +46,6 @@ def test_both_likelihoods_of_r(formula, kind):
     np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), wanted["bse"], rtol=1e-8)
     assert found.site_variance == pytest.approx(wanted["site_variance"], rel=1e-8)
     assert found.llf == pytest.approx(wanted["llf"], rel=1e-10)
-
-
-def test_five_processes_have_the_same_bits():
-    sites = as_sites(table(), "site")
-    spec = FitSpec(formula=FORMULA, operator="linear", random="site", graph="ring")
-    alone = tables.fit_sites(sites, spec, dsba.Simulator(dsba.Topology.ring(5)))
-    for one in together(dsba.Topology.ring(5), 5, lambda net: tables.fit_sites([sites[net.rank]], spec, net)):
-        assert one.params.to_numpy().tobytes() == alone.params.to_numpy().tobytes()
-        assert one.metadata.inference == alone.metadata.inference
 
 
 def test_sites_that_do_not_differ_have_no_variance():

@@ -105,7 +105,7 @@ def _sums(design: Design, coefficients: Array, family: Family, cov: str, null: A
     w, u, upper = weight / unit, X @ coefficients + offset, np.triu_indices(X.shape[1])
     mu = link_of(family.link).mean(u[:, None])
     g, variance = w * (y - mu), family.variance(mu)
-    rows = _clustered(design, X * g[:, None], cov)
+    rows = clustered_scores(design, X * g[:, None], cov)
     rounding = RESIDUAL_ROUNDING * (np.abs(y) + np.abs(offset) + np.abs(null))
     deviances = [
         w @ family.deviance(y, u), w @ family.saturated(y), w @ family.deviance(y, null + offset), w @ rounding**2,
@@ -120,7 +120,7 @@ def _sums(design: Design, coefficients: Array, family: Family, cov: str, null: A
     return [sizes, np.concatenate([deviances, meat]), g @ X]
 
 
-def _clustered(design: Design, scores: Array, cov: str) -> Array:
+def clustered_scores(design: Design, scores: Array, cov: str) -> Array:
     """The scores of rows, or their sums over what the covariance takes for one: a site, or a cluster."""
     if cov not in CLUSTERED:
         return scores

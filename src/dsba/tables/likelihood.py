@@ -1,7 +1,7 @@
 """Fit and inference of the models in ``dsba.tables.models``: one Newton iteration, one way to standard errors.
 
-classical: the inverse of the expected information, times the dispersion where there is one. HC0, HC1 and site: the
-scores of rows, or of sites, between two inverses of the observed information.
+classical: the inverse of the expected information, times the dispersion where there is one. HC0, HC1, site and cluster:
+the scores of rows, of sites or of clusters between two inverses of the observed information.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dsba.fitting.spec import FitSpec
 from dsba.network import Network, counted, summed
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
+from dsba.tables.inference import CLUSTERED, LEVERAGED, clustered_scores
 from dsba.tables.mixed import fit_mixed
 from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, finite_sum, symmetric
 from dsba.tables.models.cox import Cox
@@ -30,6 +31,7 @@ from dsba.tables.terms import terms_of
 from dsba.types import Array
 
 NO_PENALTY = "this model takes no penalty: leave out lam, or use the operator linear, logistic or poisson."
+NO_LEVERAGES = "this model has the standard errors classical, HC0, HC1, site and cluster, got {cov!r}."
 NEWTON_ONLY = "this model is fitted by newton only, got the algorithm {name!r}."
 UNORDERED = "the classes of {column!r} need an order: list them from low to high in the levels of {column!r}."
 
@@ -60,6 +62,8 @@ def require_fitting(model: TableModel, spec: FitSpec) -> None:
         raise InputError(NO_PENALTY)
     if spec.algorithm not in ("auto", "newton"):
         raise InputError(NEWTON_ONLY.format(name=str(spec.algorithm)))
+    if spec.cov in LEVERAGED:
+        raise InputError(NO_LEVERAGES.format(cov=spec.cov))
     if spec.test_share and model.labels in ("multiclass", "counts", "survival"):
         raise InputError("held-out rows are evaluated for models of numbers, counts and two classes only.")
     if model.link == "softmax" and (spec.offset or spec.exposure):
@@ -206,7 +210,7 @@ def _require_outcomes(model: TableModel, known: Outcomes) -> None:
 
 def _inference(fitted: _Fitted, spec: FitSpec, classes: Sequence[Any] | None, network: Network) -> Inference:
     model, solution, p = fitted.model, fitted.solution, fitted.coefficients
-    rows, sites = counted(network, np.array([[len(d.y), float(len(d.y) > 0)] for d in fitted.designs]))
+    (rows,) = counted(network, np.array([[len(d.y)] for d in fitted.designs]))
     if rows <= p:
         raise InputError(f"{p} coefficients from {rows} rows have no standard errors: more rows are wanted.")
     settled, (null, llnull) = model.settled(solution.params), _null(fitted, spec, network)
@@ -215,7 +219,7 @@ def _inference(fitted: _Fitted, spec: FitSpec, classes: Sequence[Any] | None, ne
         measures = FitMeasures(-2.0 * solution.terms.llf, -2.0 * llnull, solution.terms.llf, llnull)
     covariance = inverse(solution.terms.expected[:p, :p], p) * measures.scale
     if spec.cov != "classical":
-        covariance = _robust(fitted, spec.cov, rows, sites, network)
+        covariance = _robust(fitted, spec.cov, rows, network)
     T = model.back(fitted.scaling, classes)
     covariance = T @ (0.5 * (covariance + covariance.T)) @ T.T
     counted_rows = int(fitted.known.totals[0]) if model.labels == "survival" else None
@@ -243,15 +247,19 @@ def _null(fitted: _Fitted, spec: FitSpec, network: Network) -> tuple[Array, floa
     return null, terms.llf
 
 
-def _robust(fitted: _Fitted, cov: str, n: int, sites: int, network: Network) -> Array:
+def _robust(fitted: _Fitted, cov: str, n: int, network: Network) -> Array:
     model, params, p = fitted.model, fitted.solution.params, fitted.coefficients
-    if cov == "site" and sites < 2:
-        raise InputError("standard errors clustered by site need at least two sites with rows.")
     scores = [rows[:, :p] for rows in model.row_scores(fitted.designs, params, network)]
-    if cov == "site":
-        scores = [rows.sum(axis=0, keepdims=True) for rows in scores]
+    scores = [clustered_scores(design, rows, cov) for design, rows in zip(fitted.designs, scores, strict=True)]
     upper = np.triu_indices(p)
-    meat = symmetric(summed(network, np.array([(rows.T @ rows)[upper] for rows in scores])), p)
+    own = [
+        [len(rows) * (len(d.y) > 0), *(rows.T @ rows)[upper]] for d, rows in zip(fitted.designs, scores, strict=True)
+    ]
+    groups, *products = summed(network, np.array(own, np.float64))
+    if cov in CLUSTERED and groups < 2:
+        raise InputError(f"standard errors clustered by {cov} need at least two {cov}s with rows.")
     bread = inverse(fitted.solution.terms.observed[:p, :p], p)
-    factors = {"HC0": 1.0, "HC1": n / (n - p), "site": sites / max(sites - 1, 1) * (n - 1) / (n - p)}
-    return bread @ meat @ bread * (1.0 if model.labels == "survival" and cov == "site" else factors[cov])
+    factor = {"HC0": 1.0, "HC1": n / (n - p)}.get(cov, groups / max(groups - 1.0, 1.0) * (n - 1) / (n - p))
+    if model.labels == "survival" and cov in CLUSTERED:
+        factor = 1.0  # as in R's coxph
+    return bread @ symmetric(np.array(products), p) @ bread * factor

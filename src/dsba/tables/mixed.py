@@ -100,13 +100,12 @@ def fit_mixed(designs: Sequence[Design], group: Group, restricted: bool = True) 
     if not found.rss > 0.0:
         raise FitError("the columns {columns} give the outcome exactly.", range(sums.p))
     if found.slope > 0.0:
-        low, high = 0.0, 1.0 / sums.rows
-        while sums.profile(high, restricted).slope > 0.0:
-            low, high = high, 8.0 * high
+        low, high, rising = 0.0, 1.0 / sums.rows, found.slope
+        while (slope := sums.profile(high, restricted).slope) > 0.0:
+            low, high, rising = high, 8.0 * high, slope
             if high > LARGEST_THETA_RATIO:
                 raise InputError("the sites differ so much that their variance has no estimate beside the residuals'.")
-        theta = _zero(sums, low, high, restricted)
-        found = sums.profile(theta, restricted)
+        theta, found = _zero(sums, (low, high), (rising, slope), restricted)
     variance = found.rss / (sums.rows - sums.p if restricted else sums.rows)
     return MixedFit(
         found.b, variance * found.bread, variance, theta * variance, found.llf, fixed_llf, sums.rows,
@@ -114,22 +113,24 @@ def fit_mixed(designs: Sequence[Design], group: Group, restricted: bool = True) 
     )  # fmt: skip
 
 
-def _zero(sums: SiteSums, low: float, high: float, restricted: bool) -> float:
+def _zero(
+    sums: SiteSums, bracket: tuple[float, float], slopes: tuple[float, float], restricted: bool
+) -> tuple[float, Profile]:
     """Where the slope is 0, by the Illinois method: all processes see the same sums and take the same steps."""
-    below, above = sums.profile(low, restricted).slope, sums.profile(high, restricted).slope
-    kept = 0
+    (low, high), (below, above), kept = bracket, slopes, 0
     for _ in range(100):
         middle = (low * above - high * below) / (above - below)
-        slope = sums.profile(middle, restricted).slope
+        found = sums.profile(middle, restricted)
+        slope = found.slope
         if (
             slope == 0.0
             or high - low <= LAST_THETA * high
             or abs(middle - (high if slope <= 0.0 else low)) <= (LAST_THETA * middle)
         ):
-            return middle
+            break
         if slope > 0.0:
             low, below, above = middle, slope, 0.5 * above if kept > 0 else above
         else:
             high, above, below = middle, slope, 0.5 * below if kept < 0 else below
         kept = 1 if slope > 0.0 else -1
-    return middle
+    return middle, found

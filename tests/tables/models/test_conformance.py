@@ -1,16 +1,14 @@
-"""Every registered model: R's values, the same bits on several processes, no dependence on the split, few rounds."""
+"""Every registered model against R's values: coefficients, errors, likelihoods, what is saved and what is shown."""
 
 from __future__ import annotations
 
 import html
-import sys
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from queues import together
+from registered_models import COUNTS, GUARDED, ORDERED, RIGHT, table, values
 
 import dsba
 from dsba.fitting.spec import FitSpec
@@ -20,14 +18,7 @@ from dsba.tables.design import as_sites
 from dsba.tables.models import MODELS
 from dsba.tables.page import model_page
 
-sys.path.append(str(Path(__file__).parents[2] / "yardsticks"))
-from reference_values import table, values
-
-RIGHT = "age + sex + log(crp) + treated + stage"
 LIVES = "Surv(time, died) ~ age + sex + bmi + log(crp) + treated + stage"
-COUNTS = "cbind(events, trials - events)"
-GUARDED = (90, 180, 270, 360, 450, 540, 630, 720, 810, 990, 1080, 1530)
-"""The grid of quarters in which every interval has at least three events of at least two sites."""
 
 
 class Case(NamedTuple):
@@ -59,13 +50,7 @@ CASES = [
     of("negative-binomial", "los", "negative-binomial"),
     of("negative-binomial", "los", "negative-binomial/exposure", exposure="years"),
     Case("multinomial", f"score ~ {RIGHT}", {}, "classes", "multinomial"),
-    Case(
-        "ordinal",
-        f"severity ~ {RIGHT}",
-        {"levels": {"severity": ["mild", "moderate", "severe"]}},
-        "classes",
-        "ordinal",
-    ),
+    Case("ordinal", f"severity ~ {RIGHT}", ORDERED, "classes", "ordinal"),
     *(
         Case("cox", LIVES, {"strata": strata, "ties": ties, "grid": grid}, "cox", f"{times}/{strata or 'none'}/{ties}")
         for times, grid in (("exact", None), ("quarters", values("cox")["grids"]["quarters"]))
@@ -75,15 +60,10 @@ CASES = [
     Case("cox", LIVES, {"strata": "site", "offset": "fiftieth"}, "cox", "exact/site/efron/offset"),
     Case("cox", LIVES, {"strata": None, "grid": GUARDED}, "cox", "guarded/none/efron"),
 ]
-FIVE = dsba.Topology.ring(5)
 every = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.operator}-{case.case}")
 
-FREE = {case.operator: case for case in CASES if case.options.get("strata") != "site"}
-OTHERS = [
-    case for case in CASES if case not in FREE.values() and not (case.operator == "cox" and "/none/" in case.case)
-]
-"""Cox models without strata have exact times in one process only."""
-one_of_each = pytest.mark.parametrize("case", FREE.values(), ids=FREE.keys())
+FIRST = {case.operator: case for case in CASES}
+one_of_each = pytest.mark.parametrize("case", FIRST.values(), ids=FIRST.keys())
 
 
 def cohort():
@@ -97,12 +77,10 @@ def found_for(index):
     return fitted(CASES[index])
 
 
-def fitted(case, frame=None, network=None, **options):
+def fitted(case, **options):
     spec = FitSpec(formula=case.formula, operator=case.operator, graph="ring", **{**case.options, **options})
-    sites = as_sites(cohort() if frame is None else frame, "site")
-    if network is None:
-        return tables.fit_sites(sites, spec, Simulator(spec.topology(len(sites))))
-    return tables.fit_sites([sites[n] for n in network.nodes], spec, network)
+    sites = as_sites(cohort(), "site")
+    return tables.fit_sites(sites, spec, Simulator(spec.topology(len(sites))))
 
 
 def close(found, wanted, tol):
@@ -135,35 +113,11 @@ def test_robust_errors_of_r(case):
         close(fitted(case, cov="HC1").bse, wanted["bse_hc1"], 1e-11)
 
 
-def by_five_processes(case):
+@every
+def test_errors_by_site_of_r(case):
     wanted = values(case.subject)["cases"][case.case]
-    alone = fitted(case, cov="site")
     if "bse_site" in wanted:
-        close(alone.bse, wanted["bse_site"], 1e-11)
-    for others in together(FIVE, 5, lambda net: fitted(case, network=net, cov="site")):
-        assert others.params.to_numpy().tobytes() == alone.params.to_numpy().tobytes()
-        assert others.cov_params().to_numpy().tobytes() == alone.cov_params().to_numpy().tobytes()
-        assert others.metadata.inference == alone.metadata.inference
-        assert others.rounds <= 230
-
-
-@one_of_each
-def test_one_process_and_five_have_the_same_bits(case):
-    by_five_processes(case)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("case", OTHERS, ids=lambda case: f"{case.operator}-{case.case}")
-def test_one_process_and_five_have_the_same_bits_for_the_others(case):
-    by_five_processes(case)
-
-
-@one_of_each
-def test_the_split_does_not_matter(case):
-    frame, whole = cohort(), found_for(CASES.index(case))
-    other = fitted(case, frame.assign(site=np.arange(len(frame)) % 3))
-    close(other.params, whole.params, 1e-11)
-    close(other.bse, whole.bse, 1e-11)
+        close(fitted(case, cov="site").bse, wanted["bse_site"], 1e-11)
 
 
 @every
