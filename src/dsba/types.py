@@ -1,8 +1,8 @@
-"""Names of arrays, the same in every module."""
+"""Names of arrays and of findings, the same in every module."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,3 +14,10 @@ Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 Arrays = dict[str, npt.NDArray[Any]]  # by name, of any type
 Level = str | int | float | bool  # of a factor in a table
+
+
+class Finding(NamedTuple):
+    """One thing that a check looked at."""
+
+    fine: bool
+    sentence: str

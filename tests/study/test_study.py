@@ -29,10 +29,10 @@ from dsba.data.table_files import TableFile
 from dsba.fitting import FitSpec
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
-from dsba.study.audit import read_log
+from dsba.study.audit import AUDIT, STATE, read_log
 from dsba.study.check import check
 from dsba.study.file import Study, load
-from dsba.study.join import AUDIT, LEDGER, STATE, Seat, join, leaving, prepared, require_columns
+from dsba.study.join import LEDGER, Seat, join, leaving, prepared, require_columns
 from dsba.study.ledger import Ledger
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
 from dsba.tables.fit import train

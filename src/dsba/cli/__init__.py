@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dsba._version import __version__
-from dsba.cli import data, lab, study, train
+from dsba.cli import data, lab, study, train, verify
 from dsba.cli.options import Commands
 from dsba.errors import DsbaError
 
@@ -39,7 +39,9 @@ def _options(
     pass
 
 
-for commands, name in ((lab.lab, None), (train.tables, None), (study.study, "study"), (data.data_app, "data")):
+for commands, name in (
+    (lab.lab, None), (train.tables, None), (verify.verifying, None), (study.study, "study"), (data.data_app, "data"),
+):  # fmt: skip
     app.add_typer(commands, name=name)
 
 

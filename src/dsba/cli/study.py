@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +24,7 @@ from dsba.fitting.spec import FitSpec
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
-    from dsba.study.join import Seat
+    from dsba.study.join import Approval, Seat
 
 NEEDED = ("websockets", "cryptography", "pandas")
 
@@ -138,9 +140,10 @@ def join(
     """
     _require_extra()
     from dsba.fitting.codec import MODEL_FILE
+    from dsba.study.audit import AUDIT
     from dsba.study.display import StudyDisplay
     from dsba.study.file import load, parse_address
-    from dsba.study.join import AUDIT, Seat, about, prepared
+    from dsba.study.join import Seat, about, prepared
     from dsba.study.join import join as take_part
     from dsba.study.policy import beside
     from dsba.study.policy import load as load_policy
@@ -150,11 +153,11 @@ def join(
     own = load_policy(policy or beside(key))
     seat = Seat(load(file), site, key, data, out, patience, allow_rows, place, own)
     prepared(seat)
-    _approved(seat, approve)
+    approval = _approved(seat, approve)
     stopped = "Stopped. The other sites were notified; when all start again they go on from here."
     with owned(out, MARKER), stoppable(stopped):
         with StudyDisplay(sys.stdout.isatty()) as display:
-            results = take_part(seat, tell=display.tell, show=display.show)
+            results = take_part(seat, tell=display.tell, show=display.show, approval=approval)
         run = results.model.run
         typer.echo(results.unfinished if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
         page = write_page(results.model, out, about(seat, results.model))
@@ -162,9 +165,9 @@ def join(
         exit_as(run.status)
 
 
-def _approved(seat: Seat, approve: str | None) -> None:
-    """Say what will leave the site, and ask, unless the hash was approved."""
-    from dsba.study.join import decline, leaving
+def _approved(seat: Seat, approve: str | None) -> Approval:
+    """Say what will leave the site, and ask, unless the hash was approved; who did it, and how."""
+    from dsba.study.join import Approval, decline, leaving
 
     for sentence in leaving(seat):
         typer.echo(sentence)
@@ -176,6 +179,15 @@ def _approved(seat: Seat, approve: str | None) -> None:
     except InputError:
         decline(seat, typer.echo)
         raise
+    return Approval(_user(), "typed at a terminal" if approve is None else "--approve")
+
+
+def _user() -> str:
+    """The person's name on this computer."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may have no name for it
+        return str(os.getuid())
 
 
 @study.command("try", epilog=TRY_EXAMPLES)

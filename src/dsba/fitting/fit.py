@@ -22,7 +22,7 @@ from dsba.fitting.rows import Rows, RowTotals, evened, measured, normalized, sum
 from dsba.fitting.spec import FitSpec
 from dsba.graph.topology import Topology
 from dsba.network import Alone, Group, require_agreement
-from dsba.network.contract import ITERATES
+from dsba.network.contract import ITERATES, TOTALS
 from dsba.network.exact_sum import norm
 from dsba.problem.pooled import LEAST_RESIDUAL
 from dsba.problem.problem import PartWatch, Problem
@@ -56,8 +56,9 @@ class Fit:
 
     @property
     def gathered(self) -> Array:
-        """The iterates of all processes' nodes."""
-        return self.problem.gathered(self.result.Z, discloses=ITERATES)
+        """The iterates of all processes' nodes. Where a method discloses totals only, they follow from the totals."""
+        discloses = TOTALS if self.result.algorithm.discloses == TOTALS else ITERATES
+        return self.problem.gathered(self.result.Z, discloses=discloses)
 
 
 def fit(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
 """What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
+DISCLOSURE_CLASSES = (TOTALS, ITERATES, ROWS_OF_DATA)  # each tells more than the one before
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
 MOST = 2.0**53  # of what is counted: a float64 has no larger whole number and all smaller ones
 

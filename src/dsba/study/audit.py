@@ -1,34 +1,41 @@
-"""What a site keeps for itself of a run: the audit log."""
+"""What a site keeps for itself of a run, signed with its key: the audit log, and the state of the run."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsba.errors import InputError
 from dsba.storage.atomic import PRIVATE, replacing
 
+STATE, AUDIT = "run.json", "audit.jsonl"
 NO_LINE = "0" * 64  # stands for the line before the first
 TOGETHER = 1000  # messages that may share a line
+SIGNED = "signed"  # the event of a log's last line
+LOG_SIGNATURE, STATE_SIGNATURE = b"dsba audit log ", b"dsba run state "  # so that one is never taken for the other
+
+Sign = Callable[[bytes], bytes]
 
 
 class AuditLog:
     """JSON lines, each with the hash of the line before: a line that is changed, added or removed breaks the chain.
 
     ``log(event, **facts)`` may be called by several threads. Messages of the same class that follow each other become
-    one line with their number and their bytes.
+    one line with their number and their bytes. ``close`` signs the end.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, path: Path, sign: Sign) -> None:
+        self._lock, self._sign = threading.Lock(), sign
         self._sent: dict[str, Any] = {}  # messages that will share a line
         kept, self._before = _whole_lines(path), NO_LINE
         for line in kept:
-            self._before = _digest(line)
+            self._before = digest_of(line)
+        self._lines = len(kept)
         with replacing(path, PRIVATE) as file:  # without a line that a kill left torn
             file.write(b"".join(line + b"\n" for line in kept))
         self._file = path.open("ab")
@@ -45,46 +52,110 @@ class AuditLog:
             messages, total = sent["messages"] + 1, sent["bytes"] + facts["bytes"]
             self._sent = {"discloses": discloses, "messages": messages, "bytes": total}
 
-    def close(self) -> None:
+    def close(self) -> str:
+        """Sign the end; its hash."""
         with self._lock:
             self._flush()
+            self._write(SIGNED, {"lines": self._lines + 1}, signed=True)
             self._file.close()
+            return self._before
 
     def _flush(self) -> None:
         if self._sent:
             self._write("sent", self._sent)
         self._sent = {}
 
-    def _write(self, event: str, facts: dict[str, Any]) -> None:
+    def _write(self, event: str, facts: dict[str, Any], signed: bool = False) -> None:
         if self._file.closed:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = json.dumps({"time": now, "event": event, **facts, "before": self._before}).encode()
-        self._before = _digest(line)
+        content = {"time": now, "event": event, **facts, "before": self._before}
+        line = json.dumps(content).encode()
+        if signed:
+            line = json.dumps({**content, "signature": self._sign(LOG_SIGNATURE + line).hex()}).encode()
+        self._before, self._lines = digest_of(line), self._lines + 1
         self._file.write(line + b"\n")
         self._file.flush()
+
+
+class LogEnd(NamedTuple):
+    """The last line of a log, which the site's key has signed."""
+
+    digest: str
+    content: bytes
+    """What was signed."""
+    signature: bytes
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of an audit log whose chain is whole; an error names the first line that does not fit."""
     before, events = NO_LINE, []
-    for number, line in enumerate(_whole_lines(path), start=1):
+    for number, line in enumerate(_whole_lines(path, torn=False), start=1):
         try:
             event = json.loads(line)
-            fits = event["before"] == before
+            fits = event["before"] == before and json.dumps(event).encode() == line
         except (ValueError, TypeError, KeyError, RecursionError):
             fits = False
         if not fits:
             raise InputError(f"{path}, line {number}: the audit log was changed here, or a line is missing before it.")
-        before = _digest(line)
+        before = digest_of(line)
         events.append(event)
     return events
 
 
-def _whole_lines(path: Path) -> list[bytes]:
-    """The lines of the log, without a last line that was not finished."""
-    return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+def log_end(path: Path, events: list[dict[str, Any]]) -> LogEnd:
+    """The signed end of a log with these events; an error if it has none."""
+    last = dict(events[-1]) if events else {}
+    try:
+        signature = bytes.fromhex(last.pop("signature"))
+    except (KeyError, TypeError, ValueError):
+        signature = b""
+    if last.get("event") != SIGNED or last.get("lines") != len(events):
+        raise InputError(f"{path} has no signed end: the program was killed, or lines were removed or added.")
+    return LogEnd(digest_of(json.dumps(events[-1]).encode()), LOG_SIGNATURE + json.dumps(last).encode(), signature)
 
 
-def _digest(line: bytes) -> str:
+def _whole_lines(path: Path, torn: bool = True) -> list[bytes]:
+    """The lines of the log. A last line that was not finished is left out, or an error if it may not be ``torn``."""
+    *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    if rest and not torn:
+        raise InputError(f"{path}, line {len(lines) + 1}: the audit log is cut off here.")
+    return lines
+
+
+def digest_of(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
+
+
+class RunState(NamedTuple):
+    """How far a site's run is; the file is signed, so that a log cut at an earlier signed end is found."""
+
+    study: str
+    data: str
+    """The commitment to the data."""
+    result: str | None = None
+    """The hash of the result, once all sites have it."""
+    log: str | None = None
+    """The hash of the log's last line; None while the run goes on."""
+
+    @property
+    def content(self) -> bytes:
+        """What is signed."""
+        return STATE_SIGNATURE + json.dumps(self._asdict()).encode()
+
+    def write(self, folder: Path, sign: Sign) -> None:
+        with replacing(folder / STATE, PRIVATE) as file:
+            file.write(json.dumps({**self._asdict(), "signature": sign(self.content).hex()}).encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> tuple[RunState, bytes]:
+        """The state and its signature, which is not checked here; an error if the file is damaged."""
+        try:
+            said = json.loads((folder / STATE).read_text())
+            signature = bytes.fromhex(said.pop("signature"))
+            state = cls(**said)
+            if not all(isinstance(value, str | None) for value in state):
+                raise TypeError
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise InputError(f"{folder / STATE} is damaged: give another folder, or move this one away.") from None
+        return state, signature

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dsba.data.table_files import TableFile
 from dsba.errors import DsbaError
@@ -20,17 +20,11 @@ from dsba.study import keys
 from dsba.study.file import Study
 from dsba.study.join import disclosed, own_key, require_columns, require_valid
 from dsba.study.policy import Policy
+from dsba.types import Finding
 
 BURST = 16  # payloads that are sent to measure the bandwidth
 SOON = 30  # days before the end of a certificate or a study at which people are told
 BEFORE_PROGRAMS = datetime(2024, 1, 1, tzinfo=UTC)  # a clock that shows an earlier time is wrong
-
-
-class Finding(NamedTuple):
-    """One thing that was looked at."""
-
-    fine: bool
-    sentence: str
 
 
 def check(
@@ -47,10 +41,10 @@ def check(
         yield Finding(True, f"Guard at {site}: {number}.")
     if data is not None:
         table, row_id = TableFile(data), own_policy.row_id
-        yield _found(lambda: require_columns(study, table, row_id), f"{data} has the columns of the study.")
+        yield found(lambda: require_columns(study, table, row_id), f"{data} has the columns of the study.")
     if key is None:
         return
-    own = _found(lambda: own_key(study, site, key), f"{key} is the key of {site}.")
+    own = found(lambda: own_key(study, site, key), f"{key} is the key of {site}.")
     yield own
     if own.fine:
         for neighbour in study.topology.neighbors[rank]:
@@ -62,16 +56,16 @@ def _about_study(study: Study) -> Iterator[Finding]:
     now = datetime.now(UTC)
     clock = f"The clock of this computer shows {now:%Y-%m-%d %H:%M} UTC"
     yield Finding(now >= BEFORE_PROGRAMS, clock + ("." if now >= BEFORE_PROGRAMS else ", which cannot be: set it."))
-    yield _found(study.require_open, f"The study is open until {study.ends}.")
+    yield found(study.require_open, f"The study is open until {study.ends}.")
     if 0 <= (left := (study.ends - now.date()).days) < SOON:
         yield Finding(True, f"The study ends in {left} days.")
     for member in study.members:
         until = keys.parse(keys.text_of(member.certificate)).not_valid_after_utc
         fine = f"The certificate of {member.name} is valid until {until:%Y-%m-%d}."
-        yield _found(partial(require_valid, member.certificate, member.name), fine)
+        yield found(partial(require_valid, member.certificate, member.name), fine)
 
 
-def _found(work: Callable[[], object], fine: str) -> Finding:
+def found(work: Callable[[], object], fine: str) -> Finding:
     try:
         work()
     except DsbaError as error:

@@ -203,10 +203,18 @@ class Study(StudySection):
         return names.index(site)
 
     @cached_property
+    def content(self) -> bytes:
+        """What the file says, in one form; ``from_content`` reads it."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_content(cls, data: bytes) -> Study:
+        return cls.model_validate(json.loads(data))
+
+    @cached_property
     def digest(self) -> bytes:
         """The hash of the parsed content."""
-        plain = self.model_dump(mode="json")
-        return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).digest()
+        return hashlib.sha256(self.content).digest()
 
     @property
     def hash(self) -> str:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsba import algorithms
 from dsba._system import signals
+from dsba._version import __version__
 from dsba.data.table_files import TableFile
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError
@@ -23,9 +22,9 @@ from dsba.fitting.codec import MODEL_FILE
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import MASKED_FROM, SITE_PATIENCE, FinishedError, SiteNetwork, SitePlace
-from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.atomic import replacing
 from dsba.study import keys
-from dsba.study.audit import AuditLog
+from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
 from dsba.study.file import Study
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
@@ -38,12 +37,23 @@ if TYPE_CHECKING:
     from dsba.fitting.model import FittedModel
     from dsba.fitting.spec import FitSpec
 
-STATE, AUDIT, CHECKPOINT = "run.json", "audit.jsonl", "checkpoint"
+CHECKPOINT = "checkpoint"
+STUDY_COPY = "study.json"  # what was approved; its SHA-256 is the hash of the study
 LEDGER = ".ledger"  # after the name of the key
 DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled once by then
 
 Tell = Callable[[str], object]
 Show = Callable[[SiteNetwork], Sequence[Callable[[dict[str, float]], object]]]
+
+
+class Approval(NamedTuple):
+    """Who approved the study at a site, and how."""
+
+    who: str
+    how: str
+
+
+BY_CALL = Approval("a program", "a call from Python")
 
 
 @dataclass(frozen=True)
@@ -197,33 +207,43 @@ def decline(seat: Seat, tell: Tell) -> None:
     tell(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
 
 
-def join(seat: Seat, *, tell: Tell, show: Show = lambda network: []) -> Results:
+def join(seat: Seat, *, tell: Tell, show: Show = lambda network: [], approval: Approval = BY_CALL) -> Results:
     """Take part in the study until the model is there; the same call goes on with a run that was stopped.
 
     ``tell`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
     """
     key, study = prepared(seat), seat.study
-    commitment = key.commitment(study.digest + seat.table.digest.encode())
-    if _begun(seat, commitment):
+    state = RunState(study.hash, key.commitment(study.digest + seat.table.digest.encode()))
+    if _begun(seat, state):
         tell(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
         Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, seat.used(key), seat.allowed)
-        _mark(seat, commitment, None)
-    with ExitStack() as stack:
-        log = AuditLog(seat.out / AUDIT)
-        stack.callback(log.close)
-        guards = asdict(seat.spec.guards)
-        log.log("joined", study=study.digest.hex(), site=seat.site, discloses=disclosed(study), guards=guards)
-        try:
-            results = _among_sites(seat, seat.place(key, data=commitment, tell=tell, log=log.log), show)
-        except DsbaError as error:
-            log.log("ended", said=str(error))
-            raise
+        with replacing(seat.out / STUDY_COPY) as file:
+            file.write(study.content)
+        state.write(seat.out, key.sign)
+    log = AuditLog(seat.out / AUDIT, key.sign)
+    try:
+        log.log("joined", **_joined(seat, state), approved=approval._asdict())
+        results = _among_sites(seat, seat.place(key, data=state.data, tell=tell, log=log.log), show)
+        result = result_hash(results.model)
+        log.log("ended", said=results.model.run.message, result=result)
         if results.model.run.status is not Status.INTERRUPTED:
-            _mark(seat, commitment, result_hash(results.model))
-        log.log("ended", said=results.model.run.message, result=result_hash(results.model))
+            state = state._replace(result=result)
+    except BaseException as error:
+        log.log("ended", said=str(error) if isinstance(error, DsbaError) else type(error).__name__)
+        raise
+    finally:
+        state._replace(log=log.close()).write(seat.out, key.sign)
     return results
+
+
+def _joined(seat: Seat, state: RunState) -> dict[str, Any]:
+    """What the audit log says of the study and of this site's part in it."""
+    study, guards = seat.study, asdict(seat.spec.guards)
+    model = {"formula": study.spec.formula, "operator": study.spec.operator, "discloses": disclosed(study)}
+    own = {"site": seat.site, "fingerprint": study.sites[seat.rank].fingerprint, "data": state.data, "guards": guards}
+    return {"study": study.digest.hex(), "program": f"dsba {__version__}", **model, **own}
 
 
 def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
@@ -290,25 +310,16 @@ def about(seat: Seat, model: FittedModel) -> dict[str, str]:
     }
 
 
-def _begun(seat: Seat, commitment: str) -> bool:
+def _begun(seat: Seat, wanted: RunState) -> bool:
     """Whether the run in the folder is complete; an error if it is another run than this one."""
     if not (seat.out / STATE).exists():
         return False
-    try:
-        state = json.loads((seat.out / STATE).read_text())
-        study, data, result = state["study"], state["data"], state["result"]
-    except (OSError, ValueError, TypeError, KeyError):
-        raise InputError(f"{seat.out / STATE} is damaged: give another folder, or move this one away.") from None
-    if study != seat.study.hash:
+    state, _ = RunState.read(seat.out)
+    if state.study != wanted.study:
         raise InputError(f"{seat.out} belongs to a run of another study: give another folder.")
-    if data != commitment:
+    if state.data != wanted.data:
         raise InputError(
             f"the data of {seat.site} changed since the run in {seat.out} began: a run with other data is another run, "
             "in another folder, which all sites must begin anew."
         )
-    return result is not None
-
-
-def _mark(seat: Seat, commitment: str, result: str | None) -> None:
-    with replacing(seat.out / STATE, PRIVATE) as file:
-        file.write(json.dumps({"study": seat.study.hash, "data": commitment, "result": result}).encode())
+    return state.result is not None

@@ -87,6 +87,21 @@ def load(path: Path) -> Key:
     return Key(private, certificate.public_bytes(forms.Encoding.DER))
 
 
+def made_by(certificate: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether the key of a certificate made the signature."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    key = x509.load_der_x509_certificate(certificate).public_key()
+    assert isinstance(key, Ed25519PublicKey)  # of all certificates of a study
+    try:
+        key.verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
+
+
 def _require_permissions() -> None:
     if not PERMISSIONS:
         raise InputError("dsba study needs Linux or macOS: here it cannot be seen who may read the file of a key.")

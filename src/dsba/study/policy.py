@@ -12,12 +12,11 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 
 from dsba.errors import InputError, cannot, shortened, unknown_name
 from dsba.fitting.disclosure import SHARES, Guards
-from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
+from dsba.network.contract import DISCLOSURE_CLASSES
 from dsba.pages.templates import asset
 from dsba.study.file import PositiveCount, Study, StudySection, first_error
 
 POLICY_FILE = "policy.toml"  # beside the site's key
-DISCLOSURE_CLASSES = (TOTALS, ITERATES, ROWS_OF_DATA)
 
 
 def _guards(section: Any) -> Guards:

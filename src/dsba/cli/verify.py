@@ -1,0 +1,57 @@
+"""The command ``dsba verify``: what a folder holds is looked at again, by the verifier of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dsba.cli.options import Commands, Json, echo_json
+from dsba.errors import InputError, require_package
+from dsba.types import Finding
+
+verifying = Commands()
+
+Verifier = Callable[[Path, str | None], Iterator[Finding]]
+
+
+def _study(path: Path, approved: str | None) -> Iterator[Finding]:
+    require_package("a study", "cryptography", "sites")
+    from dsba.study.verify import verify_study
+
+    return verify_study(path, approved)
+
+
+VERIFIERS: dict[str, tuple[str, Verifier]] = {
+    "audit.jsonl": ("a site's folder of a study", _study),
+    "run.json": ("a site's folder of a study", _study),
+}
+"""By a file that a folder of this kind has: what the kind is called, and who verifies it."""
+
+
+@verifying.command()
+def verify(
+    path: Annotated[Path, typer.Argument(help="A site's folder of a study.")],
+    approved: Annotated[str | None, typer.Option(help="The hash of the study that your site approved.")] = None,
+    plain: Json = False,
+) -> None:
+    """Verify what a folder holds: that log, study and model belong together and were not changed.
+
+    The exit code is 1 if anything is wrong.
+    """
+    kinds = [verifier for name, (_, verifier) in VERIFIERS.items() if (path / name).exists()]
+    if not kinds:
+        known = ", ".join(dict.fromkeys(kind for kind, _ in VERIFIERS.values()))
+        raise InputError(f"{path} is nothing that can be verified: give {known}.")
+    findings = []
+    for finding in kinds[0](path, approved):
+        findings.append(finding)
+        if not plain:
+            typer.echo(("ok    " if finding.fine else "WRONG ") + finding.sentence)
+    fine = all(finding.fine for finding in findings)
+    if plain:
+        echo_json({"fine": fine, "findings": [finding._asdict() for finding in findings]})
+    if not fine:
+        raise typer.Exit(1)

@@ -1,0 +1,133 @@
+"""`dsba verify` of a site's folder: whether what it holds is what the site's key has signed.
+
+This shows that log, study and model belong together and were not changed since the run. It does not show that the
+program at the site, or the data, was what it should be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from dsba.errors import DsbaError, InputError, cannot
+from dsba.fitting import codec
+from dsba.network.contract import DISCLOSURE_CLASSES
+from dsba.study import keys
+from dsba.study.audit import AUDIT, STATE, RunState, log_end, read_log
+from dsba.study.check import found
+from dsba.study.file import Study
+from dsba.study.join import STUDY_COPY, disclosed, result_hash
+from dsba.types import Finding
+
+
+class Kept(NamedTuple):
+    """What a site's folder has, as far as it can be read."""
+
+    folder: Path
+    study: Study
+    state: RunState
+    state_signature: bytes
+    events: list[dict[str, Any]]
+
+    @property
+    def site(self) -> str:
+        """The name that the log says."""
+        return str(self.of("joined")[0].get("site")) if self.of("joined") else ""
+
+    @property
+    def certificate(self) -> bytes:
+        return self.study.members[self.study.rank(self.site)].certificate
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [one for one in self.events if one.get("event") == event]
+
+
+def verify_study(folder: Path, approved: str | None = None) -> Iterator[Finding]:
+    """Look at everything in a site's folder; the first finding that is not fine may be the last one."""
+    try:
+        kept = _kept(folder)
+    except DsbaError as error:
+        yield Finding(False, str(error))
+        return
+    for look, fine in CHECKS.items():
+        yield found(partial(look, kept), fine.format(kept=kept, lines=len(kept.events), classes=_classes(kept)))
+    compare = f"The study is {kept.study.name}, hash {kept.study.hash}"
+    if approved is None:
+        yield Finding(True, f"{compare}: compare it with the hash that {kept.site} approved.")
+    else:
+        yield found(partial(kept.study.require_approved, approved), f"{compare}, as approved.")
+
+
+def _kept(folder: Path) -> Kept:
+    try:
+        content = (folder / STUDY_COPY).read_bytes()
+        study = Study.from_content(content)
+    except OSError as error:
+        raise cannot(f"read the study {folder / STUDY_COPY}", error) from None
+    except (ValidationError, ValueError, RecursionError):
+        raise InputError(f"{folder / STUDY_COPY} is damaged: it is no study.") from None
+    if hashlib.sha256(content).digest() != study.digest:
+        raise InputError(f"{folder / STUDY_COPY} was changed: its hash is not that of the study in it.")
+    kept = Kept(folder, study, *RunState.read(folder), read_log(folder / AUDIT))
+    if not kept.of("joined"):
+        raise InputError(f"{folder / AUDIT} does not begin with a site that joined: lines are missing.")
+    study.rank(kept.site)
+    return kept
+
+
+def _state_is_signed(kept: Kept) -> None:
+    if not keys.made_by(kept.certificate, kept.state_signature, kept.state.content):
+        raise InputError(f"{kept.folder / STATE} is not signed by the key of {kept.site}: it was changed.")
+
+
+def _log_is_signed(kept: Kept) -> None:
+    path = kept.folder / AUDIT
+    end = log_end(path, kept.events)
+    if not keys.made_by(kept.certificate, end.signature, end.content):
+        raise InputError(f"the end of {path} is not signed by the key of {kept.site}: the log was written anew.")
+    if end.digest != kept.state.log:
+        raise InputError(f"{path} does not end where {STATE} says: lines were removed, or the run still goes on.")
+
+
+def _same_study(kept: Kept) -> None:
+    wanted: dict[str, str | None] = {"study": kept.study.digest.hex(), "site": kept.site, "data": kept.state.data}
+    wanted |= {"discloses": disclosed(kept.study), "formula": kept.study.spec.formula}
+    if kept.state.study != kept.study.hash:
+        raise InputError(f"{STATE} is of another study than {STUDY_COPY}.")
+    for line in kept.of("joined"):
+        if odd := [name for name, value in wanted.items() if line.get(name) != value]:
+            raise InputError(f"the log says another {odd[0]} than {STATE} and {STUDY_COPY}.")
+
+
+def _classes(kept: Kept) -> str:
+    return ", ".join(sorted({str(line.get("discloses")) for line in kept.of("sent")})) or "nothing"
+
+
+def _nothing_above(kept: Kept) -> None:
+    allowed = DISCLOSURE_CLASSES[: DISCLOSURE_CLASSES.index(disclosed(kept.study)) + 1]
+    if odd := [line for line in kept.of("sent") if line.get("discloses") not in allowed]:
+        raise InputError(f"the study discloses {allowed[-1]}, and {odd[0].get('discloses')} were sent.")
+
+
+def _same_result(kept: Kept) -> None:
+    if kept.state.result is None:
+        raise InputError(f"the run of {kept.site} is not complete: there is no result to compare.")
+    if (kept.of("ended") or [{}])[-1].get("result") != kept.state.result:
+        raise InputError(f"the log ends with another result than {STATE}.")
+    if result_hash(codec.load(kept.folder)) != kept.state.result:
+        raise InputError(f"the model in {kept.folder} is not the result of the run.")
+
+
+CHECKS: dict[Callable[[Kept], None], str] = {
+    _state_is_signed: "{kept.site} has signed the state of the run.",
+    _log_is_signed: "The audit log has {lines} lines, and {kept.site} has signed its end.",
+    _same_study: "Log, state and study are of one study and one data set.",
+    _nothing_above: "Sent: {classes}; nothing above what the study declares.",
+    _same_result: "The model is the result of the run, hash {kept.state.result}.",
+}
+"""What is looked at, in this order, and what is said where it is fine."""

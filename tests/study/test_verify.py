@@ -1,0 +1,156 @@
+"""`dsba verify` of a site's folder: every change of every line is found."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from test_study import seats, tables, together
+from typer.testing import CliRunner
+
+from dsba._version import __version__
+from dsba.cli import app
+from dsba.fitting import codec
+from dsba.study import keys
+from dsba.study.audit import AUDIT, STATE, AuditLog, RunState, digest_of, read_log
+from dsba.study.join import STUDY_COPY
+from dsba.study.verify import verify_study
+
+
+def wrong(folder, *approved):
+    return [finding.sentence for finding in verify_study(folder, *approved) if not finding.fine]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A site's folder and its key after a run, with what the site approved."""
+    folder = tmp_path_factory.mktemp("finished")
+    seated = seats.__wrapped__(tables.__wrapped__(folder), folder)
+    found, _ = together(seated)
+    assert [results.unfinished for results in found] == [None] * 3
+    return seated[1]
+
+
+@pytest.fixture
+def kept(finished, tmp_path):
+    return shutil.copytree(finished.out, tmp_path / "kept")
+
+
+def test_a_folder_as_the_run_left_it(finished, kept):
+    assert wrong(kept) == []
+    assert wrong(kept, finished.study.hash) == []
+    assert "the approved hash is 0000" in wrong(kept, "0000")[0]
+    said = CliRunner().invoke(app, ["verify", str(kept)])
+    assert (said.exit_code, said.output.count("ok    ")) == (0, 6)
+    (kept / STATE).unlink()
+    assert CliRunner().invoke(app, ["verify", str(kept)]).exit_code == 1
+
+
+def test_the_log_says_what_was_approved(finished, kept):
+    events = read_log(kept / AUDIT)
+    joined, study = events[0], finished.study
+    assert (joined["event"], joined["formula"], joined["operator"]) == ("joined", study.spec.formula, "logistic")
+    assert joined["program"] == f"dsba {__version__}"
+    assert joined["study"] == study.digest.hex() == digest_of((kept / STUDY_COPY).read_bytes())
+    assert joined["data"] == json.loads((kept / STATE).read_text())["data"]
+    assert joined["guards"]["rows"] == 10
+    assert joined["approved"] == {"who": "a program", "how": "a call from Python"}
+    assert {event["discloses"] for event in events if event["event"] == "sent"} == {"totals"}
+
+
+CHANGES = {
+    "a byte": lambda lines, n: [*lines[:n], _flipped(lines[n], len(lines[n]) // 2), *lines[n + 1 :]],
+    "the first byte": lambda lines, n: [*lines[:n], _flipped(lines[n], 0), *lines[n + 1 :]],
+    "a digit of the last hash": lambda lines, n: [*lines[:n], _flipped(lines[n], -4), *lines[n + 1 :]],
+    "a space": lambda lines, n: [*lines[:n], lines[n].replace(b'": ', b'":  ', 1), *lines[n + 1 :]],
+    "a removed line": lambda lines, n: [*lines[:n], *lines[n + 1 :]],
+    "a line twice": lambda lines, n: [*lines[: n + 1], *lines[n:]],
+    "an added line": lambda lines, n: [*lines[:n], b'{"event": "sent"}\n', *lines[n:]],
+    "an empty line": lambda lines, n: [*lines[: n + 1], b"\n", *lines[n + 1 :]],
+    "a line moved to the end": lambda lines, n: [*lines[:n], *lines[n + 1 :], lines[n]] if lines[n + 1 :] else [],
+    "cut after": lambda lines, n: lines[:n],
+    "cut within": lambda lines, n: [*lines[:n], lines[n][: len(lines[n]) // 2]],
+    "rehashed without": lambda lines, n: _rehashed([*lines[:n], *lines[n + 1 :]]),
+    "rehashed with another time": lambda lines, n: _rehashed(
+        [*lines[:n], lines[n].replace(b'"time": "20', b'"time": "19'), *lines[n + 1 :]]
+    ),
+}
+
+
+def _flipped(line, at):
+    return line[:at] + bytes([line[at] ^ 1]) + line[at + 1 or len(line) :]
+
+
+def _rehashed(lines):
+    """The chain made anew, as somebody without the key can."""
+    made, before = [], "0" * 64
+    for line in lines:
+        made.append(json.dumps({**json.loads(line), "before": before}).encode())
+        before = digest_of(made[-1])
+    return [line + b"\n" for line in made]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_every_line_is_found(change, kept):
+    lines = (kept / AUDIT).read_bytes().splitlines(keepends=True)
+    assert len(lines) > 8
+    for number in range(len(lines)):
+        changed = b"".join(CHANGES[change](lines, number))
+        assert changed != b"".join(lines)
+        (kept / AUDIT).write_bytes(changed)
+        assert wrong(kept), (change, number)
+
+
+def test_a_missing_log_and_one_of_another_key(finished, kept, tmp_path):
+    lines = [json.loads(line) for line in (kept / AUDIT).read_bytes().splitlines()]
+    (kept / AUDIT).unlink()
+    assert "does not begin with a site that joined" in wrong(kept)[0]
+    other = keys.make("bergen", tmp_path / "other.pem")
+    log = AuditLog(kept / AUDIT, other.sign)
+    for line in lines[:-1]:
+        log.log(line.pop("event"), **{name: value for name, value in line.items() if name not in ("time", "before")})
+    end = log.close()
+    assert "is not signed by the key of bergen: the log was written anew" in wrong(kept)[0]
+    state, _ = RunState.read(kept)
+    state._replace(log=end).write(kept, other.sign)
+    assert len(wrong(kept)) == 2
+
+
+def test_a_log_that_is_cut_at_an_earlier_signed_end(finished, kept):
+    """A run that was stopped and went on has two signed ends."""
+    first, own = (kept / AUDIT).read_bytes(), keys.load(finished.key)
+    log = AuditLog(kept / AUDIT, own.sign)
+    log.log("ended", result=json.loads((kept / STATE).read_text())["result"])
+    RunState.read(kept)[0]._replace(log=log.close()).write(kept, own.sign)
+    assert wrong(kept) == []
+    (kept / AUDIT).write_bytes(first)
+    assert "does not end where run.json says" in wrong(kept)[0]
+
+
+def test_state_study_and_model_are_looked_at(finished, kept):
+    for name in (STATE, STUDY_COPY):
+        whole = (kept / name).read_bytes()
+        for at in range(0, len(whole), 7):
+            (kept / name).write_bytes(_flipped(whole, at))
+            assert wrong(kept), (name, at)
+        (kept / name).write_bytes(whole)
+    model = codec.load(kept)
+    model.weights[0, 0] = np.nextafter(model.weights[0, 0], np.inf)
+    codec.save(model, kept)
+    assert wrong(kept) == [f"the model in {kept} is not the result of the run."]
+
+
+def test_a_class_above_the_declared_one(finished, kept):
+    own = keys.load(finished.key)
+    log = AuditLog(kept / AUDIT, own.sign)
+    log.log("sent", discloses="iterates", bytes=8)
+    log.log("ended", result=json.loads((kept / STATE).read_text())["result"])
+    RunState.read(kept)[0]._replace(log=log.close()).write(kept, own.sign)
+    assert wrong(kept) == ["the study discloses totals, and iterates were sent."]
+
+
+def test_only_what_can_be_verified_is(tmp_path):
+    said = CliRunner().invoke(app, ["verify", str(tmp_path)])
+    assert "is nothing that can be verified: give a site's folder of a study." in str(said.exception)
