@@ -37,13 +37,13 @@ from dsba.errors import InputError
 from dsba.network.exact_sum import WideIntegers, numbers
 from dsba.types import Array
 
-NUMBER = struct.Struct("<q")
+INT64 = struct.Struct("<q")
 HASH_BYTES = 32
 
 
 def packed(*fields: bytes) -> bytes:
     """The fields, each with its length before it: no two lists of fields give the same bytes."""
-    return b"".join(NUMBER.pack(len(field)) + field for field in fields)
+    return b"".join(INT64.pack(len(field)) + field for field in fields)
 
 
 def hashed(purpose: str, *fields: bytes) -> bytes:
@@ -77,7 +77,7 @@ def beginning(study: bytes, program: str, epoch: int, roster: Sequence[Newcomer]
     iterate are the answers to that question, and so they are in every later T.
     """
     sites = packed(*(one.packed() for one in roster))
-    return hashed("dsba history", study, program.encode(), NUMBER.pack(epoch), sites)
+    return hashed("dsba history", study, program.encode(), INT64.pack(epoch), sites)
 
 
 class Question(NamedTuple):
@@ -91,12 +91,12 @@ class Question(NamedTuple):
     length: int
 
     def packed(self) -> bytes:
-        fields = (NUMBER.pack(self.number), self.kind.encode(), self.at, self.scales, NUMBER.pack(self.length))
+        fields = (INT64.pack(self.number), self.kind.encode(), self.at, self.scales, INT64.pack(self.length))
         return packed(self.before, *fields)
 
     def after(self, exponent: int | None, answer: bytes) -> bytes:
         """T after this answer."""
-        scale = b"" if exponent is None else NUMBER.pack(exponent)
+        scale = b"" if exponent is None else INT64.pack(exponent)
         return hashed("dsba question", self.packed(), scale, answer)
 
 
