@@ -44,7 +44,6 @@ def answers(net):
     ask("sum of zeros", lambda: net.sum(0 * Z))
     ask("sum of infinities", lambda: net.sum(np.where(np.arange(len(Z))[:, None] == 0, np.inf, Z)))
     ask("largest", lambda: net.largest(np.max(Z, axis=0)))
-    ask("broadcast", lambda: net.broadcast(rows()[4] if net.rank == net.root else np.zeros(WIDTH)))
     ask("gather", lambda: net.gather(Z, discloses="iterates"))
     ask(
         "share",

@@ -62,7 +62,16 @@ def lying(kind, manner, number):
         def send(self, peer, message, purpose):
             super().send(peer, self._part(message) if purpose == 1 else message, purpose)
 
-    return Liar
+    class LyingSite(Liar):
+        """A site spoils what it spreads, after it was signed."""
+
+        def _part(self, own):
+            return own
+
+        def _spread(self, own):
+            return super()._spread(Liar._part(self, own))
+
+    return LyingSite if issubclass(kind, SiteNetwork) else Liar
 
 
 class Leaving(QueueNetwork):

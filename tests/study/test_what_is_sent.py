@@ -10,7 +10,9 @@ import pytest
 from test_study import together
 
 from dsba.fitting import FitSpec
+from dsba.network.tls.protocol import SIGNATURE_BYTES
 from dsba.network.tls.site_network import SiteNetwork
+from dsba.network.tls.transcript import HASH_BYTES
 from dsba.network.transport import PARCEL
 from dsba.study.join import Seat
 from dsba.study.trial import arrange
@@ -64,13 +66,15 @@ def parts_of(message):
 def numbers_in(message):
     """All numbers in what a site passes to a neighbour, however they are written: as JSON, doubles or integers."""
     found = set()
-    for part in parts_of(message):
+    passed = parts_of(message)
+    signed = [part[SIGNATURE_BYTES:] for part in passed] + [part[SIGNATURE_BYTES + HASH_BYTES :] for part in passed]
+    for part in passed + signed:
         try:
             found |= set(_plain_numbers(json.loads(part)))
         except ValueError:
             halves = np.frombuffer(part, "<u8").reshape(2, -1) if len(part) % 16 == 0 else np.zeros((2, 0), "<u8")
             whole = ((int(high) << 64) + int(low) for high, low in zip(*halves, strict=True))
-            found |= set(np.frombuffer(part, "<f8").tolist())
+            found |= set(np.frombuffer(part, "<f8").tolist()) if len(part) % 8 == 0 else set()
             found |= {float(n * 2**k // (n & -n)) for n in whole if n for k in range(12)}  # a multiple of any unit
     return found
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # its parts are loaded when they are asked for
 
-from dsba._system.threads import one_blas_thread
 from dsba.algorithms.base import Algorithm, Array, Indices, Problem, Topology
 from dsba.algorithms.needs import exact_links
-from dsba.errors import FitError, NetworkError
+from dsba.errors import FitError
+from dsba.kernels.elimination import eliminate
 from dsba.network import Network, exact_sum
 from dsba.network.contract import TOTALS
 from dsba.operators import Operator
@@ -27,14 +26,14 @@ LAST_ERRORS = 1e-12  # so is one this short in standard errors (of a likelihood,
 LAST_CHANGE = 4.0 * np.finfo(np.float64).eps  # and one that changes the scores by so little, relative to them
 NEAR_ERRORS = 1e-8  # and one this short that is hardly shorter than the step before: what is left is rounding
 DEPENDENT = 1e-12  # the share of a column that the columns before it do not explain, below which it depends on them
-CLIPPED = 1e-14  # the least eigenvalue of a system, relative to the largest
+CLIPPED = 1e-14  # the least pivot of a system with ones on its diagonal
 CG_ROUGH = 0.1  # the relative residual of conjugate gradients far from the solution
 CG_AFFINE = 1e-10  # and where one system is the whole problem
 LIGHT = 0.01  # of the mean weight: samples below are not looked for when labels may be separated
 NEWTON_ROUNDING = 1e-12  # a residual this small, relative to the one at the start, may be all rounding
 
-GO, LAST, DEFICIENT, SEPARATED = range(4)  # what the root says of a step
-HEAD = 3  # numbers before the direction in the root's message
+GO, LAST, DEFICIENT, SEPARATED = range(4)  # verdicts on a step
+INFORMATION = "information"  # how a sum of the losses, F and H at a point is called in the history of a run
 
 DEPENDENT_SENTENCE = (
     "the data does not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, "
@@ -92,10 +91,9 @@ def newton_system(problem: Problem, net: Network) -> str | None:
 class Newton(Algorithm):
     """z+ = z - t H^-1 F(z),   F(z) = (1/Q) sum_i B_i(z) + Lambda z,   H its Jacobian: the same z at all nodes.
 
-    Losses, F and H at a trial point are one exact sum over the nodes. The process at the root of the tree solves the
-    system and broadcasts the step, so that nodes on unequal processors hold the same bits. t is the first of
-    alpha (1, 1/2, 1/8, 1/64, ...) at which the objective (AUC: the residual) does not rise by more than rounding, which
-    every node checks by itself.
+    Losses, F and H at a trial point are one exact sum over the nodes. Every process solves the system by itself, by an
+    elimination with the same bits on every processor, and no step is sent. t is the first of alpha (1, 1/2, 1/8, 1/64,
+    ...) at which the objective (AUC: the residual) does not rise by more than rounding. Every node checks this itself.
 
     An iteration of its own, because every trial is a sum over the network, and a checkpoint may lie between two steps.
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
@@ -138,7 +136,7 @@ class Newton(Algorithm):
     def step(self, s: NewtonState, problem: Problem, net: Network, samples: Indices) -> NewtonState:
         if s.done:  # further steps would be rounding
             return replace(s, t=s.t + 1, evaluations=s.evaluations + 1)
-        step = (_from_root if _small(problem) else _by_gradients)(s, problem, net)
+        step = _direction(s, problem) if _small(problem) else _by_gradients(s, problem, net)
         if step.verdict in SENTENCES:
             if s.zero_at < 0:
                 return self._anew(problem, net, s.t + 1, s.evaluations + step.products)
@@ -203,6 +201,7 @@ def _summed(problem: Problem, net: Network, z: Array, chords: bool, before: Newt
     own, watch = problem.local.derivatives(z, _small(problem), chords), problem.watch if _small(problem) else None
     if watch and before and watch(z, before.Z[0], _information(problem, before.total)):
         own = np.full_like(own, math.nan)
+    net.about(INFORMATION, z)
     return net.sum(own)
 
 
@@ -250,19 +249,6 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
 
 
 # The step -----------------------------------------------------------------------------------------
-
-
-def _from_root(s: NewtonState, problem: Problem, net: Network) -> Direction:
-    """The step as the root computed it: the same bits at all nodes."""
-    message = np.zeros(HEAD + problem.dim)
-    if net.rank == net.root:
-        with one_blas_thread():  # the bits of a factorisation may depend on the number of threads
-            found = _direction(s, problem)
-        message[:] = [found.verdict, found.errors, found.size, *found.d]
-    verdict, errors, size, *d = net.broadcast(message)
-    if verdict not in (GO, LAST, *SENTENCES):
-        raise NetworkError("the step that the root of the tree sent to all is no step: report this.")
-    return Direction(int(verdict), float(errors), float(size), np.array(d))
 
 
 def _by_gradients(s: NewtonState, problem: Problem, net: Network) -> Direction:
@@ -322,20 +308,23 @@ def _deviation(s: NewtonState, problem: Problem) -> float:
 
 
 def solved(H: Array, r: Array) -> tuple[Array, Array | None]:
-    """x (a vector or a matrix) with H x = r, and the coordinates that depend on each other as ones, or None."""
-    roots = _roots(H.diagonal())
-    scaled, r = H / roots[:, None] / roots, (r.T / roots).T
-    try:
-        factor = scipy.linalg.cho_factor(scaled)
-        if float(factor[0].diagonal().min()) ** 2 > DEPENDENT:
-            return (scipy.linalg.cho_solve(factor, r).T / roots).T, None
-    except np.linalg.LinAlgError:
-        pass
+    """x (a vector or a matrix) with H x = r, and the coordinates that depend on each other as ones, or None.
+
+    x has the same bits on every processor. Where H is singular or not positive, pivots are raised to ``CLIPPED``.
+    """
+    p, roots = len(H), _roots(H.diagonal())
+    scaled = H / roots[:, None] / roots
+    A = np.hstack([scaled, (r.T / roots).T.reshape(p, -1)])
+    smallest = eliminate(A, CLIPPED)
+    x = (A[:, p:] / roots[:, None]).reshape(r.shape)
+    return x, None if smallest > DEPENDENT else _dependent(scaled)
+
+
+def _dependent(scaled: Array) -> Array:
+    """1 for each coordinate with a part in the null space, which only a sentence names."""
     values, vectors = np.linalg.eigh(scaled)
     null = vectors[:, values <= max(DEPENDENT, float(values[0])) * values[-1]]
-    flat = (np.linalg.norm(null, axis=1) > 1e-3).astype(np.float64)
-    values = np.maximum(values, CLIPPED * max(values[-1], 1.0))
-    return ((vectors @ ((vectors.T @ r).T / values).T).T / roots).T, flat
+    return (np.linalg.norm(null, axis=1) > 1e-3).astype(np.float64)
 
 
 def _saddle_step(H: Array, F: Array, c: Array) -> tuple[Array, Array | None]:
@@ -344,7 +333,7 @@ def _saddle_step(H: Array, F: Array, c: Array) -> tuple[Array, Array | None]:
     reduced, rhs = H + np.outer(c, c / T), r - c * (r[-1] / T)
     rhs[-1] = 0.0
     d, flat = solved(reduced, rhs)
-    d[-1] = (r[-1] + c @ d) / T
+    d[-1] = (r[-1] + _dot(c, d)) / T
     return d, flat
 
 
@@ -358,7 +347,8 @@ def _held_shifts(problem: Problem, diagonal: Array) -> Callable[[Array], Array]:
     if not _ignores_shifts(problem.component):
         return lambda v: 0.0 * v
     free = problem.lam_diag.reshape(-1, copies) == 0.0
-    weights = (free * diagonal.reshape(-1, copies)).mean(axis=1)
+    held = free * diagonal.reshape(-1, copies)
+    weights = sum(held[:, c] for c in range(copies)) / copies
 
     def hold(v: Array) -> Array:
         columns = v.reshape(*v.shape[:-1], -1, copies)

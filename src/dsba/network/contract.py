@@ -48,10 +48,6 @@ class Group(Protocol):
     size: int
     masked: bool  # whether a sum shows nobody the part of a single process
 
-    @property
-    def root(self) -> int:
-        """The process that broadcasts: the root of the tree along which questions travel."""
-
     def share(self, value: Any, *, discloses: str) -> list[Any]:
         """Every process's value (of JSON's types), in order."""
 
@@ -61,14 +57,14 @@ class Group(Protocol):
     def largest(self, values: Array) -> Array:
         """The largest over the processes, number by number; nothing may be NaN."""
 
-    def broadcast(self, values: Array) -> Array:
-        """The values of the process ``root``; those of the other processes only say how many there are."""
-
     def sum(self, rows: Array | SparseRows) -> Array:
         """The exact sum over all nodes of one row each, given the rows of the nodes here; see ``exact_sum.py``.
 
         NaN everywhere if anything in the rows is not finite.
         """
+
+    def about(self, kind: str, point: Array) -> None:
+        """What the next sum is, and where it is taken: sites bind it to the history of their run."""
 
     def aside(self) -> Group:
         """The same processes, for questions that are not part of a method. Such questions are not counted."""

@@ -34,7 +34,6 @@ class Alone:
 
     rank = 0
     size = 1
-    root = 0
     masked = False
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
@@ -46,10 +45,11 @@ class Alone:
     def largest(self, values: Array) -> Array:
         return values
 
-    broadcast = largest
-
     def sum(self, rows: Array | SparseRows) -> Array:
         return exact_sum.total(rows)
+
+    def about(self, kind: str, point: Array) -> None:
+        """There is no history."""
 
     def aside(self) -> Alone:
         return self

@@ -246,14 +246,8 @@ class Network:
         answer = self._ask(np.ascontiguousarray(values, "<f8").tobytes(), larger)
         return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
 
-    @property
-    def root(self) -> int:
-        return self.placement.graph.tree.root
-
-    def broadcast(self, values: Array) -> Array:
-        self._count_question(0, 8 * values.size, ways=1)
-        answer = self._handed_down(np.ascontiguousarray(values, "<f8").tobytes(), 8 * values.size)
-        return np.frombuffer(answer, "<f8").reshape(values.shape).astype(np.float64)
+    def about(self, kind: str, point: Array) -> None:
+        """Nothing to keep: only sites have a history."""
 
     def sum(self, rows: Array | SparseRows) -> Array:
         top = self.top(exact_sum.largest(rows))
@@ -291,11 +285,6 @@ class Network:
             own = merge(own, self._heard(child, length))
         if self.placement.parent >= 0:
             self.send(self.placement.parent, own, QUESTIONS)
-        return self._handed_down(own, length)
-
-    def _handed_down(self, own: bytes, length: int | None) -> bytes:
-        """What the root of the tree of processes has, passed on from parents to children."""
-        if self.placement.parent >= 0:
             own = self._heard(self.placement.parent, length)
         for child in self.placement.children:
             self.send(child, own, QUESTIONS)
@@ -347,13 +336,15 @@ class Network:
         self.index_bytes += np.asarray(index_bytes)
         self.bytes += np.asarray(bytes)
 
-    def _count_question(self, up: int, down: int, numbers: bool = True, ways: int = 2) -> None:
-        """Count a question: up the graph's tree and down again (one of two ``ways``: down only), with these bytes from
-        a child and from a parent. An answer of all processes' values counts on its way down."""
+    def _count_question(self, up: int, down: int, numbers: bool = True) -> None:
+        """Count a question: up the graph's tree and down again, with these bytes from a child and from a parent.
+
+        An answer of all processes' values counts on its way down.
+        """
         tree = self.topology.graph.tree
         own = slice(self.nodes.start, self.nodes.stop)
         received = up * tree.children[own] + down * (tree.parents[own] >= 0)
-        self.count(ways * tree.depth, received / 8 if numbers else 0, 0 if numbers else received, received)
+        self.count(2 * tree.depth, received / 8 if numbers else 0, 0 if numbers else received, received)
 
 
 def _uncounted(question: str) -> Any:
@@ -372,14 +363,13 @@ class Aside:
     """A transport's questions without its counters."""
 
     share, gather, largest = _uncounted("share"), _uncounted("gather"), _uncounted("largest")
-    broadcast, sum = _uncounted("broadcast"), _uncounted("sum")
+    sum = _uncounted("sum")
 
     def __init__(self, net: Network) -> None:
         self.net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
 
-    @property
-    def root(self) -> int:
-        return self.net.root
+    def about(self, kind: str, point: Array) -> None:
+        self.net.about(kind, point)
 
     def aside(self) -> Aside:
         return self

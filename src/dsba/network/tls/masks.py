@@ -1,9 +1,10 @@
 """Secure sums: what a site sends is hidden by masks that cancel in the total.
 
 Every pair of sites agrees on a secret (X25519, with keys made anew for every epoch and signed with the pinned keys).
-For sum number k both derive the same pseudo-random integers from it; the site of the smaller number adds them to its
-part and the other one subtracts them. All integers are modulo 2^128 (2^64 for the scale of a sum), so a masked part is
-uniformly distributed whatever it hides, and the total is that of the parts, bit by bit.
+For sum number k both derive the same pseudo-random integers from it and from the history T of the run
+(``transcript.py``); the site of the smaller number adds them to its part and the other one subtracts them. All integers
+are modulo 2^128 (2^64 for the scale of a sum), so a masked part is uniformly distributed whatever it hides, and the
+total is that of the parts, bit by bit. The masks of sites with different histories do not cancel: their total is noise.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from dsba.errors import NetworkError
 from dsba.network import exact_sum
 from dsba.network.exact_sum import SparseRows, WideIntegers
+from dsba.network.tls.transcript import Transcript
 from dsba.types import Array, Words
 
 LOWEST, HIGHEST = -1073, 1024  # the exponents that frexp gives to positive numbers
@@ -40,25 +42,11 @@ class Agreement:
             raise NetworkError(f"{site} offered a key that gives no secret: the agreement is bad.") from None
 
 
-def require_signed(certificate: bytes, message: bytes, signature: bytes, site: str) -> None:
-    """An error unless the site's pinned key made the signature."""
-    from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key = x509.load_der_x509_certificate(certificate).public_key()
-    assert isinstance(key, Ed25519PublicKey)
-    try:
-        key.verify(signature, message)
-    except InvalidSignature:
-        raise NetworkError(f"the agreement of {site} is not signed with its key: it was changed on the way.") from None
-
-
 class Masks:
     """The masks of one run at the site of number ``rank``; ``secrets`` are by the other sites' numbers."""
 
-    def __init__(self, rank: int, secrets: Mapping[int, bytes], study: bytes, run: bytes) -> None:
-        self.rank, self.study, self.run = rank, study, run
+    def __init__(self, rank: int, secrets: Mapping[int, bytes], study: bytes, transcript: Transcript) -> None:
+        self.rank, self.study, self.transcript = rank, study, transcript
         self._secrets = dict(secrets)
         self._sums = 0
         self.derived: Callable[[int, int], object] = lambda other, number: None
@@ -85,17 +73,18 @@ class Masks:
         streams = []
         for other, secret in self._secrets.items():
             self.derived(other, number)
-            streams.append((1 if self.rank < other else -1, _stream(secret, self.study, self.run, number, length)))
+            stream = mask_stream(secret, self.study, self.transcript.history, number, length)
+            streams.append((1 if self.rank < other else -1, stream))
         return streams
 
 
-def _stream(secret: bytes, study: bytes, run: bytes, number: int, length: int) -> bytes:
-    """HKDF gives one key for each sum, and ChaCha20 as many bytes as the sum is long."""
+def mask_stream(secret: bytes, study: bytes, history: bytes, number: int, length: int) -> bytes:
+    """HKDF gives one key for each sum and history, and ChaCha20 as many bytes as the sum is long."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    info = b"dsba mask" + run + number.to_bytes(8, "little")
+    info = b"dsba mask" + history + number.to_bytes(8, "little")
     key = HKDF(SHA256(), 32, salt=study, info=info).derive(secret)
     return Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor().update(bytes(length))
 
@@ -163,11 +152,11 @@ class Guesses(NamedTuple):
         made = [exact_sum.integers(_modulo(rows, scale), scale) for scale in scales]
         return WideIntegers(*(np.concatenate(half) for half in zip(*made, strict=True)))
 
-    def total(self, top: float, totals: WideIntegers) -> Array:
-        """The sum, read in the scale that ``top`` needs: no other one is right."""
+    def total(self, top: float, totals: WideIntegers) -> tuple[WideIntegers, int]:
+        """The sum, and the scale that ``top`` needs: no other one is right."""
         exponent = math.frexp(top)[1]
         high, low = (half.reshape(self.window.size, -1)[exponent - self.window.lowest] for half in totals)
-        return exact_sum.numbers(WideIntegers(high, low), self._scale(exponent))
+        return WideIntegers(high, low), self._scale(exponent)
 
     def _scale(self, exponent: int) -> int:
         return exact_sum.exponent(math.ldexp(0.5, exponent), self.nodes)

@@ -11,7 +11,6 @@ the hash of all sites' nonces. A line that breaks and comes back within an epoch
 
 from __future__ import annotations
 
-import hashlib
 import math
 import secrets
 import threading
@@ -26,6 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dsba._system import signals
+from dsba._version import __version__
 from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.graph.topology import Topology
 from dsba.network import exact_sum
@@ -35,8 +35,10 @@ from dsba.network.messages.routing import Routing
 from dsba.network.tls.connections import Connections
 from dsba.network.tls.frames import cut
 from dsba.network.tls.link import MOST_UNREAD, SiteLink
-from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around, require_signed
+from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around
 from dsba.network.tls.pinned import Member
+from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_SUMS, Exchange, is_signed, public_key
+from dsba.network.tls.transcript import INT64, Answered, Newcomer, Question, Transcript, beginning, packed
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Network, unpacked
 from dsba.types import Array, Words
 
@@ -50,7 +52,7 @@ MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
 MOST_GUESSES, GUESS_BYTES = 64, 1 << 13  # scales of one sum that are tried at once
 FIRST_GUESS = 20  # the binary exponent of sums over some thousand rows
-SPREAD_BYTES = 1 << 17  # of all parts of a question together, so that everybody gets every part
+SPREAD_BYTES = 1 << 26  # of all parts of a question together, up to which everybody gets every part
 
 
 class RestartedError(DsbaError):
@@ -78,6 +80,8 @@ class SitePlace:
     """The hash of the study, 32 bytes."""
     data: str = ""
     """Stands for this site's data: it must not change within a run."""
+    policy: str = ""
+    """The guards that hold here, for the history of the run."""
     listen: tuple[str, int] | None = None
     """Where this site listens, if that is not its address: behind a forwarded port, for example."""
     refusal: str | None = None
@@ -86,6 +90,10 @@ class SitePlace:
     """Called with sentences for people."""
     log: Callable[..., object] = field(default=lambda event, **facts: None)
     """Called with events and their facts."""
+    write: Callable[[Question], object] = field(default=lambda question: None)
+    """Called with every question before it is answered here."""
+    keep: Callable[[Answered], object] = field(default=lambda answered: None)
+    """Called with every answer: the exact totals of a run."""
 
     @property
     def name(self) -> str:
@@ -117,6 +125,8 @@ class SiteNetwork(Network):
         self.place, self.patience, self.rows_allowed = place, max(patience, SMALLEST_PATIENCE), rows_allowed
         self.masked = self.size >= MASKED_FROM if masked is None else masked
         self.masks: Masks | None = None
+        self.questions: Exchange | None = None  # None until the sites have agreed on a run
+        self._about = OF_SUMS, b""  # the kind and the point of the next sum
         self.tops: dict[int, int] = {}  # by width, the largest exponent in the last sum
         self.last_top = 0.0
         self.routes = Routing(self.placement.graph, self.placement.graph.diameter)
@@ -195,38 +205,45 @@ class SiteNetwork(Network):
     def _begin(self) -> None:
         """Wait for the neighbours, and agree with all sites on a run and on secrets for its masks."""
         with self.changed:
-            self.joined, self.masks, self.tops = self.epoch, None, {}
+            self.joined, self.masks, self.questions, self.tops = self.epoch, None, None, {}
+            self._about, self._asked = (OF_SUMS, b""), TOTALS
         links = self.links.values()
         self._wait_for(lambda: all(one.theirs for one in links), lambda: [one.name for one in links if not one.theirs])
         agreement = Agreement()
-        own = {"nonce": self.nonce.hex(), "key": agreement.public.hex(), "data": self.place.data}
+        own = {"nonce": self.nonce.hex(), "key": agreement.public.hex()}
+        own |= {"data": self.place.data, "policy": self.place.policy}
         own["signature"] = self.place.sign(self._signed(self.rank, own)).hex()
-        everyone = self.aside().share(own, discloses=TOTALS)
-        self.run_id = self._verified(everyone)
+        roster = self._verified(self.aside().share(own, discloses=TOTALS))
+        self.run_id = beginning(self.place.study, __version__, self.joined, roster)
         self.session = int.from_bytes(self.run_id[:4], "little")
+        transcript = Transcript(self.run_id, self.place.write, self.place.keep)
         if self.masked:
-            others = {n: bytes.fromhex(said["key"]) for n, said in enumerate(everyone) if n != self.rank}
-            agreed = {n: agreement.secret(half, self.called(n)) for n, half in others.items()}
-            self.masks = Masks(self.rank, agreed, self.place.study, self.run_id)
+            others = {n: one for n, one in enumerate(roster) if n != self.rank}
+            agreed = {n: agreement.secret(one.key, one.name) for n, one in others.items()}
+            self.masks = Masks(self.rank, agreed, self.place.study, transcript)
+        self.questions = Exchange(self.rank, self.place.members, self.place.sign, transcript)
         self.place.log("run", run=self.run_id.hex(), epoch=self.joined, masked=self.masked)
 
     def _signed(self, rank: int, said: dict[str, str]) -> bytes:
-        content = f"{self.joined} {rank} {said['nonce']} {said['key']} {said['data']}"
-        return b"dsba agreement " + self.place.study + content.encode()
+        texts = (said[name].encode() for name in ("nonce", "key", "data", "policy"))
+        return b"dsba agreement" + packed(self.place.study, INT64.pack(self.joined), INT64.pack(rank), *texts)
 
-    def _verified(self, everyone: list[Any]) -> bytes:
-        """The identity of the run, if what all sites said is signed by them."""
-        digest = hashlib.sha256(b"dsba run" + self.place.study + self.joined.to_bytes(8, "little"))
+    def _verified(self, everyone: list[Any]) -> list[Newcomer]:
+        """Who begins the run, if what all sites said is signed by them."""
+        roster = []
         for rank, said in enumerate(everyone):
             member = self.place.members[rank]
             try:
-                signature = bytes.fromhex(said["signature"])
-                require_signed(member.certificate, self._signed(rank, said), signature, member.name)
-                digest.update(bytes.fromhex(said["nonce"]))
-                bytes.fromhex(said["key"])
-            except (KeyError, TypeError, ValueError):
+                key, nonce, signature = (bytes.fromhex(said[name]) for name in ("key", "nonce", "signature"))
+                facts = member.name, member.certificate, key, nonce, said["data"], said["policy"], signature
+                good = is_signed(public_key(member.certificate), self._signed(rank, said), signature)
+            except (KeyError, TypeError, ValueError, AttributeError):
                 raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
-        return digest.digest()
+            if not good:
+                sentence = f"the agreement of {member.name} is not signed with its key: it was changed on the way."
+                raise NetworkError(sentence)
+            roster.append(Newcomer(*facts))
+        return roster
 
     def decline(self, seconds: float) -> list[str]:
         """Wait until all neighbours were told the refusal of this place, or so long; the names of those who were."""
@@ -329,32 +346,46 @@ class SiteNetwork(Network):
 
     # Questions ----------------------------------------------------------------------------------------
 
+    def about(self, kind: str, point: Array) -> None:
+        self._about = kind, np.ascontiguousarray(point, "<f8").tobytes()
+
+    def sum(self, rows: Array | SparseRows) -> Array:
+        """Masked sums guess their scale, and take one question where the guess is right."""
+        (kind, at), self._about = self._about, (OF_SUMS, b"")
+        width = rows.shape[1]
+        count = min(MOST_GUESSES, GUESS_BYTES // (16 * width)) if self.masks is not None and width else 0
+        found = self._guessed(rows, around(self.tops.get(width, FIRST_GUESS), count), kind, at) if count else None
+        if found is None:
+            found = self._asked_for(rows, kind, at)
+        if self.last_top:
+            self.tops[width] = math.frexp(self.last_top)[1]
+        return found
+
+    def _asked_for(self, rows: Array | SparseRows, kind: str, at: bytes) -> Array:
+        """The sum by two questions: its scale first."""
+        top = self.top(exact_sum.largest(rows))
+        if top == 0.0 or not math.isfinite(top):
+            return np.full(rows.shape[1], top and math.nan)
+        scale = exact_sum.exponent(top, self.topology.n_nodes)
+        own = exact_sum.integers(rows, scale)
+        own = own if self.masks is None else self.masks.hide(own)
+        self._count_question(16 * own.low.size, 16 * own.low.size)
+        total = WideIntegers.from_bytes(self._added(own.to_bytes(), _plus, kind, at, INT64.pack(scale)))
+        return self._converted(total, scale)
+
     def top(self, own: float) -> float:
         """Masked, the largest exponent of all sites is learned and not whose it is."""
         if self.masks is None:
             return super().top(own)
         hidden = self.masks.hide_words(WHOLE_WINDOW.levels(own, secrets.token_bytes))
-        total = self._ask(_bytes(hidden), lambda a, b: _bytes(_words(a) + _words(b)))
+        total = self._added(_bytes(hidden), lambda a, b: _bytes(_words(a) + _words(b)), OF_LEVELS)
         self._count_question(8, 8)
         top = WHOLE_WINDOW.largest(_words(total))
         self.last_top = math.inf if top is None else top
+        self._run.answered(None, np.float64(self.last_top).tobytes())
         return self.last_top
 
-    def add(self, own: WideIntegers) -> WideIntegers:
-        return super().add(own if self.masks is None else self.masks.hide(own))
-
-    def sum(self, rows: Array | SparseRows) -> Array:
-        """Masked sums guess their scale, and take one question where the guess is right."""
-        width = rows.shape[1]
-        count = min(MOST_GUESSES, GUESS_BYTES // (16 * width)) if self.masks is not None and width else 0
-        found = self._guessed(rows, around(self.tops.get(width, FIRST_GUESS), count)) if count else None
-        if found is None:
-            found = super().sum(rows)
-        if self.last_top:
-            self.tops[width] = math.frexp(self.last_top)[1]
-        return found
-
-    def _guessed(self, rows: Array | SparseRows, window: Window) -> Array | None:
+    def _guessed(self, rows: Array | SparseRows, window: Window, kind: str, at: bytes) -> Array | None:
         """The sum, if its scale is in the window; None if it must be asked for."""
         assert self.masks is not None
         guesses, top_bytes = Guesses(window, self.topology.n_nodes), 8 * (window.size + 2)
@@ -363,28 +394,61 @@ class SiteNetwork(Network):
 
         def plus(a: bytes, b: bytes) -> bytes:
             words = _words(a[:top_bytes]) + _words(b[:top_bytes])
-            mine, theirs = (WideIntegers.from_bytes(part[top_bytes:]) for part in (a, b))
-            return _bytes(words) + mine.plus(theirs).to_bytes()
+            return _bytes(words) + _plus(a[top_bytes:], b[top_bytes:])
 
-        answer = self._ask(_bytes(levels) + parts.to_bytes(), plus)
+        scales = INT64.pack(window.lowest) + INT64.pack(window.size)
+        answer = self._added(_bytes(levels) + parts.to_bytes(), plus, kind, at, scales)
         top = window.largest(_words(answer[:top_bytes]))
         if top is None:
+            self._run.answered(None, b"")
             return None
         self.last_top = top
         self._count_question(8, 8)
         if top == 0.0:
-            return np.zeros(rows.shape[1])
+            return self._converted(WideIntegers(*np.zeros((2, rows.shape[1]), np.uint64)), 0)
         self._count_question(16 * rows.shape[1], 16 * rows.shape[1])
-        return guesses.total(top, WideIntegers.from_bytes(answer[top_bytes:]))
+        return self._converted(*guesses.total(top, WideIntegers.from_bytes(answer[top_bytes:])))
+
+    def _converted(self, total: WideIntegers, scale: int) -> Array:
+        """The totals as numbers, after they are part of the history."""
+        self._run.answered(scale, total.to_bytes())
+        return exact_sum.numbers(total, scale)
+
+    @property
+    def _run(self) -> Exchange:
+        assert self.questions is not None, "the sites have not agreed on a run"
+        return self.questions
+
+    def _added(
+        self, own: bytes, plus: Callable[[bytes, bytes], bytes], kind: str, at: bytes = b"", scales: bytes = b""
+    ) -> bytes:
+        """The sum of all sites' masked vectors: after all pledges every site gets all of them, and adds them."""
+        if self.size * len(own) > SPREAD_BYTES:
+            self._run.unpledged(kind, at, scales, len(own))
+            return super()._ask(own, plus)
+        pledges = self._spread(self._run.pledge(kind, at, scales, own))
+        vectors = self._spread(self._run.reveal(pledges))
+        return reduce(plus, self._run.vectors(vectors))
 
     def _collect(self, own: bytes, discloses: str) -> list[bytes]:
-        """Everybody's part goes to everybody on the shortest way: a question takes as many hops as the graph is wide.
-
-        Up a tree and down again it would take up to twice as many. The log shows what the question discloses.
-        """
+        """The parts of all sites, signed. The log shows what the question discloses."""
         if discloses == ROWS_OF_DATA and not self.rows_allowed:
             raise InputError(f"this needs every row's label and score at all sites, and {self.place.name} refuses it.")
         self._asked = discloses
+        run = self.questions  # None: the agreement on a run, which signs itself
+        parts = self._spread(own) if run is None else run.parts(self._spread(run.part(own)))
+        self._asked = TOTALS
+        return parts
+
+    def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
+        """The largest of all sites' numbers, which are not hidden."""
+        return reduce(merge, self._run.parts(self._spread(self._run.part(own, OF_LARGEST, len(own)))))
+
+    def _spread(self, own: bytes) -> list[bytes]:
+        """Everybody's part goes to everybody on the shortest way: it takes as many hops as the graph is wide.
+
+        Up a tree and down again it would take up to twice as many.
+        """
         parts, routes, here = {self.rank: own}, self.routes, self.rank
         for hop in range(routes.setup):
             for peer in self.placement.peers:
@@ -393,18 +457,14 @@ class SiteNetwork(Network):
             for peer in self.placement.peers:
                 if due := routes.due(peer, here, hop):
                     parts |= unpacked(self.receive(peer, QUESTIONS), due, self.called(peer))
-        self._asked = TOTALS
         return [parts[rank] for rank in range(self.size)]
-
-    def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
-        """Short parts go to everybody and are merged there; long ones are merged on a tree, which moves less."""
-        if self.size * len(own) > SPREAD_BYTES:
-            return super()._ask(own, merge)
-        parts = enumerate(self._collect(own, TOTALS))
-        return reduce(merge, [self.whole(rank, part, len(own)) for rank, part in parts])
 
     def called(self, rank: int) -> str:
         return self.place.members[rank].name
+
+
+def _plus(a: bytes, b: bytes) -> bytes:
+    return WideIntegers.from_bytes(a).plus(WideIntegers.from_bytes(b)).to_bytes()
 
 
 def _words(data: bytes) -> Words:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dsba.algorithms.newton import DEPENDENT, solved
 from dsba.errors import FitError, InputError
+from dsba.kernels.elimination import eliminate
 from dsba.network import Group, exact_sum
 from dsba.solvers.newton import falls
 from dsba.tables.models.base import LikelihoodTerms, TableModel
@@ -76,13 +77,7 @@ def eliminated(H: Array, R: Array) -> Array | None:
         return None
     roots, p = np.sqrt(diagonal), len(H)
     A = np.hstack([H / roots[:, None] / roots, R / roots[:, None]])
-    for k in range(p):
-        if not A[k, k] > DEPENDENT:
-            return None
-        A[k] = A[k] / A[k, k]
-        others = np.arange(p) != k
-        A[others] -= A[others, k][:, None] * A[k]
-    return A[:, p:] / roots[:, None]
+    return A[:, p:] / roots[:, None] if eliminate(A, DEPENDENT) > DEPENDENT else None
 
 
 def inverse(H: Array, columns: int) -> Array:

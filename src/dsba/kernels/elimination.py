@@ -1,0 +1,33 @@
+"""Gauss-Jordan elimination of single operations of IEEE arithmetic: the same bits on every processor.
+
+LAPACK's bits depend on the processor and on the number of threads. Where every site solves a system by itself and
+all must come to the same step, this is how.
+"""
+
+import math
+from typing import Any
+
+from dsba.kernels.cache import njit
+
+
+@njit(cache=True)
+def eliminate(A: Any, least: float) -> float:
+    """[H | R] becomes [. | H^-1 R] for a symmetric H; pivots below ``least`` are replaced by it.
+
+    Returns the smallest pivot that was found.
+    """
+    p, width = A.shape
+    smallest = math.inf
+    for k in range(p):
+        pivot = A[k, k]
+        smallest = min(smallest, pivot)
+        if not pivot >= least:
+            pivot = least
+        for j in range(k + 1, width):
+            A[k, j] /= pivot
+        for i in range(p):
+            factor = A[i, k]
+            if i != k and factor != 0.0:
+                for j in range(k + 1, width):
+                    A[i, j] -= factor * A[k, j]
+    return smallest

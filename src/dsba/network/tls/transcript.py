@@ -1,0 +1,181 @@
+"""The history of one run between sites: a chain of hashes over everything that all sites were told alike.
+
+T_0 is a hash of how the run began. After question number k::
+
+    T <- SHA-256("dsba question" | T | number | kind | at | scales | length | exponent | answer)
+
+and every field has its length before it, in 8 bytes. Masks and signatures contain T. So two sites that were told
+different things, at any time before, have masks that do not cancel and signatures that do not fit, and neither of them
+gets a total.
+
+This file knows no sockets and no files. A ``Transcript`` calls ``write`` with every question before it is answered
+here, and ``keep`` with every answer. The kept answers, in order, are the record of a run: ``replayed`` computes every T
+from T_0 and the record. An answer holds:
+
+- ``number``: of the question, from 0 in every epoch.
+- ``kind``: "parts" (each site's own), "largest", "levels" (the scale of a sum) or "sum"; or what an algorithm calls its
+  sum, such as "information".
+- ``at``: the point at which an algorithm asks, as float64 numbers (little-endian); empty if there is none.
+- ``scales``: the binary exponents that a sum offers: the lowest one and how many, 8 bytes each.
+- ``length``: of this site's part in bytes; 0 where parts may have different lengths.
+- ``exponent``: of an exact sum, whose totals are multiples of 2^exponent. None where there are no totals: the question
+  is not a sum, no offered scale was right (the sum is asked for again), or a part was not finite.
+- ``answer``: of a sum the totals, integers of 128 bits in two's complement, as little-endian halves of 64 bits: all the
+  high ones and then all the low ones (``WideIntegers.to_bytes``). Otherwise all parts, each with its length before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dsba.errors import InputError
+from dsba.network.exact_sum import WideIntegers, numbers
+from dsba.types import Array
+
+INT64 = struct.Struct("<q")
+HASH_BYTES = 32
+
+
+def packed(*fields: bytes) -> bytes:
+    """The fields, each with its length before it: no two lists of fields give the same bytes."""
+    return b"".join(INT64.pack(len(field)) + field for field in fields)
+
+
+def hashed(purpose: str, *fields: bytes) -> bytes:
+    """SHA-256 of the purpose and the fields."""
+    return hashlib.sha256(packed(purpose.encode(), *fields)).digest()
+
+
+class Newcomer(NamedTuple):
+    """What one site brings to the beginning of a run; its pinned key has signed it."""
+
+    name: str
+    certificate: bytes
+    key: bytes
+    """The public half of its key for this epoch."""
+    nonce: bytes
+    data: str
+    """Its commitment to its data."""
+    policy: str
+    """The guards that hold there."""
+    signature: bytes
+
+    def packed(self) -> bytes:
+        texts = (self.name.encode(), self.data.encode(), self.policy.encode())
+        return packed(*texts, self.certificate, self.key, self.nonce, self.signature)
+
+
+def beginning(study: bytes, program: str, epoch: int, roster: Sequence[Newcomer]) -> bytes:
+    """T_0. The hash of the study stands for its model, its sites and the start value that the model fixes.
+
+    A run that goes on from a checkpoint asks first whether all sites have the same one: its T and the hash of its
+    iterate are the answers to that question, and so they are in every later T.
+    """
+    sites = packed(*(one.packed() for one in roster))
+    return hashed("dsba history", study, program.encode(), INT64.pack(epoch), sites)
+
+
+class Question(NamedTuple):
+    """A question as all sites must ask it: ``before`` is the T before it."""
+
+    before: bytes
+    number: int
+    kind: str
+    at: bytes
+    scales: bytes
+    length: int
+
+    def packed(self) -> bytes:
+        fields = (INT64.pack(self.number), self.kind.encode(), self.at, self.scales, INT64.pack(self.length))
+        return packed(self.before, *fields)
+
+    def after(self, exponent: int | None, answer: bytes) -> bytes:
+        """T after this answer."""
+        scale = b"" if exponent is None else INT64.pack(exponent)
+        return hashed("dsba question", self.packed(), scale, answer)
+
+
+class Answered(NamedTuple):
+    """One line of the record."""
+
+    number: int
+    kind: str
+    at: bytes
+    scales: bytes
+    length: int
+    exponent: int | None
+    answer: bytes
+
+    def after(self, before: bytes) -> bytes:
+        """T after this line, from the T before it."""
+        question = Question(before, self.number, self.kind, self.at, self.scales, self.length)
+        return question.after(self.exponent, self.answer)
+
+    @property
+    def totals(self) -> Array | None:
+        """The totals as float64 numbers, each rounded once; None if the answer is not a sum."""
+        return None if self.exponent is None else numbers(WideIntegers.from_bytes(self.answer), self.exponent)
+
+    @property
+    def point(self) -> Array:
+        return np.frombuffer(self.at, "<f8").astype(np.float64)
+
+    def to_record(self) -> dict[str, Any]:
+        """For a line of JSON."""
+        return {name: part.hex() if isinstance(part, bytes) else part for name, part in self._asdict().items()}
+
+    @classmethod
+    def from_record(cls, record: Any) -> Answered:
+        """What ``to_record`` gave; an ``InputError`` if it is damaged."""
+        try:
+            texts = {name: bytes.fromhex(record[name]) for name in ("at", "scales", "answer")}
+            made = cls(**{**record, **texts})
+            plain = all(type(part) is int for part in (made.number, made.length)) and type(made.kind) is str
+            sums = made.exponent is None or (type(made.exponent) is int and len(made.answer) % 16 == 0)
+            if plain and sums and len(made.at) % 8 == 0:
+                return made
+        except (KeyError, TypeError, ValueError):
+            pass
+        raise InputError("a line of the record of answers is damaged.")
+
+
+def replayed(start: bytes, record: Iterable[Answered]) -> bytes:
+    """The last T of a record; an ``InputError`` if a question is missing or out of order."""
+    history = start
+    for number, line in enumerate(record):
+        if line.number != number:
+            raise InputError(f"the record of answers has question {line.number} where {number} is due.")
+        history = line.after(history)
+    return history
+
+
+class Transcript:
+    """The history at one site, from T_0 on: one question at a time is asked, and then answered."""
+
+    def __init__(
+        self, start: bytes, write: Callable[[Question], object] = lambda question: None,
+        keep: Callable[[Answered], object] = lambda answered: None,
+    ) -> None:  # fmt: skip
+        self.history, self.number = start, 0
+        self.open: Question | None = None
+        self._write, self._keep = write, keep
+
+    def ask(self, kind: str, at: bytes = b"", scales: bytes = b"", length: int = 0) -> Question:
+        """The next question. It is written down before anything is sent, and asked only once."""
+        assert self.open is None, "a question waits for its answer"
+        self.open = Question(self.history, self.number, kind, at, scales, length)
+        self.number += 1
+        self._write(self.open)
+        return self.open
+
+    def answered(self, exponent: int | None, answer: bytes) -> None:
+        """The answer to the open question: T goes on."""
+        assert self.open is not None, "no question is open"
+        asked, self.open = self.open, None
+        self.history = asked.after(exponent, answer)
+        self._keep(Answered(*asked[1:], exponent, answer))
