@@ -232,7 +232,8 @@ def one_mutation(sites, seed):
 
     def twist(step, to, messages):
         if step == chosen and to in listeners:
-            made.setdefault(0, mutated(rng, messages[2]))
+            while made.get(0, messages[2]) == messages[2]:  # a cut at the end, or a random byte, may change nothing
+                made[0] = mutated(rng, messages[2])
             messages[2] = made[0]
         return messages
 

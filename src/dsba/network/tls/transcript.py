@@ -73,8 +73,7 @@ class Newcomer(NamedTuple):
 def beginning(study: bytes, program: str, epoch: int, roster: Sequence[Newcomer]) -> bytes:
     """T_0. The hash of the study stands for its model, its sites and the start value that the model fixes.
 
-    A run that goes on from a checkpoint asks first whether all sites have the same one: its T and the hash of its
-    iterate are the answers to that question, and so they are in every later T.
+    The T and the iterate of a checkpoint from which a run goes on are not part of it yet.
     """
     sites = packed(*(one.packed() for one in roster))
     return hashed("dsba history", study, program.encode(), INT64.pack(epoch), sites)
