@@ -27,7 +27,7 @@ import dsba
 from benchmarks.measure import Row
 from benchmarks.relay import Relay
 from dsba.algorithms.costs import CostModel
-from dsba.network.tls.pinned import Member, answer, context, dialled
+from dsba.network.tls.pinned import HANDSHAKE, Member, context, dialled, opened
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
@@ -136,7 +136,8 @@ def _bare_line(place: SitePlace, port: int) -> Iterator[Any]:
             yield line
         return
     with socket.create_server(("127.0.0.1", port)) as listener:
-        line, _ = answer(listener.accept()[0], context(place.key, members, server=True), members, threading.Event())
+        secured = context(place.key, members, server=True).wrap_socket(listener.accept()[0], server_side=True)
+        line = opened(secured, 1, members, threading.Event(), time.monotonic() + HANDSHAKE)
         yield line
         line.close()
 

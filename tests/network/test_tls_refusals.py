@@ -15,10 +15,9 @@ from local_sites import Running, Sites, free_port
 from soak import site_noise
 
 import dsba
-from dsba.network.tls import pinned
-from dsba.network.tls.connections import MOST_STRANGERS
+from dsba.network.tls import handshakes, pinned
 from dsba.network.tls.frames import Frame, encode
-from dsba.network.tls.pinned import Member, RefusedError, answer, context, dialled, explained
+from dsba.network.tls.pinned import Member, RefusedError, context, dialled, explained
 from dsba.network.transport import QUESTIONS
 from dsba.study import keys
 
@@ -35,14 +34,16 @@ def _no_thread_is_left():
 
 @pytest.fixture(scope="module")
 def the_run(tmp_path_factory):
-    with Running(tmp_path_factory.mktemp("running")) as run:
+    """Every stranger is told of at once."""
+    with pytest.MonkeyPatch.context() as patch, Running(tmp_path_factory.mktemp("running")) as run:
+        patch.setattr(handshakes, "STRANGERS_EVERY", 0.0)
         yield run
 
 
 @pytest.fixture
 def running(the_run):
-    """Without strangers: only four of an address are heard at a time."""
-    while the_run.nets[0].lines.strangers.total():
+    """Without strangers."""
+    while the_run.nets[0].lines.handshakes.unfinished:
         time.sleep(0.01)
     return the_run
 
@@ -102,24 +103,18 @@ def test_an_expired_certificate_of_somebody_who_answers(running, tmp_path):
     key = keys.make("site0", tmp_path / "odd.pem", begins=datetime.now(UTC) - timedelta(days=100), days=50)
     late = Member("site0", ("127.0.0.1", free_port()), key.certificate)
     members = [late, *running.sites.members[1:]]
-    said = []
-
-    def answering():
-        with socket.create_server(late.address) as listener:
-            ready.set()
-            sock, _ = listener.accept()
-            try:
-                answer(sock, context(tmp_path / "odd.pem", members, server=True), members, threading.Event())
-            except RefusedError as error:
-                said.append(str(error))
-
-    ready, thread = threading.Event(), threading.Thread(target=answering)
-    thread.start()
-    ready.wait(10)
-    here = refused(dialled(late, context(running.sites.folder / "site1.pem", members, server=False)))
-    thread.join()
+    said, over = [], threading.Event()
+    with socket.create_server(late.address) as listener:
+        using, log = context(tmp_path / "odd.pem", members, server=True), lambda event, **facts: None
+        answering = handshakes.Handshakes(listener, using, members, over, None, handshakes.Strangers(said.append, log))
+        thread = threading.Thread(target=answering.run)
+        thread.start()
+        here = refused(dialled(late, context(running.sites.folder / "site1.pem", members, server=False)))
+        over.set()
+        thread.join()
     assert "its certificate has expired: it needs a new one" in here
-    assert said == ["it says that the certificate of this site has expired: make a new one (dsba study key)."]
+    expired = "it says that the certificate of this site has expired: make a new one (dsba study key)."
+    assert said == [f"Refused a connection from 127.0.0.1: {expired}"]
 
 
 def test_plain_text(running):
@@ -235,12 +230,12 @@ def test_a_line_that_is_closed_while_it_opens(running, monkeypatch):
 def test_noise_does_no_harm(noise, running):
     """A small part of the soak: mutated frames of a neighbour, and half-open connections of strangers."""
     noise(running, 10, random.Random(0))
-    assert running.nets[0].lines.strangers.total() <= MOST_STRANGERS
+    assert running.nets[0].lines.handshakes.unfinished <= handshakes.MOST_UNFINISHED
     running.more()
 
 
-def test_a_site_may_close_while_a_stranger_comes(tmp_path, monkeypatch):
-    """The thread that welcomes the stranger is just beginning."""
+def test_a_site_may_close_while_a_member_comes(tmp_path, monkeypatch):
+    """The thread that welcomes the member is just beginning."""
     begins = threading.Event()
 
     class Slow(threading.Thread):
@@ -252,7 +247,8 @@ def test_a_site_may_close_while_a_stranger_comes(tmp_path, monkeypatch):
     def visited():
         with Sites(tmp_path, 2, patience=0.1).network(dsba.Topology.complete(2), 0) as net:
             monkeypatch.setattr(threading, "Thread", Slow)
-            with socket.create_connection(net.place.members[0].address):
+            using = context(tmp_path / "site1.pem", net.place.members, server=False)
+            with socket.create_connection(net.place.members[0].address) as line, using.wrap_socket(line):
                 assert begins.wait(10)
                 net.run(lambda: None)
 

@@ -15,7 +15,7 @@ from dsba.storage.atomic import PRIVATE, replacing
 
 STATE, AUDIT = "run.json", "audit.jsonl"
 NO_LINE = "0" * 64  # stands for the line before the first
-TOGETHER = 1000  # messages that may share a line
+TOGETHER = 1000  # messages that may share lines, one for each class
 SIGNED = "signed"  # the event of a log's last line
 LOG_SIGNATURE, STATE_SIGNATURE = b"dsba audit log ", b"dsba run state "  # so that one is never taken for the other
 
@@ -25,13 +25,13 @@ Sign = Callable[[bytes], bytes]
 class AuditLog:
     """JSON lines, each with the hash of the line before: a line that is changed, added or removed breaks the chain.
 
-    ``log(event, **facts)`` may be called by several threads. Messages of the same class that follow each other become
-    one line with their number and their bytes. ``close`` signs the end.
+    ``log(event, **facts)`` may be called by several threads. Messages that follow each other become one line for each
+    class, with their number and their bytes. ``close`` signs the end.
     """
 
     def __init__(self, path: Path, sign: Sign) -> None:
         self._lock, self._sign = threading.Lock(), sign
-        self._sent: dict[str, Any] = {}  # messages that will share a line
+        self._sent: dict[str, tuple[int, int]] = {}  # by class, messages and bytes that will share a line
         kept, self._before = _whole_lines(path), NO_LINE
         for line in kept:
             self._before = digest_of(line)
@@ -42,15 +42,13 @@ class AuditLog:
 
     def log(self, event: str, **facts: Any) -> None:
         with self._lock:
-            sent, discloses = self._sent, facts.get("discloses")
-            if event != "sent" or sent.get("discloses") != discloses or sent["messages"] >= TOGETHER:
+            if event == "sent":
+                messages, total = self._sent.get(facts["discloses"], (0, 0))
+                self._sent[facts["discloses"]] = messages + 1, total + facts["bytes"]
+            if event != "sent" or sum(messages for messages, _ in self._sent.values()) >= TOGETHER:
                 self._flush()
-                sent = {"messages": 0, "bytes": 0}
             if event != "sent":
                 self._write(event, facts)
-                return
-            messages, total = sent["messages"] + 1, sent["bytes"] + facts["bytes"]
-            self._sent = {"discloses": discloses, "messages": messages, "bytes": total}
 
     def close(self) -> str:
         """Sign the end; its hash."""
@@ -61,8 +59,8 @@ class AuditLog:
             return self._before
 
     def _flush(self) -> None:
-        if self._sent:
-            self._write("sent", self._sent)
+        for discloses, (messages, total) in self._sent.items():
+            self._write("sent", {"discloses": discloses, "messages": messages, "bytes": total})
         self._sent = {}
 
     def _write(self, event: str, facts: dict[str, Any], signed: bool = False) -> None:

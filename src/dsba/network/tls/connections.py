@@ -1,4 +1,4 @@
-"""The threads of a site: one that answers, one for each neighbour to dial, one for each connection under way.
+"""The threads of a site: one that answers, one for each neighbour to dial, one for each connection of a member.
 
 All of them end when the network is closed. Whoever is not a neighbour with the right certificate, the same study and
 the same version is refused with a sentence, and costs a running study nothing.
@@ -10,9 +10,9 @@ import json
 import random
 import re
 import socket
+import ssl
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -21,16 +21,15 @@ from typing import TYPE_CHECKING, Any
 from dsba._version import __version__
 from dsba.errors import InputError
 from dsba.network.tls.frames import FRAME_VERSION, FrameError
+from dsba.network.tls.handshakes import Handshakes, Strangers
 from dsba.network.tls.link import SiteLink
-from dsba.network.tls.pinned import HANDSHAKE, Hearing, Refusal, RefusedError, answer, context, dialled
+from dsba.network.tls.pinned import HANDSHAKE, Hearing, Refusal, RefusedError, context, dialled, opened
 
 if TYPE_CHECKING:
     from dsba.network.tls.site_network import SiteNetwork
 
-MOST_STRANGERS = 32  # connections that have not shown a certificate
-MOST_PER_ADDRESS = 4
+BACKLOG = 1024  # connections that the system accepts for us
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
-LOOK = 0.2  # seconds between looks whether all is over
 LONGEST_SENTENCE = 500  # of what another site sends to be shown
 
 
@@ -42,9 +41,9 @@ class Connections:
         self.closing, self.closed = threading.Event(), threading.Event()
         self.threads: list[threading.Thread] = []
         self.starting = threading.Lock()
-        self.strangers: Counter[str] = Counter()
         self.connections: set[Any] = set()
         self.listener: socket.socket | None = None
+        self.handshakes: Handshakes | None = None
         self.last_said: dict[str, str] = {}
         self.declined: set[int] = set()  # neighbours that were told that this site takes no part
 
@@ -54,7 +53,9 @@ class Connections:
         if own.address is not None and any(not self._dials(peer) for peer in self.net.links):
             self.server = context(self.place.key, members, server=True)
             self.listener = _listening(self.place.listen or own.address)
-            self._start(self._accept)
+            strangers = Strangers(self.place.tell, self.place.log)
+            self.handshakes = Handshakes(self.listener, self.server, members, self.closing, self._welcome, strangers)
+            self._start(self.handshakes.run)
         for peer, link in self.net.links.items():
             if self._dials(peer):
                 self._start(self._dial, link)
@@ -111,43 +112,23 @@ class Connections:
 
     # Answering ----------------------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        assert self.listener is not None
-        while not self.closing.is_set():
-            try:
-                sock, address = self.listener.accept()
-            except TimeoutError:
-                continue
-            except OSError:  # closed, or no more files
-                self.closing.wait(LOOK)
-                continue
-            host = str(address[0])
-            if self.strangers.total() >= MOST_STRANGERS or self.strangers[host] >= MOST_PER_ADDRESS:
-                sock.close()
-                self.place.log("crowded", address=host)
-                continue
-            self.strangers[host] += 1
-            if not self._start(self._welcome, sock, host):
-                sock.close()
+    def _welcome(self, secured: ssl.SSLSocket, rank: int, deadline: float) -> bool:
+        return self._start(self._answer, secured, rank, deadline)
 
-    def _welcome(self, sock: socket.socket, host: str) -> None:
-        try:
-            connection, rank = answer(sock, self.server, self.place.members, self.closed)
-        except RefusedError as error:
-            sentence = f"Refused a connection from {host}: {error}"
-            self.place.log("refused", address=host, said=sentence)
-            self.say(host, sentence)
-            return
-        finally:
-            self.strangers[host] -= 1
+    def _answer(self, secured: ssl.SSLSocket, rank: int, deadline: float) -> None:
+        """A member that has dialled, whatever else came from its address."""
         link, name = self.net.links.get(rank), self.place.members[rank].name
+        try:
+            connection = opened(secured, rank, self.place.members, self.closed, deadline)
+        except RefusedError as error:
+            self.say(name, f"Refused {name}: {error}")
+            return
         try:
             if link is None:
                 sentence = f"{name} and {self.place.name} are not neighbours in the study."
                 raise _refuse(connection, RefusedError(sentence, Refusal.SITE), unheard=True)
             self._serve(connection, link, answers=True)
         except RefusedError as error:
-            self.place.log("refused", address=host, said=str(error))
             self.say(name, f"Refused {name}: {error}")
         finally:
             connection.close_socket()
@@ -306,13 +287,12 @@ def _unfit_state(said: dict[str, Any], link: SiteLink) -> RefusedError | None:
 def _listening(address: tuple[str, int]) -> socket.socket:
     host, port = address
     try:
-        made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise InputError(
             f"cannot listen at {host}:{port} ({error.strerror or error}): is the address this computer's, and free?"
         ) from None
-    made.settimeout(LOOK)
-    return made
 
 
 def _refuse(connection: Hearing, error: RefusedError, unheard: bool = False) -> RefusedError:

@@ -257,10 +257,10 @@ def _settle(sock: socket.socket) -> None:
 # Answering --------------------------------------------------------------------------------------------
 
 
-def answer(
-    sock: socket.socket, using: ssl.SSLContext, members: Sequence[Member], closed: threading.Event
-) -> tuple[Hearing, int]:
-    """The connection of somebody who dialled, and which member it is; a RefusedError for everybody else.
+def opened(
+    secured: ssl.SSLSocket, rank: int, members: Sequence[Member], closed: threading.Event, deadline: float
+) -> Hearing:
+    """The connection of a member that dialled, once TLS is there; a RefusedError if it opens no WebSocket.
 
     ``closed`` is set when this site answers no more.
     """
@@ -270,11 +270,8 @@ def answer(
     class Answering(Hearing, ServerConnection):
         """The same at the side that answers."""
 
-    deadline = time.monotonic() + HANDSHAKE
-    secured = _secured(sock, using, deadline)
     with ExitStack() as failing:
         failing.callback(secured.close)
-        rank = _member_of(secured.getpeercert(binary_form=True), members)
         protocol = ServerProtocol(max_size=MOST_FRAME_BYTES, logger=quiet)
         made = Answering(secured, protocol, SimpleNamespace(socket_closed=closed), max_queue=None, **KEPT_ALIVE)
         failing.callback(made.close_socket)
@@ -288,41 +285,12 @@ def answer(
             raise RefusedError(f"{nothing}.")
         made.start_keepalive()
         failing.pop_all()
-    return made, rank
+    return made
 
 
-def _member_of(certificate: bytes | None, members: Sequence[Member]) -> int:
+def member_of(certificate: bytes | None, members: Sequence[Member]) -> int:
+    """Whose certificate it is."""
     for rank, member in enumerate(members):
         if certificate == member.certificate:
             return rank
     raise RefusedError("it shows a certificate that is not in the study.")
-
-
-def _secured(sock: socket.socket, using: ssl.SSLContext, deadline: float) -> ssl.SSLSocket:
-    """TLS on an accepted socket. A side that fails gets the reason before the line is closed."""
-    current = sock
-    try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
-        sock.settimeout(max(0.01, deadline - time.monotonic()))
-        first = sock.recv(1, socket.MSG_PEEK)
-        if first and first[0] != TLS_RECORD:
-            sock.sendall(PLAIN_ANSWER)
-            raise RefusedError("it speaks plain text and not TLS.")
-        current = secured = using.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-        secured.settimeout(max(0.01, deadline - time.monotonic()))
-        secured.do_handshake()
-    except (OSError, ValueError, RefusedError) as error:
-        _drain(current)
-        current.close()
-        raise error if isinstance(error, RefusedError) else RefusedError(explained(error)) from error
-    return secured
-
-
-def _drain(sock: socket.socket) -> None:
-    """Let our last words arrive: a socket closed with unread bytes in it would take them back."""
-    with suppress(OSError, ValueError):
-        sock.shutdown(socket.SHUT_WR)
-        sock.settimeout(1.0)
-        for _ in range(64):
-            if not sock.recv(4096):
-                return
