@@ -118,6 +118,10 @@ class TableModel(ABC):
     def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
         """For each site here the slopes of its rows, one column a parameter."""
 
+    def shortened(self, step: Array) -> Array:
+        """A Newton step, or the part of it that this model trusts."""
+        return step
+
     def complaint(self, z: Array) -> str | None:
         """A sentence about a parameter that grows without end; None if there is nothing to say."""
         return None

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from dsba.tables.design import Design
 
 
-LARGEST_THETA = 1e7  # the variance of a count of 100 differs from Poisson's by a hundred-thousandth
+LARGEST_THETA = 1e6  # the variance of a count of 100 differs from Poisson's by a ten-thousandth; beyond is rounding
+LONGEST_STEP = 2.0  # of log theta, whose curvature says little about far places
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,9 @@ class NegativeBinomial(KnownTheta):
 
     def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
         return self.settled(z).row_scores(samples, z[:-1], group)
+
+    def shortened(self, step: Array) -> Array:
+        return step * min(1.0, LONGEST_STEP / max(abs(float(step[-1])), LONGEST_STEP))
 
     def complaint(self, z: Array) -> str | None:
         if z[-1] <= math.log(LARGEST_THETA):

@@ -28,8 +28,9 @@ MOST_STEPS = 60
 MOST_HALVINGS = 40
 LAST_DECREMENT = 1e-11  # a Newton step this short, in standard errors, is not made
 STALLED_DECREMENT = 1e-7  # a step this short that is hardly shorter than the step before is rounding
-NO_CURVATURE = 1e-3  # a step below this in standard errors that is longer than LONG_STEP leads to infinity
-LONG_STEP = 0.2  # in standard deviations of a column
+NO_CURVATURE = 1e-3  # near a maximum steps below this, in standard errors, shrink fast
+SLOW_SHARE = 0.3  # a step that is longer than this share of the step before, and than LONG_STEP, leads to infinity
+LONG_STEP = 0.01  # in standard deviations of a column
 NOT_DETERMINED = (
     "the rows do not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, or "
     "zero; leave one out."
@@ -59,11 +60,11 @@ def maximised(model: TableModel, samples: Sequence[Design], start: Array, group:
         step = _direction(terms)
         length = math.sqrt(max(dot(step, terms.score), 0.0))
         near = length <= LAST_DECREMENT or (length <= STALLED_DECREMENT and length > 0.5 * lengths[-1])
-        _require_end(model, z, step, length)
+        _require_end(model, z, step, length, lengths[-1])
         lengths.append(length)
         if near:
             return Maximum(z, terms, tuple(lengths[1:]), True, first)
-        further = _halved(model, samples, z, step, terms, group)
+        further = _halved(model, samples, z, model.shortened(step), terms, group)
         if further is None:
             break
         z, terms = further
@@ -110,12 +111,15 @@ def _direction(terms: LikelihoodTerms) -> Array:
     raise not_determined(terms.expected, terms.score.size)
 
 
-def _require_end(model: TableModel, z: Array, step: Array, length: float) -> None:
-    """An error if the likelihood rises for ever in a direction: its curvature vanishes, and steps stay long."""
+def _require_end(model: TableModel, z: Array, step: Array, length: float, before: float) -> None:
+    """An error if the likelihood rises for ever in a direction: its curvature vanishes, and steps stay long.
+
+    Along such a direction every step leaves about 0.6 of the length, where steps to a maximum leave its square.
+    """
     if sentence := model.complaint(z):
         raise InputError(sentence)
     moves = np.abs(step[: z.size - model.nuisance])
-    if length < NO_CURVATURE and moves.max(initial=0.0) > LONG_STEP:
+    if SLOW_SHARE * before < length < NO_CURVATURE and moves.max(initial=0.0) > LONG_STEP:
         raise FitError(model.endless, np.flatnonzero(moves > 0.1 * moves.max()))
 
 
