@@ -17,6 +17,7 @@ from hospital_tables import SECRET, hospitals
 import dsba
 from dsba.data import bounds, table_files, text_tables
 from dsba.data.hashed_file import HashedFile
+from dsba.data.sources import Reading
 from dsba.data.table_files import TableFile, is_table
 from dsba.data.text_tables import Dialect, RegularLines, sniffed
 from dsba.tables.formula import parse
@@ -322,7 +323,7 @@ def _lines_are_sound(text):
 
 
 class Named(io.BytesIO):
-    name = "t.csv"
+    name, reading = "t.csv", Reading()
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])

@@ -14,6 +14,7 @@ import typer
 
 from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.options import Command, Commands, Json, completing, echo_json
+from dsba.data.sources import TableSource
 from dsba.errors import InputError
 from dsba.lab.executors import EXECUTORS
 
@@ -263,8 +264,9 @@ def stoppable(sentence: str) -> Iterator[None]:
 
 
 def command_line() -> str:
-    """The command that was given, as one would type it."""
-    return shlex.join(["dsba", *sys.argv[1:]])
+    """The command that was given, as one would type it. The URL of a database stands there without its user."""
+    sources = [TableSource(word) for word in sys.argv[1:]]
+    return shlex.join(["dsba", *(str(one) if one.is_database else one.place for one in sources)])
 
 
 def _split(values: Sequence[str] | None) -> list[str]:

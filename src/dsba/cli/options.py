@@ -7,8 +7,8 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import Field, fields
-from functools import wraps
+from dataclasses import Field, fields, replace
+from functools import partial, wraps
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from dsba import algorithms, operators
 from dsba.algorithms.dsba.one_sample import FITTING_FORMS
+from dsba.data.sources import Reading, TableSource
 from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import (
@@ -31,7 +32,7 @@ from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES
 
 LEVELS_FORM = "COLUMN=LEVEL,LEVEL,..."
-TABLE_PANEL = "Options of tables"
+TABLE_PANEL, READING_PANEL = "Options of tables", "Options of reading"
 VALUES: dict[str, Iterable[str]] = {
     "graph": GRAPH_FAMILIES, "mixing": MIXINGS, "operator": operators.names(),
     "algorithm": ["auto", *algorithms.names()], "communication": [*FITTING_FORMS],
@@ -94,8 +95,46 @@ def _table_flag(name: str, help_: str) -> Any:
     return Annotated[bool, typer.Option(name, help=help_, rich_help_panel=TABLE_PANEL)]
 
 
+def _table_place(kind: Callable[..., Any], help_: str) -> Any:
+    """An argument or an option that is a file, or the URL of a database."""
+    return kind(help=help_, parser=TableSource, metavar="FILE|URL")
+
+
 TwoSites = _table_flag("--allow-two-sites", "Let two sites take part; nothing is hidden then.")
 NoGuards = _table_flag("--no-guards", "Switch off this site's disclosure guards.")
+
+
+source_argument = partial(_table_place, typer.Argument)
+source_option = partial(_table_place, typer.Option)
+READING_HELP = {
+    "encoding": "The encoding of text: latin-1, cp1252, utf-16, ...; UTF-8 if not given.",
+    "na_values": "Other marks of missing values, with commas between them, such as -999,unknown.",
+    "decimal": "The mark before decimals in text, if it is not found out.",
+}
+
+
+def reading_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of reading; every source that it gets then has them."""
+    own = inspect.signature(command, eval_str=True)
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        encoding, marks, decimal = (values.pop(name) for name in READING_HELP)
+        reading = Reading(encoding, _names(marks) or (), decimal)
+        command(**{name: _read_so(value, reading) for name, value in values.items()})
+
+    more = [
+        _keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
+        for name, help_ in READING_HELP.items()
+    ]
+    run.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
+    return run
+
+
+def _read_so(value: Any, reading: Reading) -> Any:
+    if isinstance(value, list | tuple):
+        return [_read_so(one, reading) for one in value]
+    return replace(value, reading=reading) if isinstance(value, TableSource) else value
 
 
 def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -12,12 +12,13 @@ import typer
 
 from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.lab import stoppable
-from dsba.cli.options import Commands, Json, echo_json, with_fit_options
+from dsba.cli.options import Commands, Json, echo_json, reading_tables, source_argument, source_option, with_fit_options
 from dsba.cli.train import (  # the folder is read by the commands that read what `dsba train` wrote
     MARKER,
     exit_as,
     write_page,
 )
+from dsba.data.sources import TableSource
 from dsba.engine.run import Status
 from dsba.errors import InputError, require_package
 from dsba.fitting.spec import FitSpec
@@ -88,11 +89,12 @@ def key(
 
 
 @study.command()
+@reading_tables
 def check(
     file: StudyFile,
     site: Annotated[str | None, typer.Option(help="The name of this site, to check its files and lines.")] = None,
     key: KeyFile = None,
-    data: Annotated[Path | None, typer.Option(help="The table of this site.")] = None,
+    data: Annotated[TableSource | None, source_option("The table of this site.")] = None,
     policy: PolicyFile = None,
     plain: Json = False,
 ) -> None:
@@ -118,10 +120,11 @@ def check(
 
 
 @study.command()
+@reading_tables
 def join(
     file: StudyFile,
     site: SiteName,
-    data: Annotated[Path, typer.Option(help="The table of this site; it stays here.")],
+    data: Annotated[TableSource, source_option("The table of this site; it stays here.")],
     key: KeyFile = None,
     out: Annotated[Path, typer.Option(help="Folder for the model and the audit log.")] = Path("run"),
     approve: Annotated[str | None, typer.Option(help="The hash of the study, instead of the question.")] = None,
@@ -192,8 +195,9 @@ def _user() -> str:
 
 @study.command("try", epilog=TRY_EXAMPLES)
 @with_fit_options(tables_only=True)
+@reading_tables
 def try_(
-    files: Annotated[list[Path], typer.Argument(help="Tables, one for each site.")],
+    files: Annotated[list[TableSource], source_argument("Tables, one for each site.")],
     spec: FitSpec,
     out: Annotated[Path, typer.Option(help="Folder for the model, and for the study with its keys.")] = Path("run"),
 ) -> None:

@@ -26,8 +26,11 @@ from dsba.cli.options import (
     completing,
     echo_json,
     guards_of,
+    reading_tables,
+    source_argument,
     with_fit_options,
 )
+from dsba.data.sources import TableSource
 from dsba.engine.progress import LINE_EVERY
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError
@@ -70,9 +73,10 @@ Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank 
 
 @tables.command(epilog=TRAIN_EXAMPLES)
 @with_fit_options()
+@reading_tables
 def train(
     files: Annotated[
-        list[Path], typer.Argument(help="Tables or LIBSVM files, one per node; each rank opens only its own.")
+        list[TableSource], source_argument("Tables or LIBSVM files, one per node; each rank opens only its own.")
     ],
     spec: FitSpec,
     n_features: Annotated[
@@ -118,7 +122,7 @@ def train(
         else:
             from dsba.fitting import train as train_arrays
 
-            model, _ = train_arrays(files, spec, **layout, **options)
+            model, _ = train_arrays([one.libsvm for one in files], spec, **layout, **options)
         _end_as(model, out, first, plain)
 
 
@@ -236,9 +240,10 @@ def summary(model: Model, plain: Json = False) -> None:
 
 
 @tables.command(epilog=PREDICT_EXAMPLES)
+@reading_tables
 def predict(
     model: Model,
-    file: Annotated[Path, typer.Argument(help="A table or a LIBSVM file, whichever the model was trained on.")],
+    file: Annotated[TableSource, source_argument("A table or a LIBSVM file, whichever the model was trained on.")],
     out: Annotated[Path | None, typer.Option(help="File for the predictions; printed if not given.")] = None,
     label: Annotated[bool, of_tables("--label", help="Classes instead of probabilities.")] = False,
     proba: Annotated[bool, of_tables("--proba", help="Probabilities; the default for classes.")] = False,
@@ -257,7 +262,7 @@ def predict(
     elif label or proba or keep:
         raise InputError("--label, --proba and --keep are for models of tables, and this one is of LIBSVM files.")
     else:
-        text = _libsvm_predictions(known, file)
+        text = _libsvm_predictions(known, file.libsvm)
     if out is None:
         typer.echo(text, nl=False)
     else:
@@ -270,9 +275,12 @@ def _write(file: Path, text: str) -> None:
 
 
 @tables.command(epilog=EVALUATE_EXAMPLES)
+@reading_tables
 def evaluate(
     model: Model,
-    files: Annotated[list[Path], typer.Argument(help="Tables with outcomes, one per site; each rank opens its own.")],
+    files: Annotated[
+        list[TableSource], source_argument("Tables with outcomes, one per site; each rank opens its own.")
+    ],
     plain: Json = False,
     plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
     graph: Annotated[
@@ -306,8 +314,9 @@ def evaluate(
 
 
 @tables.command(epilog=DESCRIBE_EXAMPLES)
+@reading_tables
 def describe(
-    files: Annotated[list[Path], typer.Argument(help="Tables, one per site; each rank opens its own.")],
+    files: Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")],
     by: Annotated[str | None, typer.Option(help="A column whose levels become columns of the table.")] = None,
     plain: Json = False,
     html: Annotated[Path | None, typer.Option(help="A file for the table as HTML.")] = None,
@@ -360,15 +369,15 @@ def _plot(pooled: dict[str, Any], file: Path) -> None:
     _write(file, standalone(pooled["calibration"]))
 
 
-def _table_predictions(model: FittedModel, file: Path, label: bool, keep: list[str]) -> str:
-    from dsba.data.table_files import TableFile
+def _table_predictions(model: FittedModel, file: TableSource, label: bool, keep: list[str]) -> str:
+    from dsba.data.table_files import open_table
     from dsba.tables.results import Results
 
-    results, source = Results(model), TableFile(file)
+    results, source = Results(model), open_table(file)
     terms = results.needed
     wanted = [name for name in (*terms.formula.columns, *terms.extras) if name in source.names]
     kept, table = source.texts(keep), source.read(wanted, codes=terms.formula.factors)
-    found = results.predict(table, labels=label, name=file.name.partition(".")[0])
+    found = results.predict(table, labels=label, name=file.site)
     columns = found if found.ndim > 1 else found.to_frame("prediction")  # several classes have a column each
     return kept.assign(**{str(name): columns[name] for name in columns}).to_csv(index=False)
 

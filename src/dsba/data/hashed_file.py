@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from dsba.data.sources import Reading
 from dsba.errors import InputError
 
 PASS_BYTES = 1 << 20
@@ -21,8 +22,8 @@ def same_file(before: os.stat_result, after: os.stat_result) -> bool:
 class HashedFile(io.RawIOBase):
     """A file that is opened once. Every pass from the first byte to the last adds a digest of what was read."""
 
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        self.name, self.reading = str(path), reading or Reading()
         self.digests: set[str] = set()
         self._sha: Any = hashlib.sha256()  # None where a pass did not begin at the first byte
         self._file = path.open("rb", buffering=0)

@@ -5,16 +5,21 @@ Errors name the file, the line or the column, and what was wanted. They never sh
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dsba.data import parquet, text_tables
+from dsba.data import excel, parquet, statistics_packages, text_tables
+from dsba.data.databases import DatabaseTable, database_file
 from dsba.data.hashed_file import HashedFile, same_file
-from dsba.data.text_tables import NUMBER, head
+from dsba.data.sources import Reading, TableSource
+from dsba.data.text_tables import NUMBER, head, other_encoding
 from dsba.errors import InputError, cannot, require_package
 
 if TYPE_CHECKING:
@@ -26,7 +31,7 @@ LEADING_ZERO = r"^\s*[+-]?0\d"
 class Format(Protocol):
     """A module that reads tables of one format. Its errors may be those of the libraries it uses.
 
-    The functions get a file that is open and leave it open.
+    The functions get a file that is open and leave it open. What its owner said of it is its ``reading``.
     """
 
     def recognises(self, head: bytes) -> bool:
@@ -46,14 +51,14 @@ class Format(Protocol):
         ...
 
 
-FORMATS: tuple[Format, ...] = (parquet, text_tables)
+FORMATS: tuple[Format, ...] = (parquet, excel, statistics_packages, text_tables)
 
 
 def is_table(path: Path) -> bool:
     """Whether the file looks like a table of one of the formats."""
     with _reading(path), HashedFile(path) as file:
         begin = head(file)
-    return any(form.recognises(begin) for form in FORMATS)
+    return database_file(begin, path) is not None or any(form.recognises(begin) for form in FORMATS)
 
 
 class TableFile:
@@ -68,15 +73,20 @@ class TableFile:
         The names of the columns, in the file's order.
     digest
         Empty before rows are read.
+    database
+        The URL of the file if it is a database, of which nothing else is known here.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
         require_package("reading tables", "pandas", "tables")
         self.path, self.digest = path, ""
         self._kept: tuple[pd.DataFrame, Collection[str]] | None = None
-        with _reading(path):
-            self._file = HashedFile(path)
+        with _reading(path, reading):
+            self._file = HashedFile(path, reading)
             begin = head(self._file)
+            self.database = database_file(begin, path)
+            if self.database is not None:
+                return  # another class reads it
             # Text says what is wrong with a file that no format recognises.
             self._form = next((form for form in FORMATS if form.recognises(begin)), text_tables)
             self.names = _checked_names(path, self._form.names(self._file))
@@ -113,9 +123,11 @@ class TableFile:
     @contextmanager
     def _opened(self) -> Iterator[HashedFile]:
         self.require_same()
-        with _reading(self.path):
+        with _reading(self.path, self._file.reading):
             yield self._file
             self.digest = self._file.digest()
+            if words := self._file.reading.words():  # read in another way, the rows are others
+                self.digest = hashlib.sha256(json.dumps([self.digest, *words]).encode()).hexdigest()
         self.require_same()
 
     def _with_codes(self, file: HashedFile, frame: pd.DataFrame, codes: Collection[str]) -> pd.DataFrame:
@@ -137,6 +149,18 @@ class TableFile:
         return wanted
 
 
+Table = TableFile | DatabaseTable
+
+
+def open_table(place: Path | TableSource) -> Table:
+    """The table of a file or a database, whose header is read."""
+    source = TableSource.of(place)
+    if source.is_database:
+        return DatabaseTable(source)
+    table = TableFile(source.path, source.reading)
+    return table if table.database is None else DatabaseTable(replace(source, place=table.database))
+
+
 def _checked_names(path: Path, names: list[Any]) -> list[str]:
     if empty := [n for n, name in enumerate(names, 1) if not (isinstance(name, str) and name)]:
         raise InputError(f"{path}: the name of column {empty[0]} is empty.")
@@ -148,12 +172,14 @@ def _checked_names(path: Path, names: list[Any]) -> list[str]:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path, reading: Reading | None = None) -> Iterator[None]:
     """Errors of the libraries become our own: theirs may show values. A damaged file may raise any."""
     try:
         yield
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text.") from None
+    except UnicodeDecodeError as error:
+        if reading is not None and reading.encoding:
+            raise InputError(f"{path} is not {reading.encoding} text.") from None
+        raise other_encoding(path, error.object) from None
     except (OSError, EOFError, zlib.error) as error:
         raise cannot(f"read {path}", error, "it is no whole file") from None
     except InputError:

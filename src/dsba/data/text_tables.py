@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import warnings
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +42,8 @@ MISSING_MARKS = [
 NO_VALUE = "None"  # a missing value in a column of numbers, and a level in others
 QUOTED = re.compile(r'"(?:[^"]|"")*"')
 LONGEST_REGULAR = 1 << 24  # bytes of a line
+RECODED_BYTES = 1 << 16  # bytes of another encoding
+WINDOWS = bytes(range(0x80, 0xA0))  # letters and signs of Windows, where latin-1 has none
 LONGEST_FIELD = 1 << 30  # characters; files have a bound of their own
 
 
@@ -79,10 +81,10 @@ def read(file: HashedFile, wanted: list[str], dialect: Dialect | None = None) ->
 
     dialect = dialect or sniffed(file)
     options: dict[str, Any] = {"sep": dialect.separator, "decimal": dialect.decimal}
-    options |= {"keep_default_na": False, "na_values": MISSING_MARKS}
+    options |= {"keep_default_na": False, "na_values": [*MISSING_MARKS, *file.reading.na_values]}
     if int(pd.__version__.split(".")[0]) < 3:
         options["float_precision"] = "round_trip"  # the default since
-    frame = _all_columns(lambda **more: _parsed(file, **{**options, **more}), wanted)
+    frame = _all_columns(lambda **more: _parsed(file, **{**options, **more}), wanted, options["na_values"])
     if odd := [name for name in wanted if _other_marks(frame[name])]:
         raise InputError(
             f"{file.name}: the column {odd[0]!r} has numbers with other marks than the file's; wanted "
@@ -106,9 +108,44 @@ def _parsed(file: HashedFile, *, sep: str, **options: Any) -> pd.DataFrame:
 
 
 def _unpacked(file: HashedFile) -> Any:
-    """The bytes of the text, within the bound if they are packed."""
+    """The bytes of the text as UTF-8, within the bound if they are packed."""
     content = unpacked(file)
-    return file if content is file else io.BufferedReader(Bounded(file, content), 1 << 16)
+    content = file if content is file else io.BufferedReader(Bounded(file, content), 1 << 16)
+    return content if file.reading.encoding is None else _as_utf8(content, file.reading.encoding)
+
+
+def _as_utf8(content: Any, encoding: str) -> io.BufferedReader:
+    return io.BufferedReader(Recoded(content, encoding), RECODED_BYTES)
+
+
+class Recoded(io.RawIOBase):
+    """Text of another encoding as UTF-8."""
+
+    def __init__(self, content: Any, encoding: str) -> None:
+        self.content, self._decoder, self._left = content, getincrementaldecoder(encoding)(), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = b"more"
+        while piece and not self._left:
+            piece = self.content.read(RECODED_BYTES)
+            self._left = self._decoder.decode(piece, not piece).encode()
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count
+
+
+def other_encoding(path: object, content: bytes) -> InputError:
+    """An error for text that is not UTF-8; it names the encoding that the bytes look like."""
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        looks = "utf-16"
+    elif b"\x00" in content:
+        looks = "utf-16-le" if content[1:2] == b"\x00" else "utf-16-be"
+    else:
+        looks = "cp1252" if content.translate(None, WINDOWS) != content else "latin-1"
+    return InputError(f"{path} is not UTF-8 text and looks like {looks}: give encoding {looks} (--encoding {looks}).")
 
 
 class RegularLines:
@@ -174,7 +211,7 @@ class RegularLines:
         return len(last) * self._fields == len(ends) and bool(last.all()) and len(last) == np.count_nonzero(ends)
 
 
-def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.DataFrame:
+def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str], marks: list[str]) -> pd.DataFrame:
     """The columns. Those that pandas may have taken for another type than they have as a whole are read again.
 
     pandas finds the type of a column for every piece of the file. A column with a whole number beyond 64 bits it gives
@@ -187,7 +224,7 @@ def _all_columns(read: Callable[..., pd.DataFrame], wanted: list[str]) -> pd.Dat
         if not _is_text(frame[name]):
             continue
         if _begins_with_numbers(frame[name]) and _texts(frame[name]).isin([NO_VALUE]).any():
-            again = read(usecols=[name], na_values=[*MISSING_MARKS, NO_VALUE], low_memory=False)[name]
+            again = read(usecols=[name], na_values=[*marks, NO_VALUE], low_memory=False)[name]
             frame[name] = frame[name] if _is_text(again) else again
         if _is_text(frame[name]) and _has_long_numbers(frame[name]):
             try:
@@ -269,7 +306,11 @@ def _whole_lines(path: str, text: Iterable[str]) -> Iterator[str]:
 
 def sniffed(file: HashedFile) -> Dialect:
     """Separator and decimal mark of a CSV file, from its first lines."""
-    lines = _lines(head(file))
+    encoding = file.reading.encoding
+    begin = head(file) if encoding is None else _as_utf8(unpacked(file), encoding).read(HEAD_BYTES)
+    lines = _lines(begin)
+    if b"\x00" in begin[:2] or begin.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise other_encoding(file.name, begin)
     if not lines:
         raise InputError(f"{file.name} is empty; wanted a table with a header of column names.")
     if _is_libsvm(lines[0]):
@@ -277,7 +318,7 @@ def sniffed(file: HashedFile) -> Dialect:
     bare = [QUOTED.sub("", line) for line in lines]
     named = [separator for separator in SEPARATORS if separator in bare[0]]
     if not named:
-        return Dialect(",", ".")  # one column
+        return Dialect(",", file.reading.decimal or ".")  # one column
 
     def regularity(separator: str) -> tuple[int, int]:
         """How many lines have as many of it as the header, and how many that is."""
@@ -285,7 +326,8 @@ def sniffed(file: HashedFile) -> Dialect:
         return found.count(found[0]), found[0]
 
     separator = max(named, key=regularity)
-    return Dialect(separator, "." if separator == "," else _decimal_mark(file.name, lines[1:], separator))
+    usual = "." if separator == "," else None
+    return Dialect(separator, file.reading.decimal or usual or _decimal_mark(file.name, lines[1:], separator))
 
 
 def _is_libsvm(line: str) -> bool:
@@ -304,7 +346,7 @@ def _decimal_mark(path: str, lines: list[str], separator: str) -> str:
         mark = "points" if points else "commas"
         raise InputError(
             f"{path}: the {mark} in its numbers may stand before decimals or between thousands; wanted a point before "
-            "decimals and nothing between thousands."
+            "decimals and nothing between thousands. If they stand before decimals, give the decimal mark (--decimal)."
         )
     return "," if commas and not points else "."
 

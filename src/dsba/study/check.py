@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dsba.data.table_files import TableFile
+from dsba.data.sources import TableSource
+from dsba.data.table_files import open_table
 from dsba.errors import DsbaError
 from dsba.network.tls.connections import greeting, shown
 from dsba.network.tls.frames import MOST_PAYLOAD
@@ -28,7 +29,7 @@ BEFORE_PROGRAMS = datetime(2024, 1, 1, tzinfo=UTC)  # a clock that shows an earl
 
 
 def check(
-    study: Study, site: str | None, key: Path | None, data: Path | None, policy: Policy | None = None
+    study: Study, site: str | None, key: Path | None, data: Path | TableSource | None, policy: Policy | None = None
 ) -> Iterator[Finding]:
     """Check everything about the file and, for a given site, its own files and every neighbour that it can dial."""
     yield from _about_study(study)
@@ -40,7 +41,7 @@ def check(
     for number in own_policy.numbers(study):
         yield Finding(True, f"Guard at {site}: {number}.")
     if data is not None:
-        table, row_id = TableFile(data), own_policy.row_id
+        table, row_id = open_table(data), own_policy.row_id
         yield found(lambda: require_columns(study, table, row_id), f"{data} has the columns of the study.")
     if key is None:
         return

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsba import algorithms
 from dsba._system import signals
 from dsba._version import __version__
-from dsba.data.table_files import TableFile
+from dsba.data.sources import TableSource
+from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting.codec import MODEL_FILE
@@ -63,7 +64,7 @@ class Seat:
     study: Study
     site: str
     key: Path
-    data: Path
+    data: Path | TableSource
     out: Path
     patience: float = SITE_PATIENCE
     rows_allowed: bool = False
@@ -81,9 +82,9 @@ class Seat:
         return SitePlace(study.members, self.rank, self.key, key.sign, study.digest, listen=self.listen, **more)
 
     @cached_property
-    def table(self) -> TableFile:
+    def table(self) -> Table:
         """The site's table. What is checked, committed to and fitted is one reading of it."""
-        return TableFile(self.data)
+        return open_table(self.data)
 
     @property
     def spec(self) -> FitSpec:
@@ -137,7 +138,7 @@ def require_valid(certificate: bytes, site: str) -> None:
         raise InputError(f"{expired}: make a new one, which changes the study.")
 
 
-def require_columns(study: Study, table: TableFile, row_id: str | None = None) -> None:
+def require_columns(study: Study, table: Table, row_id: str | None = None) -> None:
     """An error unless the table has the columns of the study, of their types and with no other levels."""
     data, held = table.path, table.names
     if complaint := own_site_column({str(data): held}, study.terms):

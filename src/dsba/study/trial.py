@@ -17,7 +17,8 @@ from typing import IO, Any
 
 import tomli_w
 
-from dsba.data.table_files import TableFile
+from dsba.data.sources import TableSource
+from dsba.data.table_files import open_table
 from dsba.errors import InputError
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.spec import FitSpec
@@ -36,13 +37,13 @@ SAVED_CODES = (0, EXIT_CODE)  # exit codes of sites that have saved the model
 GRACE = 10.0  # seconds for the others to hear that one has failed
 
 
-def arrange(files: Sequence[Path], spec: FitSpec, folder: Path, **study: Any) -> Study:
+def arrange(files: Sequence[Path | TableSource], spec: FitSpec, folder: Path, **study: Any) -> Study:
     """Keys for all sites and a study file in ``folder``; sites are named after their files, levels are found there.
 
     The file has labels and levels in the order that the event and the levels of ``spec`` ask for. ``study`` are other
     keys of the file.
     """
-    names = [file.name.partition(".")[0] for file in files]
+    names = [TableSource.of(file).site for file in files]
     if len(set(names)) < len(names):
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
     if len(names) < 2:
@@ -76,9 +77,11 @@ def _found(file: Path, names: list[str], wanted: Mapping[str, Any]) -> Study:
     return before
 
 
-def described(files: Mapping[str, Path], spec: FitSpec) -> tuple[FitSpec, dict[str, str | tuple[Level, ...]]]:
+def described(
+    files: Mapping[str, Path | TableSource], spec: FitSpec
+) -> tuple[FitSpec, dict[str, str | tuple[Level, ...]]]:
     """The specification with its formula, and its columns: "number", or all levels in the files, in order."""
-    tables = {name: TableFile(file) for name, file in files.items()}
+    tables = {name: open_table(file) for name, file in files.items()}
     headers = {name: table.names for name, table in tables.items()}
     spec = stated(spec, headers)
     terms = ModelTerms.of(spec)
@@ -118,8 +121,11 @@ def _free_ports(count: int) -> list[int]:
 class Trial:
     """The sites' processes, each with a folder of its own."""
 
-    def __init__(self, study: Study, files: Sequence[Path], folder: Path, options: Sequence[str] = ()) -> None:
-        self.study, self.files, self.folder, self.options = study, files, folder, options
+    def __init__(
+        self, study: Study, files: Sequence[Path | TableSource], folder: Path, options: Sequence[str] = ()
+    ) -> None:
+        self.study, self.folder, self.options = study, folder, options
+        self.files = [TableSource.of(file) for file in files]
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def out(self, rank: int) -> Path:
@@ -129,7 +135,7 @@ class Trial:
         """What is typed at a site to join."""
         name = self.study.sites[rank].name
         command = [sys.executable, "-m", "dsba", "study", "join", str(self.folder / TRIAL_FILE), "--site", name]
-        command += ["--data", str(self.files[rank]), "--key", str(self.folder / f"{name}.pem")]
+        command += ["--data", *self.files[rank].words(), "--key", str(self.folder / f"{name}.pem")]
         return [*command, "--out", str(self.out(rank)), "--approve", self.study.hash, *self.options]
 
     def start(self, rank: int) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""One model with standard errors from tables at several sites: ``dsba.fit``, and ``dsba train`` on CSV or Parquet."""
+"""One model with standard errors from tables at several sites: ``dsba.fit``, and ``dsba train`` on tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dsba import operators
-from dsba.data.table_files import TableFile
+from dsba.data.sources import TableSource
+from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
 from dsba.errors import FitError, InputError
 from dsba.fitting import not_converged
@@ -78,7 +79,7 @@ def load(folder: str | Path) -> Results:
 
 
 def train(
-    files: Sequence[Path],
+    files: Sequence[Path | TableSource],
     spec: FitSpec,
     *,
     network: Network | None = None,
@@ -100,7 +101,7 @@ def train(
 
 
 def train_own(
-    own: dict[str, TableFile], spec: FitSpec, network: Network, *, tell: Callable[[str], object], **options: Any
+    own: dict[str, Table], spec: FitSpec, network: Network, *, tell: Callable[[str], object], **options: Any
 ) -> Results:
     """The same for the files of this process's own nodes, by the names of their sites."""
     network.reset()
@@ -113,7 +114,9 @@ def train_own(
     return results
 
 
-def evaluate_files(results: Results, files: Sequence[Path], network: Network, guards: Guards) -> Evaluation:
+def evaluate_files(
+    results: Results, files: Sequence[Path | TableSource], network: Network, guards: Guards
+) -> Evaluation:
     """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
     require_agreement(network, {"model": results.digest()})
     sites = [SiteTable(name, _read(table, results.needed)) for name, table in _own_files(files, network).items()]
@@ -122,23 +125,25 @@ def evaluate_files(results: Results, files: Sequence[Path], network: Network, gu
     return evaluate(results, sites, network)
 
 
-def describe_files(files: Sequence[Path], network: Network, guards: Guards, by: str | None) -> Description:
+def describe_files(
+    files: Sequence[Path | TableSource], network: Network, guards: Guards, by: str | None
+) -> Description:
     """Table 1 of tables, one site per file; this process opens the files of its own nodes only."""
     sites = [SiteTable(name, table.read()) for name, table in _own_files(files, network).items()]
     return describe_sites(sites, network, by=by, guards=guards)
 
 
-def _own_files(files: Sequence[Path], network: Network) -> dict[str, TableFile]:
+def _own_files(files: Sequence[Path | TableSource], network: Network) -> dict[str, Table]:
     """The files of this process's nodes, by the names of their sites."""
     if len(files) != (nodes := network.topology.n_nodes):
         raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
-    own = {files[n].name.partition(".")[0]: files[n] for n in network.nodes}
+    own = {one.site: one for one in map(TableSource.of, (files[n] for n in network.nodes))}
     if len(own) < len(network.nodes):
         raise InputError("two files have the same name, and sites are named after their files: rename one.")
-    return {name: TableFile(file) for name, file in own.items()}
+    return {name: open_table(source) for name, source in own.items()}
 
 
-def _read(table: TableFile, terms: ModelTerms) -> Any:
+def _read(table: Table, terms: ModelTerms) -> Any:
     """The columns of the model, and no others."""
     return table.read([name for name in terms.columns if name in table.names], codes=terms.formula.factors)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from datetime import date, datetime, time, timedelta
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
+DATES = {date, datetime, time, timedelta}  # as databases and other programs give them
 TRUTH = {"false": False, "true": True}
 KIND_WORDS = {"number": "a number", "text": "text", "truth": "true or false", "date": "a date", "mixed": "a mixture"}
 
@@ -349,7 +351,7 @@ def kind_of(series: pd.Series) -> str:
     values = set(map(type, series.dropna()))
     if values == {bool}:
         return "truth"
-    return "text" if values == {str} else "mixed"
+    return "text" if values == {str} else "date" if values <= DATES else "mixed"
 
 
 def is_factor(column: str, terms: ModelTerms, kinds: Mapping[str, str]) -> bool:
