@@ -90,6 +90,9 @@ class NegativeBinomial(KnownTheta):
     def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
         return self.settled(z).row_scores(samples, z[:-1], group)
 
+    def row_weights(self, sample: Design, z: Array) -> Array:
+        return self.settled(z).row_weights(sample, z[:-1])
+
     def complaint(self, z: Array) -> str | None:
         if z[-1] <= math.log(LARGEST_THETA):
             return None
