@@ -13,7 +13,8 @@ from test_rare_values import fit_between
 
 import dsba
 from dsba.fitting.disclosure import Guards
-from dsba.tables.disclosure import ALONE, _few_elsewhere
+from dsba.tables.disclosure import ALONE, _few_elsewhere, lever
+from dsba.tables.models.base import RowLeverage
 
 
 def smooth(frames):
@@ -97,16 +98,16 @@ def test_a_row_that_is_singled_out_at_the_solution_only_is_refused_at_a_step():
 
 def test_leverage_is_that_of_the_hat_matrix():
     """Against the projection, with all rows in one matrix."""
-    from dsba.tables.disclosure import lever
-
     rng = np.random.default_rng(2)
     X, w = np.column_stack([np.ones(30), rng.normal(size=(30, 2))]), rng.uniform(0.5, 2.0, 30)
     root = np.sqrt(w)[:, None] * X
     hat = np.diag(root @ np.linalg.pinv(root))
     inverse = np.linalg.inv(X.T @ (X * w[:, None]))
     names = ["Intercept", "a", "b"]
-    assert lever(names, "here", X, w, inverse, Guards(leverage=hat.max() - 1e-6)) is not None
-    assert lever(names, "here", X, w, inverse, Guards(leverage=hat.max() + 1e-6)) is None
+    rows = RowLeverage.of(X, w, inverse)
+    np.testing.assert_allclose(rows.parts.sum(axis=1), hat, rtol=1e-10)
+    assert lever(names, "here", rows, Guards(leverage=hat.max() - 1e-6)) is not None
+    assert lever(names, "here", rows, Guards(leverage=hat.max() + 1e-6)) is None
 
 
 @pytest.mark.parametrize(("own", "others", "refused"), [(5, 2, True), (5, 3, False), (0, 2, True), (2, 0, False)])
@@ -114,7 +115,7 @@ def test_few_rows_of_the_others(own, others, refused):
     x = np.r_[np.ones(own), np.zeros(40)]
     everyone = np.r_[x, np.ones(others), np.zeros(50)]
     mean, sd = everyone.mean(), everyone.std()
-    assert _few_elsewhere((x - mean) / sd, mean, sd, everyone.size, 3) is refused
+    assert _few_elsewhere(x, mean, sd, everyone.size, 3) is refused
 
 
 def test_the_strictest_guards_hold():

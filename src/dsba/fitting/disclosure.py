@@ -125,3 +125,15 @@ class Guards:
             f"the columns {' and '.join(columns)} together single out a row of {site}, and a model would show this "
             "row: take logarithms, write cap() around columns with extreme values, or leave one out."
         )
+
+    def steered(self, site: str) -> str:
+        return (
+            f"at the next step fewer than {self.rows_per_level} rows of {site}, or very few of them, would make up its "
+            "part of the sums, and the sums would show these rows: leave out what separates the outcomes."
+        )
+
+    def impossible(self, site: str) -> str:
+        return (
+            f"{site} finds that the last total cannot be a sum over rows: a member sent wrong numbers, and the next "
+            "total could show single rows."
+        )

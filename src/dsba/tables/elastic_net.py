@@ -18,13 +18,15 @@ import numpy as np
 
 from dsba.errors import InputError, as_integer, as_number, unknown_name
 from dsba.fitting.spec import FitSpec
-from dsba.network import Alone, Group, summed
+from dsba.network import Alone, Group, counted, summed
 from dsba.tables.columns import INTERCEPT
-from dsba.tables.design import Design, as_sites, design_tables
+from dsba.tables.design import Design, Designs, as_sites, design_tables
+from dsba.tables.disclosure import check_design, strictest
 from dsba.tables.models.base import LikelihoodTerms, RowTerms, finite_sum, of_rows
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import dot, eliminated, times
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
+from dsba.tables.schema import notify
 from dsba.tables.terms import ModelTerms, SiteTable
 from dsba.types import Array
 
@@ -161,6 +163,7 @@ def path_of(
     mean, sd = pooled_moments([d.X for d in designs.designs], group, range(1, len(designs.names)))
     scaling = scaling_by(mean, sd, 0)
     ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]
+    _check(designs, (mean, sd), ready, folds, group)
     problems = _problems(model, ready, folds, group)
     whole = problems[0]
     if lambdas is None:
@@ -170,6 +173,19 @@ def path_of(
     paths = _paths(model, problems, lambdas, ratio, group)
     cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, group)
     return ElasticNetPath(_frame(paths[0], scaling, designs.names, lambdas), ratio, cv)
+
+
+def _check(
+    designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], folds: int | None, group: Group
+) -> None:
+    """Between processes an error where columns, or what a fold adds to the other folds, would show rows."""
+    found = check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group)[1]
+    if folds is not None:
+        sizes = [[float((np.arange(len(d.y)) % folds == fold).sum()) for fold in range(folds)] for d in ready]
+        smallest = min(counted(group, np.array(sizes)))
+        if sentence := strictest(designs).too_many_parameters(len(designs.names), smallest):
+            found.append(f"in a fold {sentence}")
+    notify(group, found)
 
 
 class _Problem(NamedTuple):

@@ -27,6 +27,8 @@ class Family(NamedTuple):
     """Whether a variance is estimated as well."""
     one_outcome: str = ""
     """The refusal of outcomes whose mean has no variance."""
+    steepest: float | None = None
+    """The largest variance of any mean."""
 
 
 def _poisson_deviance(y: Array, u: Array) -> Array:
@@ -34,10 +36,12 @@ def _poisson_deviance(y: Array, u: Array) -> Array:
 
 
 FAMILIES = {
-    "gaussian": Family("identity", np.ones_like, lambda y, u: (y - u) ** 2, np.zeros_like, dispersed=True),
+    "gaussian": Family(
+        "identity", np.ones_like, lambda y, u: (y - u) ** 2, np.zeros_like, dispersed=True, steepest=1.0
+    ),
     "binomial": Family(
         "logit", lambda m: m * (1.0 - m), lambda y, u: -2.0 * log_expit(np.where(y > 0, u, -u)), np.zeros_like,
-        one_outcome="all rows that have a weight are of one class: a logistic model needs both.",
+        one_outcome="all rows that have a weight are of one class: a logistic model needs both.", steepest=0.25,
     ),
     "poisson": Family(
         "log", lambda m: m, _poisson_deviance, lambda y: xlogy(y, y) - y - gammaln(y + 1.0),

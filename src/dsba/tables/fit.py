@@ -28,12 +28,12 @@ from dsba.tables import schema_report
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.design import Designs, as_sites, design_tables, held_out
-from dsba.tables.disclosure import StepWatch, check_design
+from dsba.tables.disclosure import StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
-from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require_fitting, require_order
+from dsba.tables.likelihood import Notify, fit_likelihood, fit_random_intercept, require_fitting, require_order
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
@@ -188,20 +188,13 @@ def fit_sites(
         tell(line)
     classes = designs.schema.classes
     if (model := terms.model(classes)) is not None:
-        for sentence in designs.rare:
-            warn(sentence)
         require_order(model, designs, spec.levels)
-        results = Results(fit_likelihood(model, designs, designs.schema.spec, network))
+        results = Results(fit_likelihood(model, designs, designs.schema.spec, network, warn))
     elif spec.random:
-        for sentence in designs.rare:
-            warn(sentence)
-        results = Results(fit_random_intercept(designs, designs.schema.spec, network))
+        results = Results(fit_random_intercept(designs, designs.schema.spec, network, warn))
     else:
         results = _fit_shared(designs, network, tell, warn, options)
     return results.tested(evaluate(results, tests, network).pooled) if tests else results
-
-
-Notify = Callable[[str], object]
 
 
 def _fit_shared(designs: Designs, network: Network, tell: Notify, warn: Notify, options: dict[str, Any]) -> Results:
@@ -209,7 +202,9 @@ def _fit_shared(designs: Designs, network: Network, tell: Notify, warn: Notify, 
     spec = designs.schema.spec
     component = operators.get(spec.operator)
     columns = scaled(designs, component, network)
-    information, shown = check_design(designs, columns, component, spec.lam or 0.0, network)
+    weights = [base_weights(columns, n, component) for n in range(len(columns.designs))]
+    information, found = check_design(designs, columns.moments, columns.designs, weights, spec.lam or 0.0, network)
+    shown = notify(network, found)
     if not spec.lam:
         columns = orthogonal(columns, information)
     for sentence in shown:
@@ -219,10 +214,10 @@ def _fit_shared(designs: Designs, network: Network, tell: Notify, warn: Notify, 
     if component.family is not None:
         require_events(component.family, columns.mean)
     spec = replace(spec, intercept=columns.scaling.intercept is not None)
-    watch = None if component.family is None else StepWatch.of(designs, columns, component, network)
     rows, size = _rows(columns, component, network)
-    if watch is not None and spec.intercept:
-        watch.constant = size.constant
+    watch = None
+    if component.family is not None:
+        watch = StepWatch.of(designs, columns, component, information, size.constant, network)
     # The problem divides by the sum of its weights; lambda belongs to a sum divided by the weights of the rows.
     shrunk = replace(spec, lam=spec.lam / columns.exposure) if spec.lam else spec
     try:

@@ -7,7 +7,7 @@ the scores of rows, of sites or of clusters between two inverses of the observed
 from __future__ import annotations
 
 import platform
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,15 +18,17 @@ from dsba.engine.run import Status
 from dsba.errors import FitError, InputError
 from dsba.fitting.model import FitRun, FittedModel, Inference, TableMetadata
 from dsba.fitting.spec import FitSpec
-from dsba.network import Network, counted, summed
+from dsba.network import Network, summed
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
+from dsba.tables.disclosure import ModelWatch, check_design
 from dsba.tables.inference import CLUSTERED, LEVERAGED, clustered_scores
 from dsba.tables.mixed import fit_mixed
 from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, finite_sum, symmetric
 from dsba.tables.models.cox import Cox
 from dsba.tables.models.scoring import Maximum, inverse, maximised
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
+from dsba.tables.schema import notify
 from dsba.tables.terms import terms_of
 from dsba.types import Array
 
@@ -34,6 +36,10 @@ NO_PENALTY = "this model takes no penalty: leave out lam, or use the operator li
 NO_LEVERAGES = "this model has the standard errors classical, HC0, HC1, site and cluster, got {cov!r}."
 NEWTON_ONLY = "this model is fitted by newton only, got the algorithm {name!r}."
 UNORDERED = "the classes of {column!r} need an order: list them from low to high in the levels of {column!r}."
+
+
+Notify = Callable[[str], object]
+"""What gets a sentence for people."""
 
 
 class _Fitted(NamedTuple):
@@ -45,6 +51,8 @@ class _Fitted(NamedTuple):
     known: Outcomes
     start: Array
     solution: Maximum
+    shown: tuple[str, ...]
+    """Sentences about columns that show single rows."""
 
     @property
     def columns(self) -> int:
@@ -77,10 +85,16 @@ def require_order(model: TableModel, designs: Designs, given: Collection[str]) -
             raise InputError(UNORDERED.format(column=column))
 
 
-def fit_likelihood(model: TableModel, designs: Designs, spec: FitSpec, network: Network) -> FittedModel:
-    """The model of the sites' columns, with its inference. All processes get the same."""
+def fit_likelihood(
+    model: TableModel, designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
+) -> FittedModel:
+    """The model of the sites' columns, with its inference. All processes get the same.
+
+    ``warn`` gets the sentences about columns that show single rows.
+    """
     classes = designs.schema.classes
     fitted = _fitted(model, designs, spec, network)
+    designs = _noticed(designs, fitted.shown, warn)
     names, solution = fitted.model.names(designs.names, classes), fitted.solution
     try:
         inference = _inference(fitted, spec, classes, network)
@@ -98,9 +112,13 @@ def fit_likelihood(model: TableModel, designs: Designs, spec: FitSpec, network: 
     return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
 
 
-def fit_random_intercept(designs: Designs, spec: FitSpec, network: Network) -> FittedModel:
+def fit_random_intercept(
+    designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
+) -> FittedModel:
     """A linear model in which every site has a random intercept, by REML."""
-    scaling, ready = _scaled(designs, network, level=False)
+    scaling, ready, moments = _scaled(designs, network, level=False)
+    shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)[1]
+    designs = _noticed(designs, notify(network, shown), warn)
     try:
         found = fit_mixed(ready, network)
     except FitError as error:
@@ -161,30 +179,43 @@ def _kept(
     )  # fmt: skip
 
 
-def _scaled(designs: Designs, network: Network, level: bool) -> tuple[Scaling, tuple[Design, ...]]:
-    """The columns by their pooled moments; ``level``: the model has a level of its own, which takes up the means."""
+def _noticed(designs: Designs, shown: Sequence[str], warn: Notify) -> Designs:
+    """The designs with notices about columns that show single rows."""
+    for sentence in dict.fromkeys((*designs.rare, *shown)):
+        warn(sentence)
+    return replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown))))
+
+
+def _scaled(designs: Designs, network: Network, level: bool) -> tuple[Scaling, tuple[Design, ...], tuple[Array, Array]]:
+    """The columns by their pooled moments, and these.
+
+    ``level``: the model has a level of its own, which takes up the means.
+    """
     intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
     others = [j for j in range(len(designs.names)) if j != intercept]
     mean, sd = pooled_moments([d.X for d in designs.designs], network, others)
     scaling = scaling_by(mean, sd, intercept)
     if level:
         scaling = Scaling(mean, scaling.sd, None)
-    return scaling, tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs)
+    return scaling, tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs), (mean, sd)
 
 
 def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network) -> _Fitted:
-    scaling, ready = _scaled(designs, network, level=not model.intercept)
+    scaling, ready, moments = _scaled(designs, network, level=not model.intercept)
     if model.labels == "survival":
         model = _prepared(model, ready, designs, spec, network)
-    sums = finite_sum(network, [[d.weight.sum(), *model.outcome_sums(d)] for d in ready])
-    known = Outcomes(designs.rows, sums[0], np.array(sums[1:]), designs.schema.classes)
+    sums = finite_sum(network, [[float(len(d.y) > 0), d.weight.sum(), *model.outcome_sums(d)] for d in ready])
+    known = Outcomes(designs.rows, sums[1], np.array(sums[2:]), designs.schema.classes, int(sums[0]))
     _require_outcomes(model, known)
     start = model.start(known, len(designs.names), scaling.intercept)
+    first = [model.first_weights(design, start) for design in ready]
+    shown = check_design(designs, moments, ready, first, 0.0, network)[1]
+    watch = ModelWatch.of(designs, model, ready, shown, network)
     try:
-        solution = maximised(model, ready, start, network)
+        solution = maximised(model, ready, start, network, watch)
     except FitError as error:
         raise error.named(model.names(designs.names, designs.schema.classes)) from None
-    return _Fitted(model, ready, scaling, known, start, solution)
+    return _Fitted(model, ready, scaling, known, start, solution, (*shown, *watch.complaints))
 
 
 def _prepared(model: Any, ready: Sequence[Design], designs: Designs, spec: FitSpec, network: Network) -> Cox:
@@ -210,7 +241,7 @@ def _require_outcomes(model: TableModel, known: Outcomes) -> None:
 
 def _inference(fitted: _Fitted, spec: FitSpec, classes: Sequence[Any] | None, network: Network) -> Inference:
     model, solution, p = fitted.model, fitted.solution, fitted.coefficients
-    (rows,) = counted(network, np.array([[len(d.y)] for d in fitted.designs]))
+    rows = fitted.known.rows
     if rows <= p:
         raise InputError(f"{p} coefficients from {rows} rows have no standard errors: more rows are wanted.")
     settled, (null, llnull) = model.settled(solution.params), _null(fitted, spec, network)

@@ -94,6 +94,8 @@ class ScaledColumns(NamedTuple):
     """The sites' rows in scaled columns, the intercept's among them."""
 
     names: tuple[str, ...]
+    moments: tuple[Array, Array]
+    """The pooled means and standard deviations of the columns in their own units."""
     scaling: Scaling
     designs: tuple[Design, ...]
     size: RowTotals
@@ -136,7 +138,7 @@ def scaled(designs: Designs, component: Operator, group: Group) -> ScaledColumns
     size = RowTotals(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
     ready = tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs)
     alike = intercept is not None and not terms_of(designs.schema).extras
-    return ScaledColumns(designs.names, scaling, ready, size, weight / own, alike)
+    return ScaledColumns(designs.names, (mean[:-3], sd[:-3]), scaling, ready, size, weight / own, alike)
 
 
 def orthogonal(columns: ScaledColumns, information: Array) -> ScaledColumns:

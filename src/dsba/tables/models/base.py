@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from dsba.algorithms.newton import solved
 from dsba.network import Group, summed
 from dsba.types import Array
 
@@ -26,6 +27,8 @@ class LikelihoodTerms(NamedTuple):
     """Minus the second derivatives."""
     expected: Array
     """A matrix that is positive wherever the columns are independent: the expected information, if it is known."""
+    pooled: Any = None
+    """Other sums over all sites that were made at this point."""
 
     def flat(self) -> Array:
         """The numbers that are summed; a matrix is sent once where both are the same."""
@@ -47,6 +50,40 @@ class RowTerms(NamedTuple):
     slope: Array
     observed: Array
     expected: Array
+
+
+class RowLeverage(NamedTuple):
+    """Of each row of a site: the parts of its leverage by column, and its weight in the information."""
+
+    parts: Array
+    weight: Array
+
+    @classmethod
+    def of(cls, X: Array, weight: Array, inverse: Array) -> RowLeverage:
+        """w_i x_i' I^-1 x_i, from the inverse of the information I."""
+        return cls((X @ inverse) * X * weight[:, None], weight)
+
+    def larger(self, other: RowLeverage) -> RowLeverage:
+        """Of each row the larger leverage; weights are added."""
+        first = self.parts.sum(axis=1) >= other.parts.sum(axis=1)
+        return RowLeverage(np.where(first[:, None], self.parts, other.parts), self.weight + other.weight)
+
+
+class TermsWatch(Protocol):
+    """What a site looks at before it sends its part of the terms at a new point."""
+
+    def __call__(self, z: Array, last: Array, terms: LikelihoodTerms) -> bool:
+        """Whether the part at ``z`` must not be sent; ``terms`` are those of all sites at ``last``."""
+        ...
+
+    @property
+    def holds(self) -> bool:
+        """Whether the part at the last point must not be sent."""
+        ...
+
+    def end(self) -> None:
+        """An error at all processes if one of them does not send its part."""
+        ...
 
 
 class FitMeasures(NamedTuple):
@@ -121,6 +158,40 @@ class TableModel(ABC):
     def shortened(self, step: Array) -> Array:
         """A Newton step, or the part of it that this model trusts."""
         return step
+
+    def first_weights(self, sample: Design, start: Array) -> Array:
+        """The weights of a site's rows in a matrix that is summed before all others: no row's outcome is in them."""
+        return sample.weight
+
+    @abstractmethod
+    def row_weights(self, sample: Design, z: Array) -> Array:
+        """The weights of a site's rows in the information, a column for each of its ``blocks``."""
+
+    def blocks(self, information: Array, p: int) -> list[Array]:
+        """The parts sum_i v_i x_i x_i' of the information, of p columns each."""
+        return [information[:p, :p]]
+
+    def leverages(
+        self, samples: Sequence[Design], z: Array, last: Array, terms: LikelihoodTerms
+    ) -> list[RowLeverage] | None:
+        """The leverages of the rows of the sites here at ``z``; None if they are not finite.
+
+        The others' part of the information is taken as it was in the ``terms`` at ``last``.
+        """
+        p = samples[0].X.shape[1]
+        now, before = ([self.row_weights(s, at) for s in samples] for at in (z, last))
+        found: list[RowLeverage] = []
+        for k, block in enumerate(self.blocks(terms.expected, p)):
+            changes = (
+                s.X.T @ (s.X * (new - old)[:, k : k + 1]) for s, new, old in zip(samples, now, before, strict=True)
+            )
+            total = sum(changes, block)
+            if not np.isfinite(total).all():
+                return None
+            inverse, _ = solved(total, np.eye(p))
+            here = [RowLeverage.of(s.X, v[:, k], inverse) for s, v in zip(samples, now, strict=True)]
+            found = [one.larger(other) for one, other in zip(here, found, strict=True)] if found else here
+        return found
 
     def complaint(self, z: Array) -> str | None:
         """A sentence about a parameter that grows without end; None if there is nothing to say."""

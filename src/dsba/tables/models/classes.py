@@ -82,6 +82,14 @@ class Multinomial(_Classes):
     def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
         return [self._rows(sample, z) for sample in samples]
 
+    def row_weights(self, sample: Design, z: Array) -> Array:
+        P = softmax(self._scores(sample.X, z), axis=1)[:, 1:]
+        return sample.weight[:, None] * P * (1.0 - P)
+
+    def blocks(self, information: Array, p: int) -> list[Array]:
+        """Those of each class with itself."""
+        return [information[k : k + p, k : k + p] for k in range(0, len(information), p)]
+
     def mean(self, X: Array, offset: Array, params: Array) -> Array:
         return softmax(self._scores(X, params), axis=1)
 
@@ -152,6 +160,11 @@ class Ordinal(_Classes):
             low, high = self._jacobians(s, z)
             found.append((s.weight * a_high)[:, None] * high - (s.weight * a_low)[:, None] * low)
         return found
+
+    def row_weights(self, sample: Design, z: Array) -> Array:
+        _, a_low, a_high, c_low, c_high = self._rows(sample, z)
+        bend = (a_high - a_low) ** 2 - a_high * c_high + a_low * c_low
+        return (sample.weight * bend)[:, None]
 
     def mean(self, X: Array, offset: Array, params: Array) -> Array:
         u, cuts = X @ params[: X.shape[1]] + offset, params[X.shape[1] :]

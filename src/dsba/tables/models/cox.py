@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
+from dsba.algorithms.newton import solved
 from dsba.errors import InputError
 from dsba.network import Group, counted
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, TableModel, added, pooled_terms
+from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowLeverage, TableModel, added, pooled_terms
 from dsba.tables.risk_sets import (
     Deaths,
     Shares,
@@ -122,14 +123,19 @@ class Cox(TableModel):
 
     def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
         strata = self.strata_of(samples, z, group)
-        if not all(np.isfinite(deaths.at_risk).all() for _, _, deaths in strata):
-            nothing = np.full((z.size, z.size), np.nan)
-            return LikelihoodTerms(np.nan, nothing[0], nothing, nothing)
-        own = [self._own(sample, z, *one) for sample, one in zip(samples, strata, strict=True)]
         if self.strata == "site":
-            parts = [self._shared(deaths, terms) for (_, _, deaths), terms in zip(strata, own, strict=True)]
-            return pooled_terms(group, parts)
-        return self._shared(strata[0][2], pooled_terms(group, own))
+            return pooled_terms(group, [self._site(s, z, *one) for s, one in zip(samples, strata, strict=True)])
+        deaths = strata[0][2]
+        if not np.isfinite(deaths.at_risk).all():  # all processes see this
+            return _not_finite(z.size)
+        own = [self._own(sample, z, *one) for sample, one in zip(samples, strata, strict=True)]
+        return self._shared(deaths, pooled_terms(group, own))._replace(pooled=deaths)
+
+    def _site(self, s: Design, z: Array, lives: Lives, times: Array, deaths: Deaths) -> LikelihoodTerms:
+        """The terms of a site that is a stratum. Where they are not finite, it has a part in the sum nevertheless."""
+        if not np.isfinite(deaths.at_risk).all():
+            return _not_finite(z.size)
+        return self._shared(deaths, self._own(s, z, lives, times, deaths))
 
     def _own(self, s: Design, z: Array, lives: Lives, times: Array, deaths: Deaths) -> LikelihoodTerms:
         """What the rows of a site add: the events, and the first sum of the information."""
@@ -146,6 +152,32 @@ class Cox(TableModel):
         llf = rows.llf - float(shares.weight @ np.log(shares.S0))
         return LikelihoodTerms(llf, rows.score - shares.weight @ shares.mean, H, H)
 
+    def first_weights(self, sample: Design, start: Array) -> Array:
+        return sample.weight * np.exp(sample.offset)
+
+    def row_weights(self, sample: Design, z: Array) -> Array:
+        """What a row adds to the sums over risk sets."""
+        return self._lives(sample, z).risk[:, None]
+
+    def leverages(
+        self, samples: Sequence[Design], z: Array, last: Array, terms: LikelihoodTerms
+    ) -> list[RowLeverage] | None:
+        """The trace of I^-1 sum_s (w_s e^u/S0) (x - m)(x - m)' over the shares in whose risk sets a row is."""
+        inverse, found = solved(terms.observed, np.eye(z.size))[0], []
+        for s in samples:
+            lives, times, deaths = self._lives(s, z), np.array(self.times), terms.pooled
+            if self.strata == "site":
+                times = exact_times([lives.time], [lives.died])
+                deaths = lives.deaths(times)
+            if not (np.isfinite(lives.risk).all() and np.isfinite(deaths.at_risk).all()):
+                return None
+            m = (shares := shared_out(deaths, self.ties)).mean
+            h = lives.hazards(times, shares, np.column_stack([np.ones(len(m)), m, (m @ inverse) * m]))
+            once, mean, twice = np.split(h, [1, 1 + z.size], axis=1)
+            parts = (s.X @ inverse) * (once * s.X - mean) - (mean @ inverse) * s.X + twice
+            found.append(RowLeverage(lives.risk[:, None] * parts, lives.risk * once[:, 0]))
+        return found
+
     def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
         """Score residuals: w (x - mean) where the event is, less what the row was expected to have before."""
         found = []
@@ -159,3 +191,8 @@ class Cox(TableModel):
             events = (s.weight * lives.died)[:, None] * (s.X - means[place])
             found.append(events - lives.risk[:, None] * (h[:, :1] * s.X - h[:, 1:]))
         return found
+
+
+def _not_finite(p: int) -> LikelihoodTerms:
+    nothing = np.full((p, p), np.nan)
+    return LikelihoodTerms(np.nan, nothing[0], nothing, nothing)

@@ -71,6 +71,12 @@ class Glm(TableModel):
     def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
         return [s.X * (s.weight * self.rows(s.y, s.X @ z + s.offset).slope)[:, None] for s in samples]
 
+    def first_weights(self, sample: Design, start: Array) -> Array:
+        return self.row_weights(sample, start)[:, 0]
+
+    def row_weights(self, sample: Design, z: Array) -> Array:
+        return (sample.weight * self.rows(sample.y, sample.X @ z + sample.offset).expected)[:, None]
+
     def measures(self, samples: Sequence[Design], z: Array, null: Array, group: Group) -> FitMeasures:
         own = []
         for s in samples:

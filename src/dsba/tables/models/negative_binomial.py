@@ -94,6 +94,9 @@ class NegativeBinomial(KnownTheta):
     def shortened(self, step: Array) -> Array:
         return step * min(1.0, LONGEST_STEP / max(abs(float(step[-1])), LONGEST_STEP))
 
+    def row_weights(self, sample: Design, z: Array) -> Array:
+        return self.settled(z).row_weights(sample, z[:-1])
+
     def complaint(self, z: Array) -> str | None:
         if z[-1] <= math.log(LARGEST_THETA):
             return None

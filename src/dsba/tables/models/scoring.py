@@ -17,7 +17,7 @@ from dsba.errors import FitError, InputError
 from dsba.kernels.elimination import eliminate
 from dsba.network import Group, exact_sum
 from dsba.solvers.newton import falls
-from dsba.tables.models.base import LikelihoodTerms, TableModel
+from dsba.tables.models.base import LikelihoodTerms, TableModel, TermsWatch
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 60
 MOST_HALVINGS = 40
+WITHHELD_HALVINGS = 2  # lengths 1 and 1/2 may be too long for a watch; if 1/4 also is, it ends the run
 LAST_DECREMENT = 1e-11  # a Newton step this short, in standard errors, is not made
 STALLED_DECREMENT = 1e-7  # a step this short that is hardly shorter than the step before is rounding
 NO_CURVATURE = 1e-3  # near a maximum steps below this, in standard errors, shrink fast
@@ -49,12 +50,22 @@ class Maximum(NamedTuple):
     """The log-likelihood at the start."""
 
 
-def maximised(model: TableModel, samples: Sequence[Design], start: Array, group: Group) -> Maximum:
+def maximised(
+    model: TableModel, samples: Sequence[Design], start: Array, group: Group, watch: TermsWatch | None = None
+) -> Maximum:
     """Newton's iteration from ``start``; a ``FitError`` names the columns that the rows do not determine.
 
     The step is taken with the observed information, or with the expected one where the observed is not positive.
+    ``watch`` is asked before a part of a step is sent, and once more at the end.
     """
-    z, terms, lengths = start, model.terms(samples, start, group), [math.inf]
+    held = watch is not None and watch.holds
+    z, terms, lengths = (
+        start,
+        model.terms([withheld(s) for s in samples] if held else samples, start, group),
+        [math.inf],
+    )
+    if watch is not None and not np.isfinite(terms.llf):
+        watch.end()
     first = terms.llf
     for _ in range(MOST_STEPS):
         step = _direction(terms)
@@ -62,13 +73,14 @@ def maximised(model: TableModel, samples: Sequence[Design], start: Array, group:
         near = length <= LAST_DECREMENT or (length <= STALLED_DECREMENT and length > 0.5 * lengths[-1])
         _require_end(model, z, step, length, lengths[-1])
         lengths.append(length)
-        if near:
-            return Maximum(z, terms, tuple(lengths[1:]), True, first)
-        further = _halved(model, samples, z, model.shortened(step), terms, group)
+        further = None if near else _halved(model, samples, z, model.shortened(step), terms, group, watch)
         if further is None:
             break
         z, terms = further
-    return Maximum(z, terms, tuple(lengths[1:]), False, first)
+    if watch is not None:
+        watch(z, z, terms)
+        watch.end()
+    return Maximum(z, terms, tuple(lengths[1:]), near, first)
 
 
 def eliminated(H: Array, R: Array) -> Array | None:
@@ -124,13 +136,25 @@ def _require_end(model: TableModel, z: Array, step: Array, length: float, before
 
 
 def _halved(
-    model: TableModel, samples: Sequence[Design], z: Array, step: Array, terms: LikelihoodTerms, group: Group
-) -> tuple[Array, LikelihoodTerms] | None:
-    """The first of z + d, z + d/2, z + d/4, ... where the likelihood does not fall; None if there is none."""
+    model: TableModel, samples: Sequence[Design], z: Array, step: Array, terms: LikelihoodTerms, group: Group,
+    watch: TermsWatch | None,
+) -> tuple[Array, LikelihoodTerms] | None:  # fmt: skip
+    """The first of z + d, z + d/2, z + d/4, ... where the likelihood does not fall; None if there is none.
+
+    A process whose watch does not let its part go sends NaN, which makes the whole sum NaN: the step is halved.
+    """
     for halvings in range(MOST_HALVINGS):
         trial = z + 0.5**halvings * step
         with np.errstate(all="ignore"):  # a step too far may overflow: it is halved
-            found = model.terms(samples, trial, group)
+            held = watch is not None and watch(trial, z, terms)
+            found = model.terms([withheld(s) for s in samples] if held else samples, trial, group)
+        if watch is not None and halvings >= WITHHELD_HALVINGS and not np.isfinite(found.llf):
+            watch.end()
         if falls(-found.llf, -terms.llf) and np.isfinite(found.observed).all():
             return trial, found
     return None
+
+
+def withheld(sample: Design) -> Design:
+    """The rows of a site that sends nothing of them: every sum over them is NaN."""
+    return sample._replace(weight=np.full_like(sample.weight, np.nan))

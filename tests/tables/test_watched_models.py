@@ -1,0 +1,320 @@
+"""The attacks on single rows over every model: each ends between processes before a sum would show the row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hospital_tables import on_sites
+
+import dsba
+from dsba.fitting import FitSpec
+from dsba.fitting.disclosure import Guards
+from dsba.network import Alone
+from dsba.study.ledger import Allowed, Ledger, used_rows
+from dsba.tables.design import Design
+from dsba.tables.disclosure import is_steered
+from dsba.tables.elastic_net import path_of
+from dsba.tables.fit import fit_sites
+from dsba.tables.models import MODELS, Binomial, Cox, Multinomial, Ordinal, Probit
+from dsba.tables.models.negative_binomial import NegativeBinomial
+from dsba.tables.survival import curves_of
+from dsba.tables.terms import ModelTerms
+
+OUTCOMES = {
+    "linear": "cost", "logistic": "died", "poisson": "visits", "probit": "died", "cloglog": "died", "gamma": "cost",
+    "inverse-gaussian": "cost", "quasi-poisson": "visits", "quasi-binomial": "died", "negative-binomial": "visits",
+    "multinomial": "kind", "ordinal": "kind", "cox": "Surv(time, died)", "random": "cost", "elastic": "cost",
+}  # fmt: skip
+OPTIONS = {
+    "ordinal": {"levels": {"kind": ["p", "q", "r"]}}, "cox": {"strata": "none"}, "random": {"random": "site"},
+}  # fmt: skip
+OPERATORS = {"random": "linear", "elastic": "linear"}
+every = pytest.mark.parametrize("model", OUTCOMES)
+
+
+def test_every_model_is_here():
+    assert {*MODELS} <= {*OUTCOMES}
+
+
+def cohort(rows=(70, 60, 50), seed=3):
+    rng, frames = np.random.default_rng(seed), {}
+    for n, count in enumerate(rows):
+        frame = pd.DataFrame({"age": rng.uniform(20, 90, count), "crp": rng.exponential(5.0, count) + 0.1})
+        frame["died"], frame["visits"] = rng.integers(0, 2, count), rng.negative_binomial(2, 0.3, count)
+        frame["cost"], frame["time"] = rng.gamma(3.0, 100.0, count), rng.integers(1, 400, count).astype(float)
+        frame["kind"] = rng.choice(["p", "q", "r"], count)
+        frames[f"site{n}"] = frame
+    return frames
+
+
+def spec_of(model, formula):
+    return FitSpec(formula=formula, operator=OPERATORS.get(model, model), graph="ring", **OPTIONS.get(model, {}))
+
+
+def between(frames, model, right):
+    """What every site ends with, and all totals that it saw."""
+    spec = spec_of(model, f"{OUTCOMES[model]} ~ {right}")
+
+    def attempt(own, net):
+        seen, add = [], net.sum
+        net.sum = lambda rows: seen.append(add(rows)) or seen[-1]
+        try:
+            fit = path_of(own, spec, net, 1.0, [0.1], None) if model == "elastic" else fit_sites(own, spec, net)
+        except dsba.InputError as error:
+            return str(error), seen
+        return fit, seen
+
+    return on_sites(frames, attempt)
+
+
+def numeric_cell(frames):
+    for name, frame in frames.items():
+        frame["flag"] = ((np.arange(len(frame)) == 0) & (name == "site1")).astype(float)
+    return "age + flag"
+
+
+def interaction_cell(frames):
+    for name, frame in frames.items():
+        frame["old"] = (np.arange(len(frame)) % 2).astype(float)
+        frame["ill"] = np.where((np.arange(len(frame)) == 0) & (name == "site1"), 1.0, frame["old"])
+        frame["ill"] = frame["ill"] - frame["old"] + (np.arange(len(frame)) % 3 == 1) * frame["old"]
+        frame["well"] = 1.0 - frame["old"]
+    return "age + ill:well"
+
+
+def peak(frames):
+    frames["site1"].loc[0, "age"] = 32.0
+    return "crp + exp(-100000000*((age-32)*(age-32)))"
+
+
+def difference(frames):
+    for frame in frames.values():
+        frame["twin"] = frame["crp"]
+    frames["site1"].loc[0, "twin"] += 1.0
+    return "age + crp + twin"
+
+
+def lone_event(frames):
+    """One row has another outcome than all others."""
+    usual = {"died": 0, "visits": 0, "cost": 100.0, "kind": "q"}
+    other = {"died": 1, "visits": 4, "cost": 900.0, "kind": "p"}
+    for frame in frames.values():
+        for column, value in usual.items():
+            frame[column] = value
+    for column, value in other.items():
+        frames["site1"].loc[0, column] = value
+    return "age + crp"
+
+
+ATTACKS = [numeric_cell, interaction_cell, peak, difference, lone_event]
+
+
+@every
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
+def test_a_row_is_refused_before_any_sum_shows_it(model, attack, monkeypatch):
+    monkeypatch.setattr("dsba.tables.fit.fit_rows", lambda *_, **__: pytest.fail("a step was summed"))
+    monkeypatch.setattr("dsba.tables.likelihood.maximised", lambda *_, **__: pytest.fail("a step was summed"))
+    monkeypatch.setattr("dsba.tables.likelihood.fit_mixed", lambda *_, **__: pytest.fail("a step was summed"))
+    frames = cohort()
+    for sentence, seen in between(frames, model, attack(frames)):
+        assert isinstance(sentence, str)
+        if attack is not lone_event:
+            assert "row" in sentence
+            assert not any(shows(total, frames) for total in seen)
+
+
+def shows(total, frames):
+    """Whether a matrix in a total, times the difference of its last columns, is the first row of site1 to 10 %."""
+    p = int((np.sqrt(8 * total.size + 1) - 1) / 2)
+    if p < 3 or p * (p + 1) // 2 != total.size or not np.isfinite(total).all() or "twin" not in frames["site1"]:
+        return False
+    M = np.zeros((p, p))
+    M[np.triu_indices(p)] = total
+    M = M + np.triu(M, 1).T
+    pooled = pd.concat(frames.values())
+    sd, mean = pooled.std(ddof=0, numeric_only=True), pooled.mean(numeric_only=True)
+    direction = np.zeros(p)
+    direction[-2:] = -sd["crp"], sd["twin"]
+    row = (M @ direction)[-3:] / (1.0 - (mean["twin"] - mean["crp"]))
+    patient = ((frames["site1"].iloc[0] - mean) / sd)[["age", "crp", "twin"]].to_numpy(np.float64)
+    return bool(np.abs(row - patient).max() < 0.1)
+
+
+def test_the_matrix_without_noise_would_show_it():
+    """The test above can fail: X'X of the scaled columns, times the difference, is the row."""
+    frames = cohort()
+    difference(frames)
+    pooled = pd.concat(frames.values())[["age", "crp", "twin"]]
+    X = np.column_stack([np.ones(len(pooled)), (pooled - pooled.mean()) / pooled.std(ddof=0)])
+    assert shows((X.T @ X)[np.triu_indices(4)], frames)
+    weights = np.random.default_rng(0).normal(0.0, 0.05 * len(X) / 2 / np.sqrt(3), 10)
+    assert not shows((X.T @ X)[np.triu_indices(4)] + weights, frames)
+
+
+@every
+def test_an_ordinary_table_passes(model):
+    frames = cohort()
+    for found, _ in between(frames, model, "age + log(crp)"):
+        assert not isinstance(found, str), found
+
+
+@every
+def test_two_runs_that_differ_in_one_row(model, tmp_path):
+    terms = ModelTerms.of(spec_of(model, f"{OUTCOMES[model]} ~ age + crp"))
+    frame, ledger = cohort()["site1"], Ledger(tmp_path / "ledger.json")
+    ledger.add("s", used_rows(frame, terms.columns, b"k"), Allowed(runs=5))
+    with pytest.raises(dsba.InputError, match="all but a few rows of an earlier run"):
+        ledger.add("s", used_rows(frame.iloc[1:], terms.columns, b"k"), Allowed(runs=5))
+
+
+def test_a_curve_of_one_person_is_refused():
+    frames = cohort()
+    for name, frame in frames.items():
+        frame["arm"] = np.where((np.arange(len(frame)) == 0) & (name == "site1"), "b", "a")
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match=r"1 level\(s\) of 'arm' have fewer than 3 pooled rows"):
+            curves_of(own, FitSpec(formula="Surv(time, died) ~ arm", operator="cox"), net)
+
+    on_sites(frames, attempt)
+
+
+def test_folds_of_few_rows_are_refused():
+    """The sums without a fold, taken from those of all rows, are the sums of the fold."""
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match="in a fold the model has 3 coefficients"):
+            path_of(own, spec_of("elastic", "cost ~ age + crp"), net, 1.0, [0.1], 60)
+
+    on_sites(cohort(), attempt)
+
+
+# Leverage and steering ---------------------------------------------------------------------------
+
+
+def rows_of(model, n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
+    y = {"binary": rng.integers(0, 2, n), "multiclass": rng.integers(0, 3, n), "count": rng.poisson(2.0, n)}
+    if model.labels == "survival":
+        return Design((), X[:, 1:], np.column_stack([rng.integers(1, 20, n), rng.integers(0, 2, n)]).astype(float),
+                      np.ones(n), np.zeros(n))  # fmt: skip
+    X = X if model.intercept else X[:, 1:]
+    return Design((), X, y[model.labels].astype(float), rng.uniform(0.5, 2.0, n), np.zeros(n))
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "total"),
+    [
+        (Probit(), 3, 3.0),
+        (Binomial(), 3, 3.0),
+        (NegativeBinomial(), 4, 3.0),
+        (Ordinal(3), 4, 2.0),
+        (Cox("efron", "site"), 2, 2.0),
+        (Cox("breslow", "site"), 2, 2.0),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, int | float) else "",
+)
+def test_leverages_of_all_rows_add_up_to_the_columns(model, parameters, total):
+    """The trace of a projection, also where the weights at the point differ from those of the last total."""
+    sample = rows_of(model)
+    z = np.linspace(-0.2, 0.3, parameters)
+    terms = model.terms([sample], z, Alone())
+    if not isinstance(model, NegativeBinomial):
+        (found,) = model.leverages([sample], z, z, terms)
+        assert found.parts.sum() == pytest.approx(total, rel=1e-9)
+    if not isinstance(model, Cox):
+        last = 0.5 * z
+        (found,) = model.leverages([sample], z, last, model.terms([sample], last, Alone()))
+        assert found.parts.sum() == pytest.approx(total, rel=1e-9)
+
+
+def test_the_leverage_of_classes_is_the_largest_of_any_class():
+    model = Multinomial(3)
+    sample = rows_of(model)
+    z = np.linspace(-0.2, 0.3, 6)
+    (found,) = model.leverages([sample], z, z, model.terms([sample], z, Alone()))
+    U = np.column_stack([np.zeros(80), sample.X @ z.reshape(2, 3).T])
+    P = np.exp(U) / np.exp(U).sum(axis=1, keepdims=True)
+    hats = []
+    for k in (1, 2):
+        root = np.sqrt(sample.weight * P[:, k] * (1 - P[:, k]))[:, None] * sample.X
+        hats.append(np.diag(root @ np.linalg.pinv(root)))
+    np.testing.assert_allclose(found.parts.sum(axis=1), np.max(hats, axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("model", ["poisson", "quasi-poisson"])
+def test_a_row_that_only_the_solution_singles_out_is_refused_at_a_step(model):
+    rng = np.random.default_rng(1)
+    frames = {}
+    for n in range(3):
+        x = rng.normal(size=60)
+        frames[f"site{n}"] = pd.DataFrame({"x": x, "visits": rng.poisson(np.exp(0.1 * x))})
+    frames["site1"].loc[0, ["x", "visits"]] = [5.0, 4000]
+    spec = FitSpec(formula="visits ~ x", operator=model, graph="ring")
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match="of site1"):
+            fit_sites(own, spec, net)
+
+    on_sites(frames, attempt)
+
+
+def test_effective_rows():
+    assert not is_steered(np.ones(30), 3)
+    assert is_steered(np.array([1.0, *np.full(99, 1e-6)]), 3)
+    assert is_steered(np.array([1.0, 1.0, *np.full(98, 1e-6)]), 3)
+    assert is_steered(np.array([*np.ones(4), *np.full(196, 1e-9)]), 3)  # 2 % of the rows
+    assert not is_steered(np.zeros(10), 3)
+    assert not is_steered(np.array([1.0, 0.0]), 0)
+
+
+@pytest.mark.parametrize("model", ["logistic"])
+@pytest.mark.parametrize("huge", [True, False], ids=["a huge information", "a gradient alone"])
+def test_a_member_that_steers_is_answered_with_nothing(model, huge):
+    """K I and -K t u lead to t u, where weights vanish off a plane: one row would be the whole next matrix."""
+    frames = cohort()
+    spec, answered = spec_of(model, "died ~ age + crp"), []
+
+    def attempt(own, net):
+        add, p = net.sum, 3
+        size = 1 + p + p * (p + 1) // 2 * (1 if model == "logistic" else 2)
+        steps = []
+
+        def steered(rows):
+            if rows.shape[1] != size:
+                return add(rows)
+            steps.append(rows)
+            if net.rank == 0 and len(steps) == 1:
+                rows = rows.copy()
+                rows[0, 1 : 1 + p] += 1e7 * np.array([1.0, -2.0, 0.5])
+                if huge:
+                    rows[0, 1 + p :] += 1e3 * np.tile(
+                        np.eye(p)[np.triu_indices(p)], (size - 1 - p) * 2 // (p * (p + 1))
+                    )
+            total = add(rows)
+            if len(steps) > 1:
+                answered.append(total)
+            return total
+
+        net.sum = steered
+        try:
+            fit_sites(own, spec, net)
+        except dsba.InputError as error:
+            return str(error)
+        return "went on"
+
+    found = on_sites(frames, attempt)
+    assert all("would make up its part" in end or "cannot be a sum" in end for end in found), found
+    assert answered
+    assert all(np.isnan(total).all() for total in answered)
+
+
+def test_guards_that_are_off_hold_nothing():
+    frames = cohort()
+    right = difference(frames)
+    spec = replace(spec_of("gamma", f"cost ~ {right}"), guards=Guards.off())
+    assert all(not isinstance(found, str) for found in on_sites(frames, lambda own, net: fit_sites(own, spec, net)))
