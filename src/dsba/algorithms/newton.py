@@ -90,10 +90,11 @@ def newton_system(problem: Problem, net: Network) -> str | None:
 
 @dataclass(frozen=True)
 class Newton(Algorithm):
-    """z+ = z - t H^-1 F(z),   F(z) = (1/Q) sum_i B_i(z) + Lambda z,   H its Jacobian: the same z at all nodes.
+    """Newton's method: z+ = z - t H^-1 F(z), with F(z) = (1/Q) sum_i B_i(z) + Lambda z and H its Jacobian.
 
-    Losses, F and H at a trial point are one exact sum over the nodes. The process at the root of the tree solves the
-    system and broadcasts the step, so that nodes on unequal processors hold the same bits. t is the first of
+    All nodes have the same z. Losses, F and H at a trial point are one exact sum over the nodes. The process at the
+    root of the tree solves the system and broadcasts the step, so that nodes on unequal processors hold the same bits.
+    t is the first of
     alpha (1, 1/2, 1/8, 1/64, ...) at which the objective (AUC: the residual) does not rise by more than rounding, which
     every node checks by itself.
 
