@@ -1,6 +1,6 @@
 """Defaults of parameters in the API reference as values: a reader cannot look up ``DEFAULTS.tol``.
 
-A function whose signature and docstring are made when it is imported (``dsba.fit``) is shown with these.
+Signatures and docstrings that are completed on import (``dsba.fit``, estimators, algorithms) are shown complete.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ class RealDefaults(griffe.Extension):
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
         attr.value = _real(attr.module.path, attr.value)
+
+    def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
+        found = getattr(importlib.import_module(cls.module.path), cls.name, None)
+        if cls.docstring and (made := inspect.getdoc(found)):  # parameters of base classes are added on import
+            cls.docstring = griffe.Docstring(made, parent=cls)
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
         _take_made(func)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
-import importlib
-import inspect
 import math
 import os
 import re
@@ -358,24 +355,3 @@ def test_every_make_target_named_is_there():
         text = (ROOT / page).read_text()
         named = re.findall(r"`make (\w+)`", text) + re.findall(r"^make (\w+)", text, re.MULTILINE)
         assert set(named) <= targets, page
-
-
-def documented():
-    """The objects of the API reference whose docstrings list parameters."""
-    for path in re.findall(r"^::: (\S+)", (ROOT / "docs" / "api.md").read_text(), re.M):
-        module, _, name = path.rpartition(".")
-        with contextlib.suppress(ModuleNotFoundError):  # modules are in it, too
-            found = getattr(importlib.import_module(module), name)
-            if "Parameters\n" in (inspect.getdoc(found) or ""):
-                yield path, found
-
-
-def test_parameters_in_docstrings_are_those_of_the_signature():
-    """A name on a line of its own, the text below: otherwise the site takes text for types, and one default for all."""
-    seen = 0
-    for path, found in documented():
-        section = inspect.getdoc(found).split("Parameters\n----------\n")[1].split("\n\n")[0]
-        entries = [line for line in section.splitlines() if not line.startswith(" ")]
-        assert set(entries) <= set(inspect.signature(found).parameters), path
-        seen += len(entries)
-    assert seen > 40

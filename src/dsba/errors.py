@@ -14,11 +14,37 @@ import numpy.typing as npt
 
 
 class DsbaError(Exception):
-    """The base of all errors of this package. The message is one sentence for a person."""
+    """Base class of the errors of this package. The message is one sentence for a person.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> try:
+    ...     dsba.algorithms.get("sgd")
+    ... except dsba.DsbaError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class InputError(DsbaError, ValueError):
-    """Something the caller gave is not usable. ``key`` is the key in question, if it was given in a table."""
+    """The caller gave something that is not usable.
+
+    Parameters
+    ----------
+    message : str
+        One sentence that says what was given and what was wanted.
+    key : str or None
+        The key in question, if it was given in a table.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.Link(latency=-1.0)
+    Traceback (most recent call last):
+        ...
+    dsba.errors.InputError: latency must be a number >= 0, got -1.0.
+    """
 
     def __init__(self, message: str = "", *, key: str | None = None) -> None:
         super().__init__(message)
@@ -33,10 +59,23 @@ def noted(error: InputError, own: Sequence[str]) -> InputError:
 
 
 class FitError(InputError):
-    """The data does not determine the coefficients. ``columns`` are the columns in question.
+    """The data does not determine the coefficients.
 
-    They are numbered like the coordinates of z: columns of the data, intercept, coordinates that the operator adds.
-    ``sentence`` has {columns} where the message names them.
+    Parameters
+    ----------
+    sentence : str
+        The message, with {columns} where it names the columns.
+    columns : Iterable[int]
+        The columns in question, numbered like the coordinates of z: columns of the data, intercept, coordinates that
+        the operator adds.
+    names : Sequence[str]
+        The names of the columns.
+
+    Examples
+    --------
+    >>> from dsba.errors import FitError
+    >>> print(FitError("{columns} depend on each other.", [0, 2], ["age", "sex", "birth_year"]))
+    age and birth_year depend on each other.
     """
 
     def __init__(self, sentence: str, columns: Iterable[int], names: Sequence[str] = ()) -> None:
@@ -51,15 +90,43 @@ class FitError(InputError):
 
 
 class CheckpointError(InputError):
-    """A checkpoint is truncated, foreign, or belongs to another run."""
+    """A checkpoint is truncated, foreign, or belongs to another run.
+
+    Parameters
+    ----------
+    message : str
+        One sentence that says what is wrong with the file.
+    key : str or None
+        The key in question, if there is one.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> issubclass(dsba.CheckpointError, dsba.InputError)
+    True
+    """
 
 
 class StorageError(DsbaError, OSError):
-    """The system refuses to read or write a file: a full disk, a missing permission, a broken disk."""
+    """The system refuses to read or write a file: a full disk, a missing permission, a broken disk.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> issubclass(dsba.StorageError, OSError)
+    True
+    """
 
 
 class NetworkError(DsbaError, RuntimeError):
-    """A neighbour is silent, or the transport failed."""
+    """Another process is silent, or the connection to it failed.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> issubclass(dsba.NetworkError, RuntimeError)
+    True
+    """
 
 
 def cannot(do: str, error: Exception, otherwise: str = "") -> StorageError | InputError:

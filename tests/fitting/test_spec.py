@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 
 import pytest
@@ -152,7 +153,7 @@ def test_signature_docstring_and_help_have_every_option():
             assert name not in shown
             continue
         assert name in shown
-        assert f"    {name}\n        {one.help}" in dsba.fit.__doc__
+        assert re.search(rf"^{name} : .*\n    {re.escape(one.help)}", dsba.fit.__doc__, re.MULTILINE)
         option = "--allow-two-sites" if name == "guards" else f"--{name.replace('_', '-')}"
         assert all(option in text for text in helps.values()), name
 

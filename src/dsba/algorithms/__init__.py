@@ -3,6 +3,8 @@
 from dataclasses import fields
 from typing import Any
 
+from dsba._system.docstrings import inherit_parameters
+from dsba.algorithms import needs
 from dsba.algorithms.base import Algorithm, State, WithCoins
 from dsba.algorithms.dsba.dsa import DSA
 from dsba.algorithms.dsba.method import DSBA
@@ -48,15 +50,59 @@ _METHODS: tuple[type[Algorithm], ...] = (
     SAGA, SOLAM, ProxSkip, ExactDiffusion, Extragradient, PMGTSAGA, AccGT, LTADMM, ADOMPlus, PushPull, PushDIGing,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
+_EXAMPLE = """\
+>>> import dsba
+>>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), "{loss}", n_nodes={n_nodes}, lam=0.1)
+>>> len(dsba.solve(problem, dsba.Topology.path({n_nodes}), "{name}", max_passes=2).Z)
+{n_nodes}"""
+for _method in _METHODS:
+    _loss, _nodes = "auc" if needs.auc in _method.needs else "logistic", 1 if needs.one_node in _method.needs else 4
+    inherit_parameters(_method, _EXAMPLE.format(name=_method.name, loss=_loss, n_nodes=_nodes))
 
 
 def names() -> list[str]:
-    """All registered algorithm names."""
+    """The names of all registered algorithms.
+
+    Returns
+    -------
+    list[str]
+        The names.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.algorithms.names()[:3]
+    ['dsba', 'dsa', 'newton']
+    """
     return list(REGISTRY)
 
 
 def get(algorithm: str | Algorithm | MethodPlan, **options: Any) -> Algorithm:
-    """An algorithm from its registered name (or a user's "file.py:Class") and options, or the object itself."""
+    """An algorithm from its name and options.
+
+    Parameters
+    ----------
+    algorithm : str or Algorithm or MethodPlan
+        A registered name, a user's file and class ("mine.py:Mine"), the plan of a planner, or an algorithm.
+    **options : object
+        Fields of the algorithm, such as ``batch_size=16``.
+
+    Returns
+    -------
+    Algorithm
+        The algorithm.
+
+    Raises
+    ------
+    InputError
+        If a name or an option is not known.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.algorithms.get("network-newton", K=2)
+    NetworkNewton(step_size='auto', K=2)
+    """
     if isinstance(algorithm, MethodPlan):
         chosen = get(algorithm.chosen.name, **algorithm.chosen.options, **options)
         return chosen.warm_started() if algorithm.warm else chosen

@@ -32,12 +32,24 @@ class State:
     """What an algorithm remembers: a dataclass of arrays and numbers, at least the iterates and their count.
 
     Fields with metadata {"static": True} are rebuilt by ``init`` and not checkpointed.
+
+    Parameters
+    ----------
+    Z : numpy.ndarray
+        The iterates of the nodes, one row each.
+    t : int
+        Iterations so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dsba.algorithms import State
+    >>> State(np.zeros((4, 30))).t
+    0
     """
 
     Z: Array
-    """The nodes' iterates, one row each."""
     t: int = field(default=0, kw_only=True)
-    """Iterations so far."""
 
 
 @dataclass
@@ -54,6 +66,17 @@ class Algorithm:
     ``step`` is the definition. It is pure: it leaves the state it is given alone and returns a new one, which the
     engine checks once, before the run. ``advance`` makes many steps at once and may be a fused kernel that
     reuses the arrays of the state it is given, as long as it returns what ``step`` would.
+
+    Parameters
+    ----------
+    step_size : float or str
+        A number, or the name of a rule such as "auto".
+
+    Examples
+    --------
+    >>> import dsba
+    >>> isinstance(dsba.algorithms.get("extra"), dsba.algorithms.Algorithm)
+    True
     """
 
     step_size: float | str = "auto"
@@ -247,7 +270,19 @@ def most_of_a_mixing(net: Network, width: int) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class WithCoins(Algorithm):
-    """Base of methods whose nodes share random numbers, drawn by the engine: ``step`` gets them as one more array."""
+    """Base of methods whose nodes share random numbers, drawn by the engine: ``step`` gets them as one more array.
+
+    Parameters
+    ----------
+    step_size : float or str
+        A number, or the name of a rule such as "auto".
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.algorithms.WithCoins.coins
+    1
+    """
 
     coins: ClassVar[int] = 1
 

@@ -89,11 +89,12 @@ def newton_system(problem: Problem, net: Network) -> str | None:
 
 @dataclass(frozen=True)
 class Newton(Algorithm):
-    """z+ = z - t H^-1 F(z),   F(z) = (1/Q) sum_i B_i(z) + Lambda z,   H its Jacobian: the same z at all nodes.
+    """Newton's method: z+ = z - t H^-1 F(z), with F(z) = (1/Q) sum_i B_i(z) + Lambda z and H its Jacobian.
 
-    Losses, F and H at a trial point are one exact sum over the nodes. Every process solves the system by itself, by an
-    elimination with the same bits on every processor, and no step is sent. t is the first of alpha (1, 1/2, 1/8, 1/64,
-    ...) at which the objective (AUC: the residual) does not rise by more than rounding. Every node checks this itself.
+    All nodes have the same z. Losses, F and H at a trial point are one exact sum over the nodes. Every process solves
+    the system by itself, by an elimination with the same bits on every processor, and no step is sent. t is the first
+    of alpha (1, 1/2, 1/8, 1/64, ...) at which the objective (AUC: the residual) does not rise by more than rounding.
+    Every node checks this itself.
 
     An iteration of its own, because every trial is a sum over the network, and a checkpoint may lie between two steps.
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.

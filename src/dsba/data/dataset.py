@@ -14,17 +14,55 @@ from dsba.types import Array
 
 
 class Dataset(NamedTuple):
-    """`X, y = dataset`: X is CSR float64 with sorted indices, y one float64 label a row."""
+    """Samples and labels; ``X, y = dataset`` takes it apart.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_matrix
+        The samples: CSR, float64, sorted indices.
+    y : numpy.ndarray
+        One float64 label for each row.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> X, y = dsba.data.load("breast-cancer")
+    >>> X.shape, y.shape
+    ((569, 30), (569,))
+    """
 
     X: sp.csr_matrix
     y: Array
 
 
 def binarise(y: Array, positive: str | Iterable[float]) -> Array:
-    """+1 for the classes in ``positive``, -1 for all others.
+    """Two classes from several: +1 for the classes in ``positive``, -1 for all others.
 
     "half" are the first n // 2 of the n classes in increasing order: News20's 1..10 against 11..20,
     Sector's 52 smaller labels against its 53 larger ones.
+
+    Parameters
+    ----------
+    y : numpy.ndarray
+        The labels.
+    positive : str or Iterable[float]
+        The classes that become +1, or "half".
+
+    Returns
+    -------
+    numpy.ndarray
+        The labels -1 and +1.
+
+    Raises
+    ------
+    InputError
+        If a class is not among the labels.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> dsba.data.binarise(np.array([1.0, 2.0, 3.0]), [2]).tolist()
+    [-1.0, 1.0, -1.0]
     """
     classes = np.unique(y)
     if isinstance(positive, str):

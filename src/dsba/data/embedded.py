@@ -18,6 +18,17 @@ def load_breast_cancer() -> Dataset:
     """Breast Cancer Wisconsin, as scikit-learn ships it: real, dense, 569 x 30.
 
     Columns have mean 0 and variance 1; labels are -1 (malignant) and +1 (benign).
+
+    Returns
+    -------
+    Dataset
+        The samples and labels.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.data.load_breast_cancer().X.shape
+    (569, 30)
     """
     from sklearn.datasets import load_breast_cancer as bundled
 
@@ -33,12 +44,41 @@ def make_text_like(
     noise: float = 0.05,
     seed: int = 0,
 ) -> Dataset:
-    """SYNTHETIC sparse data with the look of a bag of words; not measured on any text.
+    """Synthetic sparse data that looks like a bag of words; not measured on any text.
 
-    Column popularity follows Zipf's law, the number of nonzeros in a row is log-normal with mean
-    about `row_length`, a value is (1 + log count) * idf. The label is +1 for the share `positive`
-    of the rows with the largest score under a planted linear model of the row's direction; then
-    the share `noise` of the labels is flipped, as many of either sign.
+    Column popularity follows Zipf's law, the number of nonzeros in a row is log-normal, and a value is
+    (1 + log count) * idf. A label is +1 where the score under a planted linear model of the row's direction is large.
+
+    Parameters
+    ----------
+    n_rows : int
+        The number of rows.
+    n_columns : int
+        The number of columns.
+    row_length : float
+        The mean number of nonzeros in a row, about.
+    positive : float
+        The share of the labels +1.
+    noise : float
+        The share of labels that are flipped, as many of either sign.
+    seed : int
+        The seed of the draws.
+
+    Returns
+    -------
+    Dataset
+        The samples and labels.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.data.make_text_like(100, 500).X.shape
+    (100, 500)
     """
     _check_arguments(n_rows, n_columns, row_length, positive, noise)
     rng = np.random.default_rng(seed)

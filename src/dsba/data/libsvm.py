@@ -40,7 +40,21 @@ LIBSVM_TOKEN = re.compile(rb"\S+")
 
 
 class IndexRange(NamedTuple):
-    """The smallest and the largest index that a file names; None where it names not one."""
+    """The range of the column indices in a file.
+
+    Parameters
+    ----------
+    smallest : int or None
+        The smallest index, or None if there is none.
+    largest : int or None
+        The largest index, or None if there is none.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.data.IndexRange(1, 30).largest
+    30
+    """
 
     smallest: int | None
     largest: int | None
@@ -57,23 +71,72 @@ def load_libsvm(
     zero_based: bool | Literal["auto"] = "auto",
     cache: bool = True,
 ) -> Dataset:
-    """Read a LIBSVM file, plain, gzip or bzip2, into `(X, y)`.
+    r"""Read a LIBSVM file, plain, gzip or bzip2, into ``(X, y)``.
 
-    A name which is no file is looked up, with the usual endings, in the folder `$DSBA_DATA` and
-    then in `data/` of the cache folder (`$DSBA_CACHE`, or `dsba` in the user's cache).
+    A name that is not a file is looked up, with the usual endings, in the folder ``$DSBA_DATA`` and then in ``data/``
+    of the cache folder (``$DSBA_CACHE``, or ``dsba`` in the user's cache). ``qid:`` and comments are ignored.
 
-    Columns count from zero with `zero_based=True` and from one with `False`. "auto" counts from zero if
-    the file has a column 0. That is a guess: a file written from zero whose first column happens to be
-    empty is shifted. Files that belong together must be read with one answer; `index_range` says what
-    each of them has. `n_features` fixes the number of columns, as such files need; otherwise the largest
-    column present does. `qid:` and comments are ignored. With `cache`, the parsed arrays are kept for the
-    next time.
+    Parameters
+    ----------
+    path_or_name : str or os.PathLike[str]
+        The path of a file, or the name of a data set.
+    n_features : int or None
+        The number of columns; None is the largest column in the file. Files that belong together need the same number.
+    zero_based : bool or Literal['auto']
+        Whether columns count from zero. "auto" counts from zero if the file has a column 0. That is a guess: files that
+        belong together must be read with one answer, and ``index_range`` shows the indices of each.
+    cache : bool
+        Keep the parsed arrays for the next time.
+
+    Returns
+    -------
+    Dataset
+        The samples and labels.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is not a LIBSVM file.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> from pathlib import Path
+    >>> _ = Path("small.svm").write_text("1 1:0.5 3:1\n-1 2:2\n")
+    >>> dsba.load_libsvm("small.svm", cache=False).X.toarray().tolist()
+    [[0.5, 0.0, 1.0], [0.0, 2.0, 0.0]]
     """
     return LibsvmFile(path_or_name, cache=cache).dataset(n_features, zero_based)
 
 
 def index_range(path_or_name: str | os.PathLike[str], *, cache: bool = True) -> IndexRange:
-    """The smallest and the largest index in a LIBSVM file, as they are written there."""
+    r"""The smallest and the largest index in a LIBSVM file, as they are written there.
+
+    Parameters
+    ----------
+    path_or_name : str or os.PathLike[str]
+        As in ``load_libsvm``.
+    cache : bool
+        As in ``load_libsvm``.
+
+    Returns
+    -------
+    IndexRange
+        The range, as it is written in the file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or is not a LIBSVM file.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> from pathlib import Path
+    >>> _ = Path("small.svm").write_text("1 2:0.5 7:1\n-1 3:2\n")
+    >>> dsba.data.index_range("small.svm", cache=False)
+    IndexRange(smallest=2, largest=7)
+    """
     return LibsvmFile(path_or_name, cache=cache).indices
 
 

@@ -11,7 +11,25 @@ from dsba.types import Array
 
 
 class History:
-    """Columns of numbers, one entry per record point. ``history["gap"]`` is an array."""
+    """Columns of numbers, one entry per record point. ``history["gap"]`` is an array.
+
+    Parameters
+    ----------
+    columns : mapping of str to array-like, or None
+        The columns to begin with.
+
+    Raises
+    ------
+    KeyError
+        If a column is asked for that the history does not have.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> history = dsba.History({"passes": [0, 1], "gap": [1.0, 0.25]})
+    >>> history["gap"].tolist(), history.last()
+    ([1.0, 0.25], {'passes': 1.0, 'gap': 0.25})
+    """
 
     def __init__(self, columns: Mapping[str, npt.ArrayLike] | None = None) -> None:
         self._columns: dict[str, list[float]] = {
@@ -19,7 +37,18 @@ class History:
         }
 
     def append(self, record: Mapping[str, float]) -> None:
-        """Add one record; every record of a history has the same columns."""
+        """Add one record.
+
+        Parameters
+        ----------
+        record : Mapping[str, float]
+            A number for each column; every record of a history has the same columns.
+
+        Raises
+        ------
+        ValueError
+            If the record has other columns.
+        """
         if self._columns and set(record) != set(self._columns):
             raise ValueError(f"record has columns {sorted(record)}, the history {sorted(self._columns)}")
         for name, value in record.items():
@@ -45,14 +74,38 @@ class History:
         return len(next(iter(self._columns.values()), []))
 
     def last(self) -> dict[str, float]:
-        """The newest record."""
+        """The newest record.
+
+        Returns
+        -------
+        dict[str, float]
+            The newest number of each column.
+        """
         return {name: values[-1] for name, values in self._columns.items()}
 
     def to_dict(self) -> dict[str, Array]:
+        """The columns as arrays.
+
+        Returns
+        -------
+        dict[str, numpy.ndarray]
+            One array for each column.
+        """
         return {name: self[name] for name in self._columns}
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame (pandas is an optional dependency)."""
+        """The columns as a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each record.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
         require_package("to_frame", "pandas", "tables")
         import pandas as pd
 

@@ -38,7 +38,14 @@ CHECKPOINT_SHARE = 0.1  # of the time may go into writing checkpoints
 
 
 class Status(enum.StrEnum):
-    """How a run ended."""
+    """How a run ended.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> [str(status) for status in dsba.Status]
+    ['converged', 'budget', 'diverged', 'interrupted']
+    """
 
     CONVERGED = "converged"
     BUDGET = "budget"
@@ -48,20 +55,48 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gives: one iterate per node, their mean, the history, and how it ended."""
+    """The result of a run: one iterate per node, their mean, the history, and how the run ended.
+
+    Parameters
+    ----------
+    status : Status
+        How the run ended.
+    message : str
+        The same as a sentence, with numbers.
+    Z : numpy.ndarray
+        One row per node; on several processes, of the nodes of this one.
+    z : numpy.ndarray
+        The mean of all nodes' iterates.
+    passes : float
+        Passes over the data.
+    seconds : float
+        Seconds of the algorithm alone, evaluation excluded.
+    history : History
+        The measurements at the record points.
+    algorithm : Algorithm
+        The algorithm with its step size as a number.
+    plan : MethodPlan or None
+        What "auto" took, why, and what it expected of each candidate.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> result = dsba.solve(problem, ring, "extra", max_passes=3)
+    >>> result.Z.shape, result.status
+    ((4, 30), <Status.BUDGET: 'budget'>)
+    """
 
     status: Status
     message: str
     Z: Array
-    """One row per node; on several processes, of the nodes of this one."""
     z: Array
-    """The mean of all nodes' iterates."""
     passes: float
     seconds: float
     history: History
     algorithm: Algorithm
     plan: MethodPlan | None = None
-    """What "auto" took, why, and what it expected of each candidate."""
 
     @property
     def step_size(self) -> float:

@@ -62,53 +62,82 @@ def solve(
 
     Parameters
     ----------
-    algorithm
+    problem : Problem
+        The data, the loss and lambda.
+    topology : Topology
+        The graph of the nodes.
+    algorithm : str or Algorithm or MethodPlan
         A registered name (options such as ``table="full"`` as further keywords), an object, or "auto": the method and
         the options that ``dsba.algorithms.planner`` expects to be the fastest. ``result.plan`` says why.
-    step_size
+    step_size : float or str
         A number or a rule's name; "auto" leaves an algorithm object's own.
-    max_passes
+    max_passes : float or None
         A budget of passes over the data.
-    tol
+    tol : float or None
         Stop at this relative residual ||operator(mean z)|| / ||operator(0)||, whatever z0 is, if the nodes agree: their
         root mean square distance from their mean is at most ``tol`` times the larger of the mean's norm and
         ||operator(0)||/L. Where 0 is the solution, the mean norm of the components at 0 takes the place of
         ||operator(0)||. "newton" goes on to its own end, which costs a few steps more.
-    seed
-        For drawing samples.
-    reference
-        z*, or True to compute it; without it gap and distance are absent.
-    z0
+    seed : int
+        The seed of the draws of samples.
+    reference : bool or array-like or None
+        The solution z*, or True to compute it; without it gap and distance are absent.
+    z0 : array-like or None
         The common start, zero by default.
-    gap_tol
+    gap_tol : float or None
         Stop at this gap, (f(mean z) - f*) / (f(0) - f*).
-    max_seconds
+    max_seconds : float or None
         A budget of seconds of the algorithm alone, evaluation excluded.
-    max_doubles
+    max_doubles : float or None
         A budget of DOUBLEs received at the busiest node.
-    max_rounds
+    max_rounds : float or None
         A budget of communication rounds.
-    record_every
+    record_every : float
         Passes between two record points.
-    record_first
+    record_first : float or None
         Passes before the first record point; the distance then doubles up to ``record_every``.
-    checkpoint
+    checkpoint : path-like or None
         A file; written at record points, and resumed from if it is there.
-    progress
+    progress : bool
         Show a progress bar.
-    callbacks
+    callbacks : Sequence[Callback]
         Called with each record; a true return value stops the run.
-    metrics
+    metrics : Mapping[str, Metric] or None
         More columns for the history, each a function of the mean iterate.
-    network
+    network : Network or None
         How rows or messages move; by default the group of processes that holds the problem, or a
         ``Simulator`` where this process holds all of it.
-    communication
+    communication : str or None
         For DSBA and DSA: "dense" sends iterates to the neighbours, "compressed" their changes in few bits,
         "sparse" (DSBA-s) sparse deltas to everybody, "cached" the same with every sample's indices and values
         only once. None leaves it to the algorithm, whose default is "dense". P-EXTRA has the first two.
-    link
+    link : Link or None
         How fast the lines are, for "auto"; None measures them, and in one process is ``Link()``.
+    **options : object
+        Options of a named algorithm, such as ``batch_size=16``.
+
+    Returns
+    -------
+    Result
+        The iterates of all nodes, their mean, the history, and how the run ended.
+
+    Raises
+    ------
+    InputError
+        If the method does not apply to the problem on this network, or an argument is not usable.
+    CheckpointError
+        If the checkpoint file belongs to another run.
+    NetworkError
+        If another process is silent or a connection fails.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> result = dsba.solve(problem, ring, "newton", tol=1e-10, reference=True)
+    >>> print(result.status, bool(result.history["gap"][-1] < 1e-10))
+    converged True
     """
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
     net = _network(problem, topology, network)

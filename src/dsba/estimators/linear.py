@@ -30,6 +30,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dsba import operators
+from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Result, Status
 from dsba.errors import InputError, as_number, unknown_name
@@ -48,45 +49,43 @@ ROUGH_TOL, ROUGH_PASSES = 1e-2, 100  # of a fit that only finds a scale
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Decentralized(BaseEstimator):
-    """What all estimators share.
+    """Base class of the estimators.
 
     Parameters
     ----------
-    n_nodes
+    n_nodes : int
         Nodes to split the data over, at most one per row; not used where ``nodes`` or the graph say it.
-    graph
-        Whatever ``Topology.of`` takes: "random", "random:0.3", "ring", "path", "star", "complete", "grid", the
-        path of an edge list, a networkx graph, a ``Topology`` or a list of edges. A networkx graph's nodes are taken
-        in sorted order, as the names in ``nodes`` are.
-    algorithm
-        A registered name or an ``Algorithm`` object, also one of your own; "auto" takes what
-        ``dsba.algorithms.planner`` expects to be the fastest (``plan_`` says why), or dsba where ``step_size`` or
-        ``communication`` is given.
-    fit_intercept
+    graph : str, path-like, networkx.Graph, Topology or list of pairs
+        What ``Topology.of`` accepts. The nodes of a networkx graph are taken in sorted order, as the names in ``nodes``
+        are.
+    algorithm : str or Algorithm
+        A registered name or an ``Algorithm`` object. "auto" takes what ``dsba.algorithms.planner`` expects to be the
+        fastest (``plan_`` shows the comparison), or dsba where ``step_size`` or ``communication`` is given.
+    fit_intercept : bool
         Whether to fit an intercept, exact and not regularised.
-    l1_ratio
+    l1_ratio : float
         The share of the regularisation that is ||w||_1 in place of ||w||^2/2, as in scikit-learn's elastic
         nets; above 0 the algorithm must be one with a proximal step.
-    tol
+    tol : float
         Stop when the norm of the optimality condition is this small, relative to its norm at the model of the
         intercept alone (or at 0, where it is smaller), and the nodes' models agree as closely.
-    max_passes
+    max_passes : float
         Stop after this many passes over the data, with a ConvergenceWarning.
-    step_size
+    step_size : float or str
         A number or a rule's name.
-    random_state
+    random_state : object
         Of the split, the random graph and the order of the samples; a number is the seed itself, None
         draws a new one at every fit.
-    warm_start
+    warm_start : bool
         Start from the last fit's coefficients, where their shape still fits.
-    communication
+    communication : str or None
         "dense", "compressed", "sparse" or "cached" for the methods that know it; None is the method's own.
-    network
+    network : object
         An MPI network, whose graph is used; then X and y are this process's rows, and ``nodes`` tells
         its own nodes apart (None: all rows are one node's).
-    callbacks
+    callbacks : Sequence[Callable[[dict[str, float]], object]]
         Functions called with each record of the history; a true return value stops the fit.
-    verbose
+    verbose : bool
         Show a progress bar.
     """
 
@@ -195,7 +194,13 @@ def _warn_unless_converged(result: Result, estimator: Decentralized) -> None:
 
 @dataclass(eq=False, repr=False)
 class _Classifier(ClassifierMixin, Decentralized):
-    """One score for two classes, one per class for more. ``C`` is the inverse regularisation: lam = 1/(C sum s)."""
+    """One score for two classes, one per class for more. ``C`` is the inverse regularisation: lam = 1/(C sum s).
+
+    Parameters
+    ----------
+    C : float
+        The inverse of the regularisation: lam = 1/(C sum of weights).
+    """
 
     C: float = 1.0
 
@@ -203,7 +208,29 @@ class _Classifier(ClassifierMixin, Decentralized):
         return 1.0 / (as_number("C", self.C, above=0.0) * total)
 
     def fit(self, X: Any, y: Any, nodes: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to the rows of X; ``nodes`` says at which node each row is, by number or by name."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+        y : array-like
+            One label for each row.
+        nodes : array-like or None
+            The node of each row, by number or by name; None splits the rows at random.
+        sample_weight : array-like or None
+            A weight of each row; None is 1.
+
+        Returns
+        -------
+        object
+            The estimator itself.
+
+        Raises
+        ------
+        InputError
+            If data, labels or settings are not usable.
+        """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -238,12 +265,34 @@ class _Classifier(ClassifierMixin, Decentralized):
         self._keep(fits)
 
     def decision_function(self, X: Any) -> Array:
-        """The score of each class, or of the second one where there are two."""
+        """The score of each class, or of the second one where there are two.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+
+        Returns
+        -------
+        numpy.ndarray
+            One number per sample, or one column per class.
+        """
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The predicted classes."""
+        """The predicted classes.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+
+        Returns
+        -------
+        numpy.ndarray
+            One class per sample.
+        """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
@@ -252,7 +301,18 @@ class _Classifier(ClassifierMixin, Decentralized):
 class DecentralizedClassifier(_Classifier):
     """Any loss for two classes, one-vs-rest for more: min_w C sum_i s_i loss_i + 1/2 ||w||^2.
 
-    ``operator`` is "logistic", "squared-hinge", or an operator object of your own with binary labels.
+    Parameters
+    ----------
+    operator : str or Operator
+        The loss: "logistic", "squared-hinge", or an operator object with binary labels.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> X, y = dsba.data.load_breast_cancer()
+    >>> model = dsba.DecentralizedClassifier(n_nodes=4).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
     """
 
     operator: str | Operator = "logistic"
@@ -262,8 +322,21 @@ class DecentralizedClassifier(_Classifier):
 class DecentralizedLogisticRegression(_Classifier):
     """Logistic regression, as ``sklearn.linear_model.LogisticRegression`` with its L2 penalty.
 
-    min_w C sum_i s_i log(1 + exp(-y_i x_i'w)) + 1/2 ||w||^2 for two classes. For more, ``multi_class``
-    is "multinomial" (the softmax of one score per class) or "ovr" (one class against the rest).
+    min_w C sum_i s_i log(1 + exp(-y_i x_i'w)) + 1/2 ||w||^2 for two classes.
+
+    Parameters
+    ----------
+    multi_class : str
+        For more than two classes: "multinomial" (the softmax of one score per class) or "ovr" (one class against the
+        rest).
+
+    Examples
+    --------
+    >>> import dsba
+    >>> X, y = dsba.data.load_breast_cancer()
+    >>> model = dsba.DecentralizedLogisticRegression(n_nodes=4).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
     """
 
     multi_class: str = "multinomial"
@@ -286,7 +359,18 @@ class DecentralizedLogisticRegression(_Classifier):
         return operators.get("softmax" if self._joint else "logistic")
 
     def predict_proba(self, X: Any) -> Array:
-        """The probability of each class."""
+        """The probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+
+        Returns
+        -------
+        numpy.ndarray
+            One column per class.
+        """
         scores = self.decision_function(X)
         if self._joint:
             return softmax(scores, axis=1)
@@ -296,7 +380,18 @@ class DecentralizedLogisticRegression(_Classifier):
         return shares / shares.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of the probability of each class."""
+        """The logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+
+        Returns
+        -------
+        numpy.ndarray
+            One column per class.
+        """
         return np.log(self.predict_proba(X))
 
 
@@ -306,6 +401,14 @@ class DecentralizedSVM(_Classifier):
 
     min_w C sum_i s_i max(0, 1 - y_i x_i'w)^2 + 1/2 ||w||^2. The intercept is not regularised, which it is in
     ``LinearSVC``: with ``fit_intercept=False`` the two are the same.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> X, y = dsba.data.load_breast_cancer()
+    >>> model = dsba.DecentralizedSVM(n_nodes=4).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
     """
 
     _loss = "squared-hinge"
@@ -313,10 +416,18 @@ class DecentralizedSVM(_Classifier):
 
 @dataclass(eq=False, repr=False)
 class DecentralizedAUCClassifier(_Classifier):
-    """Maximises the area under the ROC curve: the pairwise squared loss, for two classes.
+    """Maximises the area under the ROC curve by the pairwise squared loss, for two classes.
 
     ``decision_function`` ranks; ``predict`` cuts at the threshold with the best balanced accuracy on the
     training scores, which is minus ``intercept_``.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> X, y = dsba.data.load_breast_cancer()
+    >>> model = dsba.DecentralizedAUCClassifier(n_nodes=4).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
     """
 
     _loss = "auc"
@@ -353,7 +464,13 @@ class DecentralizedAUCClassifier(_Classifier):
 
 @dataclass(eq=False, repr=False)
 class _Regressor(RegressorMixin, Decentralized):
-    """Fits and predicts one number. ``alpha`` is the regularisation: lam = alpha / sum of the weights."""
+    """Fits and predicts one number. ``alpha`` is the regularisation: lam = alpha / sum of the weights.
+
+    Parameters
+    ----------
+    alpha : float
+        The regularisation: lam = alpha / sum of weights.
+    """
 
     alpha: float = 1.0
 
@@ -361,7 +478,29 @@ class _Regressor(RegressorMixin, Decentralized):
         return as_number("alpha", self.alpha, at_least=0.0) / total
 
     def fit(self, X: Any, y: Any, nodes: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to the rows of X; ``nodes`` says at which node each row is, by number or by name."""
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+        y : array-like
+            One label for each row.
+        nodes : array-like or None
+            The node of each row, by number or by name; None splits the rows at random.
+        sample_weight : array-like or None
+            A weight of each row; None is 1.
+
+        Returns
+        -------
+        object
+            The estimator itself.
+
+        Raises
+        ------
+        InputError
+            If data, labels or settings are not usable.
+        """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         self._fit(self._rows(X, y.astype(np.float64), nodes, sample_weight))
         return self
@@ -377,7 +516,18 @@ class _Regressor(RegressorMixin, Decentralized):
         return fit
 
     def predict(self, X: Any) -> Array:
-        """The predicted labels."""
+        """The predicted labels.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+
+        Returns
+        -------
+        numpy.ndarray
+            One number per sample.
+        """
         return self._scores(X)
 
 
@@ -385,7 +535,18 @@ class _Regressor(RegressorMixin, Decentralized):
 class DecentralizedRegressor(_Regressor):
     """Any loss for real labels: min_w sum_i s_i loss_i + alpha/2 ||w||^2.
 
-    ``operator`` is "ridge", "huber", or an operator object of your own.
+    Parameters
+    ----------
+    operator : str or Operator
+        The loss: "ridge", "huber", or an operator object.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = dsba.DecentralizedRegressor(n_nodes=4).fit(X, X @ [1.0, 2.0, 3.0])
+    >>> bool(model.score(X, X @ [1.0, 2.0, 3.0]) > 0.9)
+    True
     """
 
     operator: str | Operator = "ridge"
@@ -393,7 +554,16 @@ class DecentralizedRegressor(_Regressor):
 
 @dataclass(eq=False, repr=False)
 class DecentralizedRidge(_Regressor):
-    """Ridge regression: min_w ||y - Xw||^2 + alpha ||w||^2, as ``sklearn.linear_model.Ridge``."""
+    """Ridge regression: min_w ||y - Xw||^2 + alpha ||w||^2, as ``sklearn.linear_model.Ridge``.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = dsba.DecentralizedRidge(n_nodes=4).fit(X, X @ [1.0, 2.0, 3.0])
+    >>> bool(model.score(X, X @ [1.0, 2.0, 3.0]) > 0.9)
+    True
+    """
 
     _loss = "ridge"
 
@@ -403,6 +573,20 @@ class DecentralizedPoisson(_Regressor):
     """Poisson regression with a logarithmic link, as ``sklearn.linear_model.PoissonRegressor``.
 
     min_w (1/sum s) sum_i s_i (exp(x_i'w) - y_i x_i'w) + alpha/2 ||w||^2; predictions are exp(x'w).
+
+    Parameters
+    ----------
+    alpha : float
+        The regularisation: lam = alpha.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> model = dsba.DecentralizedPoisson(alpha=0.01, n_nodes=4).fit(X, rng.poisson(np.exp(X[:, 0])))
+    >>> model.coef_.round(1).tolist()
+    [1.0, -0.0]
     """
 
     _loss = "poisson"
@@ -411,6 +595,18 @@ class DecentralizedPoisson(_Regressor):
         return as_number("alpha", self.alpha, at_least=0.0)
 
     def predict(self, X: Any) -> Array:
+        """The predicted mean counts.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+
+        Returns
+        -------
+        numpy.ndarray
+            One number per sample.
+        """
         return np.exp(self._scores(X))
 
     def __sklearn_tags__(self) -> Any:
@@ -421,11 +617,27 @@ class DecentralizedPoisson(_Regressor):
 
 @dataclass(eq=False, repr=False)
 class DecentralizedHuber(_Regressor):
-    """Robust regression, as ``sklearn.linear_model.HuberRegressor``, whose scale sigma is estimated too.
+    """Robust regression, as ``sklearn.linear_model.HuberRegressor``, with an estimated scale sigma.
 
     min over w and sigma of sum_i s_i (sigma + sigma H((x_i'w - y_i)/sigma)) + alpha ||w||^2, H quadratic up
     to ``epsilon`` and linear beyond. For Huber's loss with a fixed width use
     ``DecentralizedRegressor(operator=dsba.operators.Huber(delta))``.
+
+    Parameters
+    ----------
+    alpha : float
+        The regularisation: lam = 2 alpha / sum of weights.
+    epsilon : float
+        Residuals above epsilon sigma count linearly.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> model = dsba.DecentralizedHuber(n_nodes=4).fit(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=200))
+    >>> model.coef_.round(0).tolist()
+    [1.0, 2.0, 3.0]
     """
 
     alpha: float = 0.0001
@@ -460,3 +672,10 @@ class DecentralizedHuber(_Regressor):
         residual = np.abs(rows.y - rows.X @ model.coef_ - model.intercept_)
         total, weight = sums(rows, self._group, rows.weight * residual, rows.weight)
         return total / weight or 1.0
+
+
+for _estimator in (
+    DecentralizedAUCClassifier, DecentralizedClassifier, DecentralizedHuber, DecentralizedLogisticRegression,
+    DecentralizedPoisson, DecentralizedRegressor, DecentralizedRidge, DecentralizedSVM,
+):  # fmt: skip
+    inherit_parameters(_estimator)

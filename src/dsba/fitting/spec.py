@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dsba._system.docstrings import add_parameters
 from dsba.algorithms import Algorithm
 from dsba.errors import InputError, as_integer, as_number, shortened, unknown_name
 from dsba.fitting.disclosure import Guards
@@ -199,8 +200,8 @@ class FitSpec:
     normalize: bool = option(False, "Scale every row to norm 1", _flag, FOR_ARRAYS)
     graph: Any = option("random", "Who talks to whom: random, random:0.4, ring, ..., or an edge list", _any)
     mixing: str = option("laplacian", "Weights of the graph: laplacian or metropolis", _any)
-    algorithm: str | Algorithm = option("auto", "auto, newton, dsba, dsa, ..., or mine.py:Class", _any)
-    communication: str | None = option(None, "dense, sparse or cached (dsba, dsa)", _any)
+    algorithm: str | Algorithm = option("auto", "The method: auto, newton, dsba, dsa, ..., or mine.py:Class", _any)
+    communication: str | None = option(None, "What dsba and dsa send: dense, compressed, sparse or cached", _any)
     step_size: float | str = option("auto", "A number, or a rule's name", _any)
     max_passes: float = option(None, "Passes over the data, at most", _number, usual=(1000.0, 100.0))
     tol: float = option(None, "Stop at this relative residual", _number, usual=(1e-4, 1e-12))
@@ -262,5 +263,6 @@ def describe_options(function: Callable[..., Any], names: Iterable[str]) -> None
         inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.default, annotation=o.type) for o in more
     ]
     function.__signature__ = known.replace(parameters=[*own, *keywords])  # type: ignore[attr-defined]
-    texts = [f"    {name}\n        {OPTIONS[name].sentence(tables_only=True)}\n" for name in names]
-    function.__doc__ = f"{(function.__doc__ or '').rstrip()}\n{''.join(texts)}    "
+    types = {one.name: str(one.type).replace(" | ", " or ") for one in fields(FitSpec)}
+    entries = {name: f"{name} : {types[name]}\n    {OPTIONS[name].sentence(tables_only=True)}" for name in names}
+    add_parameters(function, entries)

@@ -11,14 +11,25 @@ LEAST_BANDWIDTH, LARGEST_BANDWIDTH = 1.0, 1e19  # bits a second
 
 @dataclass(frozen=True)
 class Link:
-    """A line between two nodes.
+    """The speed of a line between two nodes.
 
     Parameters
     ----------
-    latency
-        Seconds that a message needs, whatever its size.
-    bandwidth
-        Bits a second into a node.
+    latency : float
+        Seconds that a message takes, whatever its size.
+    bandwidth : float
+        Bits per second into a node.
+
+    Raises
+    ------
+    InputError
+        If a number is negative or out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.Link(latency=0.01, bandwidth=8e6).seconds(rounds=10, received=100_000)
+    0.2
     """
 
     latency: float = 0.02
@@ -36,7 +47,20 @@ class Link:
             )
 
     def seconds(self, rounds: float, received: float) -> float:
-        """How long so many rounds take that bring a node so many bytes."""
+        """The time that some rounds take.
+
+        Parameters
+        ----------
+        rounds : float
+            Communication rounds.
+        received : float
+            Bytes that a node receives in all of them.
+
+        Returns
+        -------
+        float
+            Seconds: the latency of all rounds plus the time for the bytes.
+        """
         return rounds * self.latency + 8 * received / self.bandwidth
 
     def __str__(self) -> str:

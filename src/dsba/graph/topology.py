@@ -33,19 +33,39 @@ GRAPH_FAMILIES = ("random", "ring", "path", "star", "complete", "grid")
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Topology:
-    """A connected graph on the nodes 0..N-1 with a mixing matrix W; immutable. Only a DiGraph makes it directed.
+    """A connected graph on the nodes 0..N-1 with a mixing matrix W; immutable.
 
-    Every constructor takes the same two keywords:
+    Self-loops and repeated edges in the input are ignored. Two topologies are equal if they have the same edges, the
+    same W and the same number of rounds. All arrays are read-only. Only a networkx DiGraph makes a directed topology.
 
-    mixing : "laplacian" (the default), "metropolis", or an N x N array
-        "laplacian" is W = I - L/tau with L the graph Laplacian. "metropolis" (Metropolis-Hastings) is
-        W_nm = 1/(1 + max(deg_n, deg_m)) on edges, and on the diagonal what makes the rows sum to one.
-        An array is used as it is, after the four conditions of ``dsba.graph.mixing`` were checked.
-    tau : float, for "laplacian" only
-        Default lambda_max(L), which gives 0 <= W <= I; any tau >= lambda_max(L)/2 is accepted.
+    Parameters
+    ----------
+    n_nodes : int
+        The number of nodes.
+    edges : Iterable[Iterable[int]]
+        Pairs of node numbers.
+    mixing : {"laplacian", "metropolis"} or numpy.ndarray
+        "laplacian" is W = I - L/tau with L the graph Laplacian. "metropolis" (Metropolis-Hastings) is W_nm = 1/(1 +
+        max(deg_n, deg_m)) on edges, and on the diagonal what makes the rows sum to one. An N x N array is used as it
+        is, after the four conditions of ``dsba.graph.mixing`` are checked.
+    tau : float or None
+        For "laplacian" only. None is lambda_max(L), which gives 0 <= W <= I. Any tau >= lambda_max(L)/2 is accepted.
+    name : str
+        A name for figures and tables.
 
-    Self-loops and repeated edges in the input are ignored. Two topologies are equal when they have the
-    same edges, the same W and the same number of rounds. All arrays are read-only.
+    Raises
+    ------
+    InputError
+        If the graph is not connected, or W does not meet the conditions.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> square = dsba.Topology(4, [(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> square == dsba.Topology.ring(4)
+    True
+    >>> round(float(square.gamma), 3)
+    0.25
     """
 
     graph: Graph
@@ -69,7 +89,18 @@ class Topology:
             object.__setattr__(self, attribute, value)
 
     def chebyshev(self, rounds: int) -> Topology:
-        """The same graph with K = ``rounds`` rounds of gossip as one mixing, for methods that send dense rows."""
+        """The same graph with several rounds of gossip as one mixing, for methods that send dense rows.
+
+        Parameters
+        ----------
+        rounds : int
+            K, the rounds of one mixing.
+
+        Returns
+        -------
+        Topology
+            The graph whose mixing matrix is the Chebyshev polynomial of W.
+        """
         other = object.__new__(Topology)
         other._set(self.graph, self.mixing.chebyshev(rounds), self.name)
         return other
@@ -78,32 +109,182 @@ class Topology:
 
     @classmethod
     def random(cls, n_nodes: int, p: float = 0.4, seed: int = 0, **weights: Unpack[Weighting]) -> Topology:
-        """Erdos-Renyi: each edge with probability p, redrawn until the graph is connected."""
+        """Erdos-Renyi: each edge with probability p, drawn again until the graph is connected.
+
+        Parameters
+        ----------
+        n_nodes : int
+            The number of nodes.
+        p : float
+            The probability of an edge.
+        seed : int
+            The seed of the draws.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If no connected graph is found, or an argument is not usable.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.random(10, 0.4, seed=0).n_nodes
+        10
+        """
         return cls(n_nodes, draw_connected(n_nodes, p, seed), name="random", **weights)
 
     @classmethod
     def ring(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
-        """Node n beside n+1, and the last beside the first; two nodes share one edge."""
+        """Node n is linked to n + 1, and the last node to the first; two nodes share one edge.
+
+        Parameters
+        ----------
+        n_nodes : int
+            The number of nodes.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If ``n_nodes`` is not a positive integer, or ``mixing`` or ``tau`` is not usable.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.ring(4).edges
+        ((0, 1), (0, 3), (1, 2), (2, 3))
+        """
         return cls(n_nodes, ((n, (n + 1) % n_nodes) for n in range(node_count(n_nodes))), name="ring", **weights)
 
     @classmethod
     def path(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
-        """Node n beside n+1: the largest diameter N nodes can have."""
+        """Node n is linked to n + 1: the largest diameter that N nodes can have.
+
+        Parameters
+        ----------
+        n_nodes : int
+            The number of nodes.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If ``n_nodes`` is not a positive integer, or ``mixing`` or ``tau`` is not usable.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.path(4).edges
+        ((0, 1), (1, 2), (2, 3))
+        """
         return cls(n_nodes, ((n, n + 1) for n in range(node_count(n_nodes) - 1)), name="path", **weights)
 
     @classmethod
     def star(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
-        """Node 0 in the centre, beside all others."""
+        """Node 0 is in the centre, linked to all others.
+
+        Parameters
+        ----------
+        n_nodes : int
+            The number of nodes.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If ``n_nodes`` is not a positive integer, or ``mixing`` or ``tau`` is not usable.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.star(4).edges
+        ((0, 1), (0, 2), (0, 3))
+        """
         return cls(n_nodes, ((0, n) for n in range(1, node_count(n_nodes))), name="star", **weights)
 
     @classmethod
     def complete(cls, n_nodes: int, **weights: Unpack[Weighting]) -> Topology:
-        """Every node beside every other; the default W averages in one round."""
+        """Every node is linked to every other; the default W averages in one round.
+
+        Parameters
+        ----------
+        n_nodes : int
+            The number of nodes.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If ``n_nodes`` is not a positive integer, or ``mixing`` or ``tau`` is not usable.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.complete(4).edges
+        ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+        """
         return cls(n_nodes, combinations(range(node_count(n_nodes)), 2), name="complete", **weights)
 
     @classmethod
     def grid(cls, rows: int, cols: int, **weights: Unpack[Weighting]) -> Topology:
-        """A rows x cols lattice, numbered row by row."""
+        """A rows x cols lattice, numbered row by row.
+
+        Parameters
+        ----------
+        rows : int
+            The number of rows.
+        cols : int
+            The number of columns.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If ``n_nodes`` is not a positive integer, or ``mixing`` or ``tau`` is not usable.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.grid(2, 3).diameter
+        3
+        """
         rows, cols = as_integer("rows", rows, at_least=1), as_integer("cols", cols, at_least=1)
         node_count(rows * cols)
         across = [(r * cols + c, r * cols + c + 1) for r in range(rows) for c in range(cols - 1)]
@@ -114,9 +295,36 @@ class Topology:
     def family(
         cls, name: str, n_nodes: int, *, p: float = 0.4, seed: int = 0, **weights: Unpack[Weighting]
     ) -> Topology:
-        """One of `GRAPH_FAMILIES` by name, for command lines and configuration files.
+        """A graph of ``GRAPH_FAMILIES`` by name, for command lines and configuration files.
 
-        p and seed concern "random" alone; "grid" takes the most square factorisation of n_nodes.
+        Parameters
+        ----------
+        name : str
+            "random", "ring", "path", "star", "complete" or "grid", which takes the most square factorisation.
+        n_nodes : int
+            The number of nodes.
+        p : float
+            The probability of an edge, for "random".
+        seed : int
+            The seed of the draws, for "random".
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If the name is not known.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.family("grid", 6) == dsba.Topology.grid(2, 3)
+        True
         """
         if name not in GRAPH_FAMILIES:
             raise unknown_name("graph family", name, GRAPH_FAMILIES)
@@ -132,11 +340,37 @@ class Topology:
     def of(
         cls, what: object, n_nodes: int | None = None, *, p: float = 0.4, seed: int = 0, **weights: Unpack[Weighting]
     ) -> Topology:
-        """The topology that a person means by ``what``.
+        """The topology that a user names in one of several ways.
 
-        ``what`` is a Topology (returned as it is), the name of a family ("ring"), "random:0.3" with the probability
-        of an edge, the path of an edge list, a networkx graph, or a list of edges. ``n_nodes`` is the size of a
-        family's graph; every other graph has a size of its own.
+        Parameters
+        ----------
+        what : str, path-like, networkx.Graph, Topology or list of pairs
+            A Topology (returned as it is), the name of a family ("ring"), "random:0.3" with the probability of an edge,
+            the path of an edge list, a networkx graph, or a list of edges.
+        n_nodes : int or None
+            The size of a family's graph; every other graph has its own.
+        p : float
+            The probability of an edge, for "random".
+        seed : int
+            The seed of the draws, for "random".
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If ``what`` is none of these, or a family is named without ``n_nodes``.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.of("ring", 5) == dsba.Topology.ring(5)
+        True
         """
         if isinstance(what, Topology):
             return what
@@ -162,10 +396,34 @@ class Topology:
 
     @classmethod
     def from_networkx(cls, G: nx.Graph, **weights: Unpack[Weighting]) -> Topology:
-        """The nodes of G, renumbered 0..N-1 in sorted order, or in G's own where labels do not compare.
+        """The nodes and edges of a networkx graph.
 
-        Edge weights of G are not read: weights are W's business. A DiGraph must be strongly connected; its edge (m, n)
-        carries rows from m to n, and its weights are those of ``dsba.graph.directed``.
+        Nodes are numbered 0..N-1 in sorted order, or in the graph's own order where labels do not compare. Edge weights
+        are not read. A DiGraph must be strongly connected. Its edge (m, n) carries rows from m to n, and its weights
+        are those of ``dsba.graph.directed``.
+
+        Parameters
+        ----------
+        G : networkx.Graph
+            The graph.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If G is not a connected networkx graph.
+
+        Examples
+        --------
+        >>> import dsba, networkx
+        >>> dsba.Topology.from_networkx(networkx.path_graph(3)).edges
+        ((0, 1), (1, 2))
         """
         import networkx as nx
 
@@ -194,10 +452,34 @@ class Topology:
         n_nodes: int | None = None,
         **weights: Unpack[Weighting],
     ) -> Topology:
-        """Pairs of node numbers 0..N-1, or the path of a text file with one such pair per line.
+        """A graph from pairs of node numbers, or from a text file with one pair per line.
 
-        In a file, `#` starts a comment and blank lines are skipped. Without n_nodes, the largest number
-        is the last node.
+        In a file, `#` starts a comment, and blank lines are skipped.
+
+        Parameters
+        ----------
+        edges : path-like or list of pairs
+            The pairs, or the path of the file.
+        n_nodes : int or None
+            The number of nodes; None is one more than the largest number.
+        **weights : Unpack[Weighting]
+            ``mixing`` and ``tau``, as in ``Topology``.
+
+        Returns
+        -------
+        Topology
+            The graph with its mixing matrix.
+
+        Raises
+        ------
+        InputError
+            If a pair is not two node numbers, or the graph is not connected.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Topology.from_edges([(0, 1), (1, 2)]) == dsba.Topology.path(3)
+        True
         """
         pairs = read_edges(Path(edges)) if isinstance(edges, str | os.PathLike) else int_pairs(edges)
         if n_nodes is None:
@@ -207,7 +489,18 @@ class Topology:
         return cls(n_nodes, pairs, name="edges", **weights)
 
     def to_networkx(self) -> nx.Graph:
-        """The graph without W, for drawing."""
+        """The graph without W, for drawing.
+
+        Returns
+        -------
+        networkx.Graph
+            The nodes and edges; a DiGraph if links lead one way.
+
+        Raises
+        ------
+        InputError
+            If networkx is not installed.
+        """
         require_package("to_networkx", "networkx", "lab")
         import networkx as nx
 
@@ -291,7 +584,13 @@ class Topology:
     # ---------------------------------------------------------------- identity
 
     def digest(self) -> str:
-        """A fingerprint (hex sha256) of N, the edges, every bit of W and the rounds it costs."""
+        """A fingerprint (hex sha256) of N, the edges, every bit of W and the rounds it costs.
+
+        Returns
+        -------
+        str
+            The hexadecimal digest.
+        """
         rounds = f"{self.mixing.rounds} " if self.mixing.rounds > 1 else ""
         sha = hashlib.sha256(f"{self.n_nodes} {self.edges} {rounds}".encode())
         sha.update(self.W.astype("<f8").tobytes())

@@ -28,10 +28,41 @@ def paper(
     tune_passes: float | None = None,
     seeds: Sequence[int] = (0,),
 ) -> Experiment:
-    """N = 10, edges with probability 0.4, Laplacian weights, unit rows, lambda = 1/(10 Q), equal random split.
+    """The experiment of the paper: N = 10, edges with probability 0.4, Laplacian weights, lambda = 1/(10 Q).
 
     SSDA and DLM minimise, so they are left out for AUC, as in the paper. AUC runs with centred components and with
     the paper's own ("auc-paper").
+
+    Parameters
+    ----------
+    data : Sequence[str]
+        Names or paths of data sets.
+    problems : Sequence[str]
+        Names of operators.
+    max_passes : float
+        The budget of a run.
+    gap_tol : float or None
+        Stop at this gap.
+    tune_passes : float or None
+        The budget of a trial run when step sizes are searched; None is the default of an experiment.
+    seeds : Sequence[int]
+        Seeds of the samples; each is a run.
+
+    Returns
+    -------
+    Experiment
+        The experiment, for ``dsba.lab.run``.
+
+    Raises
+    ------
+    InputError
+        If a name is not known.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> [method.algorithm for method in dsba.lab.paper(["breast-cancer"], ["ridge"]).method]
+    ['dsba', 'dsba', 'dsa', 'dsa', 'extra', 'ssda', 'dlm']
     """
     return read({
         "title": "The experiments of Shen et al. (2018)",

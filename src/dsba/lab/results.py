@@ -28,6 +28,26 @@ class ExperimentResults(FinishedRuns):
     ``to_frame()`` is one pandas row per record, ``plot()``, ``sweep()`` and ``map()`` are matplotlib figures,
     ``summary()`` are the costs of reaching a tolerance, ``to_latex()`` a table of them, ``winners()`` who paid least;
     ``report()`` writes all files. ``on(link)`` are the same results with another link in the axis "time".
+
+    Parameters
+    ----------
+    folder : Folder
+        The results folder.
+    index : Index
+        The list of runs and cases in it.
+    partial : mapping of str to History, or None
+        Histories of runs that are not finished.
+
+    Raises
+    ------
+    InputError
+        If a file of the folder is damaged.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> results = dsba.lab.ExperimentResults.load("results")  # doctest: +SKIP
+    >>> results.to_frame().columns  # doctest: +SKIP
     """
 
     def to_frame(self) -> Any:

@@ -37,29 +37,58 @@ def run(
     on_record: Report | None = None,
     executor: str = "processes",
 ) -> ExperimentResults:
-    """Do what is not yet done of an experiment, in ``out``, and give its results.
+    """Run what is not yet done of an experiment, and return its results.
 
     Parameters
     ----------
-    experiment
+    experiment : path-like or Mapping[str, object] or Experiment or Plan
         The path of a TOML file, a dictionary of the same form, or an ``Experiment``. Code that it
         names ("mine.py:Class") is run. A dictionary may hold objects instead of names: arrays, topologies, networkx
         graphs, mixing matrices, operators, algorithms, functions as metrics, and the node of every row as a split.
-    out
+    out : path-like
         The results folder; finished runs found there are not repeated, unfinished ones go on. It must be
         new, empty, or a results folder.
-    workers
+    workers : int or None
         Processes, as many as there are cores by default; 1 stays in this process. With more, a
         script needs the usual ``if __name__ == "__main__":`` around its call. Operators, algorithms and metrics that
         are objects are known in this process only, so everything then stays here.
-    force
+    force : bool or Sequence[str]
         Start anew; a list of methods' labels starts these anew.
-    report
+    progress : bool
+        Show progress.
+    report : bool
         Write figures, summary and page at the end.
-    tune_only
+    tune_only : bool or Sequence[str]
         Search step sizes and stop there; a list of methods' labels searches for these alone.
-    executor
+    command : str
+        The command line, for the page.
+    on_record : Report or None
+        Called with each record of a run.
+    executor : str
         "processes" of this machine, or "slurm": job arrays, at most ``workers`` tasks at a time.
+
+    Returns
+    -------
+    ExperimentResults
+        The finished runs, with tables and figures.
+
+    Raises
+    ------
+    InputError
+        If the experiment is not valid, or ``out`` is not a results folder.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> experiment = {
+    ...     "stop": {"max_passes": 3},
+    ...     "data": [{"name": "breast-cancer"}],
+    ...     "problem": [{"operator": "ridge"}],
+    ...     "method": [{"algorithm": "extra", "step_size": "auto"}],
+    ... }
+    >>> results = dsba.lab.run(experiment, "results", workers=1, report=False)
+    >>> [row["method"] for row in results.summary()]
+    ['EXTRA']
     """
     if executor not in EXECUTORS:
         raise unknown_name("executor", executor, EXECUTORS)

@@ -24,7 +24,48 @@ TAKEN_METRICS = {*METRICS, *AXES, *OTHER_COLUMNS}  # names that a user-defined m
 
 
 class Experiment(Section):
-    """The whole: every combination of data, problem, network, split, method and seed is a run."""
+    """An experiment: every combination of data, problem, network, split, method and seed is a run.
+
+    Parameters
+    ----------
+    title : str
+        The heading of the page.
+    seeds : tuple[Seed, ...]
+        Seeds of the samples; each is a run.
+    splits : tuple[str or Assigned, ...]
+        How rows are split over nodes; each is a case.
+    metrics : tuple[str or Callable[..., float], ...]
+        What the figures show; by default the gap, or AUC and distance.
+    band : Literal['quartiles'] or None
+        The band of several seeds; None is from the least to the largest.
+    axes : tuple[str, ...]
+        The horizontal axes of the figures.
+    stop : Stop
+        Budgets and tolerances of a run.
+    tune : Tune
+        Budgets of the search for step sizes.
+    link : Link
+        The link of the axis "time".
+    data : tuple[Data, ...]
+        Data sets.
+    problem : tuple[Problems, ...]
+        Operators, lambdas and penalties.
+    network : tuple[NetworkSpec, ...]
+        Graphs.
+    method : tuple[Method, ...]
+        Algorithms with their options.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If a value is not valid; ``dsba.lab.run`` turns it into an ``InputError``.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.lab.paper(["breast-cancer"], ["ridge"]).title
+    'The experiments of Shen et al. (2018)'
+    """
 
     title: str = "Comparison"
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1)] = (0,)

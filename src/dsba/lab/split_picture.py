@@ -38,6 +38,27 @@ def holdings(problem: Problem) -> Any:
     """A matplotlib figure of a split: a bar for each node, as high as its samples are many, in the colours of labels.
 
     Labels that are numbers are shown by quarters of all data.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, with the data of all nodes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    InputError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, split="label")
+    >>> dsba.lab.holdings(problem).savefig("split.png")
     """
     names, counts = counted_labels(problem)
     figure = new_figure(SCREEN)

@@ -26,7 +26,25 @@ MOST = 2.0**53  # of what is counted: a float64 has no larger whole number and a
 
 
 class Counts(NamedTuple):
-    """What was moved: the rounds; and for each owned node the numbers, the other bytes, and all bytes received."""
+    """What was moved so far.
+
+    Parameters
+    ----------
+    rounds : int
+        Communication rounds.
+    doubles : numpy.ndarray
+        Float64 values that each owned node received.
+    index_bytes : numpy.ndarray
+        Bytes received that are not float64 values, headers aside.
+    bytes : numpy.ndarray
+        All bytes received.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.Simulator(dsba.Topology.ring(4)).counts.rounds
+    0
+    """
 
     rounds: int
     doubles: Array
@@ -38,10 +56,16 @@ COUNTERS = Counts._fields
 
 
 class Group(Protocol):
-    """What the processes that hold a problem together tell each other, one after the other in node order.
+    """The questions that the processes of a problem may ask each other, answered in node order.
 
     Every process must ask the same questions in the same order. ``discloses`` says what a question tells of the data
     (``TOTALS``, ``ITERATES`` or ``ROWS_OF_DATA``). ``largest`` and ``sum`` disclose totals by definition.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> dsba.network.Alone().sum(np.array([[0.1], [0.2]])).tolist()
+    [0.30000000000000004]
     """
 
     rank: int
@@ -74,7 +98,31 @@ class Group(Protocol):
 
 
 def alike(group: Group, own: Any) -> list[Any]:
-    """Every process's value, a fact of the whole process; an error unless all are of the type of this process's."""
+    """The value of every process, checked to be of one type.
+
+    Parameters
+    ----------
+    group : Group
+        The processes.
+    own : object
+        The value of this process, a property of the whole process.
+
+    Returns
+    -------
+    list[object]
+        The values in the order of the processes.
+
+    Raises
+    ------
+    NetworkError
+        If a process sent a value of another type.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.network.alike(dsba.network.Alone(), 3)
+    [3]
+    """
     everyone = group.share(own, discloses=TOTALS)
     if odd := [rank for rank, theirs in enumerate(everyone) if type(theirs) is not type(own)]:
         raise other_form(odd[0])
@@ -86,7 +134,33 @@ def other_form(rank: Any) -> NetworkError:
 
 
 def summed(group: Group, rows: Array) -> Array:
-    """``group.sum`` of rows that are finite at every process that has looked at its own numbers."""
+    """The exact sum over all nodes, checked to be finite.
+
+    Parameters
+    ----------
+    group : Group
+        The processes.
+    rows : numpy.ndarray
+        One row for each node of this process.
+
+    Returns
+    -------
+    numpy.ndarray
+        The sum of the rows of all nodes.
+
+    Raises
+    ------
+    InputError
+        If the rows of this process overflow.
+    NetworkError
+        If another process sent a number that is not finite.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> dsba.network.summed(dsba.network.Alone(), np.array([[1e16], [1.0], [-1e16]])).tolist()
+    [1.0]
+    """
     total = group.sum(rows)
     if np.isfinite(total).all():
         return total
@@ -96,7 +170,31 @@ def summed(group: Group, rows: Array) -> Array:
 
 
 def counted(group: Group, rows: Array) -> list[int]:
-    """The same for rows of counts."""
+    """The sum of counts over all nodes, checked to be counts.
+
+    Parameters
+    ----------
+    group : Group
+        The processes.
+    rows : numpy.ndarray
+        One row of counts for each node of this process.
+
+    Returns
+    -------
+    list[int]
+        The totals.
+
+    Raises
+    ------
+    NetworkError
+        If a total is negative, fractional or too large.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> dsba.network.counted(dsba.network.Alone(), np.array([[2.0], [3.0]]))
+    [5]
+    """
     total = summed(group, rows)
     if (total < 0.0).any() or (total > MOST).any() or (total % 1.0).any():
         raise NetworkError("a count over all processes is not a count: another process sent a wrong part of it.")
@@ -104,7 +202,25 @@ def counted(group: Group, rows: Array) -> list[int]:
 
 
 def require_agreement(group: Group, facts: Mapping[str, Any]) -> None:
-    """An error at all processes if one of them was given other facts. It says which process differs, and in what."""
+    """Raise an error at all processes if one of them was given other values.
+
+    Parameters
+    ----------
+    group : Group
+        The processes.
+    facts : Mapping[str, object]
+        The values of this process by name.
+
+    Raises
+    ------
+    InputError
+        If a value differs. The message names the process and the value.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.network.require_agreement(dsba.network.Alone(), {"lam": 0.1})
+    """
     everyone = alike(group, dict(facts))
     for rank, theirs in enumerate(everyone):
         for name, wanted in everyone[0].items():

@@ -169,10 +169,35 @@ class Wrapper(Network):
 
 
 class Lossy(Wrapper):
-    """Every message is lost with probability ``drop``, independently.
+    """Messages are lost at random, independently of each other.
 
-    ``symmetric``: a link works in both directions or in none, so the rows' mean is kept. Otherwise each direction is
-    lost by itself. A node that hears nothing of a neighbour leaves that neighbour out of its average for the round.
+    A node that receives nothing from a neighbour leaves that neighbour out of its average for the round.
+
+    Parameters
+    ----------
+    net : Network
+        The network to wrap.
+    drop : float
+        The probability that a message is lost.
+    symmetric : bool
+        A link works in both directions or in none, so the mean of the rows is kept. If False, each direction is lost by
+        itself.
+    seed : int
+        The seed of the draws.
+
+    Raises
+    ------
+    InputError
+        If the network is not one that can be wrapped, or a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.network.Lossy(dsba.Simulator(ring), 0.1)
+    >>> print(dsba.solve(problem, ring, "dgd", max_passes=3, network=net).status)
+    budget
     """
 
     def __init__(self, net: Network, drop: float, *, symmetric: bool = True, seed: int = 0) -> None:
@@ -208,8 +233,36 @@ class Chained(Wrapper):
 class Bursty(Chained):
     """Losses in bursts, after Gilbert and Elliott: a link is good or bad, in both directions, and changes at random.
 
-    A good link becomes bad with probability ``to_bad`` in a round, a bad one good with ``to_good``. A good link loses a
-    round with probability ``drop_good``, a bad one with ``drop_bad``. A burst takes 1/``to_good`` rounds in the mean.
+    A burst takes 1/``to_good`` rounds in the mean.
+
+    Parameters
+    ----------
+    net : Network
+        The network to wrap.
+    to_bad : float
+        The probability that a good link becomes bad in a round.
+    to_good : float
+        The probability that a bad link becomes good in a round.
+    drop_good : float
+        The probability that a good link loses a round.
+    drop_bad : float
+        The probability that a bad link loses a round.
+    seed : int
+        The seed of the draws.
+
+    Raises
+    ------
+    InputError
+        If the network is not one that can be wrapped, or a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.network.Bursty(dsba.Simulator(ring), 0.1, 0.5)
+    >>> print(dsba.solve(problem, ring, "dgd", max_passes=3, network=net).status)
+    budget
     """
 
     flaw = BURSTS
@@ -244,10 +297,34 @@ class Bursty(Chained):
 
 
 class Activation(Chained):
-    """Nodes that rest: in a round in which it rests, a node sends nothing and hears nothing. It computes as always.
+    """Nodes that rest: a resting node sends nothing and receives nothing in that round. It computes as always.
 
-    ``probability``: every node is active with it, independently. ``cycle`` = (active, resting): so many rounds
-    each, in turn; node n begins n rounds further on. ``chain`` = (to_rest, to_active): the probabilities of a change.
+    Parameters
+    ----------
+    net : Network
+        The network to wrap.
+    probability : float or None
+        Every node is active with this probability, independently.
+    cycle : tuple[int, int] or None
+        (active, resting): so many rounds each, in turn; node n begins n rounds later in the cycle.
+    chain : tuple[float, float] or None
+        (to_rest, to_active): the probabilities of a change in a round.
+    seed : int
+        The seed of the draws.
+
+    Raises
+    ------
+    InputError
+        If the network is not one that can be wrapped, or a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.network.Activation(dsba.Simulator(ring), 0.8)
+    >>> print(dsba.solve(problem, ring, "dgd", max_passes=3, network=net).status)
+    budget
     """
 
     flaw = RESTING
@@ -295,10 +372,32 @@ def _probability(name: str, value: float, **bounds: float) -> float:
 
 
 class Delayed(Wrapper):
-    """A row arrives ``rounds`` rounds after it was sent; a node hears the newest row that has arrived.
+    """Rows arrive late; a node uses the newest row that has arrived.
 
-    ``rounds`` is one number for all messages, or a pair (least, most): each message then draws its own delay. Of a
-    method with several rounds in an iteration a row is used by the next iteration that it reaches in time.
+    If a method has several rounds in an iteration, a row is used by the next iteration that it reaches in time.
+
+    Parameters
+    ----------
+    net : Network
+        The network to wrap.
+    rounds : int or tuple[int, int]
+        The delay of all messages, or a pair (least, most) from which each message draws its own.
+    seed : int
+        The seed of the draws.
+
+    Raises
+    ------
+    InputError
+        If the network is not one that can be wrapped, or a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.network.Delayed(dsba.Simulator(ring), 2)
+    >>> print(dsba.solve(problem, ring, "dgd", max_passes=3, network=net).status)
+    budget
     """
 
     def __init__(self, net: Network, rounds: int | tuple[int, int], *, seed: int = 0) -> None:
@@ -350,11 +449,34 @@ class Delayed(Wrapper):
 
 
 class Changing(Wrapper):
-    """Another graph in every round, its edges among those of the wrapped network's graph.
+    """Another graph in every round, with edges among those of the wrapped network's graph.
 
-    ``graphs`` is a sequence of topologies that comes round again; each has its own mixing matrix. ``p`` instead draws a
-    graph in every round: each edge is there with probability p, and the weights are Metropolis-Hastings weights of the
-    edges that are there. A drawn graph need not be connected.
+    A drawn graph has Metropolis-Hastings weights, and it need not be connected.
+
+    Parameters
+    ----------
+    net : Network
+        The network to wrap.
+    graphs : Sequence[Topology]
+        Topologies that are taken in turn; each has its own mixing matrix.
+    p : float or None
+        Draw a graph in every round instead: each edge is there with this probability.
+    seed : int
+        The seed of the draws.
+
+    Raises
+    ------
+    InputError
+        If the network is not one that can be wrapped, or a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.network.Changing(dsba.Simulator(ring), p=0.8)
+    >>> print(dsba.solve(problem, ring, "dgd", max_passes=3, network=net).status)
+    budget
     """
 
     flaw = CHANGE

@@ -44,12 +44,27 @@ class MPINetwork(Network):
 
     Parameters
     ----------
-    topology
+    topology : Topology
         The graph, the same at all ranks.
-    comm
+    comm : object
         An mpi4py communicator; None is COMM_WORLD.
-    timeout
+    timeout : float
         Seconds after which a silent rank ends the run with an error.
+
+    Raises
+    ------
+    InputError
+        If there are more ranks than nodes, or mpi4py is not installed.
+    NetworkError
+        If a rank is silent for ``timeout`` seconds.
+
+    Examples
+    --------
+    Run it by ``mpiexec -n 4 python script.py``:
+
+    >>> net = dsba.MPINetwork(dsba.Topology.ring(8))  # doctest: +SKIP
+    >>> problem = dsba.Problem(own_shards, group=net)  # doctest: +SKIP
+    >>> result = dsba.solve(problem, net.topology)  # doctest: +SKIP
     """
 
     def __init__(self, topology: Topology, comm: Any = None, timeout: float = MPI_TIMEOUT) -> None:

@@ -13,9 +13,25 @@ from dsba.types import Array
 
 
 class Simulator(Network):
-    """Owns every row; counts what the nodes would have received.
+    """All nodes in one process; counts what the nodes would have received.
 
     A subclass may change how rows meet (``mix``, ``differences``, ``laplacian``): every method then goes through it.
+
+    Parameters
+    ----------
+    topology : Topology
+        The graph.
+    topology : Topology
+        The graph.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.Simulator(ring)
+    >>> print(dsba.solve(problem, ring, "extra", max_passes=3, network=net).history["rounds"][-1])
+    3.0
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -23,14 +39,36 @@ class Simulator(Network):
 
 
 class MessageSimulator(Simulator):
-    """The slow twin: rows meet one round at a time, and messages are really made and moved."""
+    """A slow simulator: rows are mixed one round at a time, and messages are really made and moved.
+
+    Parameters
+    ----------
+    topology : Topology
+        The graph.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.network.MessageSimulator(ring)
+    >>> print(dsba.solve(problem, ring, "extra", max_passes=3, network=net).history["rounds"][-1])
+    3.0
+    """
 
     def local_mixing(self) -> Mixing | None:
         return None
 
 
 class Alone:
-    """The group of one process that holds everything, and needs no graph to ask itself."""
+    """The group of one process that holds everything.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.network.Alone().share("a value", discloses="totals")
+    ['a value']
+    """
 
     rank = 0
     size = 1

@@ -63,6 +63,28 @@ class Network:
     uses what is documented here and in ``Group``. Every network gives the same bits: rows are summed in node order,
     sums over nodes are exact. The counters are ``rounds`` and for each owned node ``doubles`` (float64 numbers
     received), ``index_bytes`` (bytes that are not float64 numbers, headers aside) and ``bytes`` (all bytes).
+
+    Parameters
+    ----------
+    topology : Topology
+        The graph.
+    rank : int
+        The number of this process.
+    size : int
+        The number of processes.
+
+    Raises
+    ------
+    NetworkError
+        If a process is silent or a connection fails.
+
+    Examples
+    --------
+    A transport defines ``send`` and ``receive``; CONTRIBUTING.md shows a whole one.
+
+    >>> import dsba
+    >>> isinstance(dsba.Simulator(dsba.Topology.ring(4)), dsba.network.Network)
+    True
     """
 
     session = 0  # marks the frames of one run

@@ -22,12 +22,46 @@ VARIANTS: dict[str, Operator] = {"auc-paper": AUC(centered=False)}
 
 
 def names() -> list[str]:
-    """All registered operator names."""
+    """The names of all registered operators.
+
+    Returns
+    -------
+    list[str]
+        The names, without aliases.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> "logistic" in dsba.operators.names()
+    True
+    """
     return list(REGISTRY)
 
 
 def get(operator: str | Operator) -> Operator:
-    """An operator from its registered name, from a user's file ("my_loss.py:Absolute"), or the object itself."""
+    """An operator from its registered name, from a user's file ("my_loss.py:Absolute"), or the object itself.
+
+    Parameters
+    ----------
+    operator : str or Operator
+        A registered name, a user's file and class ("my_loss.py:Absolute"), or an operator.
+
+    Returns
+    -------
+    Operator
+        The operator.
+
+    Raises
+    ------
+    InputError
+        If the name is not known, or a class is given instead of an object.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.get("huber")
+    Huber(delta=1.35)
+    """
     if isinstance(operator, Operator):
         return operator
     if isinstance(operator, type) and issubclass(operator, Operator):

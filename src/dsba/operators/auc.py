@@ -17,7 +17,7 @@ ROUNDS = 3  # of the resolvent's linear solve: one leaves 1e-6 of it at steps of
 
 @dataclass(frozen=True)
 class AUC(Operator):
-    """z = [w; a; b; theta]; every sample touches u = (x'w, a, b, theta).
+    """Saddle-point form of the area under the ROC curve: z = [w; a; b; theta], u = (x'w, a, b, theta).
 
     With p the share of positives in ALL data (the problem fills it in), m = 2p(1-p), h = 1 + theta,
     and for a positive sample c = 2(1-p), e = x'w - a, sign = 1, for a negative one c = 2p,
@@ -30,6 +30,19 @@ class AUC(Operator):
     common shift of all scores, a and b, which the mean does not, and that noise brakes every stochastic method
     along it (docs/architecture.md). A node's samples do not sum to the same either: the local operators of all
     methods, EXTRA's too, differ between the two forms.
+
+    Parameters
+    ----------
+    p : float
+        The share of positives in all data; the problem fills it in.
+    centered : bool
+        Whether components do not change with a common shift of all scores; False gives those of the paper.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.AUC().k, dsba.operators.AUC(centered=False).k
+    (4, 3)
     """
 
     p: float = math.nan

@@ -53,10 +53,27 @@ def with_unit_rows(X: sp.csr_array, columns: npt.NDArray[np.int64], extra: int) 
 
 
 class Saddle(NamedTuple):
-    """The summed Jacobian of an affine operator on (v, theta), theta being the last coordinate:
+    """The summed Jacobian of an affine operator on (v, theta), theta being the last coordinate.
 
-    ( B' diag(weights) B   c )
-    (        -c'           T )       B and c have a zero at theta.
+        ( B' diag(weights) B   c )
+        (        -c'           T )       B and c have a zero at theta.
+
+    Parameters
+    ----------
+    B : sp.csr_array
+        The rows of the components.
+    weights : numpy.ndarray
+        A weight for each row.
+    c : numpy.ndarray
+        The coupling of v and theta.
+    T : float
+        The curvature in theta.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.Saddle._fields
+    ('B', 'weights', 'c', 'T')
     """
 
     B: sp.csr_array
@@ -72,7 +89,16 @@ def _given(method: str) -> Any:
 
 @dataclass(frozen=True)
 class Operator:
-    """A monotone map on R^k. Subclasses give ``forward``, ``backward`` and, for objectives, ``loss``."""
+    """A monotone map on R^k, the derivative of a sample's loss in its k scores.
+
+    Subclasses define ``forward``, ``backward`` and, for objectives, ``loss``.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> isinstance(dsba.operators.get("softmax"), dsba.Operator)
+    True
+    """
 
     k: ClassVar[int] = 1
     """Coefficients per sample: the size of a table entry."""
@@ -214,9 +240,16 @@ class Operator:
 
 @dataclass(frozen=True)
 class ScalarOperator(Operator):
-    """k = 1: one number u = a'z per sample. Give ``map`` and ``slope``; ``value`` where there is one.
+    """A loss of one score u = a'z per sample (k = 1).
 
-    Without a ``resolvent`` of its own it gets a safeguarded Newton iteration.
+    Subclasses define ``map`` and ``slope``, and ``value`` where there is an objective. Without its own ``resolvent``
+    a loss gets a safeguarded Newton iteration.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.Ridge().map(3.0, 1.0)
+    2.0
     """
 
     lipschitz: ClassVar[float] = math.inf

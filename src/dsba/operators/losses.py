@@ -15,7 +15,14 @@ _LARGEST = 700.0  # exp of it is still finite; beyond, the loss is continued by 
 
 @dataclass(frozen=True)
 class Ridge(ScalarOperator):
-    """(u - y)^2 / 2."""
+    """Squared loss: (u - y)^2 / 2.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.Ridge().value(3.0, 1.0)
+    2.0
+    """
 
     family = "gaussian"
     lipschitz = 1.0
@@ -36,7 +43,14 @@ class Ridge(ScalarOperator):
 
 @dataclass(frozen=True)
 class Logistic(ScalarOperator):
-    """log(1 + exp(-y u)), y in {-1, +1}."""
+    """Logistic loss: log(1 + exp(-y u)), y in {-1, +1}.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> round(dsba.operators.Logistic().value(0.0, 1.0), 4)
+    0.6931
+    """
 
     labels = "binary"
     wrong_side = math.log(2.0)
@@ -70,7 +84,14 @@ class Logistic(ScalarOperator):
 
 @dataclass(frozen=True)
 class SquaredHinge(ScalarOperator):
-    """max(0, 1 - y u)^2, y in {-1, +1}."""
+    """Squared hinge loss: max(0, 1 - y u)^2, y in {-1, +1}.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.SquaredHinge().value(0.0, 1.0)
+    1.0
+    """
 
     labels = "binary"
     lipschitz = 2.0
@@ -92,7 +113,19 @@ class SquaredHinge(ScalarOperator):
 
 @dataclass(frozen=True)
 class Huber(ScalarOperator):
-    """r^2/2 where |r| <= delta, delta |r| - delta^2/2 beyond; r = u - y."""
+    """Huber's loss of r = u - y: r^2/2 where abs(r) <= delta, delta abs(r) - delta^2/2 beyond.
+
+    Parameters
+    ----------
+    delta : float
+        The width of the quadratic part.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.Huber(1.0).value(3.0, 0.0)
+    2.5
+    """
 
     delta: float = 1.35
     lipschitz = 1.0
@@ -121,7 +154,14 @@ class Huber(ScalarOperator):
 
 @dataclass(frozen=True)
 class Poisson(ScalarOperator):
-    """exp(u) - y u, y >= 0. g' = exp(u) has no bound: step sizes are planned with g' where exp(u) = y."""
+    """Poisson loss: exp(u) - y u, y >= 0.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.Poisson().value(0.0, 2.0)
+    1.0
+    """
 
     labels = "count"
     family = "poisson"

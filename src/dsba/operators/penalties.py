@@ -19,24 +19,87 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Penalty:
-    """A sum over the weights of a convex function of one number."""
+    """A sum over the weights of a convex function of one number.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> isinstance(dsba.penalties.L1(0.1), dsba.penalties.Penalty)
+    True
+    """
 
     def value(self, w: Array) -> float:
-        """The penalty of the weights; infinite where they are not allowed."""
+        """The penalty of the weights.
+
+        Parameters
+        ----------
+        w : numpy.ndarray
+            The weights.
+
+        Returns
+        -------
+        float
+            The penalty; infinite where the weights are not allowed.
+        """
         raise NotImplementedError
 
     def prox(self, V: Array, t: Any) -> Array:
-        """For every number v, the w that minimises penalty(w) + (w - v)^2/(2 t)."""
+        """For every number v, the w that minimises penalty(w) + (w - v)^2/(2 t).
+
+        Parameters
+        ----------
+        V : numpy.ndarray
+            Numbers v.
+        t : object
+            The step, a number or an array.
+
+        Returns
+        -------
+        numpy.ndarray
+            The minimisers.
+        """
         raise NotImplementedError
 
     def slope(self, V: Array, t: Any) -> Array:
-        """The derivative of ``prox`` by v: 0 where a small change of v changes nothing."""
+        """The derivative of ``prox`` by v: 0 where a small change of v changes nothing.
+
+        Parameters
+        ----------
+        V : numpy.ndarray
+            Numbers v.
+        t : object
+            The step, a number or an array.
+
+        Returns
+        -------
+        numpy.ndarray
+            The derivatives.
+        """
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class ElasticNet(Penalty):
-    """strength (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2)."""
+    """Elastic net: strength (l1_ratio ||w||_1 + (1 - l1_ratio)/2 ||w||^2).
+
+    Parameters
+    ----------
+    strength : float
+        The weight of the penalty.
+    l1_ratio : float
+        The share of the l1 norm.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> dsba.penalties.ElasticNet(2.0, l1_ratio=0.5).value(np.array([1.0, -1.0]))
+    3.0
+    """
 
     strength: float
     l1_ratio: float = 0.5
@@ -68,14 +131,52 @@ class ElasticNet(Penalty):
 
 @dataclass(frozen=True)
 class L1(ElasticNet):
-    """strength ||w||_1."""
+    """Lasso: strength ||w||_1.
+
+    Parameters
+    ----------
+    strength : float
+        The weight of the penalty.
+    l1_ratio : float
+        Always 1.
+
+    Raises
+    ------
+    InputError
+        If the strength is negative or not finite.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> dsba.penalties.L1(0.5).prox(np.array([2.0, 0.2]), 1.0).tolist()
+    [1.5, 0.0]
+    """
 
     l1_ratio: float = 1.0
 
 
 @dataclass(frozen=True)
 class Box(Penalty):
-    """Every weight between ``lower`` and ``upper``, which may be infinite; zero, where runs start, must be allowed."""
+    """Every weight between two bounds, which may be infinite; zero, where runs start, must be allowed.
+
+    Parameters
+    ----------
+    lower : float
+        The smallest weight.
+    upper : float
+        The largest weight.
+
+    Raises
+    ------
+    InputError
+        If zero is not between the bounds.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> dsba.penalties.Box(0.0, 1.0).prox(np.array([-1.0, 0.5, 3.0]), 1.0).tolist()
+    [0.0, 0.5, 1.0]
+    """
 
     lower: float = 0.0
     upper: float = math.inf
@@ -102,7 +203,31 @@ REGISTRY: dict[str, type[Penalty]] = {"l1": L1, "elastic-net": ElasticNet, "box"
 
 
 def get(name: str, **options: Any) -> Penalty:
-    """A penalty from its name and its numbers: ``get("l1", strength=0.01)``."""
+    """A penalty from its name and its numbers.
+
+    Parameters
+    ----------
+    name : str
+        "l1", "elastic-net" or "box".
+    **options : object
+        The numbers, such as ``strength=0.01``.
+
+    Returns
+    -------
+    Penalty
+        The penalty.
+
+    Raises
+    ------
+    InputError
+        If the name or a number is not known.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.penalties.get("l1", strength=0.01)
+    L1(strength=0.01, l1_ratio=1.0)
+    """
     if not isinstance(name, str) or name not in REGISTRY:
         raise unknown_name("penalty", name, REGISTRY)
     known = [f.name for f in fields(REGISTRY[name]) if (name, f.name) != ("l1", "l1_ratio")]

@@ -14,12 +14,23 @@ from dsba.types import Array
 
 @dataclass(frozen=True)
 class ScaledHuber(Operator):
-    """sigma + sigma H(r), r = (u - y)/sigma, H(r) = r^2 where |r| <= epsilon, 2 epsilon |r| - epsilon^2 beyond.
+    """Huber's loss with its scale: sigma + sigma H(r), r = (u - y)/sigma.
 
     z = [w; sigma], and a sample touches (x'w, sigma). Jointly convex; with a = 2 clip(r) the gradient
     is (a, 1 - a^2/4). Below sigma = 0 the loss is continued by 2 epsilon |u - y| + (1 - epsilon^2) sigma.
     The gradient has no Lipschitz constant near sigma = 0: step sizes are planned for sigma = 1, so
     give labels in units in which the residuals are of that size, and start at sigma = 1.
+
+    Parameters
+    ----------
+    epsilon : float
+        Where H(r) = r^2 ends; it is 2 epsilon abs(r) - epsilon^2 beyond.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.ScaledHuber().k
+    2
     """
 
     epsilon: float = 1.35

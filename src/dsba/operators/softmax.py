@@ -14,10 +14,21 @@ from dsba.types import Array
 
 @dataclass(frozen=True)
 class Softmax(Operator):
-    """log sum_c exp(u_c) - u_y, y in {0, ..., C-1}; g(u) = p - e_y with p = softmax(u).
+    """Multinomial loss: log sum_c exp(u_c) - u_y, y in {0, ..., C-1}; g(u) = p - e_y with p = softmax(u).
 
     A block has C rows, x in the columns of each class, so all its rows have the same norm. The
     problem fills in the number of classes.
+
+    Parameters
+    ----------
+    classes : float
+        The number of classes; the problem fills it in.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.operators.Softmax(3).k
+    3
     """
 
     classes: float = math.nan

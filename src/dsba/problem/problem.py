@@ -55,31 +55,31 @@ class PartWatch(Protocol):
 
 
 class Problem:
-    """Shards of data, an operator, lambda.
+    """The data of all nodes, an operator (the loss) and lambda.
 
     Parameters
     ----------
-    shards
+    shards : Sequence[tuple[object, ...]]
         One pair (X, y) per node, or (X, y, sample weights); X a scipy sparse matrix or array-like,
         all of one width.
-    operator
+    operator : str or Operator
         A registered name ("ridge", "logistic", "auc", ...) or an operator object.
-    lam
+    lam : float or None
         The regularisation; None is the paper's 1/(10 Q).
-    regularize
+    regularize : str
         "weights" leaves the operator's extra coordinates (AUC's a, b, theta) free, "all" is
         the paper's lambda on everything.
-    intercept
+    intercept : bool or float
         Append a constant column, free of lambda like the extra coordinates; a number is its value
         (True is 1), which leaves the solution's predictions alone but not the conditioning.
-    penalty
+    penalty : Penalty or None
         A convex function of the weights beyond lambda, such as ``dsba.penalties.L1(0.01)``; for objectives only,
         and for the methods that have a proximal step.
-    group
+    group : Group or None
         The processes that hold the problem together, each with the shards of its own nodes: a
         ``dsba.MPINetwork`` or another transport; None is this one alone.
-    classes
-        The labels of all processes, sorted, if they are known; with None the processes tell each other theirs.
+    classes : Sequence[object] or None
+        The labels of all processes, sorted, if they are known; with None the processes exchange theirs.
 
     Attributes
     ----------
@@ -97,6 +97,19 @@ class Problem:
         What step-size rules are made of.
     watch : PartWatch or None
         Asked before this process sends its part of a Newton step.
+
+    Raises
+    ------
+    InputError
+        If shards, labels or numbers are not usable, or processes were given different settings.
+
+    Examples
+    --------
+    >>> import dsba, numpy as np
+    >>> X, y = np.eye(4), np.array([1.0, 2.0, 3.0, 4.0])
+    >>> problem = dsba.Problem([(X[:2], y[:2]), (X[2:], y[2:])], "ridge", lam=0.1)
+    >>> problem.n_nodes, problem.n_samples, problem.dim
+    (2, 4, 4)
     """
 
     watch: PartWatch | None = None
@@ -134,11 +147,50 @@ class Problem:
         penalty: Penalty | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> Problem:
-        """Pooled data, split over ``n_nodes`` nodes.
+        """Pooled data, split over nodes.
 
-        ``split``: a name that ``dsba.data.splits`` lists ("random", "label", "dirichlet:0.3", ...), or an array of
-        integers, the node of each row. With "column:4" and an array, ``n_nodes`` follows from the data.
-        ``normalize`` scales every row to norm 1 (without the intercept); empty rows stay empty.
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix
+            One row for each sample.
+        y : array-like
+            One label for each row.
+        operator : str or Operator
+            A registered name or an operator object, as in ``Problem``.
+        n_nodes : int
+            The number of nodes. With "column:4" and with an array as ``split`` it follows from the data.
+        lam : float or None
+            The regularisation; None is 1/(10 Q).
+        split : str or array-like
+            A name that ``dsba.data.splits`` lists ("random", "label", "dirichlet:0.3", ...), or the node of each row.
+        normalize : bool
+            Scale every row to norm 1 (without the intercept); empty rows stay empty.
+        seed : int
+            The seed of a random split.
+        regularize : str
+            As in ``Problem``.
+        intercept : bool or float
+            As in ``Problem``.
+        penalty : Penalty or None
+            As in ``Problem``.
+        sample_weight : array-like or None
+            A weight of each row; None is 1.
+
+        Returns
+        -------
+        Problem
+            The problem of all nodes.
+
+        Raises
+        ------
+        InputError
+            If data, labels or the split are not usable.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1).sizes.tolist()
+        [143, 142, 142, 142]
         """
         X = validation.as_csr(X, "X")
         y = validation.as_labels(y, X.shape[0], "X")

@@ -35,10 +35,35 @@ class Optimum(NamedTuple):
 
 
 def optimum(problem: Problem, *, tol: float = 1e-13) -> Optimum:
-    """The solution of the pooled problem, to a relative residual of ``tol`` or as near as rounding lets it.
+    """The solution of the pooled problem, certified by its residual.
 
     The residual bounds the error: ||z - z*|| <= residual ||F(0)|| / mu, mu the strong monotonicity
     (lambda, at least). Where F(0) is 0 or rounding, z = 0 is the solution.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of all nodes.
+    tol : float
+        The relative residual to reach, or as near as rounding allows.
+
+    Returns
+    -------
+    Optimum
+        ``z`` and ``residual``, the norm of the operator at z relative to its norm at 0.
+
+    Raises
+    ------
+    InputError
+        If the operator has no reference solver.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> z, residual = dsba.optimum(problem)
+    >>> z.shape, bool(residual < 1e-12)
+    ((30,), True)
     """
     scale, zero = problem.residual_unit, np.zeros(problem.dim)
     at_zero = Optimum(zero, norm(problem.pooled.residual(zero)) / scale)

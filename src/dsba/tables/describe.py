@@ -131,11 +131,11 @@ def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> 
 
     Parameters
     ----------
-    table
+    table : object
         A pandas frame, or a list or dict of frames, one for each site.
-    by
+    by : str or None
         A column whose levels become columns of the table.
-    sites
+    sites : str or None
         The column of a single frame that names the site of each row.
 
     Returns

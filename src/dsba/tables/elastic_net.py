@@ -104,21 +104,21 @@ def elastic_net(
 
     Parameters
     ----------
-    table
+    table : object
         A pandas frame, or a list or dict of frames, one for each site.
-    formula
+    formula : str
         The model, with an intercept.
-    operator
+    operator : str
         "linear", "logistic" or "poisson".
-    sites
+    sites : str or None
         The column of a single frame that names the site of each row.
-    l1_ratio
+    l1_ratio : float
         The share of |b|_1 in the penalty: 1 is the lasso.
-    lambdas
+    lambdas : Sequence[float] or None
         The penalties; otherwise 50 from the smallest that gives no coefficient down to a thousandth of it.
-    folds
+    folds : int or None
         The number of folds. Row i of a site, counted from 0, is in fold i mod ``folds``.
-    missing
+    missing : str
         As in ``dsba.fit``.
 
     Returns
@@ -137,7 +137,7 @@ def elastic_net(
     >>> x = np.arange(20.0)
     >>> table = pd.DataFrame({"x": x, "z": x % 3, "y": 2 * x})
     >>> path = dsba.elastic_net(table, "y ~ x + z", lambdas=[1.0])
-    >>> path.params(1.0)["z"]
+    >>> print(path.params(1.0)["z"])
     0.0
     """
     if operator not in LOSSES:

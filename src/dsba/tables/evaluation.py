@@ -48,7 +48,21 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """``pooled`` over all sites; ``sites`` are those of this process. A site without rows has only their number."""
+    """Measures of a model on tables.
+
+    Parameters
+    ----------
+    pooled : Measures
+        The measures over the rows of all sites.
+    sites : dict[str, Measures]
+        Those of each site of this process. A site without rows has only their number.
+
+    Examples
+    --------
+    >>> from dsba.tables.evaluation import Evaluation
+    >>> Evaluation({"rows": 3}, {"north": {"rows": 3}}).pooled["rows"]
+    3
+    """
 
     pooled: Measures
     sites: dict[str, Measures]

@@ -140,11 +140,11 @@ def side_by_side(models: Mapping[str, Results], *, ratios: bool = False, wide: b
 
     Parameters
     ----------
-    models
+    models : Mapping[str, Results]
         The models by the names that the header shows.
-    ratios
+    ratios : bool
         Show exp of coefficients: odds ratios, rate ratios.
-    wide
+    wide : bool
         Give p-values a column of their own.
 
     Returns

@@ -50,10 +50,29 @@ def fit(
 
     Parameters
     ----------
-    table
-        A pandas frame, or a list or dict of frames, one for each site.
-    sites
+    table : pandas.DataFrame, or list or dict of frames
+        One table with the rows of all sites, or one for each site.
+    sites : str or None
         The column of a single frame that names the site of each row.
+
+    Returns
+    -------
+    Results
+        Coefficients, standard errors, tests, predictions, and the schema.
+
+    Raises
+    ------
+    InputError
+        If the table does not fit the formula, or an option is not usable.
+    FitError
+        If the data does not determine the coefficients.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "effect": [0, 2, 5, 6, 1, 3, 4, 7, 1, 1, 4, 6] * 3})
+    >>> dsba.fit(table, "effect ~ dose", "linear").params.round(2).to_dict()
+    {'Intercept': 0.43, 'dose': 1.93}
     """
     if isinstance(table, str):
         raise InputError("dsba.fit takes the table first and the formula second, got a text in the table's place.")
@@ -74,7 +93,28 @@ describe_options(fit, [name for name, one in OPTIONS.items() if one.data != FOR_
 
 
 def load(folder: str | Path) -> Results:
-    """A fit that ``Results.save`` or ``dsba train`` wrote."""
+    """Read a model that ``Results.save`` or ``dsba train`` wrote.
+
+    Parameters
+    ----------
+    folder : path-like
+        The folder of the model.
+
+    Returns
+    -------
+    Results
+        The model.
+
+    Raises
+    ------
+    InputError
+        If the folder has no model, or it is damaged or not of a table.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> dsba.load("run").params  # doctest: +SKIP
+    """
     return Results.load(folder)
 
 

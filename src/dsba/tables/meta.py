@@ -84,9 +84,9 @@ def meta(
 
     Parameters
     ----------
-    estimates
+    estimates : Mapping[str, tuple[float, float]] or Sequence[tuple[float, float]]
         An estimate and its standard error for each site, by name or as a list.
-    method
+    method : str
         "fixed", or how the variance between sites is estimated: "DL", "REML" or "ML".
 
     Returns

@@ -61,7 +61,26 @@ def _inferred(name: str, meaning: str) -> Any:
 
 @dataclass(frozen=True)
 class Results:
-    """Coefficients of named columns in their own units, and what is known of their errors."""
+    """A fitted model of a table: coefficients of named columns in their own units, and their errors.
+
+    Parameters
+    ----------
+    model : FittedModel
+        The model as it is stored.
+
+    Raises
+    ------
+    InputError
+        If the model was not trained on a table with column names.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "effect": [0, 2, 5, 6, 1, 3, 4, 7, 1, 1, 4, 6] * 3})
+    >>> results = dsba.fit(table, "effect ~ dose", "linear")
+    >>> results.nobs, list(results.params.index)
+    (36, ['Intercept', 'dose'])
+    """
 
     model: FittedModel
 

@@ -90,19 +90,19 @@ def survival_curve(
 
     Parameters
     ----------
-    table
+    table : object
         A pandas frame, or a list or dict of frames, one for each site.
-    formula
+    formula : str
         Such as ``"Surv(time, died) ~ treated"``, or ``"Surv(time, died) ~ 1"`` for one curve.
-    sites
+    sites : str or None
         The column of a single frame that names the site of each row.
-    strata
+    strata : str or None
         "site": the test compares groups within sites. None: over all rows.
-    grid
+    grid : Sequence[float] or None
         Times to which others are rounded up. In one process times are exact without it.
-    conf_type
+    conf_type : str
         The scale of 95 % intervals: "log" or "log-log".
-    missing
+    missing : str
         "error" or "drop".
 
     Returns

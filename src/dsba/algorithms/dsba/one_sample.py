@@ -44,25 +44,36 @@ FITTING_FORMS = {"dense": (*FORMS,), "compressed": ("dual",), "sparse": DELTA_FO
 
 @dataclass(frozen=True)
 class OneSample(Algorithm):
-    """Base of DSBA (``backward`` True) and DSA."""
+    """Base of DSBA (``backward`` True) and DSA.
+
+    Parameters
+    ----------
+    table : str
+        The starting memory phi: "zero" needs no first pass over the data, "full" is the paper's B(z0).
+    form : str
+        How the iterates are held and advanced; "auto" takes the cheaper of "dense" and "lazy".
+    communication : str
+        "dense": iterates to the neighbours; "compressed": their changes in few levels; "sparse": deltas to all nodes
+        (DSBA-s); "cached": each sample only once.
+    cache_bytes : int or None
+        With "cached", the memory for each other node's samples; None is all, 0 is "sparse".
+    batch_size : int or str
+        Samples of a node that an iteration takes as one component; "auto" uses a cost model.
+    sampling : str
+        "shuffled": a new order of a node's components in every pass; "independent": uniform draws, as in the paper.
+    replan : bool or None
+        Whether the step size is planned again during the run, from the slopes that were seen; None: for batches of DSBA
+        where ``step_size`` is "auto" and the loss has one score and slopes that change.
+    """
 
     table: str = "zero"
-    """Starting table: "zero" needs no first pass over the data, "full" is the paper's B(z0)."""
     form: str = "auto"
-    """How the iterates are held and advanced (``form.py``); "auto" takes the cheaper of "dense" and "lazy"."""
     communication: str = "dense"
-    """"dense": iterates to the neighbours; "compressed": their changes in few levels; "sparse": deltas to everybody
-    (DSBA-s); "cached": a sample only once."""
     cache_bytes: int | None = None
-    """With "cached", what a node remembers of each other node's samples; None is all, 0 is "sparse"."""
     batch_size: int | str = 1
-    """Samples that an iteration takes of a node, as one component; "auto" is the choice of a cost model."""
     sampling: str = SHUFFLED
-    """"shuffled": a node's components in a new order in every pass; "independent": uniform draws, as in the paper."""
 
     replan: bool | None = None
-    """Whether the step size is planned again during the run, from the slopes that were seen; None: for batches of DSBA
-    where ``step_size`` is "auto" and the loss has one score and slopes that change."""
 
     backward: ClassVar[bool] = True
     rows_updated: ClassVar[int] = 6

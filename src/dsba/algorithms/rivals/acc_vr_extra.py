@@ -43,12 +43,17 @@ class AccVRExtra(WithCoins):
     Start: X = S = T = Z0, V = 0. U2 = (I - W)/2, b = ``batch_size``, q the samples of the largest node,
     th1 = min(1/2, sqrt(q lam/(b L))/2) unless ``theta1`` is given, with L the largest constant of a component, and beta
     is that of a local operator. ``step_size`` is alpha. A batch is drawn with replacement.
+
+    Parameters
+    ----------
+    batch_size : int or None
+        The size b of a batch; None is the square root of q, rounded up.
+    theta1 : float or None
+        The constant th1, at most 1/2; None is the value above.
     """
 
     batch_size: int | None = None
-    """b; None is the square root of q, rounded up."""
     theta1: float | None = None
-    """th1, at most 1/2; None is the value above."""
 
     name = "acc-vr-extra"
     rows_updated = 12

@@ -56,10 +56,14 @@ class DBFGS(Algorithm):
     points: the secant condition of the whole network. ``step_size`` is alpha: the method ends near the solution, as
     Network Newton does. Three rounds an iteration: e, points, gradients. Where r'v is not positive a matrix stays as
     it is.
+
+    Parameters
+    ----------
+    epsilon : float
+        The length eps of a step.
     """
 
     epsilon: float = 0.2
-    """eps, the length of a step."""
 
     name = "d-bfgs"
     needs = (

@@ -19,6 +19,11 @@ class DGD(Algorithm):
     With the constant step alpha_t = alpha it converges linearly, but to a point off the solution by
     O(alpha): the nodes pull apart where their operators differ. The diminishing step
     alpha_t = alpha / sqrt(t + 1) reaches the solution, and no faster than the step vanishes.
+
+    Parameters
+    ----------
+    diminishing : bool
+        Whether the step size decreases.
     """
 
     diminishing: bool = False

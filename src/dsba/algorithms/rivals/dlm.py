@@ -27,12 +27,17 @@ class DLM(Algorithm):
         phi+ = phi + c L_G Z+
 
     Start: equal rows, so L_G Z = 0, and phi = 0. L_G is the graph's Laplacian, one exchange serves both lines.
+
+    Parameters
+    ----------
+    c : float or None
+        The penalty, and the step of the multipliers; None is rho / (4 max deg).
+    force : bool
+        Also run on operators that are not gradients.
     """
 
     c: float | None = None
-    """The penalty, and the step of the multipliers; None is rho / (4 max deg)."""
     force: bool = False
-    """Also run on operators that are not gradients."""
 
     name = "dlm"
     rows_updated = 5

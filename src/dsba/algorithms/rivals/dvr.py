@@ -79,11 +79,17 @@ class DVR(WithCoins):
     its samples. By default the probability of a computation is the paper's, from sigma, the constants of samples and
     nodes, and the extreme nonzero eigenvalues l1, l2 of Lap = I - W. Without ``catalyst`` tau = 0. With it
     tau/2 ||z - C||^2 is added, and after every inner loop C+ = Z + beta (Z - X_last), X_last+ = Z.
+
+    Parameters
+    ----------
+    catalyst : bool
+        Whether the method is accelerated by Catalyst.
+    p_comp : float or None
+        The probability of a computation; None is the paper's.
     """
 
     catalyst: bool = False
     p_comp: float | None = None
-    """The probability of a computation; None is the paper's."""
 
     name = "dvr"
     needs = (lipschitz_gradients, objective, strong_convexity)

@@ -119,10 +119,15 @@ def smoothness(problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class WithSmoothness(Algorithm):
-    """Base of methods whose rules contain L. On real data L is reached in few directions, and a smaller one may pay."""
+    """Base of methods whose rules contain L. On real data L is reached in few directions, and a smaller one may pay.
+
+    Parameters
+    ----------
+    L : float or None
+        The smoothness that the rules take; None is the largest Lipschitz constant of a local operator, with lambda.
+    """
 
     L: float | None = None
-    """The smoothness that the rules take; None is the largest Lipschitz constant of a local operator, with lambda."""
 
     opens = (OpenConstant("L", start=(0.01, 0.1, 1.0), bounds=(1e-4, 10.0)),)
 

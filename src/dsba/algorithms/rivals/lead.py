@@ -35,12 +35,17 @@ class LEAD(WithCoins):
     a multiple of 2^(1-bits) times the largest one, up or down so that its mean is right. Nodes keep copies of their
     neighbours' H, where the paper keeps W H: in floating point that would drift. Messages are those of
     ``network/messages/levels.py``.
+
+    Parameters
+    ----------
+    bits : int
+        The number of levels is 2^bits + 1; 2 gives 5 levels, three of them in a byte.
+    gamma : float
+        The step of the dual variables.
     """
 
     bits: int = 2
-    """2^bits + 1 levels: 2 is 5 levels, three of them in a byte."""
     gamma: float = 1.0
-    """The step of the dual variables."""
 
     name = "lead"
     rows_updated = 10

@@ -29,6 +29,11 @@ class LTADMM(Algorithm):
     Start: z_nm = rho z0. Of the z_nm only a node's sum matters. With C = rho L_G X + P and P+ = P + rho/2 L_G X,
     P = 0 at the start, it is rho d_n x_n - sum of z_nm = C: a node sends its row x_n to all neighbours, and no z_nm.
     ``step_size`` is gamma; beta rho is 1/(tau l), l the largest eigenvalue of L_G.
+
+    Parameters
+    ----------
+    local_steps : int
+        The number tau of local gradient steps.
     """
 
     local_steps: int = 5

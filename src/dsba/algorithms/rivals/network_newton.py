@@ -34,10 +34,14 @@ class NetworkNewton(Algorithm):
 
     The solution of the penalised problem is off that of the problem by O(alpha), and the iterations needed grow as
     1/alpha: a method for a neighbourhood. ``step_size`` is alpha. K + 1 rounds an iteration.
+
+    Parameters
+    ----------
+    K : int
+        Terms of the series beyond the first; each is a round.
     """
 
     K: int = 1
-    """Terms of the series beyond the first; each is a round."""
 
     name = "network-newton"
     needs = (objective, hessians)

@@ -56,10 +56,14 @@ class PExtra(InnerSolver):
     neighbours know of Z, the same iteration is
 
         V+ = Z - d - alpha Y,      Y+ = Y + d/(2 alpha),      Y = 0 at the start.
+
+    Parameters
+    ----------
+    communication : str
+        "dense": iterates to the neighbours; "compressed": their changes in few levels.
     """
 
     communication: str = "dense"
-    """"dense": iterates to the neighbours; "compressed": their changes in few levels."""
 
     name: ClassVar[str] = "p-extra"
 

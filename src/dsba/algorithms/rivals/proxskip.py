@@ -31,6 +31,11 @@ class ProxSkip(WithCoins):
 
     Start: H = 0. ``probability`` is p, by default min(1, sqrt(mu/(L gamma))): then mu/L and p^2 gamma, the rates of
     the local steps and of the rounds, are the same. With p = 1 this is exact diffusion.
+
+    Parameters
+    ----------
+    probability : float or None
+        The probability p of a round; None is the value above.
     """
 
     probability: float | None = None

@@ -33,10 +33,14 @@ class SOLAM(Algorithm):
     with lambda on everything; the share p of positives is the data's, by weight. With a ``radius`` the method is as
     published: R regularises, lambda is not used, and p is estimated from the samples that have come in. Take
     ``operators.AUC(centered=False)`` with it for the published components.
+
+    Parameters
+    ----------
+    radius : float or None
+        The bound R, to run the method as published.
     """
 
     radius: float | None = None
-    """R, to run the method as published."""
 
     name = "solam"
     needs = (one_node, auc, no_intercept)

@@ -44,6 +44,11 @@ class VIPAPCVR(WithCoins):
     largest node. ``step_size`` is eta; a, b and theta are those of VI-PAPC. The pull towards T has the weight p too, as
     in the authors' program, which keeps p below 1/16. Here p may be up to 1: with one sample a node T is always Z, and
     the steps are those of VI-PAPC.
+
+    Parameters
+    ----------
+    batch_size : int
+        The number of samples in a batch.
     """
 
     batch_size: int = 1

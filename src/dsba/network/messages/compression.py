@@ -100,13 +100,36 @@ def compressor(text: str) -> Compressor:
 
 
 class Compressed(Wrapper):
-    """Rows go over the links in fewer bits.
+    """Rows are sent in fewer bits.
 
-    ``memory``: all neighbours keep what they know of a node's row, and the node sends the compressed change against
-    it, so that what is lost to compression is sent later. This needs links that deliver everything, at most late.
-    Without memory the rows themselves are compressed, at random such that their mean is right where that can be had.
+    Parameters
+    ----------
+    net : Network
+        The network to wrap.
+    compress : str or Compressor
+        The compressor, by name or as an object.
+    memory : bool
+        The neighbours keep what they received of a node's row, and the node sends the compressed change, so that what
+        compression loses is sent later. This needs links that deliver everything. If False, the rows themselves are
+        compressed.
+    step : float
+        Scales the pull towards the neighbours (CHOCO's gamma). Coarse compressors need a number below 1.
+    seed : int
+        The seed of the draws.
 
-    ``step`` scales the pull towards the neighbours. Coarse compressors need a number below 1 (CHOCO's gamma).
+    Raises
+    ------
+    InputError
+        If the network is not one that can be wrapped, or a number is out of range.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> problem = dsba.Problem.from_arrays(*dsba.data.load_breast_cancer(), n_nodes=4, lam=0.1)
+    >>> ring = dsba.Topology.ring(4)
+    >>> net = dsba.network.Compressed(dsba.Simulator(ring), "4-bit")
+    >>> print(dsba.solve(problem, ring, "dgd", max_passes=3, network=net).status)
+    budget
     """
 
     def __init__(

@@ -1,0 +1,79 @@
+"""The API reference: numpydoc's own validation of every public object, and examples that run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+
+import pytest
+from conftest import ROOT
+from numpydoc.validate import validate
+
+import dsba
+
+MODULES = (dsba, dsba.algorithms, dsba.data, dsba.lab, dsba.network, dsba.operators, dsba.penalties)
+OTHERS = ("dsba.errors.FitError", "dsba.tables.results.Results", "dsba.tables.evaluation.Evaluation")
+NOT_ASKED = {"ES01", "SA01"}  # an extended summary and a See Also section
+NOT_CALLED = ("dsba.network.contract.Group", "dsba.engine.run.Status")  # classes whose constructor nobody calls
+WITH_METHODS = ("Topology", "History", "Link", "Penalty")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def found(path):
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def public():
+    """Every public class and function by its full name."""
+    listed = [getattr(module, name) for module in MODULES for name in module.__all__]
+    objects = [*filter(lambda one: inspect.isclass(one) or inspect.isfunction(one), listed), *map(found, OTHERS)]
+    return dict(sorted({f"{one.__module__}.{one.__qualname__}": one for one in objects}.items()))
+
+
+PUBLIC = public()
+
+
+def methods():
+    """The public methods of estimators and of some classes, by their full names."""
+    for path, cls in PUBLIC.items():
+        if cls.__name__ in WITH_METHODS or cls.__name__.startswith("Decentralized"):
+            for name, one in inspect.getmembers(cls, callable):
+                if not name.startswith("_") and inspect.unwrap(one).__module__.startswith("dsba"):
+                    yield f"{path}.{name}"
+
+
+def faults(path, excused):
+    return [f"{path}: {code} {text}" for code, text in validate(path)["errors"] if code not in excused]
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_numpydoc_finds_nothing_wrong(path):
+    assert faults(path, NOT_ASKED | ({"PR01"} if path in NOT_CALLED else set())) == []
+    if inspect.isfunction(PUBLIC[path]) and inspect.signature(PUBLIC[path]).parameters:
+        assert "\nRaises\n------\n" in inspect.getdoc(PUBLIC[path])
+
+
+def test_methods_have_parameters_and_returns():
+    paths = [*methods()]
+    assert len(paths) > 40
+    assert [fault for path in paths for fault in faults(path, NOT_ASKED | {"EX01"})] == []
+
+
+@pytest.mark.parametrize("path", PUBLIC)
+def test_examples_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    for test in doctest.DocTestFinder().find(PUBLIC[path], path, globs={}):
+        said = []
+        runner.run(test, out=said.append)
+        assert said == []
+
+
+def test_the_page_lists_every_public_object():
+    listed = set(re.findall(r"^::: (\S+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    modules = {path for path in listed if inspect.ismodule(found(path))}
+    missing = [path for path in PUBLIC if path not in listed and path.rpartition(".")[0] not in modules]
+    assert missing == []
