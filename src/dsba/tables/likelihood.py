@@ -204,8 +204,8 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
     scaling, ready, moments = _scaled(designs, network, level=not model.intercept)
     if model.labels == "survival":
         model = _prepared(model, ready, designs, spec, network)
-    sums = finite_sum(network, [[float(len(d.y) > 0), d.weight.sum(), *model.outcome_sums(d)] for d in ready])
-    known = Outcomes(designs.rows, sums[1], np.array(sums[2:]), designs.schema.classes, int(sums[0]))
+    sums = finite_sum(network, [[d.weight.sum(), *model.outcome_sums(d)] for d in ready])
+    known = Outcomes(designs.rows, sums[0], np.array(sums[1:]), designs.schema.classes)
     _require_outcomes(model, known)
     start = model.start(known, len(designs.names), scaling.intercept)
     first = [model.first_weights(design, start) for design in ready]

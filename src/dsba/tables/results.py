@@ -191,7 +191,7 @@ class Results:
 
     @property
     def rounds(self) -> int:
-        """Rounds of communication: agreement, fit and inference."""
+        """Rounds of communication: agreement, fit and inference, without the check with noise between processes."""
         return self.metadata.rounds
 
     deviance = _inferred("deviance", "The deviance.")
