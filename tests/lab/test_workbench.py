@@ -431,12 +431,12 @@ def test_a_figure_of_column_width_with_fonts_for_print(swept, tmp_path):
 
 def test_a_latex_table_without_packages(swept):
     table = swept.to_latex(["rounds", "time"], ["gap"], tol=1e-1)
-    assert table.count(r"\begin{tabular}{lrrr}") == 3
+    assert table.count(r"\begin{tabular}{llrrr}") == 3  # the method, its constants, two costs, what was reached
     assert "% logistic, λ = 0.1; mine; ring, N = 3, laplacian; split random; 2 seeds" in table
     assert not re.search(r"toprule|midrule|usepackage|siunitx", table)
     for line in table.splitlines():
         if line.endswith(r"\\"):
-            assert line.count("&") == 3
+            assert line.count("&") == 4
     assert r"\textbf" in table
 
 

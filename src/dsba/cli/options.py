@@ -119,16 +119,26 @@ def reading_tables(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**values: Any) -> None:
-        encoding, marks, decimal = (values.pop(name) for name in READING_HELP)
-        reading = Reading(encoding, _names(marks) or (), decimal)
-        command(**{name: _read_so(value, reading) for name, value in values.items()})
+        command(**_with_reading(values))
 
-    more = [
+    run.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*own.parameters.values(), *_reading_options()]
+    )
+    return run
+
+
+def _reading_options() -> list[inspect.Parameter]:
+    return [
         _keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
         for name, help_ in READING_HELP.items()
     ]
-    run.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
-    return run
+
+
+def _with_reading(values: dict[str, Any]) -> dict[str, Any]:
+    """The values without the options of reading, which every source among them has."""
+    encoding, marks, decimal = (values.pop(name) for name in READING_HELP)
+    reading = Reading(encoding, _names(marks) or (), decimal)
+    return {name: _read_so(value, reading) for name, value in values.items()}
 
 
 def _read_so(value: Any, reading: Reading) -> Any:
@@ -138,13 +148,14 @@ def _read_so(value: Any, reading: Reading) -> Any:
 
 
 def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of a fit, after its arguments; the function gets them as one ``spec``."""
+    """Give a command the options of a fit, after its arguments, and those of reading; it gets the first as ``spec``."""
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "spec"]
 
         @wraps(command)
         def run(**values: Any) -> None:
+            values = _with_reading(values)
             command(**{one.name: values.pop(one.name) for one in own}, spec=_spec(values))
 
         # guards have flags, and a penalty is an object
@@ -152,7 +163,7 @@ def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., No
         shown = [one for one in shown if not (tables_only and OPTIONS[one.name].data == FOR_ARRAYS)]
         options = [*(_option(one, tables_only) for one in shown), _keyword("allow_two_sites", TwoSites, False)]
         options += [] if tables_only else [_keyword("no_guards", NoGuards, False)]
-        run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:]])  # type: ignore[attr-defined]
+        run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:], *_reading_options()])  # type: ignore[attr-defined]
         return run
 
     return decorated

@@ -195,7 +195,6 @@ def _user() -> str:
 
 @study.command("try", epilog=TRY_EXAMPLES)
 @with_fit_options(tables_only=True)
-@reading_tables
 def try_(
     files: Annotated[list[TableSource], source_argument("Tables, one for each site.")],
     spec: FitSpec,

@@ -73,7 +73,6 @@ Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank 
 
 @tables.command(epilog=TRAIN_EXAMPLES)
 @with_fit_options()
-@reading_tables
 def train(
     files: Annotated[
         list[TableSource], source_argument("Tables or LIBSVM files, one per node; each rank opens only its own.")

@@ -38,7 +38,8 @@ DERIVED = 2.0 / 3.0  # the limit of dominance for other columns, relative to tha
 LEVERAGE_ROUNDING = 1e-9  # a limit of 1 refuses nothing
 SHOWN_COLUMNS = 2
 EFFECTIVE = 0.05  # of a site's rows: fewer must not make up its part of a step
-BOUND_ROUNDING = 1e-9  # of the largest number of a matrix that is known to be larger than another
+BOUND_SLACK = 1e-2  # of a matrix that X'VX must not exceed
+LOST_DIGITS = 1e-20  # of the outcomes: parts of one sum share a scale, so that huge outcomes cost X'VX digits
 
 
 def strictest(designs: Designs) -> Guards:
@@ -237,10 +238,11 @@ class StepWatch(RowWatch):
 
     def _exceeds(self, information: Array) -> bool:
         """Whether the last total is no X'VX of the rows: a member has sent something else."""
-        if self.steepest is None:
+        if self.steepest is None or self.limits.leverage >= 1.0:
             return False
+        largest = max(np.abs(design.y).max(initial=0.0) for design in self.columns.designs)
         left = np.linalg.eigvalsh(self.steepest - information)[0]
-        return bool(left < -BOUND_ROUNDING * np.abs(self.steepest).max())
+        return bool(left < -(BOUND_SLACK + LOST_DIGITS * largest) * np.abs(self.steepest).max())
 
     def _rows(self, n: int) -> Array:
         X = self.columns.designs[n].X[:, self.columns.others]
