@@ -61,6 +61,8 @@ def finish_dual(op: Any, components: Any, lam: float, drawn: Any, rows: Any, phi
         if rule.backward:
             read_component(samples.A, batches, S, rows.Z[n], V, 0)
         component_delta(op, rule, samples, batches, S, (V[0], g), phi, delta)
-        rows.scores[lo:hi] = V[0, : hi - lo]
+        for i in range(lo, hi):
+            for c in range(phi.shape[1]):
+                rows.scores[i, c] = V[0, i - lo, c]
         change = delta[: (hi - lo) * phi.shape[1]]
         _add_component(samples.A, lo, hi, change, rule, 1.0 / (first[n + 1] - first[n]), rows, n)
