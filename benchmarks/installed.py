@@ -51,7 +51,13 @@ class Environment:
         own = {"HOME": str(self.folder), "NUMBA_CACHE_DIR": str(self.folder / "kernels"), "PATH": path}
         begun, used = time.perf_counter(), _children()
         ended = subprocess.run(
-            [*map(str, command)], cwd=self.folder, env=kept | own, capture_output=True, text=True, timeout=1800, check=False
+            [*map(str, command)],
+            cwd=self.folder,
+            env=kept | own,
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            check=False,
         )
         if ended.returncode:
             sys.exit(f"{command} failed in the environment {self.extras}:\n{ended.stdout}{ended.stderr}")
@@ -90,7 +96,9 @@ def steps(folder: Path, wheel: Path) -> Iterator[tuple[str, ...]]:
     lab = Environment(folder / "lab", "lab")
     yield lab.install(wheel)
     (lab.folder / "small.toml").write_text(COMPARISON)
-    yield lab.step("a comparison of two methods, with figures and page", "dsba", "compare", "small.toml", "--out", "out")
+    yield lab.step(
+        "a comparison of two methods, with figures and page", "dsba", "compare", "small.toml", "--out", "out"
+    )
 
 
 def main() -> None:
