@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo quick test full soak bench docs docs-tables dist release lint lock yardsticks clean
+.PHONY: demo quick test full soak bench try-wheel docs docs-tables dist release lint lock yardsticks clean
 
 .venv/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("dsba needs Python 3.11 or later, this is " + sys.version)'
@@ -43,6 +43,9 @@ soak: .venv/.installed  ## about two hours, resumable: a million mutated inputs,
 
 bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the real data sets
 	$(BIN)/python -m benchmarks
+
+try-wheel: .venv/.installed  ## the wheel in empty environments: README, a study, a comparison; seconds and megabytes of each
+	$(BIN)/python -m benchmarks.installed
 
 SUBJECTS := cohort cox curves families classes meta mixed elastic_net after_fit description formulas
 yardsticks:  ## reference values from R, made again; tests/yardsticks/README.md names the packages

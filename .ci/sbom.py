@@ -16,7 +16,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = frozenset({"tables", "parquet", "sites", "lab", "mpich"})
+EXTRAS = frozenset({"tables", "parquet", "sites", "estimators", "lab", "mpich"})
 LOCKED = re.compile(r"^([\w.-]+)==(\S+).*((?:\n    --hash=\S+.*)+)", re.MULTILINE)
 
 

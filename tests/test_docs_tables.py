@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 STEP_RULES = "src/dsba/algorithms/step_rules.py"
-TYPED = ("| the paper's | here |",)  # which data sets stand in for the paper's: words, no measurement
+TYPED = ("| the paper's | here |", "| extra | for | brings |")  # words, no measurement
 
 
 @pytest.fixture(scope="module")

@@ -27,12 +27,14 @@ def loaded(code, *modules):
 def test_joining_a_study_loads_nothing_of_the_laboratory():
     modules = [f"dsba.study.{path.stem}" for path in sorted((SOURCES / "study").glob("[a-z]*.py"))]
     modules += [f"dsba.tables.{path.stem}" for path in sorted((SOURCES / "tables").glob("[a-z]*.py"))]
-    assert loaded(f"import {', '.join(['dsba.cli', *modules])}", *OF_THE_LAB, "pyarrow", "dsba.lab.spec") == []
+    assert (
+        loaded(f"import {', '.join(['dsba.cli', *modules])}", *OF_THE_LAB, "pyarrow", "sklearn", "dsba.lab.spec") == []
+    )
 
 
 def test_a_study_runs_where_the_laboratory_has_no_libraries(tmp_path):
     """With csv files it does not need pyarrow either, which pandas loads if it finds it."""
-    for name in (*OF_THE_LAB, "pyarrow"):
+    for name in (*OF_THE_LAB, "pyarrow", "sklearn"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('a study does not need this')")
     files = [tmp_path / f"{name}.csv" for name in ("aarhus", "bergen", "cork")]
     for site, file in enumerate(files):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -34,7 +35,14 @@ def names(requirements):
 
 def test_the_core_needs_few_packages():
     assert len(PROJECT["dependencies"]) <= MOST_DEPENDENCIES
-    assert not names(PROJECT["dependencies"]) & {"pandas", "pyarrow", "matplotlib", "plotly", "networkx"}
+    assert not names(PROJECT["dependencies"]) & {
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+        "plotly",
+        "networkx",
+        "scikit-learn",
+    }
 
 
 def test_the_page_lists_the_extras_and_what_they_bring():
@@ -110,9 +118,51 @@ def test_a_source_archive_does_not_depend_on_when_it_was_made():
 def test_a_missing_extra_is_named_before_anything_runs(monkeypatch, tmp_path):
     monkeypatch.setattr("dsba.errors.find_spec", lambda name: None)
     method = {"algorithm": "dgd", "step_size": "auto"}
-    experiment = {"data": [{"name": "breast-cancer"}], "problem": [{"operator": "ridge"}], "method": [method]}
+    experiment = {"data": [{"name": "synthetic-text"}], "problem": [{"operator": "ridge"}], "method": [method]}
     with pytest.raises(dsba.InputError, match=r"needs the package matplotlib: install dsba\[lab\]"):
         dsba.lab.run(experiment, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     with pytest.raises(dsba.InputError, match=r"install dsba\[lab\]"):
         dsba.Topology.ring(3).to_networkx()
+
+
+NOT_FOUND = """
+import importlib.util as util
+find = util.find_spec
+util.find_spec = lambda name, *package: None if name == "sklearn" else find(name, *package)
+"""
+WITHOUT_SKLEARN = """
+import dsba
+from dsba.fitting import not_converged
+
+try:
+    dsba.DecentralizedRidge
+except dsba.InputError as error:
+    print(error)
+try:
+    dsba.data.load("breast-cancer")
+except dsba.InputError as error:
+    print(error)
+print(dsba.load_libsvm("small.svm").X.shape, not_converged.category().__name__)
+"""
+
+
+def test_without_scikit_learn_the_extra_is_named_and_the_rest_works(tmp_path):
+    (tmp_path / "sklearn.py").write_text("raise ImportError('not installed')")
+    (tmp_path / "sitecustomize.py").write_text(NOT_FOUND)
+    (tmp_path / "small.svm").write_text("1 1:2.5 3:1\n-1 2:1\n")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths, "HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SKLEARN],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.stdout.splitlines() == [
+        "an estimator needs the package sklearn: install dsba[estimators].",
+        "the data set breast-cancer needs the package sklearn: install dsba[estimators].",
+        "(2, 3) NotConvergedWarning",
+    ], ended.stderr

@@ -159,10 +159,8 @@ def exit_as(status: Status) -> None:
 def _warn_if_unfinished(model: FittedModel) -> None:
     """One line to standard error about a model that did not converge, in place of Python's warning."""
     if sentence := not_converged.of_model(model):
-        from sklearn.exceptions import ConvergenceWarning
-
         typer.echo(f"Warning: {sentence}", err=True)
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", not_converged.category())
 
 
 def write_page(model: FittedModel, out: Path, study: Mapping[str, str] | None = None) -> Path:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dsba.data.dataset import Dataset, csr
-from dsba.errors import InputError
+from dsba.errors import InputError, require_package
 from dsba.types import Array, Integers
 
 LENGTH_SPREAD = 0.7  # standard deviation of the logarithm of a row's length
@@ -24,12 +24,18 @@ def load_breast_cancer() -> Dataset:
     Dataset
         The samples and labels.
 
+    Raises
+    ------
+    InputError
+        If scikit-learn is not installed.
+
     Examples
     --------
     >>> import dsba
     >>> dsba.data.load_breast_cancer().X.shape
     (569, 30)
     """
+    require_package("the data set breast-cancer", "sklearn", "estimators")
     from sklearn.datasets import load_breast_cancer as bundled
 
     X, y = bundled(return_X_y=True)

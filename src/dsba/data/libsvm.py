@@ -282,7 +282,7 @@ def _parse(file: HashedFile) -> Dataset:
         dataset = _parse_fast(file)
     except InputError:
         raise
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, ImportError):  # the fast parser is scikit-learn's, which may be missing
         dataset = _parse_strictly(file)
     if not (np.isfinite(dataset.y).all() and np.isfinite(dataset.X.data).all()):
         dataset = _parse_strictly(file)

@@ -81,7 +81,12 @@ def _ratio(value: float, scale: float) -> float:
 
 
 def area_under_curve(y: Array, scores: Array) -> float:
-    """The share of pairs that are ordered rightly; not a number while the scores are not finite."""
-    from sklearn.metrics import roc_auc_score  # not for every import of dsba
-
-    return float(roc_auc_score(y, scores)) if np.isfinite(scores).all() else float("nan")
+    """The share of pairs that are ordered rightly; NaN if a score is not finite or there is one class only."""
+    positive = y == y.max()
+    n = int(positive.sum())
+    pairs = n * (y.size - n)
+    if pairs == 0 or not np.isfinite(scores).all():
+        return float("nan")
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # equal scores share their mean rank
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / pairs)

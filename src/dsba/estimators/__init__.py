@@ -1,16 +1,22 @@
 """scikit-learn estimators: a model of all nodes' data with the habits of scikit-learn."""
 
-from dsba.estimators.linear import (
-    Decentralized,
-    DecentralizedAUCClassifier,
-    DecentralizedClassifier,
-    DecentralizedHuber,
-    DecentralizedLogisticRegression,
-    DecentralizedPoisson,
-    DecentralizedRegressor,
-    DecentralizedRidge,
-    DecentralizedSVM,
-)
+from dsba.errors import require_package
+
+try:
+    from dsba.estimators.linear import (
+        Decentralized,
+        DecentralizedAUCClassifier,
+        DecentralizedClassifier,
+        DecentralizedHuber,
+        DecentralizedLogisticRegression,
+        DecentralizedPoisson,
+        DecentralizedRegressor,
+        DecentralizedRidge,
+        DecentralizedSVM,
+    )
+except ImportError:
+    require_package("an estimator", "sklearn", "estimators")
+    raise
 
 __all__ = [
     "Decentralized",

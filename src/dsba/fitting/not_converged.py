@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import cast
 
 from dsba.engine.run import Status
 from dsba.fitting.model import FittedModel
@@ -33,8 +34,19 @@ def of_model(model: FittedModel) -> str | None:
     return unconverged("The fit", message, model.spec.tol, advice)
 
 
+class NotConvergedWarning(UserWarning):
+    """The category where scikit-learn is not installed."""
+
+
+def category() -> type[Warning]:
+    """The category of the warning: scikit-learn's ConvergenceWarning where it is installed."""
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+    except ImportError:
+        return NotConvergedWarning
+    return cast("type[Warning]", ConvergenceWarning)
+
+
 def warn(sentence: str, stacklevel: int) -> None:
     """Warn the caller who is so many calls away."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(sentence, ConvergenceWarning, stacklevel=stacklevel + 1)
+    warnings.warn(sentence, category(), stacklevel=stacklevel + 1)
