@@ -1,5 +1,6 @@
 """scikit-learn estimators: a model of all nodes' data with the habits of scikit-learn."""
 
+from dsba.estimators.elastic_net import DecentralizedElasticNet, DecentralizedElasticNetCV
 from dsba.estimators.linear import (
     Decentralized,
     DecentralizedAUCClassifier,
@@ -16,6 +17,8 @@ __all__ = [
     "Decentralized",
     "DecentralizedAUCClassifier",
     "DecentralizedClassifier",
+    "DecentralizedElasticNet",
+    "DecentralizedElasticNetCV",
     "DecentralizedHuber",
     "DecentralizedLogisticRegression",
     "DecentralizedPoisson",
