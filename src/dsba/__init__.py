@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dsba.estimators import (
         DecentralizedAUCClassifier,
         DecentralizedClassifier,
+        DecentralizedElasticNet,
+        DecentralizedElasticNetCV,
         DecentralizedHuber,
         DecentralizedLogisticRegression,
         DecentralizedPoisson,
@@ -44,6 +46,8 @@ __all__ = [
     "CheckpointError",
     "DecentralizedAUCClassifier",
     "DecentralizedClassifier",
+    "DecentralizedElasticNet",
+    "DecentralizedElasticNetCV",
     "DecentralizedHuber",
     "DecentralizedLogisticRegression",
     "DecentralizedPoisson",

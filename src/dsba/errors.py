@@ -170,6 +170,14 @@ def as_number(name: str, value: object, *, at_least: float = -math.inf, above: f
     return float(value)  # type: ignore[arg-type]
 
 
+def as_share(name: str, value: object) -> float:
+    """A number from 0 to 1."""
+    share = as_number(name, value, at_least=0.0)
+    if share > 1.0:
+        raise InputError(f"{name} must be between 0 and 1, got {shortened(repr(value))}.")
+    return share
+
+
 def as_integer(name: str, value: object, *, at_least: int) -> int:
     """An integer within bounds; booleans and floats are refused."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -3,6 +3,7 @@
 from dsba.errors import require_package
 
 try:
+    from dsba.estimators.elastic_net import DecentralizedElasticNet, DecentralizedElasticNetCV
     from dsba.estimators.linear import (
         Decentralized,
         DecentralizedAUCClassifier,
@@ -22,6 +23,8 @@ __all__ = [
     "Decentralized",
     "DecentralizedAUCClassifier",
     "DecentralizedClassifier",
+    "DecentralizedElasticNet",
+    "DecentralizedElasticNetCV",
     "DecentralizedHuber",
     "DecentralizedLogisticRegression",
     "DecentralizedPoisson",

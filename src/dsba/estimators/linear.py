@@ -33,7 +33,7 @@ from dsba import operators
 from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Result, Status
-from dsba.errors import InputError, as_number, unknown_name
+from dsba.errors import InputError, as_number, as_share, unknown_name
 from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit, not_converged, numbered, total_weight
 from dsba.fitting.fit import Coefficients
 from dsba.fitting.rows import sums
@@ -123,10 +123,11 @@ class Decentralized(BaseEstimator):
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         return as_rows(X, y, weight, None if nodes is None else numbered(nodes, len(y)))
 
+    def _ratio(self) -> float:
+        return as_share("l1_ratio", self.l1_ratio)
+
     def _spec(self, rows: Rows) -> FitSpec:
-        lam, ratio = self._lam(total_weight(rows, self._group)), as_number("l1_ratio", self.l1_ratio, at_least=0.0)
-        if ratio > 1.0:
-            raise InputError(f"l1_ratio must be between 0 and 1, got {self.l1_ratio!r}.")
+        lam, ratio = self._lam(total_weight(rows, self._group)), self._ratio()
         return FitSpec(
             operator=self._operator(), lam=(1.0 - ratio) * self._unit * lam, intercept=bool(self.fit_intercept),
             graph=self.graph, penalty=L1(ratio * lam) if ratio > 0.0 else None,

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dsba.algorithms.newton import symmetric
+from dsba.solvers.exact import eliminated
 from dsba.tables.models.base import RowLeverage
-from dsba.tables.models.scoring import eliminated
 from dsba.types import Array
 
 BLUR = 0.05  # the noise of a site's numbers, relative to the mean of its diagonal over the root of the columns

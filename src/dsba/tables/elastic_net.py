@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dsba.errors import InputError, as_integer, as_number, unknown_name
+from dsba.errors import InputError, as_integer, as_number, as_share, unknown_name
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group, counted, summed
+from dsba.solvers.exact import dot, lasso, times
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, as_sites, design_tables
 from dsba.tables.disclosure import check_design, strictest
 from dsba.tables.models.base import LikelihoodTerms, RowTerms, finite_sum, of_rows
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
-from dsba.tables.models.scoring import dot, eliminated, times
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
 from dsba.tables.schema import notify
 from dsba.tables.terms import ModelTerms, SiteTable
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 N_LAMBDAS, SMALLEST = 50, 1e-3
 LEAST_L1 = 1e-3  # the share of |b|_1 that the largest lambda is made for, where there is none
-SWEEPS = 30  # of coordinate descent before the signs are tried
-MOST_NEWTON, MOST_ROUNDS = 50, 200
+MOST_NEWTON = 50
 NEAR_ZERO = 1e-13  # of the conditions of a solution, relative to the slope at the null model
 
 
@@ -142,9 +141,7 @@ def elastic_net(
     """
     if operator not in LOSSES:
         raise unknown_name("operator", operator, LOSSES)
-    ratio = as_number("l1_ratio", l1_ratio, at_least=0.0)
-    if ratio > 1.0:
-        raise InputError(f"l1_ratio must be between 0 and 1, got {l1_ratio!r}.")
+    ratio = as_share("l1_ratio", l1_ratio)
     if folds is not None:
         as_integer("folds", folds, at_least=2)
     spec = FitSpec(formula=formula, operator=operator, missing=missing)
@@ -298,37 +295,7 @@ def _step(one: _Problem, z: Array, terms: LikelihoodTerms, lam: float, ratio: fl
     ridge = lam * (1.0 - ratio) * one.spread**2
     H, l1 = terms.observed / one.rows + np.diag(ridge), lam * ratio * one.spread
     pull = terms.score / one.rows + times(terms.observed, z) / one.rows  # H_0 z - gradient: the slope of the model at 0
-    return _lasso(H, pull, l1, z) - z
-
-
-def _lasso(H: Array, pull: Array, l1: Array, start: Array) -> Array:
-    """The minimum of z'Hz/2 - pull'z + sum l1 |z|: coordinate descent finds the signs, elimination the numbers."""
-    z = start.copy()
-    for _ in range(MOST_ROUNDS):
-        left = pull - times(H, z)
-        for _ in range(SWEEPS):
-            for j in range(len(z)):
-                aim = left[j] + H[j, j] * z[j]
-                new = np.sign(aim) * max(abs(aim) - l1[j], 0.0) / H[j, j]
-                left -= (new - z[j]) * H[:, j]
-                z[j] = new
-        exact = _with_signs(H, pull, l1, z)
-        if exact is not None:
-            return exact
-    return z
-
-
-def _with_signs(H: Array, pull: Array, l1: Array, z: Array) -> Array | None:
-    """The minimum if the signs are those of z; None if they are not, or if a coefficient at 0 would move."""
-    active = (z != 0.0) | (l1 == 0.0)
-    exact, signs = np.zeros_like(z), np.sign(z)
-    solved = eliminated(H[np.ix_(active, active)], (pull - l1 * signs)[active][:, None])
-    if solved is None:
-        return None
-    exact[active] = solved[:, 0]
-    slack = np.abs(pull - times(H, exact))[~active] - l1[~active]
-    flipped = (np.sign(exact) != signs) & (l1 > 0.0)
-    return None if flipped.any() or (slack > 1e-12 * np.abs(pull).max()).any() else exact
+    return lasso(H, pull, l1, z) - z
 
 
 # What is shown -----------------------------------------------------------------------------------

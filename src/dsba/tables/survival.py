@@ -12,10 +12,10 @@ from scipy.special import gammaincc, ndtri
 from dsba.errors import InputError, unknown_name
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group, counted, summed
+from dsba.solvers.exact import eliminated
 from dsba.tables import schema as agreed
 from dsba.tables.design import as_sites, outcome_of
 from dsba.tables.formula import parse, quoted
-from dsba.tables.models.scoring import eliminated
 from dsba.tables.risk_sets import candidate_ends, guarded_grid, on_grid
 from dsba.tables.terms import SITE, ModelTerms, SiteTable
 from dsba.types import Array, Flags, Integers, Level

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dsba.algorithms.newton import DEPENDENT, solved
+from dsba.algorithms.newton import solved
 from dsba.errors import FitError, InputError
-from dsba.kernels.elimination import eliminate
-from dsba.network import Group, exact_sum
+from dsba.network import Group
+from dsba.solvers.exact import dot, eliminated
 from dsba.solvers.newton import falls
 from dsba.tables.models.base import LikelihoodTerms, TableModel, TermsWatch
 from dsba.types import Array
@@ -83,16 +83,6 @@ def maximised(
     return Maximum(z, terms, tuple(lengths[1:]), near, first)
 
 
-def eliminated(H: Array, R: Array) -> Array | None:
-    """x (a matrix) with H x = R for a symmetric H; None if H is not positive definite by a margin."""
-    diagonal = H.diagonal()
-    if not (np.isfinite(H).all() and (diagonal > 0.0).all()):
-        return None
-    roots, p = np.sqrt(diagonal), len(H)
-    A = np.hstack([H / roots[:, None] / roots, R / roots[:, None]])
-    return A[:, p:] / roots[:, None] if eliminate(A, DEPENDENT) > DEPENDENT else None
-
-
 def inverse(H: Array, columns: int) -> Array:
     """The inverse of an information matrix; a ``FitError`` names the dependent ones among its first columns."""
     found = eliminated(H, np.eye(len(H)))
@@ -104,16 +94,6 @@ def inverse(H: Array, columns: int) -> Array:
 def not_determined(H: Array, columns: int) -> FitError:
     flat = solved(H, np.eye(len(H)))[1]
     return FitError(NOT_DETERMINED, range(columns) if flat is None else np.flatnonzero(flat))
-
-
-def dot(x: Array, y: Array) -> float:
-    """x'y as an exact sum: the same bits on every processor."""
-    return float(exact_sum.total((x * y)[:, None])[0]) if x.size else 0.0
-
-
-def times(H: Array, x: Array) -> Array:
-    """H x for a symmetric H, as exact sums."""
-    return exact_sum.total(H * x[:, None])
 
 
 def _direction(terms: LikelihoodTerms) -> Array:
