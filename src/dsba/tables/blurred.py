@@ -44,7 +44,7 @@ class Turned(NamedTuple):
     def leverages(self, inverse: Array) -> list[RowLeverage]:
         """w y'(inverse) y of each row, by the columns of X."""
         rows = zip(self.X, self.Y, self.weights, strict=True)
-        return [RowLeverage((Y @ inverse @ self.T.T) * X * w[:, None], w) for X, Y, w in rows]
+        return [RowLeverage((Y @ inverse @ self.T.T) * X * w[:, None], w[:, None]) for X, Y, w in rows]
 
     def noisy(self, rng: np.random.Generator) -> Array:
         """The sites' upper triangles of Y'VY with noise."""

@@ -12,9 +12,10 @@ A complaint names the site and the columns, and no value. docs/privacy.md shows 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -129,11 +130,17 @@ def lever(names: Sequence[str], site: str, rows: RowLeverage, limits: Guards, li
 
 
 def is_steered(weight: Array, few: int) -> bool:
-    """Whether few rows make up a site's part of a step: by their weights (sum v)^2/sum v^2 rows, or one of a few."""
-    total, squares = float(weight.sum()), float((weight**2).sum())
-    if not few or not total > 0.0:
+    """Whether few rows make up a site's part of a step: by their weights (sum v)^2/sum v^2 rows, or one of a few.
+
+    Where all weights vanish, or one has no bound, the point is so far away that other sums show which rows lie where.
+    """
+    if not few or not len(weight):
         return False
-    return total**2 < max(few, EFFECTIVE * len(weight)) * squares or float(weight.max()) * few > total
+    largest = float(weight.max())
+    if not 0.0 < largest < math.inf:
+        return True
+    share = weight / largest
+    return bool(share.sum() ** 2 < max(few, EFFECTIVE * len(share)) * (share**2).sum() or share.sum() < few)
 
 
 @dataclass
@@ -156,7 +163,7 @@ class RowWatch:
         if impossible:
             self.complaints.append(self.limits.impossible(self.sites[0]))
         for site, rows in zip(self.sites, found or [], strict=False):
-            if is_steered(rows.weight, self.limits.rows_per_level):
+            if any(is_steered(weight, self.limits.rows_per_level) for weight in rows.weights.T):
                 self.complaints.append(self.limits.steered(site))
             elif sentence := lever(self.names, site, rows, self.limits):
                 self.complaints.append(sentence)
@@ -190,6 +197,10 @@ class ModelWatch(RowWatch):
 
     def __call__(self, z: Array, last: Array, terms: LikelihoodTerms) -> bool:
         return self.judged(self.model.leverages(self.samples, z, last, terms))
+
+    def of_rows(self, samples: Sequence[Design]) -> ModelWatch:
+        """The watch of a fit to other weights of the same rows, as without a fold."""
+        return replace(self, samples=samples, complaints=[])
 
 
 @dataclass

@@ -22,9 +22,10 @@ from dsba.network import Alone, Group, counted, summed
 from dsba.solvers.exact import dot, lasso, times
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, as_sites, design_tables
-from dsba.tables.disclosure import check_design, strictest
+from dsba.tables.disclosure import ModelWatch, check_design, strictest
 from dsba.tables.models.base import LikelihoodTerms, RowTerms, finite_sum, of_rows
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
+from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
 from dsba.tables.schema import notify
 from dsba.tables.terms import ModelTerms, SiteTable
@@ -167,7 +168,8 @@ def path_of(
         largest = float(np.abs(whole.slope[1:]).max()) / max(ratio, LEAST_L1)
         lambdas = np.geomspace(largest, SMALLEST * largest, N_LAMBDAS).tolist()
     lambdas = sorted((as_number("lambdas", lam, at_least=0.0) for lam in lambdas), reverse=True)
-    paths = _paths(model, problems, lambdas, ratio, group)
+    watch = ModelWatch.of(designs, model, ready, (), group)
+    paths = _paths(model, problems, lambdas, ratio, watch)
     cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, group)
     return ElasticNetPath(_frame(paths[0], scaling, designs.names, lambdas), ratio, cv)
 
@@ -226,8 +228,10 @@ def _moments(model: Glm, design: Design) -> Array:
     return np.concatenate([[w.sum()], model.outcome_sums(design), w @ design.X, w @ design.X**2])
 
 
-def _terms(model: Glm, problems: Sequence[_Problem], points: Sequence[Array], group: Group) -> list[LikelihoodTerms]:
-    """The terms of several fits, in one sum."""
+def _terms(
+    model: Glm, problems: Sequence[_Problem], points: Sequence[Array], group: Group, held: bool = False
+) -> list[LikelihoodTerms]:
+    """The terms of several fits, in one sum; ``held``: this process sends nothing of its rows."""
     sites = range(len(problems[0].designs))
     own = []
     for n in sites:
@@ -236,7 +240,7 @@ def _terms(model: Glm, problems: Sequence[_Problem], points: Sequence[Array], gr
             d = problem.designs[n]
             parts.append(of_rows(d.X, d.weight, model.rows(d.y, d.X @ z + d.offset)).flat())
         own.append(np.concatenate(parts))
-    total = group.sum(np.array(own)).reshape(len(problems), -1)
+    total = group.sum(np.full_like(own, np.nan) if held else np.array(own)).reshape(len(problems), -1)
     return [LikelihoodTerms.of(part, len(points[0])) for part in total]
 
 
@@ -244,13 +248,13 @@ def _terms(model: Glm, problems: Sequence[_Problem], points: Sequence[Array], gr
 
 
 def _paths(
-    model: Glm, problems: Sequence[_Problem], lambdas: Sequence[float], ratio: float, group: Group
+    model: Glm, problems: Sequence[_Problem], lambdas: Sequence[float], ratio: float, watch: ModelWatch
 ) -> list[list[Array]]:
     """For each problem its solution at every lambda, each from the one before."""
     points, paths = [one.null for one in problems], [list[Array]() for _ in problems]
-    terms = _terms(model, problems, points, group)
+    terms = _terms(model, problems, points, watch.group)
     for lam in lambdas:
-        points, terms = _solved(model, problems, points, terms, lam, ratio, group)
+        points, terms = _solved(model, problems, points, terms, lam, ratio, watch)
         for path, z in zip(paths, points, strict=True):
             path.append(z)
     return paths
@@ -258,7 +262,7 @@ def _paths(
 
 def _solved(
     model: Glm, problems: Sequence[_Problem], points: list[Array], terms: list[LikelihoodTerms], lam: float,
-    ratio: float, group: Group,
+    ratio: float, watch: ModelWatch,
 ) -> tuple[list[Array], list[LikelihoodTerms]]:  # fmt: skip
     """Proximal Newton of all problems side by side; a step that raises the objective is halved."""
     points, terms, lengths = list(points), list(terms), [1.0] * len(points)
@@ -268,8 +272,13 @@ def _solved(
         if not open_ones:
             return points, terms
         trials = [points[k] + lengths[k] * steps[k] for k in open_ones]
+        watches = [watch.of_rows(problems[k].designs) for k in open_ones]
         with np.errstate(over="ignore", invalid="ignore"):
-            found = _terms(model, [problems[k] for k in open_ones], trials, group)
+            ahead = zip(watches, trials, open_ones, strict=True)
+            held = any(one(z, points[k], terms[k]) for one, z, k in ahead)
+            found = _terms(model, [problems[k] for k in open_ones], trials, watch.group, held)
+        if min(lengths) <= 0.5**WITHHELD_HALVINGS and not all(np.isfinite(here.llf) for here in found):
+            next((one for one in watches if one.holds), watches[0]).end()
         for k, z, here in zip(open_ones, trials, found, strict=True):
             one = problems[k]
             before, after = (_objective(one, *at, lam, ratio) for at in ((points[k], terms[k]), (z, here)))

@@ -53,20 +53,20 @@ class RowTerms(NamedTuple):
 
 
 class RowLeverage(NamedTuple):
-    """Of each row of a site: the parts of its leverage by column, and its weight in the information."""
+    """Of each row of a site: the parts of its leverage by column, and its weights in the sums, one column a sum."""
 
     parts: Array
-    weight: Array
+    weights: Array
 
     @classmethod
     def of(cls, X: Array, weight: Array, inverse: Array) -> RowLeverage:
         """w_i x_i' I^-1 x_i, from the inverse of the information I."""
-        return cls((X @ inverse) * X * weight[:, None], weight)
+        return cls((X @ inverse) * X * weight[:, None], weight[:, None])
 
     def larger(self, other: RowLeverage) -> RowLeverage:
-        """Of each row the larger leverage; weights are added."""
+        """Of each row the larger leverage."""
         first = self.parts.sum(axis=1) >= other.parts.sum(axis=1)
-        return RowLeverage(np.where(first[:, None], self.parts, other.parts), self.weight + other.weight)
+        return self._replace(parts=np.where(first[:, None], self.parts, other.parts))
 
 
 class TermsWatch(Protocol):
@@ -167,6 +167,10 @@ class TableModel(ABC):
     def row_weights(self, sample: Design, z: Array) -> Array:
         """The weights of a site's rows in the information, a column for each of its ``blocks``."""
 
+    def steered_weights(self, sample: Design, z: Array) -> Array:
+        """The weights of a site's rows in every matrix that is summed, a column each."""
+        return self.row_weights(sample, z)
+
     def blocks(self, information: Array, p: int) -> list[Array]:
         """The parts sum_i v_i x_i x_i' of the information, of p columns each."""
         return [information[:p, :p]]
@@ -191,7 +195,7 @@ class TableModel(ABC):
             inverse, _ = solved(total, np.eye(p))
             here = [RowLeverage.of(s.X, v[:, k], inverse) for s, v in zip(samples, now, strict=True)]
             found = [one.larger(other) for one, other in zip(here, found, strict=True)] if found else here
-        return found
+        return [one._replace(weights=self.steered_weights(s, z)) for one, s in zip(found, samples, strict=True)]
 
     def complaint(self, z: Array) -> str | None:
         """A sentence about a parameter that grows without end; None if there is nothing to say."""

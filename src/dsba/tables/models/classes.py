@@ -83,7 +83,11 @@ class Multinomial(_Classes):
         return [self._rows(sample, z) for sample in samples]
 
     def row_weights(self, sample: Design, z: Array) -> Array:
-        P = softmax(self._scores(sample.X, z), axis=1)[:, 1:]
+        return self.steered_weights(sample, z)[:, 1:]
+
+    def steered_weights(self, sample: Design, z: Array) -> Array:
+        """The first class has no coefficients, but all blocks together are its own."""
+        P = softmax(self._scores(sample.X, z), axis=1)
         return sample.weight[:, None] * P * (1.0 - P)
 
     def blocks(self, information: Array, p: int) -> list[Array]:

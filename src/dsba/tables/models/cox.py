@@ -175,7 +175,8 @@ class Cox(TableModel):
             h = lives.hazards(times, shares, np.column_stack([np.ones(len(m)), m, (m @ inverse) * m]))
             once, mean, twice = np.split(h, [1, 1 + z.size], axis=1)
             parts = (s.X @ inverse) * (once * s.X - mean) - (mean @ inverse) * s.X + twice
-            found.append(RowLeverage(lives.risk[:, None] * parts, lives.risk * once[:, 0]))
+            at_risk = lives.risk[:, None] * (once if once.any() else 1.0)  # a stratum without events adds nothing
+            found.append(RowLeverage(lives.risk[:, None] * parts, at_risk))
         return found
 
     def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:

@@ -77,6 +77,12 @@ class Glm(TableModel):
     def row_weights(self, sample: Design, z: Array) -> Array:
         return (sample.weight * self.rows(sample.y, sample.X @ z + sample.offset).expected)[:, None]
 
+    def steered_weights(self, sample: Design, z: Array) -> Array:
+        """In both matrices, the observed one for a mean outcome: one high outcome is no matter of the point z."""
+        mean = np.broadcast_to(sample.y.mean(axis=0), sample.y.shape) if len(sample.y) else sample.y
+        rows = self.rows(mean, sample.X @ z + sample.offset)
+        return np.column_stack([self.row_weights(sample, z)[:, 0], sample.weight * np.abs(rows.observed)])
+
     def measures(self, samples: Sequence[Design], z: Array, null: Array, group: Group) -> FitMeasures:
         own = []
         for s in samples:

@@ -97,6 +97,9 @@ class NegativeBinomial(KnownTheta):
     def row_weights(self, sample: Design, z: Array) -> Array:
         return self.settled(z).row_weights(sample, z[:-1])
 
+    def steered_weights(self, sample: Design, z: Array) -> Array:
+        return self.settled(z).steered_weights(sample, z[:-1])
+
     def complaint(self, z: Array) -> str | None:
         if z[-1] <= math.log(LARGEST_THETA):
             return None
