@@ -65,6 +65,21 @@ def test_the_automatic_step_balances_two_rates(operator):
         assert dsba.solve(problem, RING, max_passes=0).step_size == pytest.approx(wanted, rel=0.03)
 
 
+@pytest.mark.parametrize("operator", ["ridge", "logistic"])
+def test_dsas_automatic_step_is_limited_by_overlap_and_by_its_table(operator):
+    """min(1/(s L/3 + 3 s L_node + lambda), 4/(mu q)), equal nodes of 15 rows of norm 1 in R^12.
+
+    L_node is a norm that power iterations found, and 5 %. The ring's W~ has no small eigenvalue.
+    """
+    steepest, q = {"ridge": 1.0, "logistic": 0.25}[operator], 15
+    share = 1.0 if operator == "ridge" else 4 / (2 + math.exp(2) + math.exp(-2))
+    for lam, table in ((1e-3, math.inf), (1.0, 4 / q)):
+        problem = make_problem(operator, lam=lam)
+        node = max(steepest * np.linalg.norm(problem.A[q * n : q * n + q].toarray(), 2) ** 2 / q for n in range(4))
+        wanted = min(1 / (share * (steepest / 3 + 3 * 1.05 * node) + lam), table)
+        assert dsba.DSA().resolved(problem, RING).alpha == pytest.approx(wanted, rel=0.01)
+
+
 def test_an_objects_own_step_size_is_respected(ridge):
     assert dsba.solve(ridge, RING, dsba.DSBA(step_size=0.123), max_passes=1).step_size == 0.123
     assert dsba.solve(ridge, RING, dsba.DSBA(step_size=0.123), 0.5, max_passes=1).step_size == 0.5

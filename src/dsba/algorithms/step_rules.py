@@ -9,6 +9,8 @@ from dsba.graph.topology import Topology
 from dsba.problem.components import counts
 from dsba.problem.problem import Problem
 
+LEAST_SHARE = 0.4  # of the steepest slope, that DSA's steps are planned with: logistic loss has 0.42
+
 
 def practical_step(problem: Problem, topology: Topology, batch_size: int = 1, relief: float = 1.0) -> float:
     """min(1/sqrt(q L mu), 2 sqrt(gamma / (mu L_node)), the operator's longest step), q components at the largest node.
@@ -55,22 +57,23 @@ def slopes_change(problem: Problem) -> bool:
 
 
 def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float:
-    """DSA's: 1/(L/3 + 3 s L_node + lambda), at most 4/(mu q), down to half where W~ has small eigenvalues; AUC:
+    """DSA's: 1/(s L/3 + 3 s L_node + lambda), at most 4/(mu q), down to half where W~ has small eigenvalues; AUC:
     1/(L + lambda).
 
     SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
     smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
-    limit. s is ``slope_share``. One node is SAGA, and has its
-    step; so has a loss whose slopes have no bound, as Poisson's. A table of q components is renewed in q iterations,
-    and a step of 4/(mu q) contracts enough in that time: longer ones add noise and nothing else. What small
-    eigenvalues cost is EXTRA's (5 + 3 lambda_min(W)) / 4.
+    limit. s is ``slope_share``, in s L/3 at least ``LEAST_SHARE``. One node is SAGA, and has its step; so has a loss
+    whose slopes have no bound, as Poisson's. A table of q components is renewed in q iterations, and a step of
+    4/(mu q) contracts enough in that time: longer ones add noise and nothing else. What small eigenvalues cost is
+    EXTRA's (5 + 3 lambda_min(W)) / 4.
     """
     factor, L = min(1.0, 0.5 + 1.5 * float(topology.eigenvalues[-1])), problem.batches(batch_size).smoothness
     if topology.n_nodes == 1 or not np.isfinite(problem.constants.L):
         return factor / (3 * (L + problem.lam))
     limit = L
     if problem.component.cocoercive:
-        limit = L / 3 + 3 * slope_share(problem) * float(problem.local_smoothness.max())
+        share = slope_share(problem)
+        limit = max(share, LEAST_SHARE) * L / 3 + 3 * share * float(problem.local_smoothness.max())
     q = int(counts(problem.all_sizes, batch_size).max())
     return min(factor / (limit + problem.lam), 4 / (planned_convexity(problem) * q))
 
