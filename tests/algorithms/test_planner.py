@@ -339,7 +339,7 @@ def test_records_of_a_run_are_where_the_plan_has_them(given, wanted, monkeypatch
     assert result.status == "converged"
     every = result.plan.record_every if wanted is None else wanted
     assert every > 1.0 or wanted
-    assert every <= np.diff(result.history["passes"])[0] < every + 1.0
+    assert every <= np.diff(result.history["nominal_passes"])[0] < every + 1.0
 
 
 @pytest.mark.parametrize("wrong", [{"link": (0.02, 1e8)}, {"link": "fast"}, {"record_every": 0.0}])
