@@ -56,14 +56,14 @@ def slopes_change(problem: Problem) -> bool:
     return component.k == 1 and component.has_curvature and component.cocoercive and not component.affine
 
 
-def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float:
+def forward_step(problem: Problem, topology: Topology, batch_size: int, compressed: bool = False) -> float:
     """DSA's: 1/(s L/3 + 3 s L_node + lambda), at most 4/(mu q), down to half where W~ has small eigenvalues; AUC:
     1/(L + lambda).
 
     SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
     smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
-    limit. s is ``slope_share``, in s L/3 at least ``LEAST_SHARE``. One node is SAGA, and has its step; so has a loss
-    whose slopes have no bound, as Poisson's. A table of q components is renewed in q iterations, and a step of
+    limit. s is ``slope_share``, in s L/3 at least ``LEAST_SHARE``, and 1 where rows are compressed: longer steps cost
+    more rounds there. One node is SAGA, and has its step; so has a loss whose slopes have no bound, as Poisson's. A table of q components is renewed in q iterations, and a step of
     4/(mu q) contracts enough in that time: longer ones add noise and nothing else. What small eigenvalues cost is
     EXTRA's (5 + 3 lambda_min(W)) / 4.
     """
@@ -73,7 +73,8 @@ def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float
     limit = L
     if problem.component.cocoercive:
         share = slope_share(problem)
-        limit = max(share, LEAST_SHARE) * L / 3 + 3 * share * float(problem.local_smoothness.max())
+        single = 1.0 if compressed else max(share, LEAST_SHARE)
+        limit = single * L / 3 + 3 * share * float(problem.local_smoothness.max())
     q = int(counts(problem.all_sizes, batch_size).max())
     return min(factor / (limit + problem.lam), 4 / (planned_convexity(problem) * q))
 
