@@ -63,9 +63,9 @@ def forward_step(problem: Problem, topology: Topology, batch_size: int, compress
     SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
     smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
     limit. s is ``slope_share``, in s L/3 at least ``LEAST_SHARE``, and 1 where rows are compressed: longer steps cost
-    more rounds there. One node is SAGA, and has its step; so has a loss whose slopes have no bound, as Poisson's. A table of q components is renewed in q iterations, and a step of
-    4/(mu q) contracts enough in that time: longer ones add noise and nothing else. What small eigenvalues cost is
-    EXTRA's (5 + 3 lambda_min(W)) / 4.
+    more rounds there. One node is SAGA, and has its step; so has a loss whose slopes have no bound, as Poisson's. A
+    table of q components is renewed in q iterations, and a step of 4/(mu q) contracts enough in that time: longer ones
+    add noise and nothing else. What small eigenvalues cost is EXTRA's (5 + 3 lambda_min(W)) / 4.
     """
     factor, L = min(1.0, 0.5 + 1.5 * float(topology.eigenvalues[-1])), problem.batches(batch_size).smoothness
     if topology.n_nodes == 1 or not np.isfinite(problem.constants.L):
