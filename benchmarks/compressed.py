@@ -1,8 +1,9 @@
-"""Compressed iterates: rounds, bytes and passes to a gap of 1e-6, beside exact rows and other step sizes.
+"""Compressed iterates beside exact ones: rounds, bytes and passes to a gap of 1e-6; AUC: the residual at equal passes.
 
-`python -m benchmarks.compressed reuters-moneyfx.trn a9a` measures these sets of DSBA_DATA (all without names) and
-writes results/bench/compressed.json after every run. What is in the file is not measured again.
-`python -m benchmarks.compressed passes` measures the time of a pass of the simulator instead.
+`python -m benchmarks.compressed` measures all cases, `python -m benchmarks.compressed reuters-moneyfx.trn ring` those
+with these words, and writes results/bench/compressed.json after every run. What is in the file is not measured again.
+All cases together keep the tables of docs/rounds.md in docs/results. `python -m benchmarks.compressed steps` measures
+seven step sizes beside the automatic one, `python -m benchmarks.compressed passes` the time of a pass of the simulator.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from docs.tables import record
 
 import dsba
-from benchmarks.rounds import GAP, OUT, problem_of
+from benchmarks.measure import DEFINING
+from benchmarks.rounds import GAP, OUT, TITLES, two_classes
 
-SETS = ("reuters-moneyfx.trn", "farm-ads", "rcv1-vw-small", "a9a", "news20")
+SETS = ("reuters-moneyfx.trn", "rcv1-vw-small", "farm-ads", "news20")
+OPERATORS = ("logistic", "ridge", "auc")
 TOPOLOGIES: dict[str, Callable[[], dsba.Topology]] = {
     "random": lambda: dsba.Topology.random(10, 0.4, seed=0),
     "ring": lambda: dsba.Topology.ring(10),
@@ -28,57 +32,144 @@ TOPOLOGIES: dict[str, Callable[[], dsba.Topology]] = {
 }
 SIZES = (64, 128, 256)
 FACTORS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
-MOST_PASSES = 200.0
+MOST_PASSES, AUC_PASSES = 200.0, 20.0
 FILE = OUT / "compressed.json"
-Case = tuple[str, str, str, int, str, float]  # data, operator, graph, b, communication, factor (0: automatic)
 
 
-def cases(data: str) -> Iterator[Case]:
-    """Exact and compressed rows on all graphs with the automatic step, and seven other steps on one graph."""
-    for operator in ("logistic", "ridge"):
-        for b in SIZES:
-            for graph in TOPOLOGIES if b == 128 else ("random",):
-                for how in ("compressed", "dense"):
-                    yield data, operator, graph, b, how, 0.0
-        for factor in FACTORS:
-            yield data, operator, "random", 128, "compressed", factor
+class Case(NamedTuple):
+    """One run; ``factor`` times the first automatic step, and 0 is the automatic rule."""
+
+    data: str
+    operator: str
+    graph: str = "random"
+    split: str = "random"
+    how: str = "compressed"
+    b: int = 128
+    factor: float = 0.0
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
 
 
-def measured(problem: dsba.Problem, reference: Any, case: Case) -> dict[str, float]:
-    """One run: exact rows in the dual form, so that only the messages differ."""
-    _, _, graph, b, how, factor = case
-    topology = TOPOLOGIES[graph]()
-    method = dsba.DSBA(batch_size=b, communication=how, form="dual")
-    if factor:
-        first = replace(method, replan=False).resolved(problem, topology).alpha
-        method = replace(method, step_size=factor * first)
-    stop = {"gap_tol": GAP, "max_passes": MOST_PASSES, "record_every": 0.25}
-    result = dsba.solve(problem, topology, method, reference=reference, **stop)
-    last = result.history.last()
-    return {"seconds": result.seconds} | {name: last[name] for name in ("passes", "rounds", "bytes_max", "gap")}
+def pairs() -> Iterator[Case]:
+    """The compressed cases that stand beside exact ones, the usual graph first."""
+    for graph in TOPOLOGIES:
+        for split in ("random", "label"):
+            for data in SETS:
+                for operator in OPERATORS:
+                    yield Case(data, operator, graph, split, b=32 if operator == "auc" else 128)
 
 
-def measure(sets: tuple[str, ...]) -> None:
-    """All cases that are not in the file."""
-    found = json.loads(FILE.read_text()) if FILE.exists() else {}
-    problems: dict[str, Any] = {}
-    for case in (case for data in sets for case in cases(data)):
-        key = " ".join(map(str, case))
-        if key in found:
-            continue
-        of = " ".join(case[:2])
-        if of not in problems:
-            problem = problem_of(*case[:2])
-            problems = {of: (problem, dsba.optimum(problem).z)}
-        found[key] = measured(*problems[of], case)
-        FILE.parent.mkdir(parents=True, exist_ok=True)
-        FILE.write_text(json.dumps(found, indent=1))
-        print(key, found[key], flush=True)
+def usual() -> Iterator[Case]:
+    """Batch sizes with everything automatic."""
+    for data, b in (("reuters-moneyfx.trn", 256), ("reuters-moneyfx.trn", 128), ("farm-ads", 128), ("news20", 256)):
+        yield Case(data, "logistic", b=b)
+
+
+def steps() -> Iterator[Case]:
+    """The automatic rule and seven multiples of the first step, on sets with different numbers of batches a node."""
+    for data in ("rcv1-vw-small", "reuters-moneyfx.trn", "a9a"):
+        for operator in ("ridge", "logistic"):
+            for b in SIZES:
+                yield from (Case(data, operator, b=b, factor=factor) for factor in (0.0, *FACTORS))
+
+
+class Measured:
+    """What runs need; kept in a file after every run."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, dict[str, float]] = json.loads(FILE.read_text()) if FILE.exists() else {}
+        self._made: tuple[Any, Any, Any] = None, None, None
+
+    def of(self, case: Case) -> dict[str, float]:
+        if (key := str(case)) not in self.found:
+            self.found[key] = self._run(case)
+            FILE.parent.mkdir(parents=True, exist_ok=True)
+            FILE.write_text(json.dumps(self.found, indent=1))
+            print(key, self.found[key], flush=True)
+        return self.found[key]
+
+    def _problem(self, case: Case) -> tuple[dsba.Problem, Any]:
+        """With its solution; AUC is compared without one."""
+        key = case.data, case.operator, case.split
+        if self._made[0] != key:
+            data = dsba.load_libsvm(case.data)
+            y = two_classes(data.y)
+            problem = dsba.Problem.from_arrays(data.X, y, case.operator, n_nodes=10, split=case.split)
+            self._made = key, problem, dsba.optimum(problem).z if problem.has_objective else None
+        return self._made[1:]
+
+    def _run(self, case: Case) -> dict[str, float]:
+        """One run: exact rows in the dual form, so that only the messages differ."""
+        (problem, reference), topology = self._problem(case), TOPOLOGIES[case.graph]()
+        method = dsba.DSBA(batch_size=case.b, communication=case.how, form="dual")
+        if case.factor:
+            first = replace(method, replan=False).resolved(problem, topology).alpha
+            method = replace(method, step_size=case.factor * first)
+        stop: dict[str, Any] = {"max_passes": AUC_PASSES, "record_every": AUC_PASSES}
+        if problem.has_objective:
+            stop = {"gap_tol": GAP, "max_passes": MOST_PASSES, "record_every": 0.25, "reference": reference}
+        result = dsba.solve(problem, topology, method, **stop)
+        last = result.history.last()
+        names = ("passes", "rounds", "bytes_max", "residual", "gap")
+        return {"seconds": result.seconds, "p": problem.dim} | {name: last[name] for name in names if name in last}
+
+
+class Comparison(NamedTuple):
+    """Compressed over exact rows: rounds to the gap, or residuals where it was not asked for or not reached."""
+
+    ratio: float
+    reached: bool
+    fewer_bytes: float
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.2f}{'' if self.reached else '*'}"
+
+
+def compared(measured: Measured, case: Case) -> Comparison:
+    packed, exact = measured.of(case), measured.of(case._replace(how="dense"))
+    reached = "gap" in packed and max(packed["gap"], exact["gap"]) <= GAP
+    what = "rounds" if reached else "residual"
+    fewer = (exact["bytes_max"] / exact["rounds"]) / (packed["bytes_max"] / packed["rounds"])
+    return Comparison(packed[what] / exact[what], reached, fewer)
+
+
+def table_of_pairs(measured: Measured, cases: Sequence[Case]) -> list[list[str]]:
+    """A line for a set and an operator; in a cell the random split and the one by labels."""
+    found: dict[tuple[str, str], list[Comparison]] = {}
+    for case in cases:
+        found.setdefault((case.data, case.operator), []).append(compared(measured, case))
+    table = [["set", "operator", *TOPOLOGIES, "bytes: times fewer"]]
+    for (data, operator), line in found.items():
+        cells = [f"{random}, {label}" for random, label in zip(line[::2], line[1::2], strict=True)]
+        fewest = min(each.fewer_bytes for each in line)
+        table.append([TITLES.get(data, data), operator, *cells, f"{fewest:.0f}"])
+    return table
+
+
+def measure(words: set[str]) -> None:
+    """All cases with these words; tables of the documentation from all of them."""
+    measured = Measured()
+    for case in pairs():
+        if words <= set(map(str, case)):
+            compared(measured, case)
+    if words:
+        return
+    table = table_of_pairs(measured, [*pairs()])
+    inputs = (*DEFINING, "src/dsba/network/messages/*.py", "benchmarks/compressed.py")
+    record("rounds-pairs", "python -m benchmarks.compressed", table, inputs)
+    lines = [["set", "b", "passes", "rounds", "MB"]]
+    for case in usual():
+        run = measured.of(case)
+        cells = f"{run['passes']:.1f}", f"{run['rounds']:.0f}", f"{run['bytes_max'] / 1e6:.2f}"
+        lines.append([TITLES[case.data], str(case.b), *cells])
+    record("rounds-compressed", "python -m benchmarks.compressed", lines, inputs)
 
 
 def time_passes() -> None:
     """Seconds of the processor for a pass: compressed with b = 128, and the lazy form with b = 1."""
-    problem, topology = problem_of("reuters-moneyfx.trn", "logistic"), TOPOLOGIES["random"]()
+    problem, _ = Measured()._problem(Case("reuters-moneyfx.trn", "logistic"))
+    topology = TOPOLOGIES["random"]()
     for method in (dsba.DSBA(batch_size=128, communication="compressed"), dsba.DSBA(form="lazy")):
         net, method = dsba.Simulator(topology), method.resolved(problem, topology)
         state, sizes = method.init(problem, net, np.zeros(problem.dim)), method.choices(problem)
@@ -92,6 +183,16 @@ def time_passes() -> None:
         print(method.communication, method.batch_size, float(np.median(spent[2:])))
 
 
+def main(words: list[str]) -> None:
+    if words == ["passes"]:
+        time_passes()
+    elif words == ["steps"]:
+        measured = Measured()
+        for case in steps():
+            measured.of(case)
+    else:
+        measure(set(words))
+
+
 if __name__ == "__main__":
-    names = tuple(sys.argv[1:])
-    time_passes() if names == ("passes",) else measure(names or SETS)
+    main(sys.argv[1:])

@@ -310,6 +310,38 @@ def test_all_processes_measure_the_same_link_and_make_the_same_plan():
     assert Simulator(topology).measured_link() is None
 
 
+def test_records_between_processes_are_as_far_apart_as_is_best():
+    """P sqrt(2 R/S) minimises P/s records of R seconds and half a distance s of S/P seconds a pass; at least two."""
+    problem, topology = text(), dsba.Topology.ring(5)
+    model = CostModel(problem, topology, dsba.Link(0.02, 1e8), 1e-4, None)
+    assert model.newton().record_every == 1.0
+    for made in (model.dsba(16, "compressed"), model.dsba(4, "dense"), model.p_extra("dense")):
+        every = CostModel(problem, topology, model.link, 1e-4, made.record_every)
+        assert made.record_every == int(made.record_every) <= max(1.0, made.passes / 2)
+        again = every.dsba(*made.configuration[1:]) if made.configuration.name == "dsba" else every.p_extra("dense")
+        assert again == made
+    near = CostModel(problem, topology, dsba.Link(1e-9, 1e15), 1e-4, None).dsba(16, "dense")
+    assert near.record_every == 1.0 < model.dsba(4, "dense").record_every
+
+
+@pytest.mark.parametrize(("given", "wanted"), [({}, None), ({"record_every": 2.0}, 2.0), ({"link": dsba.Link()}, 1.0)])
+def test_records_of_a_run_are_where_the_plan_has_them(given, wanted, monkeypatch):
+    """Where the line is measured and nothing is asked for; a given line gives the bits of the simulator."""
+    topology, whole = dsba.Topology.ring(3), text(n_nodes=3, rows=90, columns=400)
+    monkeypatch.setattr(dsba.network.Network, "measured_link", lambda net: dsba.Link(0.01, 1e9))
+
+    def work(net):
+        own = slice(*whole.start[[net.nodes.start, net.nodes.stop]])
+        problem = dsba.Problem([(whole.A[own], whole.y[own])], "logistic", lam=whole.lam, group=net)
+        return dsba.solve(problem, topology, "auto", tol=1e-3, max_passes=100, **given)
+
+    result, *_ = queues.together(topology, 3, work, timeout=60.0)
+    assert result.status == "converged"
+    every = result.plan.record_every if wanted is None else wanted
+    assert every > 1.0 or wanted
+    assert every <= np.diff(result.history["nominal_passes"])[0] < every + 1.0
+
+
 @pytest.mark.parametrize("wrong", [{"link": (0.02, 1e8)}, {"link": "fast"}, {"record_every": 0.0}])
 def test_a_plan_is_asked_for_with_numbers(wrong):
     with pytest.raises(dsba.InputError, match=f"{next(iter(wrong))} must be"):

@@ -45,20 +45,39 @@ def test_step_size_rules(operator):
     assert dsba.solve(problem, RING, "dsa", "paper", max_passes=0).step_size == pytest.approx(1 / (24 * L), rel=1e-12)
 
 
-def test_the_automatic_step_is_point_sagas(ridge):
-    """min(alpha_PS, 2 sqrt(gamma / (mu L_node))), equal nodes of 15 rows of norm 1 in R^12.
+@pytest.mark.parametrize("operator", ["ridge", "logistic"])
+def test_the_automatic_step_balances_two_rates(operator):
+    """min(1/sqrt(q L mu), 2 sqrt(gamma / (mu L_node))), equal nodes of 15 rows of norm 1 in R^12.
 
-    mu is lambda, at least 1/(10 Q) and a fiftieth of the mean curvature 1/12.
+    mu is lambda, at least 1/(10 Q) and a tenth of s m sqrt(m/M): eigenvalues of the nodes' curvature have mean m and,
+    in the mean over nodes, the largest M; s is the share of the steepest slope at a score of 2.
     """
-    L, q = 1.0, 15
+    steepest, q = {"ridge": 1.0, "logistic": 0.25}[operator], 15
+    share = 1.0 if operator == "ridge" else 4 / (2 + math.exp(2) + math.exp(-2))
     gamma = np.linalg.eigvalsh(np.eye(4) - RING.W)[1] / 2
     for lam in (LAM, 1e-3, 1e-9):
-        problem = make_problem("ridge", lam=lam)
-        mu = max(lam, 1 / 600, 1 / (50 * 12))
-        alpha = math.sqrt((q - 1) ** 2 + 4 * q * L / mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
-        L_node = max(np.linalg.norm(problem.A[q * n : q * n + q].toarray(), 2) ** 2 / q for n in range(4))
-        wanted = min(alpha, 2 * math.sqrt(gamma / (mu * L_node)))
+        problem = make_problem(operator, lam=lam)
+        nodes = [problem.A[q * n : q * n + q].toarray() for n in range(4)]
+        largest = [steepest * np.linalg.norm(A, 2) ** 2 / q for A in nodes]
+        mean = steepest / 12
+        mu = max(lam, 1 / 600, share * mean * math.sqrt(mean / np.mean(largest)) / 10)
+        wanted = min(1 / math.sqrt(q * steepest * mu), 2 * math.sqrt(gamma / (mu * max(largest))))
         assert dsba.solve(problem, RING, max_passes=0).step_size == pytest.approx(wanted, rel=0.03)
+
+
+@pytest.mark.parametrize("operator", ["ridge", "logistic"])
+def test_dsas_automatic_step_is_limited_by_overlap_and_by_its_table(operator):
+    """min(1/(s L/3 + 3 s L_node + lambda), 4/(mu q)), equal nodes of 15 rows of norm 1 in R^12.
+
+    L_node is a norm that power iterations found, and 5 %. The ring's W~ has no small eigenvalue.
+    """
+    steepest, q = {"ridge": 1.0, "logistic": 0.25}[operator], 15
+    share = 1.0 if operator == "ridge" else 4 / (2 + math.exp(2) + math.exp(-2))
+    for lam, table in ((1e-3, math.inf), (1.0, 4 / q)):
+        problem = make_problem(operator, lam=lam)
+        node = max(steepest * np.linalg.norm(problem.A[q * n : q * n + q].toarray(), 2) ** 2 / q for n in range(4))
+        wanted = min(1 / (share * (steepest / 3 + 3 * 1.05 * node) + lam), table)
+        assert dsba.DSA().resolved(problem, RING).alpha == pytest.approx(wanted, rel=0.01)
 
 
 def test_an_objects_own_step_size_is_respected(ridge):

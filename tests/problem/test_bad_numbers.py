@@ -99,7 +99,7 @@ def test_an_infinite_limit_is_no_limit():
     assert result.status == "budget"
 
 
-@pytest.mark.parametrize("value", [0, -1, NAN, INF, "1", None])
+@pytest.mark.parametrize("value", [0, -1, NAN, INF, "1"])
 def test_record_every(value):
     message = refusal(solve, record_every=value)
     assert "record_every" in message

@@ -14,7 +14,10 @@ With p coefficients, q samples at the largest node, a tree of the graph of depth
                quick, since data curves most directions much more than mu: RATE d^3 for d decimal digits, and from
                ``STEADY`` digits on a straight line.
     p-extra    the same with one batch of all samples and its own step size.
-    a record   of the history takes ``MEASURING`` D rounds more where nodes are in several processes, once in a pass.
+    a record   of the history takes ``MEASURING`` D rounds more where nodes are in several processes, and ``WIDE_SUMS``
+               of p numbers, which reach all N nodes over 2 D hops one after the other. The start takes the time of
+               ``STARTING`` records. Of P passes in S seconds, with records of R seconds, the best distance between two
+               records is P sqrt(2 R/S): half of a distance is lost at the end. At least two records are made.
     a row      of p numbers brings 8 p bytes from each neighbour. Compressed it brings ``ROW_HEADER``, and for each
                coordinate ``EMPTY``, and ``TOUCHED`` more where the node has nonzeros.
 
@@ -48,7 +51,9 @@ RELIEF = 4.0  # how far slopes are below their bounds when step sizes are planne
 USUAL_ACCURACY = 1e-4  # a relative residual: a gap of about 1e-6
 ROW_HEADER, EMPTY, TOUCHED = 40.0, 0.02, 0.12  # bytes of a compressed row, of a coordinate, and of one with nonzeros
 NEWTON_STEPS, AFFINE_STEPS = 10, 2
-MEASURING = 5  # rounds of a record, for each level of the tree
+MEASURING = 26  # rounds of a record, for each level of the tree
+WIDE_SUMS = 2  # of a record: the mean of the iterates, and the operator there
+STARTING = 5  # records that take as long as the questions before the first iteration
 CG_RATE = 0.5  # sums for a digit, in units of sqrt(L/mu)
 
 
@@ -85,20 +90,22 @@ class Estimate(NamedTuple):
     megabytes: float
     seconds: float
     passes: float
+    record_every: float = 1.0  # passes between two records
 
 
 @dataclass(frozen=True)
 class CostModel:
     """The costs of methods on one problem, graph and link, for a relative residual of ``accuracy``.
 
-    ``record_every`` is the passes between two records that are measured over the network; infinite in one process.
+    ``record_every`` is the passes between two records that are measured over the network; infinite in one process. With
+    None it is what is best for each method; newton's iterations are all measured.
     """
 
     problem: Problem
     topology: Topology
     link: Link
     accuracy: float
-    record_every: float = math.inf
+    record_every: float | None = math.inf
 
     def newton(self) -> Estimate:
         """By sums over the tree; beyond ``MOST_COLUMNS`` columns with conjugate gradients."""
@@ -108,7 +115,9 @@ class CostModel:
         rounds = tree.depth * (4 * sums + steps * small)
         links = float((tree.children + (tree.parents >= 0)).max())
         arithmetic = sums * self._q * self.problem.mean_nnz ** (1 + small) + small * steps * p**3 / 3
-        return self._estimate(Configuration("newton"), rounds, links * 16 * width * sums, arithmetic / SPEED, sums)
+        return self._estimate(
+            Configuration("newton"), rounds, links * 16 * width * sums, arithmetic / SPEED, sums, steps
+        )
 
     def dsba(self, batch_size: int, communication: str, gossip: int = 1) -> Estimate:
         """On batches, with mixings of ``gossip`` rounds."""
@@ -164,14 +173,28 @@ class CostModel:
         touched = -math.expm1(-self._q * self.problem.mean_nnz / p)
         row = ROW_HEADER + p * (EMPTY + TOUCHED * touched) if packed else 8.0 * p
         rows = rounds * (neighbours + 4) * p * (PACKING if packed else ROW)
-        return self._estimate(configuration, rounds, rounds * neighbours * row, iterations * work + rows, passes)
+        return self._estimate(
+            configuration, rounds, rounds * neighbours * row, iterations * work + rows, passes, iterations
+        )
 
     def _estimate(
-        self, configuration: Configuration, rounds: float, received: float, work: float, passes: float
+        self, configuration: Configuration, rounds: float, received: float, work: float, passes: float, steps: float
     ) -> Estimate:
-        measuring = MEASURING * self.topology.graph.tree.depth * passes / self.record_every
-        seconds = self.link.seconds(rounds + measuring, received) + work
-        return Estimate(configuration, rounds, received / 1e6, seconds, passes)
+        """An iteration is measured once at most."""
+        running, every = self.link.seconds(rounds, received) + work, self.record_every
+        if every is None:
+            best = passes * min(0.5, math.sqrt(2 * self._record / running))
+            every = 1.0 if configuration.name == "newton" else max(1.0, math.floor(best))
+        measuring = 0.0 if every == math.inf else (min(passes / every, steps) + STARTING) * self._record
+        kept = 1.0 if every == math.inf else every
+        return Estimate(configuration, rounds, received / 1e6, running + measuring, passes, kept)
+
+    @property
+    def _record(self) -> float:
+        """Seconds of one record."""
+        depth = self.topology.graph.tree.depth
+        wide = WIDE_SUMS * 16.0 * self.problem.dim * self.problem.n_nodes * 2 * depth
+        return self.link.seconds(MEASURING * depth, wide)
 
     @property
     def _products(self) -> float:

@@ -50,6 +50,11 @@ class MethodPlan:
         return replace(self, warm=True)
 
     @property
+    def record_every(self) -> float:
+        """Passes between two records, if nobody asks for another number."""
+        return next((e.record_every for e in self.estimates if e.configuration == self.chosen), 1.0)
+
+    @property
     def lines(self) -> list[str]:
         """The first lines of the table, of every method and its options the best one."""
         shown = [
@@ -97,14 +102,15 @@ def plan(
     *,
     accuracy: float | None = None,
     link: Link | None = None,
-    record_every: float = 1.0,
+    record_every: float | None = None,
     max_passes: float | None = None,
 ) -> MethodPlan:
     """The plan for a relative residual of ``accuracy``, ``USUAL_ACCURACY`` where nothing is asked for.
 
     ``link`` is how fast the lines are. With None the network measures it; a simulation takes ``Link()``. Records that
-    processes measure together, every ``record_every`` passes, take time as well. A candidate that is expected to need
-    more than ``max_passes`` comes after all others.
+    processes measure together, every ``record_every`` passes, take time as well. With None they are made in every pass,
+    and where the link is measured as seldom as is best. A candidate that is expected to need more than ``max_passes``
+    comes after all others.
     """
     accuracy = USUAL_ACCURACY if accuracy is None else accuracy
     refusal, unfit = Newton().why_not(problem, net), DSBA().why_not(problem, net)
@@ -113,9 +119,8 @@ def plan(
     if unfit and (refusal or problem.dim > MOST_COLUMNS):
         return MethodPlan(Configuration("nids"), f"nids was chosen: dsba does not apply: {unfit}")
     measured = net.measured_link() if link is None else None
-    model = CostModel(
-        problem, net.topology, link or measured or Link(), accuracy, record_every if net.size > 1 else math.inf
-    )
+    every = (record_every or (None if measured else 1.0)) if net.size > 1 else math.inf
+    model = CostModel(problem, net.topology, link or measured or Link(), accuracy, every)
     most = math.inf if max_passes is None else max_passes
     estimates = tuple(sorted(_estimates(model, net), key=lambda e: (e.passes > most, e.seconds)))
     first, *others = estimates

@@ -9,21 +9,24 @@ from dsba.graph.topology import Topology
 from dsba.problem.components import counts
 from dsba.problem.problem import Problem
 
+LEAST_SHARE = 0.4  # of the steepest slope, that DSA's steps are planned with: logistic loss has 0.42
+
 
 def practical_step(problem: Problem, topology: Topology, batch_size: int = 1, relief: float = 1.0) -> float:
-    """min(Point-SAGA's alpha for the hardest component, 2 sqrt(gamma / (mu L_node)), the operator's longest step).
+    """min(1/sqrt(q L mu), 2 sqrt(gamma / (mu L_node)), the operator's longest step), q components at the largest node.
 
-    The second is P-EXTRA's, L_node the smoothness of the local operators: what limits a node that takes all its samples
-    at once limits one that takes some. A batch of b samples counts with L/b, the constant of rows that do not overlap:
-    what rows have in common moves all batches alike, and a backward step is stable however large it is.
-    Point-SAGA's rule is for cocoercive components. For AUC, half of it came nearest
-    to the saddle point on five real sets together: 0.3 is better on the most unbalanced, 1 on the sparsest.
+    The first balances two rates, which docs/mathematics.md derives: a pass contracts z by about q alpha mu, and the
+    table by 1/(1 + alpha L), L the constant of the hardest component. It is Point-SAGA's step where L/mu is far above
+    q, and longer elsewhere. The second is P-EXTRA's, L_node the smoothness of the local operators: what limits a node
+    that takes all its samples at once limits one that takes some. A batch of b samples counts with L/b, the constant of
+    rows that do not overlap: what rows have in common moves all batches alike, and a backward step is stable however
+    large it is. The first rule is for cocoercive components. For AUC, half of it came nearest to the saddle point on
+    five real sets together: 0.3 is better on the most unbalanced, 1 on the sparsest.
     ``relief`` is how many times the slopes at the iterates are below the bounds that L_node is made of. It lengthens
     the second step only: the first one is the limit of noise, and was too long with it.
     """
     mu, q = planned_convexity(problem), int(counts(problem.all_sizes, batch_size).max())
-    L = problem.constants.L_plan * q / problem.constants.q
-    alpha = point_saga_step(q, L, mu)
+    alpha = 1 / math.sqrt(q * mu * problem.constants.L_plan * q / problem.constants.q)
     gamma = relief * topology.gamma
     if alpha > 2 * math.sqrt(gamma / (mu * problem.constants.L_mean)):  # else L_node <= L_mean will do
         alpha = min(alpha, 2 * math.sqrt(gamma / (mu * float(problem.local_smoothness.max()))))
@@ -31,20 +34,20 @@ def practical_step(problem: Problem, topology: Topology, batch_size: int = 1, re
     return alpha if problem.component.cocoercive else 0.5 * alpha
 
 
-def point_saga_step(q: int, L: float, mu: float) -> float:
-    """Point-SAGA's step size for q components that are L-smooth and mu-strongly convex."""
-    return math.sqrt((q - 1) ** 2 + 4 * q * L / mu) / (2 * L * q) - (1 - 1 / q) / (2 * L)
-
-
 def planned_convexity(problem: Problem) -> float:
-    """The strong monotonicity mu to plan with: lambda, 1/(10 Q), or a fiftieth of the data's mean curvature.
+    """The strong monotonicity mu to plan with: lambda, 1/(10 Q), or a tenth of s m sqrt(m/M), whichever is largest.
 
-    Where samples are many and columns few, data adds much to lambda: in all but a few directions. The fiftieth is what
-    came out best over ten dense problems; wide sparse data has so many columns that it never counts. With 1/(10 Q)
+    Where samples are many and columns few, data adds much to lambda: in all but a few directions. m is the mean
+    eigenvalue of the data's curvature and M the largest one; s is the share of the steepest slope that a loss still has
+    at scores of 2. The more uneven eigenvalues are, the further below m are the small ones that count. Exponent and
+    tenth came out best over 13 dense problems; wide sparse data has so many columns that it never counts. With 1/(10 Q)
     the step does not grow without bound as lambda goes to 0.
     """
-    mu = max(problem.lam, 1.0 / (10 * problem.n_samples))
-    return max(mu, problem.mean_curvature / 50) if problem.component.cocoercive else mu
+    mu, mean = max(problem.lam, 1.0 / (10 * problem.n_samples)), problem.mean_curvature / 10
+    if mean <= mu or not problem.component.cocoercive:
+        return mu
+    unevenness = float(problem.local_smoothness.mean()) / problem.mean_curvature
+    return max(mu, slope_share(problem) * mean / math.sqrt(unevenness))
 
 
 def slopes_change(problem: Problem) -> bool:
@@ -53,25 +56,27 @@ def slopes_change(problem: Problem) -> bool:
     return component.k == 1 and component.has_curvature and component.cocoercive and not component.affine
 
 
-def forward_step(problem: Problem, topology: Topology, batch_size: int) -> float:
-    """DSA's: 1/(L/3 + 3 s L_node + lambda), at most 1/(mu q), down to half where W~ has small eigenvalues; AUC:
+def forward_step(problem: Problem, topology: Topology, batch_size: int, compressed: bool = False) -> float:
+    """DSA's: 1/(s L/3 + 3 s L_node + lambda), at most 4/(mu q), down to half where W~ has small eigenvalues; AUC:
     1/(L + lambda).
 
     SAGA's 1/(3L) is for the worst case, components that all pull the same way. Where rows hardly overlap, the
     smoothness L_node of a node's mean is far below L, and steps of 3/L are stable; where they do overlap, 1/L is the
-    limit. s is the share of the steepest slope that a loss still has at scores of 2. One node is SAGA, and has its
-    step; so has a loss whose slopes have no bound, as Poisson's. A table of q components is renewed in q iterations,
-    and a step of 1/(mu q) contracts as much in that time: longer ones add noise and nothing else. What small
-    eigenvalues cost is EXTRA's (5 + 3 lambda_min(W)) / 4.
+    limit. s is ``slope_share``, in s L/3 at least ``LEAST_SHARE``, and 1 where rows are compressed: longer steps cost
+    more rounds there. One node is SAGA, and has its step; so has a loss whose slopes have no bound, as Poisson's. A
+    table of q components is renewed in q iterations, and a step of 4/(mu q) contracts enough in that time: longer ones
+    add noise and nothing else. What small eigenvalues cost is EXTRA's (5 + 3 lambda_min(W)) / 4.
     """
     factor, L = min(1.0, 0.5 + 1.5 * float(topology.eigenvalues[-1])), problem.batches(batch_size).smoothness
     if topology.n_nodes == 1 or not np.isfinite(problem.constants.L):
         return factor / (3 * (L + problem.lam))
     limit = L
     if problem.component.cocoercive:
-        limit = L / 3 + 3 * slope_share(problem) * float(problem.local_smoothness.max())
+        share = slope_share(problem)
+        single = 1.0 if compressed else max(share, LEAST_SHARE)
+        limit = single * L / 3 + 3 * share * float(problem.local_smoothness.max())
     q = int(counts(problem.all_sizes, batch_size).max())
-    return min(factor / (limit + problem.lam), 1 / (planned_convexity(problem) * q))
+    return min(factor / (limit + problem.lam), 4 / (planned_convexity(problem) * q))
 
 
 def slope_share(problem: Problem) -> float:

@@ -46,16 +46,16 @@ class Recorder:
         """All metrics. The caller lets BLAS use one thread: its bits depend on their number."""
         problem, mean = self.problem, iterates.mean
         images = np.empty((problem.y.size, problem.k))
-        record = {
-            "residual": norm(problem.pooled.residual(mean, images)) / self.unit,
-            "consensus": self._distance(iterates, mean),
-        }
+        record = {"residual": norm(problem.pooled.residual(mean, images)) / self.unit}
+        centers = {"consensus": mean} | ({} if self.z_star is None else {"distance": self.z_star})
+        losses = problem.local.losses(images)[:, None] if problem.has_objective else np.empty((len(problem.nodes), 0))
+        squares = iterates.totals([*centers.values()], losses)  # one question, since each takes time between sites
         if problem.has_objective:
-            record["objective"] = problem.pooled.objective(mean, images)
-        if self.z_star is not None:
-            record["distance"] = self._distance(iterates, self.z_star)
-            if problem.has_objective:
-                record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
+            record["objective"] = problem.pooled.objective_of(mean, squares.pop())
+        for name, center in centers.items():
+            record[name] = _ratio(math.sqrt(squares.pop(0) / problem.n_nodes), norm(center))
+        if self.z_star is not None and problem.has_objective:
+            record["gap"] = _ratio(record["objective"] - self.f_star, self.f_range)
         if problem.component.ranks:
             labels, scores = (problem.group.gather(part, discloses=ROWS_OF_DATA) for part in (problem.y, images[:, 0]))
             record["auc"] = area_under_curve(labels, scores)
@@ -69,11 +69,6 @@ class Recorder:
         size = norm(mean)
         spread = consensus * size if size > 0.0 else consensus
         return spread <= tol * size or spread * (self.problem.largest_plan + self.problem.lam) <= tol * self.unit
-
-    def _distance(self, iterates: Iterates, center: Array) -> float:
-        """Root mean square over all nodes of ||z_n - center||, over ||center||."""
-        spread = math.sqrt(iterates.squares(center) / self.problem.n_nodes)
-        return _ratio(spread, norm(center))
 
 
 def _ratio(value: float, scale: float) -> float:

@@ -47,7 +47,7 @@ def solve(
     max_seconds: float | None = None,
     max_doubles: float | None = None,
     max_rounds: float | None = None,
-    record_every: float = 1.0,
+    record_every: float | None = None,
     record_first: float | None = None,
     checkpoint: str | PathLike[str] | None = None,
     progress: bool = False,
@@ -92,8 +92,8 @@ def solve(
         A budget of DOUBLEs received at the busiest node.
     max_rounds : float or None
         A budget of communication rounds.
-    record_every : float
-        Passes between two record points.
+    record_every : float or None
+        Passes between two record points; None is 1, and where "auto" measures the lines it is what the plan takes.
     record_first : float or None
         Passes before the first record point; the distance then doubles up to ``record_every``.
     checkpoint : path-like or None
@@ -142,7 +142,7 @@ def solve(
     limits = Limits(tol, gap_tol, max_passes, max_seconds, max_doubles, max_rounds)
     net = _network(problem, topology, network)
     path = _checkpoint_path(checkpoint)
-    record_every, early = _record_points(record_every, record_first)
+    records = _record_points(record_every, record_first)
     if link is not None and not isinstance(link, Link):
         raise InputError(f"link must be a dsba.Link, got {shortened(repr(link))}.")
     if isinstance(algorithm, str) and algorithm == "auto":
@@ -152,6 +152,8 @@ def solve(
             max_passes=max_passes,
         )  # fmt: skip
     made = algorithm if isinstance(algorithm, MethodPlan) else None
+    if made is not None and record_every is None:
+        records = _record_points(made.record_every, record_first)
     algorithm = _chosen(algorithm, options, step_size, communication)
     seed = as_integer("seed", seed, at_least=0)
     if not isinstance(callbacks, (list, tuple)):
@@ -165,10 +167,10 @@ def solve(
         if gap_tol is not None and (z_star is None or not problem.has_objective):
             raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
         algorithm = algorithm.resolved(problem, topology)
-        facts = facts_of(net, algorithm, seed, (record_every, early), start, z_star)
+        facts = facts_of(net, algorithm, seed, records, start, z_star)
         require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
         with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
-            run = Run(problem, net, algorithm, start, seed, Recorder(problem, z_star, metrics), record_every, early)
+            run = Run(problem, net, algorithm, start, seed, Recorder(problem, z_star, metrics), *records)
         run.plan = made
         if path is not None:
             run.attach(path)
@@ -205,9 +207,9 @@ def _network(problem: Problem, topology: Topology, network: Network | None) -> N
     return network
 
 
-def _record_points(every: float, first: float | None) -> tuple[float, int]:
+def _record_points(every: float | None, first: float | None) -> tuple[float, int]:
     """The distance between two record points, and the number of those before the first regular one."""
-    every = as_number("record_every", every, above=0.0)
+    every = as_number("record_every", 1.0 if every is None else every, above=0.0)
     if not math.isfinite(every):
         raise InputError(f"record_every must be finite, got {every}.")
     return every, 0 if first is None else _early_records(first, every)

@@ -68,8 +68,13 @@ class Pooled:
         if not p.has_objective:
             raise InputError(f"{type(p.component).__name__} is not the gradient of an objective.")
         losses = p.local.losses(p.local.images_of(z) if images is None else images)
+        return self.objective_of(z, float(p.total(losses)))
+
+    def objective_of(self, z: Array, losses: float) -> float:
+        """The objective at z, given the sum of all samples' losses."""
+        p = self.problem
         regular = z[: p.n_regular]
-        smooth = float(p.total(losses)) / p.n_samples + 0.5 * p.lam * float(regular @ regular)
+        smooth = losses / p.n_samples + 0.5 * p.lam * float(regular @ regular)
         return smooth if p.penalty is None else smooth + p.penalty.value(z[self.penalised])
 
     def scores(self, z: Array) -> Array:

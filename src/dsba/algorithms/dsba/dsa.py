@@ -44,6 +44,6 @@ class DSA(OneSample):
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 1/L to 3/L, the longer the less the rows of a node overlap; "paper": 1/(24 L), as for DSBA."""
         return {
-            "auto": lambda: forward_step(problem, topology, self.samples_at_once),
+            "auto": lambda: forward_step(problem, topology, self.samples_at_once, self.communication == "compressed"),
             "paper": lambda: 1.0 / (24.0 * finite_lipschitz(problem, self.samples_at_once)),
         }

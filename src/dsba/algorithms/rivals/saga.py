@@ -58,7 +58,7 @@ class PointSAGA(OneTable):
         return self.entered(s, problem, i, g, Z)
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
-        """DSBA's, which for one node is Defazio's."""
+        """DSBA's, which is near Defazio's where L/mu is far above q."""
         return practical_step(problem, topology)
 
 
