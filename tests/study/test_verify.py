@@ -43,7 +43,7 @@ def test_a_folder_as_the_run_left_it(finished, kept):
     assert wrong(kept, finished.study.hash) == []
     assert "the approved hash is 0000" in wrong(kept, "0000")[0]
     said = CliRunner().invoke(app, ["verify", str(kept)])
-    assert (said.exit_code, said.output.count("ok    ")) == (0, 6)
+    assert (said.exit_code, said.output.count("ok    ")) == (0, 8)
     (kept / STATE).unlink()
     assert CliRunner().invoke(app, ["verify", str(kept)]).exit_code == 1
 
@@ -153,4 +153,4 @@ def test_a_class_above_the_declared_one(finished, kept):
 
 def test_only_what_can_be_verified_is(tmp_path):
     said = CliRunner().invoke(app, ["verify", str(tmp_path)])
-    assert "is nothing that can be verified: give a site's folder of a study." in str(said.exception)
+    assert "is nothing that can be verified: give a site's folder of a study, a folder" in str(said.exception)

@@ -83,12 +83,12 @@ def digest(*parts):
     return found.hexdigest()
 
 
-def answers(network):
+def answers(network, frame=None):
     """By analysis, the bits that it gives and the rounds that it took."""
-    found, sites = {}, own_sites(network)
+    found, sites = {}, own_sites(network, frame)
     for name, case in REGISTERED.items():
         cov = "classical" if case.options.get("random") else "site"
-        results = fitted(name, network, cov=cov)
+        results = fitted(name, network, frame, cov=cov)
         inference = repr(results.metadata.inference)
         found[name] = [digest(results.params, results.cov_params()), inference, results.rounds]
         if name == "cox/grid":

@@ -1,4 +1,4 @@
-"""The commands ``dsba study example | policy example | key | check | join | try``."""
+"""The commands ``dsba study example | policy example | key | check | join | totals | try``."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NEEDED = ("websockets", "cryptography", "pandas")
 
+TOTALS_EXAMPLE = "Example:  `dsba study totals run --out for-the-board`, then there `dsba verify for-the-board`"
 TRY_EXAMPLES = 'Example:  `dsba study try a.csv b.csv c.csv --formula "y ~ x" --operator logistic --lam 0 --out run`'
 
 study = Commands(help="One model from data at several institutions, over TLS.", no_args_is_help=True)
@@ -191,6 +192,22 @@ def _user() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container may have no name for it
         return str(os.getuid())
+
+
+@study.command(epilog=TOTALS_EXAMPLE)
+def totals(
+    folder: Annotated[Path, typer.Argument(help="This site's folder of a run that has ended.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the study, the model and the totals.")],
+) -> None:
+    """Copy what others need to verify a run: the study, the model and the exact totals, without the audit log.
+
+    Refused unless the policies of all sites allow it (totals_may_leave = true), which all sites signed at the start.
+    """
+    _require_extra()
+    from dsba.study.verify import copy_totals
+
+    copy_totals(folder, out)
+    typer.echo(f"Copied to {out}. Everybody who has it can run: dsba verify {out}")
 
 
 @study.command("try", epilog=TRY_EXAMPLES)

@@ -24,22 +24,34 @@ def _study(path: Path, approved: str | None) -> Iterator[Finding]:
     return verify_study(path, approved)
 
 
+def _totals(path: Path, approved: str | None) -> Iterator[Finding]:
+    require_package("a study", "cryptography", "sites")
+    from dsba.study.verify import verify_totals
+
+    return verify_totals(path, approved)
+
+
 VERIFIERS: dict[str, tuple[str, Verifier]] = {
     "audit.jsonl": ("a site's folder of a study", _study),
     "run.json": ("a site's folder of a study", _study),
+    "totals.jsonl": ("a folder that `dsba study totals` wrote", _totals),
 }
 """By a file that a folder of this kind has: what the kind is called, and who verifies it."""
 
 
-@verifying.command()
+VERIFY_EXAMPLES = "Example:  `dsba verify run`   `dsba verify run --approved 1f0c-...`"
+
+
+@verifying.command(epilog=VERIFY_EXAMPLES)
 def verify(
-    path: Annotated[Path, typer.Argument(help="A site's folder of a study.")],
+    path: Annotated[Path, typer.Argument(help="A site's folder of a study, or a copy of its totals.")],
     approved: Annotated[str | None, typer.Option(help="The hash of the study that your site approved.")] = None,
     plain: Json = False,
 ) -> None:
-    """Verify what a folder holds: that log, study and model belong together and were not changed.
+    """Verify what a folder holds: that log, totals, study and model belong together and were not changed.
 
-    The exit code is 1 if anything is wrong.
+    Every step and the standard errors are computed again from the totals that all sites have signed. This shows nothing
+    about the data behind the totals. The exit code is 1 if anything is wrong.
     """
     kinds = [verifier for name, (_, verifier) in VERIFIERS.items() if (path / name).exists()]
     if not kinds:

@@ -32,7 +32,7 @@ class AuditLog:
     def __init__(self, path: Path, sign: Sign) -> None:
         self._lock, self._sign = threading.Lock(), sign
         self._sent: dict[str, tuple[int, int]] = {}  # by class, messages and bytes that will share a line
-        kept, self._before = _whole_lines(path), NO_LINE
+        kept, self._before = whole_lines(path), NO_LINE
         for line in kept:
             self._before = digest_of(line)
         self._lines = len(kept)
@@ -88,7 +88,7 @@ class LogEnd(NamedTuple):
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of an audit log whose chain is whole; an error names the first line that does not fit."""
     before, events = NO_LINE, []
-    for number, line in enumerate(_whole_lines(path, torn=False), start=1):
+    for number, line in enumerate(whole_lines(path, torn=False), start=1):
         try:
             event = json.loads(line)
             fits = event["before"] == before and json.dumps(event).encode() == line
@@ -113,7 +113,7 @@ def log_end(path: Path, events: list[dict[str, Any]]) -> LogEnd:
     return LogEnd(digest_of(json.dumps(events[-1]).encode()), LOG_SIGNATURE + json.dumps(last).encode(), signature)
 
 
-def _whole_lines(path: Path, torn: bool = True) -> list[bytes]:
+def whole_lines(path: Path, torn: bool = True) -> list[bytes]:
     """The lines of the log. A last line that was not finished is left out, or an error if it may not be ``torn``."""
     *lines, rest = path.read_bytes().split(b"\n") if path.exists() else [b""]
     if rest and not torn:

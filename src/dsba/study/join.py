@@ -29,6 +29,7 @@ from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
 from dsba.study.file import Study
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
+from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.fit import test_rows, train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
@@ -78,8 +79,9 @@ class Seat:
 
     def place(self, key: keys.Key, **more: Any) -> SitePlace:
         """Who takes part, for the network."""
-        study = self.study
-        return SitePlace(study.members, self.rank, self.key, key.sign, study.digest, listen=self.listen, **more)
+        study, terms = self.study, self.policy.terms(self.study)
+        more = {"policy": terms, "listen": self.listen, **more}
+        return SitePlace(study.members, self.rank, self.key, key.sign, study.digest, **more)
 
     @cached_property
     def table(self) -> Table:
@@ -223,10 +225,11 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: [], approval: A
         with replacing(seat.out / STUDY_COPY) as file:
             file.write(study.content)
         state.write(seat.out, key.sign)
-    log = AuditLog(seat.out / AUDIT, key.sign)
+    log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE)
     try:
         log.log("joined", **_joined(seat, state), approved=approval._asdict())
-        results = _among_sites(seat, seat.place(key, data=state.data, tell=tell, log=log.log), show)
+        place = seat.place(key, data=state.data, tell=tell, log=log.log, keep=totals.keep)
+        results = _among_sites(seat, place, show)
         result = result_hash(results.model)
         log.log("ended", said=results.model.run.message, result=result)
         if results.model.run.status is not Status.INTERRUPTED:
@@ -235,6 +238,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: [], approval: A
         log.log("ended", said=str(error) if isinstance(error, DsbaError) else type(error).__name__)
         raise
     finally:
+        totals.close()
         state._replace(log=log.close()).write(seat.out, key.sign)
     return results
 

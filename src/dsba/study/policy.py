@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -43,6 +44,9 @@ class Policy(StudySection):
     close_runs: bool = False
     """Whether a run may use all but a few of the rows of an earlier run."""
 
+    totals_may_leave: bool = False
+    """Whether the exact totals of a run may be copied out of the folders of sites (``dsba study totals``)."""
+
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if odd := [name for name in self.discloses if name not in DISCLOSURE_CLASSES]:
@@ -52,6 +56,11 @@ class Policy(StudySection):
     def for_study(self, study: Study) -> Guards:
         """The numbers that hold at this site."""
         return Guards.strictest([study.guards, self.guards])
+
+    def terms(self, study: Study) -> str:
+        """What the other sites are told of the policy, and what the history of a run begins with."""
+        held = asdict(self.for_study(study))
+        return json.dumps({"guards": held, "totals_may_leave": self.totals_may_leave}, sort_keys=True)
 
     def complaint(self, study: Study, discloses: str) -> str | None:
         """Why the site does not take part in the study."""
@@ -74,6 +83,14 @@ def _number(name: str, theirs: Guards, held: Guards) -> str:
     whose = "the study's" if number == getattr(theirs, name) else "this site's own"
     off = number >= 1.0 if name in SHARES else number <= 1
     return f"{name.replace('_', ' ')}: {number:g} ({whose}){', which guards nothing' if off else ''}"
+
+
+def may_leave(terms: str) -> bool:
+    """Whether a site that was told of by ``Policy.terms`` lets totals leave the sites."""
+    try:
+        return json.loads(terms)["totals_may_leave"] is True
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False
 
 
 def load(path: Path | None) -> Policy:

@@ -1,13 +1,14 @@
 """`dsba verify` of a site's folder: whether what it holds is what the site's key has signed.
 
-This shows that log, study and model belong together and were not changed since the run. It does not show that the
-program at the site, or the data, was what it should be.
+This shows that log, study and model belong together and were not changed since the run, and that the model is what the
+totals give that the sites have signed. It does not show that the program at a site, or the data, was what it should be.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +17,19 @@ from pydantic import ValidationError
 
 from dsba.errors import DsbaError, InputError, cannot
 from dsba.fitting import codec
+from dsba.fitting.codec import MODEL_FILE
+from dsba.fitting.model import FittedModel
 from dsba.network.contract import DISCLOSURE_CLASSES
+from dsba.network.tls.replay import STEP_BOUND, NotRecordedError
+from dsba.storage.atomic import PRIVATE, private_folder, replacing
 from dsba.study import keys
 from dsba.study.audit import AUDIT, STATE, RunState, log_end, read_log
 from dsba.study.check import found
 from dsba.study.file import Study
 from dsba.study.join import STUDY_COPY, disclosed, result_hash
+from dsba.study.policy import may_leave
+from dsba.study.recompute import SAME_ERRORS, differences, recomputed
+from dsba.study.totals import TOTALS_FILE, EpochRecord, read_totals
 from dsba.types import Finding
 
 
@@ -54,16 +62,94 @@ def verify_study(folder: Path, approved: str | None = None) -> Iterator[Finding]
     except DsbaError as error:
         yield Finding(False, str(error))
         return
-    for look, fine in CHECKS.items():
-        yield found(partial(look, kept), fine.format(kept=kept, lines=len(kept.events), classes=_classes(kept)))
-    compare = f"The study is {kept.study.name}, hash {kept.study.hash}"
+    said = {"kept": kept, "lines": len(kept.events), "classes": _classes(kept)}
+    looked = [found(partial(look, kept), fine.format(**said)) for look, fine in CHECKS.items()]
+    yield from looked
+    if all(finding.fine for finding in looked):
+        yield from _about_totals(kept.folder, kept.study, kept.study.rank(kept.site), kept.of("run"))
+    yield _of_study(kept.study, kept.site, approved)
+
+
+def verify_totals(folder: Path, approved: str | None = None) -> Iterator[Finding]:
+    """Look at what ``dsba study totals`` copied out of a site's folder."""
+    try:
+        study = _study(folder)
+    except DsbaError as error:
+        yield Finding(False, str(error))
+        return
+    yield from _about_totals(folder, study, 0)
+    yield _of_study(study, "your site", approved)
+
+
+def copy_totals(folder: Path, out: Path) -> None:
+    """Copy study, model and totals of a run to a new folder, if every site's policy allows it."""
+    study = _study(folder)
+    epochs = read_totals(folder / TOTALS_FILE, study)
+    for epoch in epochs:
+        epoch.require_signed(study)
+    if closed := [site.name for epoch in epochs for site in epoch.begun.roster if not may_leave(site.policy)]:
+        raise InputError(f"the policy of {closed[0]} does not let the totals leave the sites: nothing was copied.")
+    if out.exists():
+        raise InputError(f"{out} is there already: give a new folder.")
+    private_folder(out)
+    for name in (STUDY_COPY, MODEL_FILE, TOTALS_FILE):
+        with replacing(out / name, PRIVATE) as file:
+            file.write((folder / name).read_bytes())
+
+
+def _of_study(study: Study, site: str, approved: str | None) -> Finding:
+    compare = f"The study is {study.name}, hash {study.hash}"
     if approved is None:
-        yield Finding(True, f"{compare}: compare it with the hash that {kept.site} approved.")
-    else:
-        yield found(partial(kept.study.require_approved, approved), f"{compare}, as approved.")
+        return Finding(True, f"{compare}: compare it with the hash that {site} approved.")
+    return found(partial(study.require_approved, approved), f"{compare}, as approved.")
 
 
-def _kept(folder: Path) -> Kept:
+def _about_totals(
+    folder: Path, study: Study, rank: int, logged: Sequence[dict[str, Any]] | None = None
+) -> Iterator[Finding]:
+    """Whether the sites have signed the totals, and whether the model is what they give."""
+    try:
+        epochs = read_totals(folder / TOTALS_FILE, study)
+        for epoch in epochs:
+            epoch.require_signed(study)
+        if logged is not None:
+            _require_logged(folder, [epoch.begun.history(study.digest).hex() for epoch in epochs], logged)
+        if (last := epochs[-1]).signed is None:
+            raise InputError(
+                f"{folder / TOTALS_FILE} has no signed end: the run did not end here, or lines are missing."
+            )
+        many = f"{len(last.answers)} questions in {TOTALS_FILE}"
+        yield Finding(True, f"All {len(study.sites)} sites have signed the answers to the {many}, and the result.")
+        saved = codec.load(folder)
+        if {json.dumps(result_hash(saved)).encode()} != set(last.results):
+            raise InputError(f"the model in {folder} is not the result that the sites have signed.")
+        yield _recomputed(study, saved, rank, epochs)
+    except DsbaError as error:
+        yield Finding(False, str(error))
+
+
+def _require_logged(folder: Path, begun: Sequence[str], logged: Sequence[dict[str, Any]]) -> None:
+    if [line.get("run") for line in logged] != begun:
+        raise InputError(f"{folder / TOTALS_FILE} has other runs than the audit log: lines were removed or added.")
+
+
+def _recomputed(study: Study, saved: FittedModel, rank: int, epochs: Sequence[EpochRecord]) -> Finding:
+    try:
+        again = recomputed(study, rank, epochs)
+    except NotRecordedError as error:
+        return Finding(True, f"NOT RECOMPUTED, because the steps do not follow from totals alone: {error}")
+    if odd := sorted(differences(saved, again.model)):
+        return Finding(False, f"the totals give another model than the one in the folder: {', '.join(odd[:3])} differ.")
+    steps = f"{again.points} points lie at most {again.furthest:.1e} from the steps of the totals before them"
+    return Finding(
+        True,
+        f"The model is what these totals give: {steps} (bound {STEP_BOUND:g}), {again.model.run.message}, standard "
+        f"errors within {SAME_ERRORS:g}. This shows nothing about the data behind the totals.",
+    )
+
+
+def _study(folder: Path) -> Study:
+    """The study that a folder holds."""
     try:
         content = (folder / STUDY_COPY).read_bytes()
         study = Study.from_content(content)
@@ -73,6 +159,11 @@ def _kept(folder: Path) -> Kept:
         raise InputError(f"{folder / STUDY_COPY} is damaged: it is no study.") from None
     if hashlib.sha256(content).digest() != study.digest:
         raise InputError(f"{folder / STUDY_COPY} was changed: its hash is not that of the study in it.")
+    return study
+
+
+def _kept(folder: Path) -> Kept:
+    study = _study(folder)
     kept = Kept(folder, study, *RunState.read(folder), read_log(folder / AUDIT))
     if not kept.of("joined"):
         raise InputError(f"{folder / AUDIT} does not begin with a site that joined: lines are missing.")

@@ -16,6 +16,7 @@ from registered_models import FIVE, REGISTERED, answers, fitted, table
 
 import dsba
 from dsba.network import Simulator
+from dsba.network.tls.replay import RecordedNetwork
 from dsba.tables.models import MODELS
 
 every = pytest.mark.parametrize("name", REGISTERED)
@@ -43,7 +44,16 @@ def test_five_threads_have_the_bits_of_one_process():
 
 
 def test_five_sites_over_tls_have_the_bits_of_one_process(tmp_path):
-    require_same(Sites(tmp_path, 5).together(FIVE, answers))
+    """And so has the record of their totals, with other rows: nothing of a site's own rows but the sums is used."""
+    sites, records = Sites(tmp_path, 5), [[] for _ in range(5)]
+    places = [sites.place(rank, keep=records[rank].append) for rank in range(5)]
+    require_same(sites.together(FIVE, answers, places))
+    begun, *record = records[0]
+    assert all(lines == records[0] for lines in records)
+    replay = RecordedNetwork(FIVE, 2, record, masked=begun.masked)
+    require_same([answers(replay, table().groupby("site").head(9))])
+    assert replay.asked == len(record)
+    assert (replay.points > 50, replay.furthest) == (True, 0.0)
 
 
 @needs_mpi

@@ -38,7 +38,7 @@ from dsba.network.tls.link import MOST_UNREAD, SiteLink
 from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around
 from dsba.network.tls.pinned import Member
 from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_SUMS, Exchange, is_signed, public_key
-from dsba.network.tls.transcript import INT64, Answered, Newcomer, Question, Transcript, beginning, packed
+from dsba.network.tls.transcript import INT64, Begun, Newcomer, Question, Recorded, Signed, Transcript
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Network, unpacked
 from dsba.types import Array, Words
 
@@ -92,8 +92,8 @@ class SitePlace:
     """Called with events and their facts."""
     write: Callable[[Question], object] = field(default=lambda question: None)
     """Called with every question before it is answered here."""
-    keep: Callable[[Answered], object] = field(default=lambda answered: None)
-    """Called with every answer: the exact totals of a run."""
+    keep: Callable[[Recorded], object] = field(default=lambda line: None)
+    """Called with every line of the record: how the run began, the exact totals, and the signatures under its end."""
 
     @property
     def name(self) -> str:
@@ -175,6 +175,7 @@ class SiteNetwork(Network):
         everyone = self.aside().share(result, discloses=TOTALS)
         if odd := [self.called(n) for n, theirs in enumerate(everyone) if theirs != everyone[0]]:
             raise NetworkError(f"{odd[0]} came to another result than {self.called(0)}: report this.")
+        self.place.keep(Signed(tuple(self._run.signatures)))
         with self.changed:
             self.finished = result
 
@@ -210,11 +211,14 @@ class SiteNetwork(Network):
         links = self.links.values()
         self._wait_for(lambda: all(one.theirs for one in links), lambda: [one.name for one in links if not one.theirs])
         agreement = Agreement()
-        own = {"nonce": self.nonce.hex(), "key": agreement.public.hex()}
-        own |= {"data": self.place.data, "policy": self.place.policy}
-        own["signature"] = self.place.sign(self._signed(self.rank, own)).hex()
+        me, place = self.place.members[self.rank], self.place
+        said = Newcomer(me.name, me.certificate, agreement.public, self.nonce, place.data, place.policy, b"")
+        own = {"nonce": said.nonce.hex(), "key": said.key.hex(), "data": said.data, "policy": said.policy}
+        own["signature"] = place.sign(said.agreed(place.study, self.joined, self.rank)).hex()
         roster = self._verified(self.aside().share(own, discloses=TOTALS))
-        self.run_id = beginning(self.place.study, __version__, self.joined, roster)
+        begun = Begun(__version__, self.joined, self.masked, tuple(roster))
+        self.run_id = begun.history(place.study)
+        place.keep(begun)
         self.session = int.from_bytes(self.run_id[:4], "little")
         transcript = Transcript(self.run_id, self.place.write, self.place.keep)
         if self.masked:
@@ -224,10 +228,6 @@ class SiteNetwork(Network):
         self.questions = Exchange(self.rank, self.place.members, self.place.sign, transcript)
         self.place.log("run", run=self.run_id.hex(), epoch=self.joined, masked=self.masked)
 
-    def _signed(self, rank: int, said: dict[str, str]) -> bytes:
-        texts = (said[name].encode() for name in ("nonce", "key", "data", "policy"))
-        return b"dsba agreement" + packed(self.place.study, INT64.pack(self.joined), INT64.pack(rank), *texts)
-
     def _verified(self, everyone: list[Any]) -> list[Newcomer]:
         """Who begins the run, if what all sites said is signed by them."""
         roster = []
@@ -235,14 +235,14 @@ class SiteNetwork(Network):
             member = self.place.members[rank]
             try:
                 key, nonce, signature = (bytes.fromhex(said[name]) for name in ("key", "nonce", "signature"))
-                facts = member.name, member.certificate, key, nonce, said["data"], said["policy"], signature
-                good = is_signed(public_key(member.certificate), self._signed(rank, said), signature)
+                one = Newcomer(member.name, member.certificate, key, nonce, said["data"], said["policy"], signature)
+                signed = one.agreed(self.place.study, self.joined, rank)
             except (KeyError, TypeError, ValueError, AttributeError):
                 raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
-            if not good:
+            if not is_signed(public_key(member.certificate), signed, signature):
                 sentence = f"the agreement of {member.name} is not signed with its key: it was changed on the way."
                 raise NetworkError(sentence)
-            roster.append(Newcomer(*facts))
+            roster.append(one)
         return roster
 
     def decline(self, seconds: float) -> list[str]:

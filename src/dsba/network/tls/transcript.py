@@ -9,8 +9,8 @@ different things, at any time before, have masks that do not cancel and signatur
 gets a total.
 
 This file knows no sockets and no files. A ``Transcript`` calls ``write`` with every question before it is answered
-here, and ``keep`` with every answer. The kept answers, in order, are the record of a run: ``replayed`` computes every T
-from T_0 and the record. An answer holds:
+here, and ``keep`` with every answer. The record of an epoch is ``Begun``, the answers in order, and ``Signed`` where
+the run came to its end: ``replayed`` computes every T from T_0 and the answers. An answer holds:
 
 - ``number``: of the question, from 0 in every epoch.
 - ``kind``: "parts" (each site's own), "largest", "levels" (the scale of a sum) or "sum"; or what an algorithm calls its
@@ -29,6 +29,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,19 @@ HASH_BYTES = 32
 def packed(*fields: bytes) -> bytes:
     """The fields, each with its length before it: no two lists of fields give the same bytes."""
     return b"".join(INT64.pack(len(field)) + field for field in fields)
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """The fields of what ``packed`` gave; an ``InputError`` if it is damaged."""
+    fields, at = [], 0
+    while (
+        at + INT64.size <= len(data) and 0 <= (length := INT64.unpack_from(data, at)[0]) <= len(data) - at - INT64.size
+    ):
+        at += INT64.size + length
+        fields.append(data[at - length : at])
+    if at != len(data):
+        raise damaged()
+    return fields
 
 
 def hashed(purpose: str, *fields: bytes) -> bytes:
@@ -69,6 +83,11 @@ class Newcomer(NamedTuple):
         texts = (self.name.encode(), self.data.encode(), self.policy.encode())
         return packed(*texts, self.certificate, self.key, self.nonce, self.signature)
 
+    def agreed(self, study: bytes, epoch: int, rank: int) -> bytes:
+        """What the site of this number signs when it agrees on a run."""
+        texts = (self.nonce.hex(), self.key.hex(), self.data, self.policy)
+        return b"dsba agreement" + packed(study, INT64.pack(epoch), INT64.pack(rank), *(one.encode() for one in texts))
+
 
 def beginning(study: bytes, program: str, epoch: int, roster: Sequence[Newcomer]) -> bytes:
     """T_0. The hash of the study stands for its model, its sites and the start value that the model fixes.
@@ -77,6 +96,50 @@ def beginning(study: bytes, program: str, epoch: int, roster: Sequence[Newcomer]
     """
     sites = packed(*(one.packed() for one in roster))
     return hashed("dsba history", study, program.encode(), INT64.pack(epoch), sites)
+
+
+class Begun(NamedTuple):
+    """The first line of an epoch's record: what T_0 is made of, beside the study."""
+
+    program: str
+    epoch: int
+    masked: bool
+    roster: tuple[Newcomer, ...]
+
+    def history(self, study: bytes) -> bytes:
+        """T_0."""
+        return beginning(study, self.program, self.epoch, self.roster)
+
+    def to_record(self) -> dict[str, Any]:
+        return {**self._asdict(), "roster": [_texts(one) for one in self.roster]}
+
+    @classmethod
+    def from_record(cls, record: Any) -> Begun:
+        """What ``to_record`` gave; an ``InputError`` if it is damaged."""
+        with _undamaged():
+            raw = ("certificate", "key", "nonce", "signature")
+            roster = [{**one, **{name: bytes.fromhex(one[name]) for name in raw}} for one in record["roster"]]
+            made = cls(**{**record, "roster": tuple(Newcomer(**one) for one in roster)})
+            texts = [text for one in made.roster for text in (one.name, one.data, one.policy)]
+            if type(made.epoch) is int and type(made.masked) is bool and _all_text(made.program, *texts):
+                return made
+        raise damaged()
+
+
+class Signed(NamedTuple):
+    """The last line of a run's record: the sites' signatures under the parts of the last question, and so under T."""
+
+    signatures: tuple[bytes, ...]
+
+    def to_record(self) -> dict[str, Any]:
+        return {"signatures": [one.hex() for one in self.signatures]}
+
+    @classmethod
+    def from_record(cls, record: Any) -> Signed:
+        """What ``to_record`` gave; an ``InputError`` if it is damaged."""
+        with _undamaged():
+            return cls(tuple(bytes.fromhex(one) for one in {**record}.pop("signatures")))
+        raise damaged()
 
 
 class Question(NamedTuple):
@@ -126,21 +189,40 @@ class Answered(NamedTuple):
 
     def to_record(self) -> dict[str, Any]:
         """For a line of JSON."""
-        return {name: part.hex() if isinstance(part, bytes) else part for name, part in self._asdict().items()}
+        return _texts(self)
 
     @classmethod
     def from_record(cls, record: Any) -> Answered:
         """What ``to_record`` gave; an ``InputError`` if it is damaged."""
-        try:
+        with _undamaged():
             texts = {name: bytes.fromhex(record[name]) for name in ("at", "scales", "answer")}
             made = cls(**{**record, **texts})
             plain = all(type(part) is int for part in (made.number, made.length)) and type(made.kind) is str
             sums = made.exponent is None or (type(made.exponent) is int and len(made.answer) % 16 == 0)
             if plain and sums and len(made.at) % 8 == 0:
                 return made
-        except (KeyError, TypeError, ValueError):
-            pass
-        raise InputError("a line of the record of answers is damaged.")
+        raise damaged()
+
+
+Recorded = Begun | Answered | Signed
+"""A line of the record."""
+
+
+def damaged() -> InputError:
+    return InputError("a line of the record of answers is damaged.")
+
+
+def _undamaged() -> suppress:
+    """Whatever is not of the expected form raises one of these."""
+    return suppress(KeyError, TypeError, ValueError, AttributeError)
+
+
+def _texts(line: Answered | Newcomer) -> dict[str, Any]:
+    return {name: part.hex() if isinstance(part, bytes) else part for name, part in line._asdict().items()}
+
+
+def _all_text(*values: Any) -> bool:
+    return all(type(value) is str for value in values)
 
 
 def replayed(start: bytes, record: Iterable[Answered]) -> bytes:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dsba.algorithms.newton import DEPENDENT, INFORMATION, solved
 from dsba.algorithms.newton import solved
 from dsba.errors import FitError, InputError
 from dsba.network import Group
@@ -59,11 +60,7 @@ def maximised(
     ``watch`` is asked before a part of a step is sent, and once more at the end.
     """
     held = watch is not None and watch.holds
-    z, terms, lengths = (
-        start,
-        model.terms([withheld(s) for s in samples] if held else samples, start, group),
-        [math.inf],
-    )
+    z, terms, lengths = start, _terms(model, samples, start, group, held), [math.inf]
     if watch is not None and not np.isfinite(terms.llf):
         watch.end()
     first = terms.llf
@@ -127,12 +124,18 @@ def _halved(
         trial = z + 0.5**halvings * step
         with np.errstate(all="ignore"):  # a step too far may overflow: it is halved
             held = watch is not None and watch(trial, z, terms)
-            found = model.terms([withheld(s) for s in samples] if held else samples, trial, group)
+            found = _terms(model, samples, trial, group, held)
         if watch is not None and halvings >= WITHHELD_HALVINGS and not np.isfinite(found.llf):
             watch.end()
         if falls(-found.llf, -terms.llf) and np.isfinite(found.observed).all():
             return trial, found
     return None
+
+
+def _terms(model: TableModel, samples: Sequence[Design], z: Array, group: Group, held: bool) -> LikelihoodTerms:
+    """The terms of all sites at z; ``held`` rows send nothing."""
+    group.about(INFORMATION, z)
+    return model.terms([withheld(s) for s in samples] if held else samples, z, group)
 
 
 def withheld(sample: Design) -> Design:

@@ -1,0 +1,124 @@
+"""The model of a run once more, from the record of its totals alone: what a site computed, without its rows.
+
+All that a site computes after a question follows from the answer, which is the same at every site. So the program runs
+again on rows that are made up, every answer comes from the record, and what these rows would add to a sum is not used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dsba.engine.run import Status
+from dsba.errors import InputError
+from dsba.fitting import codec
+from dsba.network.contract import TOTALS
+from dsba.network.tls.replay import RecordedNetwork, RecordEndsError
+from dsba.study.join import CHECKPOINT, result_hash
+from dsba.tables.fit import train_own
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dsba.fitting.model import FittedModel
+    from dsba.study.file import Study
+    from dsba.study.totals import EpochRecord
+
+SAME_ERRORS = 1e-12  # how far standard errors may be from the recomputed ones, relative to them
+SAME_FIGURES = 1e-10  # the same of all other numbers of a model's file
+OF_ONE_SITE = {"seconds", "cpu_seconds", "versions", "notices"}  # what depends on the machine or on a site's own rows
+MADE_UP_ROWS = 6
+
+
+class Recomputed(NamedTuple):
+    """The model that the totals give."""
+
+    model: FittedModel
+    points: int
+    """How many points of the record were compared with the recomputed ones."""
+    furthest: float
+    """The largest distance between them, relative to a point's largest coordinate."""
+
+
+class MadeUpTable:
+    """Rows that a study allows. Nothing of them reaches the model."""
+
+    def __init__(self, study: Study) -> None:
+        self._columns = {name: ["number"] if levels == "number" else levels for name, levels in study.columns.items()}
+        self.names = list(self._columns)
+
+    def read(self, columns: Sequence[str] | None = None, codes: Sequence[str] = ()) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = range(max(MADE_UP_ROWS, *(len(levels) for levels in self._columns.values())))
+        made = {name: [levels[row % len(levels)] for row in rows] for name, levels in self._columns.items()}
+        numbers = {name: [1.0] * len(rows) for name, levels in self._columns.items() if levels == ["number"]}
+        return pd.DataFrame({**made, **numbers})[self.names if columns is None else list(columns)]
+
+
+def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord]) -> Recomputed:
+    """What all epochs lead to. An epoch that was broken off leaves a checkpoint, from which the next one goes on."""
+    with TemporaryDirectory() as folder:
+        for epoch in epochs:
+            network = RecordedNetwork(study.topology, rank, epoch.answers, masked=epoch.begun.masked)
+            try:
+                model = _again(study, rank, network, Path(folder) / CHECKPOINT)
+            except RecordEndsError:
+                if epoch.signed is not None:
+                    raise
+                continue
+            if epoch.signed is not None and network.asked == len(epoch.answers):
+                return Recomputed(model, network.points, network.furthest)
+    raise InputError("the record leads to no model: the run did not come to its end, or answers were added.")
+
+
+def _again(study: Study, rank: int, network: RecordedNetwork, checkpoint: Path) -> FittedModel:
+    own: Any = {study.sites[rank].name: MadeUpTable(study)}
+    results = train_own(own, study.spec, network, tell=lambda sentence: None, checkpoint=checkpoint)
+    last = False if results.model.run.status is Status.INTERRUPTED else result_hash(results.model)
+    network.aside().share(last, discloses=TOTALS)
+    return results.model
+
+
+def differences(saved: FittedModel, again: FittedModel) -> Iterator[str]:
+    """What of a saved model is not what the totals give, by name."""
+    for name in ("weights", "intercepts", "Z"):
+        theirs, wanted = getattr(saved, name), getattr(again, name)
+        top = max(float(np.abs(wanted).max(initial=0.0)), 1e-300)
+        if theirs.shape != wanted.shape or not np.abs(theirs - wanted).max(initial=0.0) <= SAME_ERRORS * top:
+            yield name
+    if not _same_errors(saved, again):
+        yield "standard errors"
+    yield from _unlike(codec.content_of(saved), codec.content_of(again))
+
+
+def _same_errors(saved: FittedModel, again: FittedModel) -> bool:
+    """Whether the covariances agree, in units of the standard errors."""
+    found, wanted = (model.table.inference if model.table else None for model in (saved, again))
+    if found is None or wanted is None:
+        return found is wanted
+    theirs, ours = np.array(found.covariance), np.array(wanted.covariance)
+    if theirs.shape != ours.shape:
+        return False
+    errors = np.sqrt(np.diag(ours))
+    return bool((np.abs(theirs - ours) <= 2.0 * SAME_ERRORS * np.outer(errors, errors)).all())
+
+
+def _unlike(found: Any, wanted: Any, at: str = "") -> Iterator[str]:
+    """The places at which two contents of model files differ."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for name in {**found, **wanted}.keys() - OF_ONE_SITE - {"covariance"}:
+            yield from _unlike(found.get(name), wanted.get(name), f"{at}.{name}".strip("."))
+    elif isinstance(found, list) and isinstance(wanted, list) and len(found) == len(wanted):
+        for place, pair in enumerate(zip(found, wanted, strict=True)):
+            yield from _unlike(*pair, f"{at}[{place}]")
+    elif isinstance(found, float) and isinstance(wanted, float):
+        if not math.isclose(found, wanted, rel_tol=SAME_FIGURES, abs_tol=SAME_FIGURES):
+            yield at
+    elif found != wanted:
+        yield at

@@ -1,0 +1,201 @@
+"""The record of a run's totals: signed by all sites, every change is found, and the model follows from it alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from test_study import FORMULA, NAMES, tables, together  # noqa: F401  # fixtures
+from test_verify import finished, kept, wrong  # noqa: F401  # fixtures
+from typer.testing import CliRunner
+
+import dsba
+from dsba.algorithms.newton import INFORMATION
+from dsba.cli import app
+from dsba.fitting import FitSpec, codec
+from dsba.study.file import Study
+from dsba.study.join import Seat, join
+from dsba.study.policy import Policy
+from dsba.study.recompute import differences, recomputed
+from dsba.study.totals import TOTALS_FILE, read_totals
+from dsba.study.trial import arrange
+from dsba.study.verify import copy_totals, verify_study, verify_totals
+
+
+def lines_of(folder):
+    return (folder / TOTALS_FILE).read_bytes().splitlines(keepends=True)
+
+
+def one_bit(line):
+    """The last bit of what an answer, a nonce or a signature holds."""
+    said = json.loads(line)
+    ((name, record),) = said.items()
+    if name == "answered" and record["answer"]:
+        place, key = record, "answer"
+    elif name == "answered":
+        record["number"] ^= 1
+        return json.dumps(said).encode() + b"\n"
+    else:
+        place, key = (record["roster"][1], "nonce") if name == "begun" else (record["signatures"], 0)
+    place[key] = place[key][:-1] + f"{int(place[key][-1], 16) ^ 1:x}"
+    return json.dumps(said).encode() + b"\n"
+
+
+def is_broken(folder, study):
+    """By what `verify` does with the record before it computes anything."""
+    try:
+        epochs = read_totals(folder / TOTALS_FILE, study)
+        for epoch in epochs:
+            epoch.require_signed(study)
+    except dsba.InputError:
+        return True
+    return epochs[-1].signed is None
+
+
+CHANGES = {
+    "one bit": lambda lines, n: [*lines[:n], one_bit(lines[n]), *lines[n + 1 :]],
+    "a space": lambda lines, n: [*lines[:n], lines[n].replace(b": ", b":  ", 1), *lines[n + 1 :]],
+    "a removed line": lambda lines, n: [*lines[:n], *lines[n + 1 :]],
+    "a line twice": lambda lines, n: [*lines[: n + 1], *lines[n:]],
+    "cut after": lambda lines, n: lines[:n],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_every_line_is_found(change, finished, kept):  # noqa: F811
+    lines, study = lines_of(kept), finished.study
+    assert len(lines) > 100
+    for number in range(len(lines)):
+        changed = b"".join(CHANGES[change](lines, number))
+        assert changed != b"".join(lines)
+        (kept / TOTALS_FILE).write_bytes(changed)
+        assert is_broken(kept, study), (change, number)
+    assert wrong(kept)
+    (kept / TOTALS_FILE).unlink()
+    assert "does not begin with the beginning of a run" in wrong(kept)[0]
+
+
+def test_it_says_what_it_shows(finished, kept):  # noqa: F811
+    said = [finding.sentence for finding in verify_study(kept)]
+    assert any("All 3 sites have signed the answers to the" in sentence for sentence in said)
+    assert any("This shows nothing about the data behind the totals." in sentence for sentence in said)
+    assert oct((kept / TOTALS_FILE).stat().st_mode)[-3:] == "600"
+
+
+def test_steps_and_gradient_by_plain_numpy(finished, kept):  # noqa: F811
+    """An independent reading of the record: each point is the Newton step of the totals before it."""
+    study = Study.from_content((kept / "study.json").read_bytes())
+    (epoch,) = read_totals(kept / TOTALS_FILE, study)
+    sums = list({line.at: line for line in epoch.answers if line.kind == INFORMATION}.values())  # a point once
+    p = sums[0].point.size
+    upper = np.triu_indices(p)
+    largest = []
+    for before, after in pairwise(sums):
+        gradient, H = before.totals[1 : 1 + p], np.zeros((p, p))
+        H[upper] = before.totals[1 + p : 1 + p + upper[0].size]
+        step = np.linalg.solve(H + np.triu(H, 1).T, -gradient)
+        np.testing.assert_allclose(after.point, before.point + step, rtol=1e-9, atol=1e-12)
+        largest.append(np.abs(after.totals[1 : 1 + p]).max())
+    assert largest[-1] < 1e-10 < 1e-3 < largest[0]
+
+
+@pytest.mark.parametrize("part", ["weight", "error", "figure", "covariance"])
+def test_a_changed_model_is_found(part, finished, kept):  # noqa: F811
+    model = codec.load(kept)
+    inference = model.table.inference
+    C = np.array(inference.covariance)
+    if part == "weight":
+        model.weights[:] *= 1 + 4e-12
+    elif part == "error":
+        C[1] *= 1 + 4e-12
+        C[:, 1] *= 1 + 4e-12
+    elif part == "covariance":
+        C[0, 1] += 1e-6 * C[0, 0]
+    inference = replace(inference, covariance=tuple(map(tuple, C.tolist())))
+    if part == "figure":
+        inference = replace(inference, llf=inference.llf * (1 + 1e-9))
+    changed = replace(model, table=replace(model.table, inference=inference))
+    study = Study.from_content((kept / "study.json").read_bytes())
+    again = recomputed(study, 1, read_totals(kept / TOTALS_FILE, study)).model
+    assert list(differences(model if part == "weight" else codec.load(kept), again)) == (
+        ["weights"] * (part == "weight")
+    )
+    codec.save(changed, kept)
+    assert wrong(kept)
+    name = {"weight": "weights", "figure": "table.inference.llf"}.get(part, "standard errors")
+    assert list(differences(changed, again)) == [name]
+
+
+def test_totals_that_do_not_lead_to_the_next_point_are_found_without_signatures(finished, kept):  # noqa: F811
+    study = Study.from_content((kept / "study.json").read_bytes())
+    (epoch,) = read_totals(kept / TOTALS_FILE, study)
+    places = {line.at: n for n, line in enumerate(epoch.answers) if line.kind == INFORMATION}
+    for place in list(places.values())[:-2]:
+        line, answers = epoch.answers[place], list(epoch.answers)
+        high = np.frombuffer(line.answer, "<u8").copy()
+        high[1] ^= np.uint64(1 << 40)  # of the gradient's first total
+        answers[place] = line._replace(answer=high.tobytes())
+        with pytest.raises(dsba.InputError, match="does not follow from those before"):
+            recomputed(study, 0, [epoch._replace(answers=tuple(answers))])
+
+
+def arranged(tmp_path, files, policy=None, **options):
+    spec = FitSpec(formula=FORMULA, graph="ring", **options)
+    study = arrange(files, spec, tmp_path / "study", runs=9)
+    return [
+        Seat(
+            study,
+            name,
+            tmp_path / "study" / f"{name}.pem",
+            file,
+            tmp_path / f"out-{name}",
+            60.0,
+            policy=policy or Policy(),
+        )
+        for name, file in zip(NAMES, files, strict=True)
+    ]
+
+
+def test_totals_leave_only_where_every_policy_allows_it(finished, kept, tables, tmp_path):  # noqa: F811
+    with pytest.raises(dsba.InputError, match="the policy of aarhus does not let the totals leave"):
+        copy_totals(kept, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    seated = arranged(tmp_path, tables, Policy(totals_may_leave=True))
+    together(seated)
+    said = CliRunner().invoke(app, ["study", "totals", str(seated[2].out), "--out", str(tmp_path / "copy")])
+    assert said.exit_code == 0, said.exception
+    said = CliRunner().invoke(app, ["verify", str(tmp_path / "copy"), "--approved", seated[0].study.hash])
+    assert (said.exit_code, said.output.count("ok    ")) == (0, 3)
+    (tmp_path / "copy" / TOTALS_FILE).write_bytes(b"".join(lines_of(tmp_path / "copy")[:-1]))
+    assert not all(finding.fine for finding in verify_totals(tmp_path / "copy"))
+
+
+def test_a_run_that_was_stopped_and_went_on(tables, tmp_path, monkeypatch):  # noqa: F811
+    """The record has both epochs; the second begins at the checkpoint that the first leads to."""
+    seated = arranged(tmp_path, tables)
+    stop = {"show": lambda network: [lambda record: record["iteration"] >= 2]}
+    monkeypatch.setattr("test_study.join", lambda seat, **options: join(seat, **options, **stop))
+    found, _ = together(seated)
+    assert {results.model.run.status for results in found} == {"interrupted"}
+    stop.clear()
+    found, _ = together(seated)
+    assert {results.model.run.status for results in found} == {"converged"}
+    for seat in seated:
+        assert wrong(seat.out) == []
+    assert len(read_totals(seated[0].out / TOTALS_FILE, seated[0].study)) == 2
+    folder = shutil.copytree(seated[0].out, tmp_path / "kept")
+    first = [n for n, line in enumerate(lines_of(folder)) if b'"begun"' in line][1]
+    (folder / TOTALS_FILE).write_bytes(b"".join(lines_of(folder)[first:]))
+    assert "has other runs than the audit log" in wrong(folder)[0]
+
+
+def test_a_method_that_sends_iterates_is_not_recomputed(tables, tmp_path):  # noqa: F811
+    seated = arranged(tmp_path, tables, lam=0.1, algorithm="extra", max_passes=2)
+    together(seated)
+    said = list(verify_study(seated[0].out))
+    assert all(finding.fine for finding in said)
+    assert any("NOT RECOMPUTED, because the steps do not follow from totals alone" in one.sentence for one in said)
