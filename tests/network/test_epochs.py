@@ -139,7 +139,7 @@ class Driven:
         why = self.net._disturbance()
         wanted = type(None) if self.net.joined == self.net.epoch else RestartedError
         assert type(why) is wanted
-        if self.rng.random() < 0.01:
+        if self.net.finished is None and self.rng.random() < 0.01:
             self.net.elsewhere = "a digest"
             assert type(self.net._disturbance()) is FinishedError
             self.net.ended = "site0 has left."
