@@ -27,6 +27,7 @@ import dsba
 from benchmarks.measure import Row
 from benchmarks.relay import Relay
 from dsba.algorithms.costs import CostModel
+from dsba.fitting import FitSpec
 from dsba.network.tls.pinned import HANDSHAKE, Member, context, dialled, opened
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
@@ -153,15 +154,15 @@ def four_tables() -> list[Row]:
     files = sorted((Path(os.environ["DSBA_DATA"]) / "sites").glob("*.csv"))
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
         folder = Path(scratch) / "study"
-        model = {"formula": FORMULA, "missing": "drop"}
-        study = arrange(files, model, folder, graph="ring")
+        model = FitSpec(formula=FORMULA, missing="drop", graph="ring")
+        study = arrange(files, model, folder)
         ports = [member.address[1] for member in study.members if member.address]
         relays = [stack.enter_context(Relay(port, ONE_WAY)).port for port in ports]
         text = (folder / TRIAL_FILE).read_text()
         for port, relay in zip(ports, relays, strict=True):
             text = text.replace(f":{port}", f":{relay}")
         (folder / TRIAL_FILE).write_text(text)
-        study = arrange(files, model, folder, graph="ring")
+        study = arrange(files, model, folder)
         trial = Behind(study, files, folder, ports)
         begun = time.perf_counter()
         trial.run(lambda sentence: None).save(Path(scratch) / "run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import pairwise
 
@@ -171,39 +172,71 @@ def test_a_replayed_question_is_refused(sites):
     assert triple.converted == [1, 1, 1]
 
 
+WAYS = {
+    "start-up": lambda net: net.sum(np.ones((1, 3))),
+    "parts": lambda net: net.share("a step", discloses="totals"),
+    "largest": lambda net: net.largest(np.arange(2.0)),
+    "sum": lambda net: net.sum(np.ones((1, 3))),
+    "information": lambda net: (net.about("information", np.zeros(3)), net.sum(np.ones((1, 3)))),
+    "levels": lambda net: net.sum(np.full((1, 3), 1e200)),  # no scale near the usual one is right
+}
+
+
 class TwoTongued(SiteNetwork):
-    """Over real lines: its first fact is another one for the first site."""
+    """Over real lines: its first message of a kind is another one for the first site, signed as it must be."""
+
+    way, lies = "", 0
 
     def send(self, peer, message, purpose):
-        question = self.questions and self.questions.transcript.open
-        if question and question.kind == "parts" and peer == 0:
-            part = b'"another step"'
-            signed = self.place.sign(signed_part(question, self.rank, part)) + part
-            message = PARCEL.pack(self.rank, len(signed)) + signed
+        if peer == 0 and not self.lies and (other := self.other()):
+            self.lies += 1
+            message = PARCEL.pack(self.rank, len(other)) + other
         super().send(peer, message, purpose)
 
+    def other(self):
+        run = self.questions
+        if run is None:
+            return self.start_up() if self.way == "start-up" else b""
+        question = run.transcript.open
+        if question is None or question.kind != self.way:
+            return b""
+        if run.phase is Phase.ASKED:
+            part = b'"another step"' if self.way == "parts" else np.arange(2.0)[::-1].tobytes()
+            return self.place.sign(signed_part(question, self.rank, part)) + part
+        double = Exchange(self.rank, self.place.members, self.place.sign, Transcript(question.before))
+        double.transcript.number = question.number
+        return double.pledge(question.kind, question.at, question.scales, bytes(question.length))
 
-def test_different_facts_over_real_lines(tmp_path, monkeypatch):
-    sites, told, converted = Sites(tmp_path, 3), [], []
+    def start_up(self):
+        """Another nonce than the one that the other site gets."""
+        said = Newcomer("", b"", Agreement().public, bytes(32), "", "", b"")
+        own = {"nonce": said.nonce.hex(), "key": said.key.hex(), "data": "", "policy": ""}
+        own["signature"] = self.place.sign(said.agreed(self.place.study, self.joined, self.rank)).hex()
+        return json.dumps(own).encode()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_two_tongues_over_real_lines(way, tmp_path, monkeypatch):
+    """Both honest sites end within one question, and no total is converted."""
+    sites, converted = Sites(tmp_path, 3), []
     monkeypatch.setattr("dsba.network.exact_sum.numbers", lambda *given: converted.append(given))
-
-    def work(net):
-        told.append(net.share("a step", discloses="totals")[2])
-        return net.sum(np.ones((1, 3)))
+    monkeypatch.setattr(TwoTongued, "way", way)
 
     def one(rank):
         try:
             with (TwoTongued if rank == 2 else SiteNetwork)(
                 dsba.Topology.ring(3), sites.place(rank), patience=30
             ) as net:
-                return net.run(lambda: work(net))
+                nets.append(net)
+                return net.run(lambda: (WAYS[way](net), net.sum(np.ones((1, 3)))))
         except Exception as error:
             return error
 
+    nets = []
     found = side_by_side(3, one)
-    assert {"a step", "another step"} == set(told)
+    assert sum(net.lies for net in nets if isinstance(net, TwoTongued)) == 1
     ended(found)
-    assert all("not signed for this question" in str(end) for end in found[:2]), found
+    assert any("not signed for this question" in str(end) for end in found[:2]), found
     assert not converted
 
 

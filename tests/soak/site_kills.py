@@ -13,6 +13,7 @@ import pandas as pd
 
 from dsba.fitting import codec
 from dsba.fitting.spec import FitSpec
+from dsba.study.policy import POLICY_FILE
 from dsba.study.trial import SAVED_CODES, Trial, arrange
 from dsba.tables.fit import train
 
@@ -44,6 +45,7 @@ def round_of_kills(kills: int, rng: random.Random) -> dict[str, int]:
         files = make_tables(folder)
         wanted = undisturbed(files)
         study = arrange(files, SPEC, folder / "study")
+        (folder / "study" / POLICY_FILE).write_text(f"starts = {kills + 2}\n")  # a person who looks on
         trial, said = Trial(study, files, folder / "study", ("--patience", str(DEADLINE))), []
         try:
             for rank in range(3):

@@ -17,6 +17,7 @@ import dsba
 from dsba.algorithms.newton import INFORMATION
 from dsba.cli import app
 from dsba.fitting import FitSpec, codec
+from dsba.study.answers import ANSWERS_FILE
 from dsba.study.file import Study
 from dsba.study.join import Seat, join
 from dsba.study.policy import Policy
@@ -199,3 +200,65 @@ def test_a_method_that_sends_iterates_is_not_recomputed(tables, tmp_path):  # no
     said = list(verify_study(seated[0].out))
     assert all(finding.fine for finding in said)
     assert any("NOT RECOMPUTED, because the steps do not follow from totals alone" in one.sentence for one in said)
+
+
+def stopped_at(monkeypatch, iteration):
+    stop = {"show": lambda network: [lambda record: record["iteration"] >= iteration]}
+    monkeypatch.setattr("test_study.join", lambda seat, **options: join(seat, **options, **stop))
+    return stop
+
+
+def test_a_member_that_restarts_with_other_rows_is_refused(tables, tmp_path, monkeypatch):  # noqa: F811
+    """In a new folder, as one who knows nothing of the first start: the others know its data commitment."""
+    seated = arranged(tmp_path, tables)
+    stop = stopped_at(monkeypatch, 2)
+    together(seated)
+    stop.clear()
+    other = tmp_path / "other.csv"
+    other.write_text(tables[2].read_text().replace("yes", "no", 5))
+    together([*seated[:2], replace(seated[2], data=other, out=tmp_path / "elsewhere")])
+    found, _ = together([*seated[:2], replace(seated[2], data=other, out=tmp_path / "elsewhere")])
+    assert all("the data of cork changed since the run began" in str(end) for end in found[:2]), found
+
+
+def test_a_run_that_never_ends_begins_three_times(tables, tmp_path, monkeypatch):  # noqa: F811
+    seated = arranged(tmp_path, tables)
+    stopped_at(monkeypatch, 1)
+    for _ in range(3):
+        found, _ = together(seated)
+        assert {results.model.run.status for results in found} == {"interrupted"}
+    found, _ = together(seated)
+    assert all("has begun 3 times and did not end" in str(end) for end in found), found
+    asked = [line for line in (seated[0].out / ANSWERS_FILE).read_text().splitlines() if "asked" in line]
+    assert len(asked) == 3  # at the start and after one step; the second start warms up on the step after
+    assert len(set(asked)) == 3
+    found, _ = together([replace(seat, policy=Policy(starts=4)) for seat in seated])
+    assert {results.model.run.status for results in found} == {"interrupted"}
+
+
+def test_a_damaged_file_of_answers_is_a_sentence(tables, tmp_path, monkeypatch):  # noqa: F811
+    seated = arranged(tmp_path, tables)
+    stopped_at(monkeypatch, 1)
+    together(seated)
+    (seated[0].out / ANSWERS_FILE).write_text('{"asked": 1}\n')
+    with pytest.raises(dsba.InputError, match="is damaged: the run cannot go on"):
+        join(seated[0], tell=print)
+
+
+def test_a_checkpoint_of_another_history_is_not_gone_on_from(tables, tmp_path, monkeypatch):  # noqa: F811
+    """One site's checkpoints are those of another run of the same study: no common T, so all begin at the start."""
+    seated = arranged(tmp_path, tables)
+    stop = stopped_at(monkeypatch, 2)
+    together(seated)
+    elsewhere = [replace(seat, out=tmp_path / f"second-{seat.site}") for seat in seated]
+    together(elsewhere)
+    for path in seated[2].out.glob("checkpoint*"):
+        path.unlink()
+    for path in elsewhere[2].out.glob("checkpoint*"):
+        shutil.copy(path, seated[2].out)
+    stop.clear()
+    reached = []
+    stop["show"] = lambda network: [lambda record: reached.append(record["iteration"])]
+    found, _ = together(seated)
+    assert {results.model.run.status for results in found} == {"converged"}
+    assert min(reached) == 0

@@ -331,7 +331,8 @@ class Run:
         """Write checkpoints to ``path``, and go on from the one that is there, if any.
 
         With several processes, each keeps its two latest checkpoints. No process begins to write one before all
-        have written the one before. So the latest iteration that all processes have is always among them.
+        have written the one before. So the latest iteration that all processes have is always among them. Processes
+        that were told different things before have none in common.
         """
         self.path, self._identity = path, self.identity
         checkpoint.require_same_kind(path, self.group.size)
@@ -344,12 +345,12 @@ class Run:
         for slot in self.slots:
             clear_torn(slot)
         kept = {
-            int(arrays["state.t"]): (slot, arrays)
+            (int(arrays["state.t"]), arrays["told"].tobytes().hex()): (slot, arrays)
             for slot in self.slots
-            if slot.exists() and "state.t" in (arrays := checkpoint.load(slot, self._identity))
+            if slot.exists() and {"state.t", "told"} <= (arrays := checkpoint.load(slot, self._identity)).keys()
         }
         everyone = alike(self.group, sorted(kept))
-        common = [t for t in kept if all(t in theirs for theirs in everyone)]
+        common = [one for one in kept if all(list(one) in theirs for theirs in everyone)]
         if common:
             slot, arrays = kept[max(common)]
             self._resume(slot, arrays)
@@ -390,6 +391,7 @@ class Run:
         arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
         arrays |= {"seconds": np.asarray(self.seconds), "cpu_seconds": np.asarray(self.cpu_seconds)}
         arrays["streams"] = np.asarray(self.net.streams)
+        arrays["told"] = np.frombuffer(self.net.history, np.uint8)
         path = self.path
         if self.group.size > 1:
             path = self.slots[0]

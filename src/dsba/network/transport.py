@@ -156,6 +156,11 @@ class Network:
         return Meeting(self.meet(Z), places, weights, ~diagonal, (~diagonal).astype(np.int64), message)
 
     @property
+    def history(self) -> bytes:
+        """Stands for all that this run was told so far, where a transport keeps account of it."""
+        return b""
+
+    @property
     def memory(self) -> dict[str, Array]:
         """What links remember between rounds, for checkpoints; a transport by itself remembers nothing."""
         return {}

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from dsba.errors import InputError
 from dsba.storage.atomic import PRIVATE, replacing
@@ -32,13 +32,9 @@ class AuditLog:
     def __init__(self, path: Path, sign: Sign) -> None:
         self._lock, self._sign = threading.Lock(), sign
         self._sent: dict[str, tuple[int, int]] = {}  # by class, messages and bytes that will share a line
-        kept, self._before = whole_lines(path), NO_LINE
-        for line in kept:
-            self._before = digest_of(line)
+        kept, self._file = reopened(path)
+        self._before = digest_of(kept[-1]) if kept else NO_LINE
         self._lines = len(kept)
-        with replacing(path, PRIVATE) as file:  # without a line that a kill left torn
-            file.write(b"".join(line + b"\n" for line in kept))
-        self._file = path.open("ab")
 
     def log(self, event: str, **facts: Any) -> None:
         with self._lock:
@@ -119,6 +115,14 @@ def whole_lines(path: Path, torn: bool = True) -> list[bytes]:
     if rest and not torn:
         raise InputError(f"{path}, line {len(lines) + 1}: the audit log is cut off here.")
     return lines
+
+
+def reopened(path: Path) -> tuple[list[bytes], BinaryIO]:
+    """The lines of a file, without one that a kill left torn, and the file to add to."""
+    kept = whole_lines(path)
+    with replacing(path, PRIVATE) as file:
+        file.write(b"".join(line + b"\n" for line in kept))
+    return kept, path.open("ab")
 
 
 def digest_of(line: bytes) -> str:

@@ -25,6 +25,7 @@ from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import MASKED_FROM, SITE_PATIENCE, FinishedError, SiteNetwork, SitePlace
 from dsba.storage.atomic import replacing
 from dsba.study import keys
+from dsba.study.answers import ANSWERS_FILE, AnswersFile
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
 from dsba.study.file import Study
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
@@ -225,10 +226,11 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: [], approval: A
         with replacing(seat.out / STUDY_COPY) as file:
             file.write(study.content)
         state.write(seat.out, key.sign)
+    answers = AnswersFile(seat.out / ANSWERS_FILE, key, seat.policy)
     log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE)
     try:
         log.log("joined", **_joined(seat, state), approved=approval._asdict())
-        place = seat.place(key, data=state.data, tell=tell, log=log.log, keep=totals.keep)
+        place = seat.place(key, data=state.data, tell=tell, log=log.log, keep=totals.keep, answers=answers.answers)
         results = _among_sites(seat, place, show)
         result = result_hash(results.model)
         log.log("ended", said=results.model.run.message, result=result)
@@ -239,6 +241,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: [], approval: A
         raise
     finally:
         totals.close()
+        answers.close()
         state._replace(log=log.close()).write(seat.out, key.sign)
     return results
 

@@ -14,6 +14,7 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 from dsba.errors import InputError, cannot, shortened, unknown_name
 from dsba.fitting.disclosure import SHARES, Guards
 from dsba.network.contract import DISCLOSURE_CLASSES
+from dsba.network.tls.answers import MOST_POINTS, MOST_STARTS
 from dsba.pages.templates import asset
 from dsba.study.file import PositiveCount, Study, StudySection, first_error
 
@@ -43,6 +44,10 @@ class Policy(StudySection):
     """The column by which the ledger knows a row. It is read here and never sent."""
     close_runs: bool = False
     """Whether a run may use all but a few of the rows of an earlier run."""
+    starts: PositiveCount = MOST_STARTS
+    """How often a run that did not end may begin, the first time included."""
+    points: PositiveCount = MOST_POINTS
+    """At how many points a run may sum an information matrix, over all its starts."""
 
     totals_may_leave: bool = False
     """Whether the exact totals of a run may be copied out of the folders of sites (``dsba study totals``)."""

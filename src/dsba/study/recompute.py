@@ -65,7 +65,9 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord]) -> Recomp
     """What all epochs lead to. An epoch that was broken off leaves a checkpoint, from which the next one goes on."""
     with TemporaryDirectory() as folder:
         for epoch in epochs:
-            network = RecordedNetwork(study.topology, rank, epoch.answers, masked=epoch.begun.masked)
+            begun, answers = epoch.begun, epoch.answers
+            start = begun.history(study.digest)
+            network = RecordedNetwork(study.topology, rank, answers, masked=begun.masked, start=start)
             try:
                 model = _again(study, rank, network, Path(folder) / CHECKPOINT)
             except RecordEndsError:

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from dsba.errors import InputError
 from dsba.network.tls.protocol import is_signed, public_key, signed_part
 from dsba.network.tls.transcript import Answered, Begun, Question, Recorded, Signed, replayed, unpack
-from dsba.storage.atomic import PRIVATE, replacing
-from dsba.study.audit import whole_lines
+from dsba.study.audit import reopened, whole_lines
 from dsba.study.file import Study
 
 TOTALS_FILE = "totals.jsonl"
@@ -30,10 +29,7 @@ class TotalsFile:
     """The record, while a run goes on; a run that goes on later adds to it."""
 
     def __init__(self, path: Path) -> None:
-        kept = whole_lines(path)
-        with replacing(path, PRIVATE) as file:  # without a line that a kill left torn
-            file.write(b"".join(line + b"\n" for line in kept))
-        self._file = path.open("ab")
+        _, self._file = reopened(path)
 
     def keep(self, line: Recorded) -> None:
         (name,) = (name for name, kind in LINES.items() if isinstance(line, kind))

@@ -18,7 +18,7 @@ from dsba.graph.link import Link
 from dsba.graph.topology import Topology
 from dsba.network.exact_sum import SparseRows
 from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_PARTS, OF_SUMS
-from dsba.network.tls.transcript import INT64, Answered, unpack
+from dsba.network.tls.transcript import INT64, Answered, replayed, unpack
 from dsba.network.transport import Network
 from dsba.types import Array
 
@@ -36,14 +36,20 @@ class RecordEndsError(InputError):
 class RecordedNetwork(Network):
     """The site number ``rank`` of a run whose answers are known."""
 
-    def __init__(self, topology: Topology, rank: int, record: Sequence[Answered], *, masked: bool) -> None:
+    def __init__(
+        self, topology: Topology, rank: int, record: Sequence[Answered], *, masked: bool, start: bytes = b""
+    ) -> None:
         super().__init__(topology, rank, topology.n_nodes)
-        self.masked, self.record, self.asked = masked, record, 0
+        self.masked, self.record, self.asked, self.start = masked, record, 0, start
         self.points, self.furthest = 0, 0.0  # how many points were compared, and the largest relative distance
         self._about: tuple[str, Array] = OF_SUMS, np.zeros(0)
 
     def send(self, peer: int, message: bytes, purpose: int) -> None:
         raise NotRecordedError("only the sums of a run are kept, and this method also sends other messages.")
+
+    @property
+    def history(self) -> bytes:
+        return replayed(self.start, self.record[: self.asked])
 
     def measured_link(self) -> Link | None:
         raise NotRecordedError("the method was chosen by the speed of the lines, which is not kept.")

@@ -32,13 +32,14 @@ from dsba.network import exact_sum
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.exact_sum import SparseRows, WideIntegers
 from dsba.network.messages.routing import Routing
+from dsba.network.tls.answers import Answers
 from dsba.network.tls.connections import Connections
 from dsba.network.tls.frames import cut
 from dsba.network.tls.link import MOST_UNREAD, SiteLink
 from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around
 from dsba.network.tls.pinned import Member
 from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_SUMS, Exchange, is_signed, public_key
-from dsba.network.tls.transcript import INT64, Begun, Newcomer, Question, Recorded, Signed, Transcript
+from dsba.network.tls.transcript import INT64, Begun, Newcomer, Recorded, Signed, Transcript
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Network, unpacked
 from dsba.types import Array, Words
 
@@ -90,10 +91,10 @@ class SitePlace:
     """Called with sentences for people."""
     log: Callable[..., object] = field(default=lambda event, **facts: None)
     """Called with events and their facts."""
-    write: Callable[[Question], object] = field(default=lambda question: None)
-    """Called with every question before it is answered here."""
     keep: Callable[[Recorded], object] = field(default=lambda line: None)
     """Called with every line of the record: how the run began, the exact totals, and the signatures under its end."""
+    answers: Answers | None = None
+    """What this site has answered in earlier starts; None limits nothing."""
 
     @property
     def name(self) -> str:
@@ -218,9 +219,11 @@ class SiteNetwork(Network):
         roster = self._verified(self.aside().share(own, discloses=TOTALS))
         begun = Begun(__version__, self.joined, self.masked, tuple(roster))
         self.run_id = begun.history(place.study)
+        if place.answers is not None:
+            place.answers.began(begun)
         place.keep(begun)
         self.session = int.from_bytes(self.run_id[:4], "little")
-        transcript = Transcript(self.run_id, self.place.write, self.place.keep)
+        transcript = Transcript(self.run_id, self.place.keep)
         if self.masked:
             others = {n: one for n, one in enumerate(roster) if n != self.rank}
             agreed = {n: agreement.secret(one.key, one.name) for n, one in others.items()}
@@ -346,12 +349,18 @@ class SiteNetwork(Network):
 
     # Questions ----------------------------------------------------------------------------------------
 
+    @property
+    def history(self) -> bytes:
+        return self._run.transcript.history
+
     def about(self, kind: str, point: Array) -> None:
         self._about = kind, np.ascontiguousarray(point, "<f8").tobytes()
 
     def sum(self, rows: Array | SparseRows) -> Array:
         """Masked sums guess their scale, and take one question where the guess is right."""
         (kind, at), self._about = self._about, (OF_SUMS, b"")
+        if self.place.answers is not None:
+            self.place.answers.asked(kind, at, _content(rows) if at else b"")
         width = rows.shape[1]
         count = min(MOST_GUESSES, GUESS_BYTES // (16 * width)) if self.masks is not None and width else 0
         found = self._guessed(rows, around(self.tops.get(width, FIRST_GUESS), count), kind, at) if count else None
@@ -412,6 +421,8 @@ class SiteNetwork(Network):
     def _converted(self, total: WideIntegers, scale: int) -> Array:
         """The totals as numbers, after they are part of the history."""
         self._run.answered(scale, total.to_bytes())
+        if self.place.answers is not None:
+            self.place.answers.told(scale, total.to_bytes())
         return exact_sum.numbers(total, scale)
 
     @property
@@ -465,6 +476,11 @@ class SiteNetwork(Network):
 
 def _plus(a: bytes, b: bytes) -> bytes:
     return WideIntegers.from_bytes(a).plus(WideIntegers.from_bytes(b)).to_bytes()
+
+
+def _content(rows: Array | SparseRows) -> bytes:
+    parts = (rows.values, rows.columns) if isinstance(rows, SparseRows) else (rows,)
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
 
 
 def _words(data: bytes) -> Words:

@@ -8,9 +8,9 @@ and every field has its length before it, in 8 bytes. Masks and signatures conta
 different things, at any time before, have masks that do not cancel and signatures that do not fit, and neither of them
 gets a total.
 
-This file knows no sockets and no files. A ``Transcript`` calls ``write`` with every question before it is answered
-here, and ``keep`` with every answer. The record of an epoch is ``Begun``, the answers in order, and ``Signed`` where
-the run came to its end: ``replayed`` computes every T from T_0 and the answers. An answer holds:
+This file knows no sockets and no files. A ``Transcript`` calls ``keep`` with every answer. The record of an epoch is
+``Begun``, the answers in order, and ``Signed`` where the run came to its end: ``replayed`` computes every T from T_0
+and the answers. An answer holds:
 
 - ``number``: of the question, from 0 in every epoch.
 - ``kind``: "parts" (each site's own), "largest", "levels" (the scale of a sum) or "sum"; or what an algorithm calls its
@@ -92,7 +92,7 @@ class Newcomer(NamedTuple):
 def beginning(study: bytes, program: str, epoch: int, roster: Sequence[Newcomer]) -> bytes:
     """T_0. The hash of the study stands for its model, its sites and the start value that the model fixes.
 
-    The T and the iterate of a checkpoint from which a run goes on are not part of it yet.
+    A run that goes on from a checkpoint compares the T at which the sites wrote it, by its first questions.
     """
     sites = packed(*(one.packed() for one in roster))
     return hashed("dsba history", study, program.encode(), INT64.pack(epoch), sites)
@@ -238,20 +238,16 @@ def replayed(start: bytes, record: Iterable[Answered]) -> bytes:
 class Transcript:
     """The history at one site, from T_0 on: one question at a time is asked, and then answered."""
 
-    def __init__(
-        self, start: bytes, write: Callable[[Question], object] = lambda question: None,
-        keep: Callable[[Answered], object] = lambda answered: None,
-    ) -> None:  # fmt: skip
+    def __init__(self, start: bytes, keep: Callable[[Answered], object] = lambda answered: None) -> None:
         self.history, self.number = start, 0
         self.open: Question | None = None
-        self._write, self._keep = write, keep
+        self._keep = keep
 
     def ask(self, kind: str, at: bytes = b"", scales: bytes = b"", length: int = 0) -> Question:
-        """The next question. It is written down before anything is sent, and asked only once."""
+        """The next question."""
         assert self.open is None, "a question waits for its answer"
         self.open = Question(self.history, self.number, kind, at, scales, length)
         self.number += 1
-        self._write(self.open)
         return self.open
 
     def answered(self, exponent: int | None, answer: bytes) -> None:
