@@ -158,10 +158,15 @@ def evaluate_files(
     results: Results, files: Sequence[Path | TableSource], network: Network, guards: Guards
 ) -> Evaluation:
     """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
+    return evaluate_own(results, _own_files(files, network), network, guards)
+
+
+def evaluate_own(results: Results, own: dict[str, Table], network: Network, guards: Guards) -> Evaluation:
+    """The same for the files of this process's own nodes, by the names of their sites."""
     require_agreement(network, {"model": results.digest()})
-    sites = [SiteTable(name, _read(table, results.needed)) for name, table in _own_files(files, network).items()]
+    sites = [SiteTable(name, _read(table, results.needed)) for name, table in own.items()]
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
-    notify(network, [guards.too_few_sites(len(files)), *enough])
+    notify(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
     return evaluate(results, sites, network)
 
 
