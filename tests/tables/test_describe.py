@@ -13,7 +13,10 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
+from dsba.fitting.spec import FitSpec
 from dsba.tables.describe import NumberSummary, describe_sites
+from dsba.tables.fit import fit_sites
+from dsba.tables.terms import SiteTable
 
 WANTED = values("description")
 
@@ -81,7 +84,7 @@ def test_planted_trouble_is_named_by_column_and_site():
     frames["north"] = frames["north"].assign(sbp=frames["north"]["sbp"].where(frames["north"]["age"] > 50, -999.0))
     frames["coast"] = frames["coast"].assign(sex=frames["coast"]["sex"].map({"F": "female", "M": "male"}))
     signs = "\n".join(dsba.describe(frames).signs)
-    assert "the middle half of 'crp' at east lies outside that of all sites: another unit?" in signs
+    assert "the middle half of 'crp' at east lies outside that of all other sites: another unit?" in signs
     assert "an extreme value of 'sbp' is repeated at north" in signs
     assert "the column 'sex' has 2 level(s) at coast that no other site has" in signs
     assert "999" not in signs
@@ -113,3 +116,53 @@ def test_the_command(tmp_path, found):
     assert parsed["columns"]["age"]["all"]["sum"] == WANTED["all"]["age"]["sum"]
     two = CliRunner().invoke(app, ["describe", *map(str, files[:2])])
     assert two.exit_code == 0  # in one process a guard is only a notice
+
+
+# Before a fit ------------------------------------------------------------------------------------
+
+
+def planted():
+    """Five hospitals: one has -999 for missing, one another unit of crp, one other words for the sexes."""
+    rng = np.random.default_rng(3)
+    frames = {}
+    for n in range(5):
+        frame = pd.DataFrame({"age": rng.normal(60, 12, 80).round(), "crp": rng.lognormal(2.0, 0.9, 80),
+                              "sex": rng.choice(["F", "M"], 80), "cost": rng.normal(0, 1, 80)})  # fmt: skip
+        frames[f"h{n}"] = frame
+    frames["h1"].loc[:6, "age"] = -999
+    frames["h3"]["crp"] /= 10.0
+    frames["h4"]["sex"] = frames["h4"]["sex"].map({"F": "female", "M": "male"})
+    return frames
+
+
+def test_trouble_is_named_by_column_and_site_before_a_fit():
+    """In one process all of it; between processes each site is told what is wrong in its own rows."""
+    spec = FitSpec(formula="cost ~ age + crp + C(sex)", operator="linear", graph="ring")
+    wanted = {
+        "h1": "an extreme value of 'age' is repeated at h1, far from all others: a code for missing?",
+        "h3": "the middle half of 'crp' at h3 lies outside that of all other sites: another unit?",
+        "h4": "the column 'sex' has 2 level(s) at h4 that no other site has.",
+    }
+
+    def work(tables, net):
+        said = []
+        fit_sites(tables, spec, net, tell=said.append)
+        return [line.removeprefix("Look at this: ") for line in said if line.startswith("Look at this")]
+
+    whole = work([SiteTable(n, f) for n, f in planted().items()], dsba.Simulator(spec.topology(5)))
+    assert whole == list(wanted.values())
+    apart = on_sites(planted(), work)
+    assert apart == [[wanted[f"h{n}"]] if f"h{n}" in wanted else [] for n in range(5)]
+
+
+@pytest.mark.parametrize("factor", [10.0, 0.001])
+@pytest.mark.parametrize("count", [3, 5])
+def test_only_the_site_with_another_unit_is_named(count, factor):
+    rng = np.random.default_rng(count)
+    frames = {f"h{n}": pd.DataFrame({"x": rng.lognormal(0.0, 0.5, 60)}) for n in range(count)}
+    assert not dsba.describe(frames).signs
+    frames["h1"]["x"] *= factor
+    (sign,) = dsba.describe(frames).signs
+    assert "'x' at h1" in sign
+    shifted = {name: frame - 5.0 for name, frame in frames.items()}  # numbers that are not positive
+    assert not [one for one in dsba.describe(shifted).signs if "'x' at h1" not in one]

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from mpi import MPIEXEC, mpiexec, needs_mpi
 from queues import together
+from scipy.stats import norm
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
 from test_inference import FORMULAS, patients
@@ -21,7 +22,7 @@ from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as fitting
 from dsba.tables.design import as_sites, held_out
 from dsba.tables.evaluation import evaluate
-from dsba.tables.page import interval, model_page, standalone, ticks
+from dsba.tables.page import interval, model_page, picture, standalone, ticks
 
 SECRET = "patient-4711"
 OUTCOMES = {"logistic": "readmitted", "poisson": "visits", "linear": "cost"}
@@ -73,6 +74,49 @@ def test_ends_of_the_scores_and_one_class():
     none = fit.evaluate(patients(seed=2).query("readmitted == 'no'")).pooled
     assert none["auc"] is None
     assert none["events"] == 0
+
+
+def test_interval_and_curve_against_loops_over_pairs():
+    """DeLong's interval by its definition, of scores in the bins; the points of the curve are counts of rows."""
+    fit = dsba.fit(patients(), FORMULAS["logistic"], sites="hospital")
+    new = patients((60, 40, 30, 20), seed=5)
+    y, score = outcome(new, "logistic").to_numpy(), np.floor(64 * fit.scores(new)[0])
+    found = fit.evaluate(new).pooled
+    events, others = score[y == 1], score[y == 0]
+    right = [[1.0 if a > b else 0.5 if a == b else 0.0 for b in others] for a in events]
+    assert found["auc"] == pytest.approx(np.mean(right), rel=1e-12)
+    spread = sum(np.var(np.mean(right, axis=k), ddof=1) / np.shape(right)[1 - k] for k in (0, 1))
+    reach = norm.ppf(0.975) * np.sqrt(spread)
+    assert (found["auc_low"], found["auc_high"]) == pytest.approx((found["auc"] - reach, found["auc"] + reach))
+    first, *points, last = found["roc"]
+    assert (first["false_positive"], first["true_positive"]) == (0.0, 0.0)
+    assert (last["false_positive"], last["true_positive"]) == (1.0, 1.0)
+    assert len(points) >= 5
+    for point in points:
+        assert point["true_positive"] == np.mean(events >= 64 * point["score"])
+        assert point["false_positive"] == np.mean(others >= 64 * point["score"])
+    above = [np.sum(score >= 64 * point["score"]) for point in points]
+    assert np.diff([0, *above, len(y)]).min() >= 10
+
+
+def test_calibration_slope_and_intercept_are_those_of_statsmodels():
+    import statsmodels.api as sm
+
+    fit = dsba.fit(patients(), FORMULAS["logistic"], sites="hospital")
+    new = patients((200, 90, 70, 60), seed=5)
+    found, y, score = fit.evaluate(new).pooled, outcome(new, "logistic"), fit.scores(new)[0]
+    slope = sm.GLM(y, sm.add_constant(score), sm.families.Binomial()).fit(tol=1e-14)
+    large = sm.GLM(y, np.ones(len(y)), sm.families.Binomial(), offset=score).fit(tol=1e-14)
+    for name, value, error in (("slope", slope.params.iloc[1], slope.bse.iloc[1]),
+                               ("intercept", large.params.iloc[0], large.bse.iloc[0])):  # fmt: skip
+        assert found[f"calibration_{name}"] == pytest.approx(value, rel=1e-8)
+        assert found[f"calibration_{name}_se"] == pytest.approx(error, rel=1e-6)
+    seen = fit.evaluate(patients()).pooled  # the rows of the fit
+    assert seen["calibration_slope"] == pytest.approx(1.0, abs=1e-7)
+    assert seen["calibration_intercept"] == pytest.approx(0.0, abs=1e-7)
+    parted = pd.DataFrame({"age": [20.0, 30, 70, 80] * 5, "readmitted": ["no", "no", "yes", "yes"] * 5})
+    alone = dsba.fit(patients(), "readmitted ~ age", sites="hospital").evaluate(parted).pooled
+    assert alone["calibration_slope"] is None  # the outcomes are separated
 
 
 def test_rows_that_cannot_be_predicted_are_left_out_and_counted():
@@ -188,15 +232,18 @@ def test_the_commands(tmp_path):
     fit = dsba.load(tmp_path / "run")
     frames = {file.stem: pd.read_csv(file, sep=None, engine="python") for file in files}
     ours = fit.evaluate(frames)
-    found = json.loads(ask("evaluate", tmp_path / "run", *files, "--json", "--plot", tmp_path / "cal.svg"))
+    found = json.loads(ask("evaluate", tmp_path / "run", *files, "--json", "--plot", tmp_path / "cal.svg",
+                           "--roc", tmp_path / "roc.svg"))  # fmt: skip
     assert found == json.loads(json.dumps(ours.plain()))
     text = ask("evaluate", tmp_path / "run", *files)
     assert "h1: rows 90" in text
     assert "All sites: rows 420" in text
     assert "predicted 0.6 to 0.7:" in text
     assert (tmp_path / "cal.svg").read_text().startswith("<svg xmlns=")
+    assert (tmp_path / "roc.svg").read_text().count("<polyline") == 1
     page = (tmp_path / "run" / "report.html").read_text()
     assert "held-out rows of all sites" in page
+    assert "ROC curve" in page
     svm = [tmp_path / f"{n}.svm" for n in range(2)]
     for file in svm:
         file.write_text("".join(f"{(-1) ** k} 1:{k}\n" for k in range(9)))
@@ -275,7 +322,7 @@ def test_the_calibration_is_that_of_the_rows_of_the_fit():
     for key in ("predicted", "observed"):
         np.testing.assert_allclose([g[key] for g in fit.metadata.calibration], [g[key] for g in found], rtol=1e-12)
     assert fit.metadata.events == (frame["readmitted"] == "yes").sum()
-    assert standalone(found).count("<circle") == len(found)
+    assert standalone(picture(found)).count("<circle") == len(found)
 
 
 def test_small_parts_of_pictures():

@@ -54,6 +54,7 @@ def test_splines_and_polynomials(text):
 def test_the_state_is_kept_in_the_model(tmp_path):
     fit = dsba.fit(table(), "sbp ~ ns(age, df=4) + scale(bmi) + poly(crp, 2) + C(stage, Treatment('III'))", "linear")
     fit.save(tmp_path)
+    assert dsba.load(tmp_path).digest() == fit.digest()
     few = table().head(7)
     assert dsba.load(tmp_path).predict(few).to_numpy() == pytest.approx(
         fit.predict(table()).head(7).to_numpy(), rel=1e-13

@@ -20,7 +20,20 @@ from dsba.fitting import codec
 from dsba.fitting.codec import MODEL_FILE
 
 KEYS = {"names", "coef", "se", "z", "p", "low", "high", "deviance", "aic"}
-KEYS |= {"rounds", "rows", "cov", "status", "residual", "event", "references", "bic", "llf", "llnull", "null_deviance"}
+KEYS |= {
+    "rounds",
+    "rows",
+    "cov",
+    "status",
+    "residual",
+    "event",
+    "references",
+    "digest",
+    "bic",
+    "llf",
+    "llnull",
+    "null_deviance",
+}
 KEYS |= {"pearson_chi2", "scale", "df_model", "df_resid", "converged", "vif", "terms"}
 
 

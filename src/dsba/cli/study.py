@@ -137,6 +137,7 @@ def join(
         bool, typer.Option("--allow-rows", help="Let rows of the data leave this site, if the study's method does so.")
     ] = False,
     policy: PolicyFile = None,
+    model: Annotated[Path | None, typer.Option(help="The folder of the model that the study evaluates.")] = None,
 ) -> None:
     """Take part in a study. The same command goes on with a run that was stopped.
 
@@ -155,7 +156,7 @@ def join(
     place = None if listen is None else parse_address(listen)
     key = key or Path(f"{site}.pem")
     own = load_policy(policy or beside(key))
-    seat = Seat(load(file), site, key, data, out, patience, allow_rows, place, own)
+    seat = Seat(load(file), site, key, data, out, patience, allow_rows, place, own, model)
     prepared(seat)
     approval = _approved(seat, approve)
     stopped = "Stopped. The other sites were notified; when all start again they go on from here."

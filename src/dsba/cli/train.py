@@ -280,6 +280,7 @@ def evaluate(
     ],
     plain: Json = False,
     plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
+    roc: Annotated[Path | None, typer.Option(help="An SVG file for the ROC curve of all sites.")] = None,
     graph: Annotated[
         str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.", autocompletion=GRAPHS)
     ] = "path",
@@ -302,8 +303,8 @@ def evaluate(
         if first:
             _warn_if_unfinished(results.model)
         found = evaluate_files(results, files, network, guards_of(allow_two_sites, no_guards))
-        if plot is not None and first:
-            _plot(found.pooled, plot)
+        if first:
+            _plot(found.pooled, plot, roc)
         if not plain:
             _print_evaluation(found, first)
         elif first:
@@ -358,12 +359,14 @@ def _print_evaluation(found: Evaluation, first: bool) -> None:
                        f"events {group['observed']:.3f}")  # fmt: skip
 
 
-def _plot(pooled: dict[str, Any], file: Path) -> None:
-    from dsba.tables.page import standalone
+def _plot(pooled: dict[str, Any], plot: Path | None, roc: Path | None) -> None:
+    from dsba.tables.page import picture, roc_picture, standalone
 
-    if "calibration" not in pooled:
-        raise InputError("only a model of probabilities has a calibration to plot.")
-    _write(file, standalone(pooled["calibration"]))
+    for file, key, draw in ((plot, "calibration", picture), (roc, "roc", roc_picture)):
+        if file is not None:
+            if not pooled.get(key):
+                raise InputError(f"there is no {key} to plot: it is of models and rows of two classes.")
+            _write(file, standalone(draw(pooled[key])))
 
 
 def _table_predictions(model: FittedModel, file: TableSource, label: bool, keep: list[str]) -> str:

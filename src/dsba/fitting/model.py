@@ -135,7 +135,7 @@ class TableMetadata:
     notices: tuple[str, ...]
     events: int | None
     """Rows of the second class, of all sites."""
-    calibration: list[dict[str, float]] | None
+    calibration: list[dict[str, int | float]] | None
     """Of the rows that the model was fitted to, where it predicts probabilities."""
     convergence: tuple[tuple[float, float], ...]
     """Rounds of the method and the relative residual, at every record point."""

@@ -85,6 +85,13 @@ class StudySite(StudySection):
         return Member(self.name, place, base64.b64decode(self.certificate))
 
 
+class DescribeSection(StudySection):
+    """Table 1 of the columns of the study, before the model."""
+
+    by: str | None = None
+    """A column whose levels become columns of the table."""
+
+
 def model_of(section: Any) -> FitSpec:
     """The specification that [model] says. Nothing in it is code: operators and algorithms are named."""
     if not isinstance(section, Mapping):
@@ -135,6 +142,9 @@ class Study(StudySection):
     """For every column of the model, "number" or its levels."""
     model: Annotated[FitSpec, PlainValidator(model_of), PlainSerializer(section_of)]
     guards: Annotated[Guards, PlainValidator(guards_of), PlainSerializer(asdict)] = Guards()
+    evaluates: str | None = None
+    """The fingerprint of a stored model. The sites evaluate it on their tables and fit nothing."""
+    describe: DescribeSection | None = None
     sites: Annotated[tuple[StudySite, ...], Field(min_length=2)]
 
     @model_validator(mode="after")
@@ -154,6 +164,8 @@ class Study(StudySection):
             raise ValueError(f"the column {odd[0]!r} is not described under [columns]")
         if odd := sorted(set(self.columns) - wanted):
             raise ValueError(f"the column {odd[0]!r} is under [columns], but not in the model")
+        if self.describe is not None and self.describe.by not in (None, *self.columns):
+            raise ValueError(f"the column {self.describe.by!r} of [describe] is not under [columns]")
         labels = terms.formula.response if terms.of_classes else ()
         for column, levels in self.columns.items():
             if isinstance(levels, str) and levels != "number":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import html
+import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,6 +25,7 @@ from dsba.fitting.codec import MODEL_FILE
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import MASKED_FROM, SITE_PATIENCE, FinishedError, SiteNetwork, SitePlace
+from dsba.pages.templates import document
 from dsba.storage.atomic import replacing
 from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
@@ -31,10 +34,13 @@ from dsba.study.file import Study
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
+from dsba.tables.describe import describe_sites
+from dsba.tables.evaluation import sentences
+from dsba.tables.fit import evaluate_own, test_rows, train_own
 from dsba.tables.fit import test_rows, train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
-from dsba.tables.terms import own_site_column
+from dsba.tables.terms import SiteTable, own_site_column
 
 if TYPE_CHECKING:
     from dsba.fitting.model import FittedModel
@@ -42,6 +48,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "checkpoint"
 STUDY_COPY = "study.json"  # what was approved; its SHA-256 is the hash of the study
+DESCRIPTION = "description"  # .json and .html
 LEDGER = ".ledger"  # after the name of the key
 DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled once by then
 
@@ -73,6 +80,8 @@ class Seat:
     listen: tuple[str, int] | None = None
     """Where the site listens, if that is not its address in the study."""
     policy: Policy = field(default_factory=Policy)
+    model: Path | None = None
+    """The folder of the stored model that the study evaluates."""
 
     @property
     def rank(self) -> int:
@@ -88,6 +97,24 @@ class Seat:
     def table(self) -> Table:
         """The site's table. What is checked, committed to and fitted is one reading of it."""
         return open_table(self.data)
+
+    @cached_property
+    def stored(self) -> Results | None:
+        """The stored model that the study evaluates, if it does."""
+        wanted = self.study.evaluates
+        if wanted is None or self.model is None:
+            if wanted is None and self.model is None:
+                return None
+            odd = "fits a model" if wanted is None else "evaluates a stored model"
+            raise InputError(f"the study {odd}: give its folder with --model if, and only if, a study evaluates one.")
+        found = Results.load(self.model)
+        if found.digest() != wanted:
+            raise InputError(f"the model in {self.model} is not the one that the study evaluates.")
+        if odd_columns := sorted(set(found.needed.columns) - set(self.study.columns)):
+            raise InputError(f"the stored model needs the column {odd_columns[0]!r}, which the study does not name.")
+        if found.model.run.status is Status.INTERRUPTED:
+            raise InputError(f"the fit of the model in {self.model} was interrupted: end it first.")
+        return found
 
     @property
     def spec(self) -> FitSpec:
@@ -119,6 +146,7 @@ def prepared(seat: Seat) -> keys.Key:
     if complaint := seat.policy.complaint(seat.study, disclosed(seat.study)):
         raise InputError(complaint)
     require_columns(seat.study, seat.table, seat.policy.row_id)
+    _ = seat.stored  # an error if it is not the study's
     return key
 
 
@@ -166,6 +194,8 @@ def require_columns(study: Study, table: Table, row_id: str | None = None) -> No
 
 def disclosed(study: Study) -> str:
     """What the study's method discloses."""
+    if study.evaluates is not None:
+        return TOTALS
     spec, name = study.spec, str(study.spec.algorithm)
     if name == "auto":  # without a penalty that is Newton; else whatever is chosen sends at most iterates
         name = "newton" if spec.lam == 0.0 else "extra"
@@ -180,13 +210,17 @@ def leaving(seat: Seat) -> list[str]:
     hidden = "masked, so that members who run the program as it is see only the total over all sites"
     sums = hidden if len(study.sites) >= MASKED_FROM else "NOT masked: the other site sees them"
     lines = [
-        f"The study {study.name} of {len(study.sites)} sites: {study.spec.formula} ({study.spec.operator}).",
+        f"The study {study.name} of {len(study.sites)} sites: {study.spec.formula} ({study.spec.operator})"
+        + ("." if study.evaluates is None else f", an evaluation of the stored model {study.evaluates}."),
         f"{seat.site} talks to {neighbours} and to nobody else; they pass on what is meant for all.",
         f"As sums over all sites, {sums}: the number of rows, and of the columns {', '.join(study.columns)} the types, "
         "the missing values and the rows per level.",
         "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
     ]
-    if study.spec.test_share:
+    if study.describe is not None:
+        lines.append("Before the model, as such sums: means, standard deviations and counts of the columns in bins. To "
+                     f"all sites: which levels {seat.site} has, and which of its columns look wrong.")  # fmt: skip
+    if study.spec.test_share or study.evaluates is not None:
         lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
     if discloses != TOTALS:
         lines.append(f"To all sites: the number of rows of {seat.site}, and the constants that step sizes are made of.")
@@ -266,7 +300,15 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
     def work() -> Results:
         callbacks, checkpoint = [notice, *show(network)], seat.out / CHECKPOINT
         own = {seat.site: seat.table}
-        results = train_own(own, seat.spec, network, tell=tell, checkpoint=checkpoint, callbacks=callbacks)
+        if study.describe is not None:
+            _describe(seat, network, tell)
+        if seat.stored is not None:
+            network.reset()
+            measured = evaluate_own(seat.stored, own, network, seat.spec.guards).pooled
+            tell(sentences("All sites", measured))
+            results = seat.stored.tested(measured)
+        else:
+            results = train_own(own, seat.spec, network, tell=tell, checkpoint=checkpoint, callbacks=callbacks)
         if results.model.run.status is Status.DIVERGED:
             raise InputError(f"no model was saved: {results.model.run.message}.")
         results.save(seat.out)
@@ -281,6 +323,20 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
             return network.run(work)
         except FinishedError as over:
             return _saved(seat, over.result)
+
+
+def _describe(seat: Seat, network: SiteNetwork, tell: Tell) -> None:
+    """Write Table 1 of all sites into the folder, and notify people of what looks wrong."""
+    study, factors = seat.study, seat.study.terms.formula.factors
+    assert study.describe is not None
+    table = SiteTable(seat.site, seat.table.read(list(study.columns), codes=factors))
+    found = describe_sites([table], network, by=study.describe.by, guards=seat.spec.guards)
+    page = document(html.escape(study.name), found.to_html())
+    for ending, text in (("json", json.dumps(found.plain())), ("html", page)):
+        with replacing(seat.out / f"{DESCRIPTION}.{ending}") as file:
+            file.write(text.encode())
+    for sign in found.signs:
+        tell(f"Look at this: {sign}")
 
 
 def _stopped(network: SiteNetwork, asked: bool) -> str:
@@ -298,10 +354,12 @@ def _saved(seat: Seat, result: str) -> Results:
 
 
 def result_hash(model: FittedModel) -> str:
-    """The hash of the coefficients and all nodes' iterates; it is the same at all sites."""
+    """The hash of the coefficients, all nodes' iterates and measures; it is the same at all sites."""
     digest = hashlib.sha256()
     for part in (model.weights, model.intercepts, model.Z):
         digest.update(part.tobytes())
+    if model.table is not None and model.table.test is not None:
+        digest.update(json.dumps(model.table.test, sort_keys=True).encode())
     return digest.hexdigest()
 
 

@@ -19,6 +19,7 @@ from dsba.tables.design import as_sites
 from dsba.tables.exports import TextTable
 from dsba.tables.quantiles import pooled_quantiles
 from dsba.tables.schema import KIND_WORDS, MOST_LEVELS, kind_of, notify, plain, plain_value, shared
+from dsba.tables.signs import signs_of
 from dsba.tables.terms import SiteTable
 from dsba.types import Array, Flags, Level
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 EVERYONE = "all"
 QUARTILES = (0.25, 0.5, 0.75)
-VARIED = 5  # different values beside an extreme one, without which it is no spike
 
 
 class NumberSummary(NamedTuple):
@@ -189,6 +189,7 @@ class _Work:
         columns = dict.fromkeys(column for known in facts.values() for column in known)
         self.columns = [column for column in columns if all(column in known for known in facts.values())]
         self.signs: list[str] = []
+        self.numbers: dict[str, list[Array]] = {}
 
     def description(self, by: str | None) -> Description:
         strata = self._strata(by)
@@ -202,7 +203,8 @@ class _Work:
             first, second = list(strata)[1:]
             pairs = {c: (found[first], found[second]) for c, found in columns.items()}
             differences = {c: d for c, pair in pairs.items() if (d := _difference(*pair)) is not None}
-        signs = [sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs]
+        self.signs += signs_of(self.sites, self.numbers, {}, self.group, self.few)
+        signs = sorted(sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs)
         kept = {c: found for c, found in columns.items() if found}
         return Description(rows, kept, differences, tuple(signs), self.few)
 
@@ -235,7 +237,7 @@ class _Work:
         if usual == "number":
             values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
             found = {name: self._numbers(values, where) for name, where in strata.items()}
-            self._look_at(column, values, found[EVERYONE])
+            self.numbers[column] = values
             return found
         return self._levels(column, strata)
 
@@ -272,21 +274,6 @@ class _Work:
             found[name] = FactorSummary(self._shown(sum(counts)), self._shown(missing), shown)
         return found
 
-    def _look_at(self, column: str, values: Sequence[Array], pooled: NumberSummary) -> None:
-        """Signs of another unit, or of a code for missing values, at the sites here."""
-        for site, x in zip(self.sites, values, strict=True):
-            own = x[np.isfinite(x)]
-            if len(own) < max(self.few, 2):
-                continue
-            low, high = np.quantile(own, [0.25, 0.75])
-            middle = pooled.quartiles if len(self.facts) > 1 else None
-            if middle is not None and (high < middle[0] or low > middle[2]):
-                odd = f"the middle half of {column!r} at {site.name} lies outside that of all sites"
-                self.signs.append(f"{odd}: another unit?")
-            if _has_spike(own, self.few):
-                self.signs.append(f"an extreme value of {column!r} is repeated at {site.name}, far from all others: "
-                                  "a code for missing?")  # fmt: skip
-
     def _all_shown(self, counts: Sequence[int]) -> list[int | None]:
         """Counts of levels. If one alone is hidden, the next smallest is hidden as well: their sum would tell it."""
         shown = [self._shown(count) for count in counts]
@@ -296,16 +283,6 @@ class _Work:
 
     def _shown(self, count: int) -> int | None:
         return None if 0 < count < self.few else count
-
-
-def _has_spike(x: Array, few: int) -> bool:
-    """Whether the smallest or largest value is repeated, and further from the others than these from each other."""
-    for extreme in (x.min(), x.max()):
-        rest = x[x != extreme]
-        repeated = np.count_nonzero(x == extreme) >= few and len(np.unique(rest)) >= VARIED
-        if repeated and np.abs(rest - extreme).min() > rest.max() - rest.min():
-            return True
-    return False
 
 
 def _difference(first: NumberSummary | FactorSummary, second: NumberSummary | FactorSummary) -> float | None:

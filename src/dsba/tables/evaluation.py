@@ -5,22 +5,26 @@ score, counts and sums of predictions in ten groups of the probability, sums of 
 leaves it.
 
 The area under the ROC curve is that of the bins, in which rows of one bin are ties. ``auc_within`` is how far the area
-of the rows themselves can be from it at most: half of the share of pairs that are ties.
+of the rows themselves can be from it at most: half of the share of pairs that are ties. Its interval is DeLong's, of
+the scores in bins. Calibration slope and intercept are those of a logistic model of the outcome on the score (for the
+intercept alone the slope is 1), which is fitted by sums as well.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_expit, xlogy
+from scipy.special import expit, log_expit, xlogy
 
 from dsba.errors import InputError, noted
 from dsba.network import Group, summed
 from dsba.tables.design import outcome_of
+from dsba.tables.models.scoring import MOST_STEPS, dot, eliminated
 from dsba.tables.schema import kind_of
 from dsba.tables.terms import SiteTable
 from dsba.types import Array
@@ -33,6 +37,10 @@ Measures = dict[str, Any]
 BINS_PER_UNIT, REACH = 64, 16  # of scores: bins of 1/64 from -16 to 16, and one beyond each end
 BINS = 2 * REACH * BINS_PER_UNIT + 2
 GROUPS = 10  # of probabilities, equally wide
+CURVE_POINTS, CURVE_ROWS = 100, 10  # of a ROC curve: at most so many points, and at least so many rows between them
+Z95 = 1.959963984540054  # of a normal distribution
+NEAR_MAXIMUM = 1e-7  # in standard errors: Newton's next step squares it, and is the last one
+LONG_LAST_STEP = 1e-3  # relative to the numbers it changes: there is no maximum, outcomes are separated
 
 
 class Scored(NamedTuple):
@@ -139,6 +147,8 @@ def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Arr
         return counts
     found = {"mean_outcome": outcomes / rows, "mean_prediction": predictions / rows}
     found |= kind.measures(int(rows), outcomes, sums)
+    if kind is CLASSES:
+        found |= _recalibrated(scored, total)
     return counts | {name: float(value) if isinstance(value, np.floating) else value for name, value in found.items()}
 
 
@@ -160,12 +170,81 @@ def _score_sums(scored: Scored, mean: float) -> Array:
 
 def _score_measures(rows: int, events: float, sums: Array) -> Measures:
     positive, negative = np.split(sums, 2)
-    pairs = positive.sum() * negative.sum()
-    if not pairs:
-        return {"events": int(events), "auc": None, "auc_within": None}
+    m, n = positive.sum(), negative.sum()
+    if not m * n:
+        names = ("auc", "auc_low", "auc_high", "auc_within", "roc")
+        return {"events": int(events), **dict.fromkeys(names)}
     below = np.cumsum(negative) - negative
-    ties = 0.5 * (positive @ negative) / pairs
-    return {"events": int(events), "auc": (positive @ below) / pairs + ties, "auc_within": ties}
+    ties = 0.5 * (positive @ negative) / (m * n)
+    auc = (positive @ below) / (m * n) + ties
+    ranked = (below + 0.5 * negative) / n, (m - np.cumsum(positive) + 0.5 * positive) / m
+    low, high = _delong(auc, (positive, negative), ranked)
+    found = {"events": int(events), "auc": auc, "auc_low": low, "auc_high": high, "auc_within": ties}
+    return found | {"roc": _curve(positive, negative)}
+
+
+def _delong(auc: float, counts: tuple[Array, Array], ranked: tuple[Array, Array]) -> tuple[float | None, float | None]:
+    """DeLong's 95 % interval; ``ranked``: with which share of the other class a row of each bin is ranked right."""
+    sizes = [float(count.sum()) for count in counts]
+    if min(sizes) < 2:
+        return None, None
+    parts = zip(counts, ranked, sizes, strict=True)
+    reach = Z95 * math.sqrt(sum(dot(count, (share - auc) ** 2) / (size - 1.0) / size for count, share, size in parts))
+    return max(auc - reach, 0.0), min(auc + reach, 1.0)
+
+
+def _curve(positive: Array, negative: Array) -> list[dict[str, float | None]]:
+    """Points of the ROC curve, from the highest score down: the shares of both classes at or above a score."""
+    both = (positive + negative)[::-1]
+    apart, ends, taken = max(CURVE_ROWS, both.sum() / CURVE_POINTS), [0], 0.0
+    for bins, rows in enumerate(both, start=1):
+        taken += rows
+        if taken >= apart:
+            ends, taken = [*ends, bins], 0.0
+    ends = [*(ends[:-1] if len(ends) > 1 else ends), BINS]  # the rows that are left join the last part
+    above = [np.concatenate([[0.0], np.cumsum(one[::-1])]) for one in (negative, positive)]
+    return [
+        {"score": None if end in (0, BINS) else (BINS // 2 - end) / BINS_PER_UNIT,
+         "false_positive": float(above[0][end] / above[0][-1]), "true_positive": float(above[1][end] / above[1][-1])}
+        for end in ends
+    ]  # fmt: skip
+
+
+def _recalibrated(scored: Sequence[Scored], total: Callable[[Array], Array]) -> Measures:
+    """Calibration intercept (the slope being 1) and slope with standard errors; None where there is no maximum."""
+    found: Measures = {}
+    for name, free in (("intercept", 1), ("slope", 2)):
+        value, error = _logistic(scored, total, free) or (None, None)
+        found |= {f"calibration_{name}": value, f"calibration_{name}_se": error}
+    return found
+
+
+def _logistic(scored: Sequence[Scored], total: Callable[[Array], Array], free: int) -> tuple[float, float] | None:
+    """The last of the ``free`` first numbers of z = (0, 1) that maximise sum log P(y | z0 + z1 score), by Newton."""
+    z, step, best = np.array([0.0, 1.0]), np.zeros(2), -math.inf
+    for _ in range(MOST_STEPS):
+        llf, g0, g1, h00, h01, h11 = total(np.array([_logistic_sums(one, z + step) for one in scored])).tolist()
+        if not llf >= best - 1e-13 * abs(best):
+            step = 0.5 * step
+            continue
+        z, best = z + step, llf
+        H, g = np.array([[h00, h01], [h01, h11]])[:free, :free], np.array([g0, g1])[:free]
+        solved = eliminated(H, np.column_stack([g, np.eye(free)]))
+        if solved is None:
+            return None
+        step = np.append(solved[:, 0], 0.0)[:2]
+        if dot(step[:free], g) <= NEAR_MAXIMUM**2:
+            endless = np.abs(step).max() > LONG_LAST_STEP * np.abs(z).max()
+            return None if endless else (float((z + step)[free - 1]), math.sqrt(solved[-1, -1]))
+    return None
+
+
+def _logistic_sums(scored: Scored, z: Array) -> Array:
+    u, x = z[0] + z[1] * scored.score, scored.score
+    p = expit(u)
+    r, v = scored.y - p, p * (1.0 - p)
+    llf = log_expit(np.where(scored.y > 0, u, -u)).sum()
+    return np.array([llf, r.sum(), (r * x).sum(), v.sum(), (v * x).sum(), (v * x * x).sum()])
 
 
 def _class_sums(scored: Scored, mean: float) -> Array:
@@ -225,9 +304,12 @@ NUMBERS = Kind(_number_sums, _number_measures)
 
 TITLES = {
     "rows": "rows", "left_out": "rows left out", "events": "events", "mean_outcome": "mean outcome",
-    "mean_prediction": "mean prediction", "auc": "AUC", "auc_within": "AUC is exact within", "log_loss": "log loss",
+    "mean_prediction": "mean prediction", "auc": "AUC", "auc_low": "lower end of its 95 % interval",
+    "auc_high": "upper end", "auc_within": "AUC is exact within", "log_loss": "log loss",
     "brier": "Brier score", "deviance": "mean deviance", "d2": "share of deviance explained", "r2": "R²",
-    "rmse": "root mean squared error",
+    "rmse": "root mean squared error", "calibration_intercept": "calibration intercept",
+    "calibration_intercept_se": "standard error of the intercept", "calibration_slope": "calibration slope",
+    "calibration_slope_se": "standard error of the slope",
 }  # fmt: skip
 
 

@@ -38,7 +38,8 @@ from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
 from dsba.tables.schema import end_together, notify, share_unless
-from dsba.tables.terms import ModelTerms, SiteTable, absent_column, stated
+from dsba.tables.signs import signs_of
+from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated
 from dsba.types import Array, Flags
 
 
@@ -158,10 +159,15 @@ def evaluate_files(
     results: Results, files: Sequence[Path | TableSource], network: Network, guards: Guards
 ) -> Evaluation:
     """Evaluate a model on tables, one site per file; this process opens the files of its own nodes only."""
+    return evaluate_own(results, _own_files(files, network), network, guards)
+
+
+def evaluate_own(results: Results, own: dict[str, Table], network: Network, guards: Guards) -> Evaluation:
+    """The same for the files of this process's own nodes, by the names of their sites."""
     require_agreement(network, {"model": results.digest()})
-    sites = [SiteTable(name, _read(table, results.needed)) for name, table in _own_files(files, network).items()]
+    sites = [SiteTable(name, _read(table, results.needed)) for name, table in own.items()]
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
-    notify(network, [guards.too_few_sites(len(files)), *enough])
+    notify(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
     return evaluate(results, sites, network)
 
 
@@ -224,6 +230,7 @@ def fit_sites(
         require_fitting(model, spec)
     kept, tests = _split(sites, terms, network)
     designs = design_tables(kept, terms, network, spec.guards)
+    _look_at(designs, kept, network, tell)
     for line in schema_report.report(designs):
         tell(line)
     classes = designs.schema.classes
@@ -235,6 +242,17 @@ def fit_sites(
     else:
         results = _fit_shared(designs, network, tell, warn, options)
     return results.tested(evaluate(results, tests, network).pooled) if tests else results
+
+
+def _look_at(designs: Designs, sites: Sequence[SiteTable], network: Network, tell: Notify) -> None:
+    """Signs of trouble in the columns, for the people at this site: what it finds in its own rows is not sent."""
+    schema = designs.schema
+    few = max(1, *(part.guards.rows_per_level for part in schema.parts))
+    numbers = [c for c, kind in schema.kinds.items() if kind == "number" and c not in schema.levels]
+    values = {c: [site.frame[c].to_numpy(np.float64, na_value=np.nan) for site in sites] for c in numbers}
+    levels = {c: known for c, known in schema.levels.items() if c != SITE} if len(schema.parts) > 1 else {}
+    for sign in signs_of(sites, values, levels, network, few):
+        tell(f"Look at this: {sign}")
 
 
 def _fit_shared(designs: Designs, network: Network, tell: Notify, warn: Notify, options: dict[str, Any]) -> Results:

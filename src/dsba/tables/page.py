@@ -11,12 +11,11 @@ from typing import Any
 from dsba.fitting.spec import plain_of
 from dsba.pages.templates import asset, document, filled
 from dsba.tables.columns import INTERCEPT
-from dsba.tables.evaluation import TITLES
+from dsba.tables.evaluation import TITLES, Z95
 from dsba.tables.results import Results
 from dsba.tables.schema_report import guard_sentences
 from dsba.tables.summary import P_VALUES
 
-Z95 = 1.959963984540054  # of a normal distribution
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
 OPERATORS = {"logit": "Logistic", "log": "Poisson", "identity": "Linear"}
 
@@ -174,7 +173,9 @@ def _tested(results: Results) -> str:
     if results.test is None:
         return ""
     shown = {TITLES[key]: value for key, value in results.test.items() if key in TITLES and value is not None}
-    return f'<h3>On held-out rows</h3><dl class="figures">{_list(shown)}</dl>'
+    curve = results.test.get("roc")
+    chart = f'<div class="card plot">{roc_picture(curve)}<p class="note">ROC curve.</p></div>' if curve else ""
+    return f'<h3>On held-out rows</h3><dl class="figures">{_list(shown)}</dl>{chart}'
 
 
 def _list(shown: dict[str, Any]) -> str:
@@ -220,6 +221,10 @@ class _Plot:
     def dot(self, x: float, y: float) -> None:
         cx, cy = self.at(x, y)
         self.parts.append(f'<circle class="dot" cx="{cx:.1f}" cy="{cy:.1f}" r="4"/>')
+
+    def path(self, points: Iterable[tuple[float, float]]) -> None:
+        places = " ".join("{:.1f},{:.1f}".format(*self.at(*point)) for point in points)
+        self.parts.append(f'<polyline class="line" points="{places}"/>')
 
     def grid(self, across: Iterable[float], upwards: dict[float, str]) -> None:
         """Lines through these places of the axes, with what stands beside them."""
@@ -289,14 +294,27 @@ def _calibration(results: Results) -> tuple[str, str | None]:
 
 def picture(groups: Sequence[dict[str, float]]) -> str:
     """Shares of events against mean predictions, in groups of the predicted probability."""
-    plot = _Plot(46, 300, 300, (0.0, 1.0))
-    plot.grid(ticks(0.0, 1.0), {tick: f"{tick:.4g}" for tick in ticks(0.0, 1.0)})
-    plot.line((0.0, 0.0), (1.0, 1.0), "zero")
+    plot = _shares()
     for group in groups:
         low, high = interval(group["observed"], group["rows"])
         plot.line((group["predicted"], low), (group["predicted"], high), "line")
         plot.dot(group["predicted"], group["observed"])
     return plot.svg("Calibration", "mean prediction; upwards: share of events")
+
+
+def roc_picture(curve: Sequence[dict[str, float]]) -> str:
+    """Shares of events against shares of other rows, at or above each score."""
+    plot = _shares()
+    plot.path((point["false_positive"], point["true_positive"]) for point in curve)
+    return plot.svg("ROC curve", "share of other rows at or above a score; upwards: share of events")
+
+
+def _shares() -> _Plot:
+    """Both axes from 0 to 1, with the diagonal."""
+    plot = _Plot(46, 300, 300, (0.0, 1.0))
+    plot.grid(ticks(0.0, 1.0), {tick: f"{tick:.4g}" for tick in ticks(0.0, 1.0)})
+    plot.line((0.0, 0.0), (1.0, 1.0), "zero")
+    return plot
 
 
 def interval(share: float, rows: float) -> tuple[float, float]:
@@ -314,22 +332,19 @@ def _convergence(results: Results) -> str:
     high = max(math.ceil(max(powers)), low + 1)
     plot = _Plot(52, 300, 300, (0.0, last), (low, high))
     plot.grid(ticks(0.0, last, 5), {power: f"1e{power}" for power in range(low, high + 1, max(1, (high - low) // 6))})
-    path = " ".join("{:.1f},{:.1f}".format(*plot.at(*point)) for point in points)
-    plot.parts.append(f'<polyline class="line" points="{path}"/>')
+    plot.path(points)
     for point in points[:60]:
         plot.dot(*point)
     return plot.svg("Convergence", "rounds of messages; upwards: relative residual")
 
 
-def standalone(groups: Sequence[dict[str, float]]) -> str:
-    """The calibration picture as a file of its own."""
+def standalone(svg: str) -> str:
+    """A picture as a file of its own."""
     colours = {"soft": "#5a6572", "ink": "#1b2129", "line": "#dfe3e8", "accent": "#0a5fa8"}
     style = "".join(line for line in asset("dsba.tables", "model.css").splitlines() if line.startswith("svg ."))
     style += " svg text { fill: var(--soft); font: 12px sans-serif; }"
     for name, value in colours.items():
         style = style.replace(f"var(--{name})", value)
-    return (
-        picture(groups)
-        .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-        .replace(">", f"><style>{style.replace('svg ', '')}</style>", 1)
+    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
+        ">", f"><style>{style.replace('svg ', '')}</style>", 1
     )

@@ -422,7 +422,7 @@ class Results:
             known |= self._tests()
         known |= {"rounds": self.rounds, "rows": self.nobs, "cov": self.model.spec.cov}
         known |= {"status": str(self.model.run.status), "residual": self.model.run.residual}
-        return known | {"event": self.event, "references": self.references}
+        return known | {"event": self.event, "references": self.references, "digest": self.digest()}
 
     def _tests(self) -> dict[str, Any]:
         """Figures of the whole model, inflation factors and tests of terms, in JSON's types."""

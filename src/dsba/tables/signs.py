@@ -1,0 +1,80 @@
+"""Signs of trouble in columns of numbers. A site finds them in its own rows; they name a column and a site, no value.
+
+A site knows the sums over all sites and its own, hence the mean and the standard deviation of all others. They are
+taken of logarithms, or of asinh(x) where some number is not positive: units are factors, and no square overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dsba.network import Group, summed
+from dsba.tables.schema import plain
+from dsba.tables.terms import SiteTable
+from dsba.types import Array, Level
+
+VARIED = 5  # different values beside an extreme one, without which it is no spike
+UNIT_REACH = 1.25  # standard deviations: if one other site has another unit, the mean of all others is at most 1 away
+
+
+def signs_of(
+    sites: Sequence[SiteTable], columns: Mapping[str, Sequence[Array]], levels: Mapping[str, Sequence[Level]],
+    group: Group, few: int,
+) -> list[str]:  # fmt: skip
+    """What looks wrong at the sites here, by one sum over all sites.
+
+    ``columns`` has the numbers of each site here, ``levels`` those of all sites; ``few`` is a minimum count.
+    """
+    known = {column: [x[np.isfinite(x)] for x in values] for column, values in columns.items()}
+    spikes = {column: [_spike(x, few) for x in values] for column, values in known.items()}
+    rest = {c: [x[x != s] for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
+    held = [{column: {*map(str, plain(site.frame[column]))} for column in levels} for site in sites]
+    own = [[n for x in rest.values() for n in _sums(x[k])] for k in range(len(sites))]
+    names = [(column, str(level)) for column, several in levels.items() for level in several]
+    here = [[float(level in one[column]) for column, level in names] for one in held]
+    total = summed(group, np.hstack([np.array(own), np.array(here)]))
+    alone = {name for name, count in zip(names, total[len(own[0]) :], strict=True) if count == 1.0}
+    signs = []
+    for k, site in enumerate(sites):
+        others = np.split(total[: len(own[k])] - own[k], max(len(rest), 1))
+        for column, sums in zip(rest, others, strict=False):
+            if spikes[column][k] is not None:
+                odd = f"an extreme value of {column!r} is repeated at {site.name}, far from all others"
+                signs.append(f"{odd}: a code for missing?")
+            if _another_unit(rest[column][k], sums, few):
+                odd = f"the middle half of {column!r} at {site.name} lies outside that of all other sites"
+                signs.append(f"{odd}: another unit?")
+        for column in levels:
+            if count := sum((column, level) in alone for level in held[k][column]):
+                signs.append(f"the column {column!r} has {count} level(s) at {site.name} that no other site has.")
+    return signs
+
+
+def _sums(x: Array) -> list[float]:
+    """Rows, rows that are not positive, and sums and squares of asinh and of logarithms."""
+    curved, logs = np.arcsinh(x), np.log(x[x > 0.0])
+    return [len(x), len(x) - len(logs), curved.sum(), (curved**2).sum(), logs.sum(), (logs**2).sum()]
+
+
+def _another_unit(own: Array, others: Array, few: int) -> bool:
+    rows, odd, *sums = others.tolist()
+    if min(rows, len(own)) < max(few, 2):
+        return False
+    positive = not odd and bool((own > 0.0).all())
+    total, squares = sums[2:] if positive else sums[:2]
+    mean = total / rows
+    reach = UNIT_REACH * np.sqrt(max(squares / rows - mean**2, 0.0))
+    low, high = np.quantile(np.log(own) if positive else np.arcsinh(own), [0.25, 0.75])
+    return bool(high < mean - reach or low > mean + reach)
+
+
+def _spike(x: Array, few: int) -> float | None:
+    """The smallest or largest value if it is repeated, and further from the others than these from each other."""
+    for extreme in (x.min(initial=np.inf), x.max(initial=-np.inf)):
+        rest = x[x != extreme]
+        repeated = np.count_nonzero(x == extreme) >= max(few, 2) and len(np.unique(rest)) >= VARIED
+        if repeated and np.abs(rest - extreme).min() > rest.max() - rest.min():
+            return float(extreme)
+    return None

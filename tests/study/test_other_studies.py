@@ -1,0 +1,86 @@
+"""Studies that evaluate a stored model, and studies with a description before the model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from test_study import FORMULA, NAMES, seats, tables, together
+
+import dsba
+from dsba.fitting import FitSpec
+from dsba.network import Simulator
+from dsba.study.join import DESCRIPTION, Seat, leaving, prepared
+from dsba.study.trial import arrange
+from dsba.study.verify import verify_study
+from dsba.tables.fit import evaluate_files, train
+
+__all__ = ["seats", "tables"]  # fixtures
+SPEC = FitSpec(formula=FORMULA, graph="ring")
+
+
+@pytest.fixture
+def arranged(tables, tmp_path):
+    """The seats of a study with other keys, in a folder of its own."""
+
+    def made(**more):
+        study = arrange(tables, SPEC, tmp_path / "study", **more)
+        places = [(name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"out-{name}") for name, file in
+                  zip(NAMES, tables, strict=True)]  # fmt: skip
+        return [Seat(study, *place, patience=60.0) for place in places]
+
+    return made
+
+
+def test_an_evaluation_is_that_of_one_process(tables, arranged, tmp_path):
+    fit = dsba.fit({f.stem: pd.read_csv(f) for f in tables}, "readmitted ~ age", graph="ring")
+    fit.save(tmp_path / "model")
+    assert dsba.load(tmp_path / "model").digest() == fit.digest()
+    places = [replace(seat, model=tmp_path / "model") for seat in arranged(evaluates=fit.digest())]
+    found, told = together(places)
+    wanted = evaluate_files(fit, tables, Simulator(SPEC.topology(3)), SPEC.guards).pooled
+    for seat, results, said in zip(places, found, told, strict=True):
+        assert results.test == wanted
+        assert (results.params == fit.params).all()
+        assert any(line.startswith("All sites: rows 210") for line in said)
+        assert all(one.fine for one in verify_study(seat.out)), list(verify_study(seat.out))
+        assert dsba.load(seat.out).test == wanted
+    assert "an evaluation of the stored model" in leaving(places[0])[0]
+
+
+def test_another_model_is_refused_before_anybody_is_met(tables, arranged, tmp_path):
+    frames = {f.stem: pd.read_csv(f) for f in tables}
+    right, wrong = (dsba.fit(frames, formula) for formula in ("readmitted ~ age", "readmitted ~ age + id"))
+    for name, fit in (("right", right), ("wrong", wrong)):
+        fit.save(tmp_path / name)
+    seat = arranged(evaluates=right.digest())[0]
+    with pytest.raises(dsba.InputError, match="is not the one that the study evaluates"):
+        prepared(replace(seat, model=tmp_path / "wrong"))
+    with pytest.raises(dsba.InputError, match="evaluates a stored model: give its folder with --model"):
+        prepared(seat)
+    other = seat.study.model_copy(update={"evaluates": wrong.digest()})
+    with pytest.raises(dsba.InputError, match="needs the column 'id', which the study does not name"):
+        prepared(replace(seat, study=other, model=tmp_path / "wrong"))
+
+
+def test_a_study_describes_its_columns_before_the_model(tables, arranged):
+    places = arranged(describe={"by": "sex"})
+    frame = pd.read_csv(tables[1])
+    frame.loc[frame.index[:5], "age"] = -999
+    frame.to_csv(tables[1], index=False)
+    assert any("which levels aarhus has" in line for line in leaving(places[0]))
+    found, told = together(places)
+    frames = {f.stem: pd.read_csv(f)[["readmitted", "age", "sex"]] for f in tables}
+    wanted = json.loads(json.dumps(dsba.describe(frames, by="sex").plain()))
+    for seat, said in zip(places, told, strict=True):
+        assert json.loads((seat.out / f"{DESCRIPTION}.json").read_text()) == wanted
+        assert "<table" in (seat.out / f"{DESCRIPTION}.html").read_text()
+        assert any("value of 'age' is repeated at bergen" in line for line in said)
+    assert (found[0].params == train(tables, SPEC).params).all()
+
+
+def test_a_description_by_a_column_that_the_study_does_not_name(arranged):
+    with pytest.raises(dsba.InputError, match=r"the column 'ward' of \[describe\] is not under"):
+        arranged(describe={"by": "ward"})
