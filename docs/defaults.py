@@ -24,7 +24,7 @@ class RealDefaults(griffe.Extension):
     def on_class_instance(self, *, cls: griffe.Class, **_: Any) -> None:
         found = getattr(importlib.import_module(cls.module.path), cls.name, None)
         if cls.docstring and (made := inspect.getdoc(found)):  # parameters of base classes are added on import
-            cls.docstring = griffe.Docstring(made, parent=cls)
+            cls.docstring = _like(cls.docstring, made)
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
         _take_made(func)
@@ -48,7 +48,13 @@ def _take_made(func: griffe.Function) -> None:
             for one in made.parameters.values()
         )
     )
-    func.docstring = griffe.Docstring(inspect.getdoc(found) or "", parent=func)
+    if func.docstring:
+        func.docstring = _like(func.docstring, inspect.getdoc(found) or "")
+
+
+def _like(written: griffe.Docstring, made: str) -> griffe.Docstring:
+    """The completed docstring in the place of the written one, read by the same parser."""
+    return griffe.Docstring(made, parent=written.parent, parser=written.parser, parser_options=written.parser_options)
 
 
 def _real(module: str, value: Any) -> Any:

@@ -10,6 +10,8 @@ from latex2mathml.converter import convert
 
 # What pymdownx.arithmatex, which knows where code ends and a formula begins, leaves of $...$ and $$...$$.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
+# Without a mathematical font browsers draw the bar of a root through the letters below it: this keeps it above them.
+ROOT = '<msqrt><mspace width="0" height="1em" depth="0.2em"></mspace>'
 DISPLAY = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 
 
@@ -24,4 +26,4 @@ def mathml(formula: str, display: str) -> str:
     converted = convert(formula, display=display)
     if unknown := re.search(r"<m\w+>(\\\w+|&)</m\w+>", converted):
         raise ValueError(f"the formula {formula.strip()!r} has {unknown[1]!r}, which does not become MathML.")
-    return converted
+    return converted.replace("<msqrt>", ROOT)

@@ -17,7 +17,8 @@ LINKS = {"1 Mbit/s": 1e6, "100 Mbit/s": 1e8, "10 Gbit/s": 1e10}
 
 
 def main() -> None:
-    problem = dsba.Problem.from_arrays(*dsba.data.load("synthetic-text"), "logistic", n_nodes=10, lam=1e-3)
+    X, y = dsba.data.load("synthetic-text")
+    problem = dsba.Problem.from_arrays(X, y, "logistic", n_nodes=10, lam=1e-3)
     topology = dsba.Topology.random(10, 0.4, seed=0)
     z_star = dsba.optimum(problem).z
     print(f"{problem}: to a gap of {GAP:g}")
@@ -34,7 +35,7 @@ def main() -> None:
         megabytes = last["bytes_max"] / 1e6
         print(f"{method:13} {last['passes']:7.0f} {megabytes:12.1f}", *(f"{time:10.2f} s" for time in times))
         axes.loglog(run.history["bytes_max"][1:] / 1e6, np.maximum(run.history["gap"][1:], 1e-12), label=method)
-    everything = 12 * problem.A.nnz * (problem.n_nodes - 1) / problem.n_nodes / 1e6
+    everything = 12 * X.nnz * (problem.n_nodes - 1) / problem.n_nodes / 1e6
     axes.axvline(everything, color="gray", linestyle=":", label="shipping all data once")
     print(f"{'(ship all data once)':33} {everything:.1f} MB")
     axes.set(xlabel="MB received at the busiest node", ylabel="gap")

@@ -18,6 +18,9 @@ OTHERS = ("dsba.errors.FitError", "dsba.tables.results.Results", "dsba.tables.ev
 NOT_ASKED = {"ES01", "SA01"}  # an extended summary and a See Also section
 NOT_CALLED = ("dsba.network.contract.Group", "dsba.engine.run.Status")  # classes whose constructor nobody calls
 WITH_METHODS = ("Topology", "History", "Link", "Penalty")
+FACE = {"from_arrays", "n_nodes", "n_samples", "n_features", "dim", "lam", "classes", "objective"}  # of a Problem
+# Pages and examples of those who write algorithms and losses, which use more of a Problem.
+INSIDE = ("architecture.md", "own-algorithm.md", "own_algorithm.py", "paper.md")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -56,8 +59,29 @@ def test_numpydoc_finds_nothing_wrong(path):
         assert "\nRaises\n------\n" in inspect.getdoc(PUBLIC[path])
 
 
+def test_the_face_of_a_problem_is_documented_and_enough():
+    """The docstring, the reference and the promise name the same eight names; pages and examples use no others."""
+    text, page = inspect.getdoc(dsba.Problem), (ROOT / "docs" / "api.md").read_text()
+    attributes = re.search(r"Attributes\n-+\n(.*?)\n\n", text, re.DOTALL)[1]
+    listed = re.findall(r"\w+", " ".join(re.findall(r"^(\w.*) :", attributes, re.MULTILINE)))
+    members = re.search(r"problem.Problem\n +options:\n +members: \[(.*)\]", page)[1]
+    assert {*listed, *members.split(", ")} == FACE
+    assert set(re.findall(r"`(\w+)`", re.search(r"eight names:(.*?)\.\n", page, re.DOTALL)[1])) == FACE
+    problem = dsba.Problem.from_arrays([[1.0], [2.0], [3.0]], ["a", "b", "a"], n_nodes=3)
+    assert all(hasattr(problem, name) for name in FACE)
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")]
+    used = {
+        (path.name, name)
+        for path in pages
+        if path.name not in INSIDE
+        for name in re.findall(r"(?<!\.)\bproblem\.([a-zA-Z]\w*)", path.read_text())
+    }
+    assert len(used) > 3
+    assert {(page, name) for page, name in used if name not in FACE} == set()
+
+
 def test_methods_have_parameters_and_returns():
-    paths = [*methods()]
+    paths = [*methods(), *(f"dsba.problem.problem.Problem.{name}" for name in ("from_arrays", "objective"))]
     assert len(paths) > 40
     assert [fault for path in paths for fault in faults(path, NOT_ASKED | {"EX01"})] == []
 

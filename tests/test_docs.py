@@ -340,6 +340,8 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "DecentralizedRidge" in (tmp_path / "api.html").read_text()
     pages = {page: page.read_text() for page in tmp_path.rglob("*.html")}
     assert "<math" in pages[tmp_path / "concepts.html"]
+    assert "<p>table : pandas" not in pages[tmp_path / "api.html"], "the docstring of dsba.fit is not parsed"
+    assert pages[tmp_path / "guide.html"].count("<msqrt><mspace") == pages[tmp_path / "guide.html"].count("<msqrt>") > 0
     for page, text in pages.items():
         assert "arithmatex" not in text, f"{page} has a formula that is not typeset"
 

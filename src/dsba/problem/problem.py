@@ -87,21 +87,18 @@ class Problem:
         The numbers of nodes, of all their samples, of columns, and of coordinates of z.
     lam : float
         The regularisation.
-    nodes : range
-        The nodes that this process holds.
     classes : array or None
-        The labels that the numbers in ``y`` stand for.
-    components, local, pooled
-        What is computed for one sample (or batch) a node, for all samples of a node, and for all samples.
-    constants : Constants
-        What step-size rules are made of.
-    watch : PartWatch or None
-        Asked before this process sends its part of a Newton step.
+        The labels, sorted; None for losses of numbers.
 
     Raises
     ------
     InputError
         If shards, labels or numbers are not usable, or processes were given different settings.
+
+    Notes
+    -----
+    The attributes above, ``from_arrays`` and ``objective`` are kept within a major version. The other names
+    are for algorithms and networks (see "Architecture" in the documentation), and may change with a minor version.
 
     Examples
     --------
@@ -311,7 +308,30 @@ class Problem:
         return self.component.has_loss
 
     def objective(self, z: Array) -> float:
-        """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates, and the penalty where there is one."""
+        """(1/Q) sum loss + lam/2 ||z||^2 over the regularised coordinates, and the penalty where there is one.
+
+        Parameters
+        ----------
+        z : array
+            A point of ``dim`` coordinates.
+
+        Returns
+        -------
+        float
+            The pooled objective. All processes of a group must ask for it together.
+
+        Raises
+        ------
+        InputError
+            If the operator is not the gradient of an objective.
+
+        Examples
+        --------
+        >>> import dsba, numpy as np
+        >>> problem = dsba.Problem([(np.eye(2), np.array([1.0, 3.0]))], "ridge", lam=0.1)
+        >>> problem.objective(np.zeros(2))
+        2.5
+        """
         return self.pooled.objective(z)
 
     # What the samples are ------------------------------------------------------------------------
