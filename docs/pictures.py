@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,13 @@ def server_and_neighbours() -> None:
     _write("neighbours.svg", 760, 260, shapes)
 
 
+def plots_of_models() -> None:
+    """The plots that the block of docs/howto/models.md writes."""
+    page = (Path(__file__).parent / "howto" / "models.md").read_text()
+    with contextlib.chdir(IMAGES):
+        exec(page.split("```python\n")[1].split("```")[0], {})
+
+
 def _write(name: str, width: int, height: int, shapes: list[str]) -> None:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     page = f'<rect class="page" width="{width}" height="{height}"/>'
@@ -111,3 +119,4 @@ if __name__ == "__main__":
     mixing()
     rooms()
     server_and_neighbours()
+    plots_of_models()

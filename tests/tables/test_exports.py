@@ -81,5 +81,5 @@ def test_forest_plots(models, tmp_path):
     assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert "odds ratio" in (tmp_path / "a.svg").read_text()
-    with pytest.raises(dsba.InputError, match=r"a .pdf or .svg file, got 'a.png'"):
-        models[1].forest(tmp_path / "a.png")
+    with pytest.raises(dsba.InputError, match=r"a .pdf, .svg or .png file, got 'a.jpg'"):
+        models[1].forest(tmp_path / "a.jpg")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from dsba.errors import InputError, as_integer, as_number, as_share, unknown_nam
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group, counted, summed
 from dsba.solvers.exact import dot, lasso, times
+from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, as_sites, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
@@ -73,6 +75,8 @@ class ElasticNetPath:
     l1_ratio: float
     cv: pd.DataFrame | None
     """``mean`` and ``se`` of the loss at each lambda: squared errors, or deviances, per row that was left out."""
+    sd: tuple[float, ...]
+    """The standard deviations of the columns, in the order of the coefficients."""
 
     @property
     def lambda_min(self) -> float:
@@ -94,6 +98,10 @@ class ElasticNetPath:
     def params(self, lam: float | None = None) -> pd.Series:
         """The coefficients at one lambda of the path, or at ``lambda_min``."""
         return self.coefficients.loc[self.lambda_min if lam is None else lam]
+
+    def plot(self, file: str | Path) -> None:
+        """Write the path as a PDF, SVG or PNG file; with folds, the cross-validated loss is above it."""
+        plots.elastic_net(self, file)
 
 
 def elastic_net(
@@ -124,7 +132,7 @@ def elastic_net(
     Returns
     -------
     ElasticNetPath
-        ``.coefficients``, ``.params(lam)``, ``.cv``, ``.lambda_min``, ``.lambda_1se``.
+        ``.coefficients``, ``.params(lam)``, ``.cv``, ``.lambda_min``, ``.lambda_1se``, ``.plot(file)``.
 
     Raises
     ------
@@ -171,7 +179,8 @@ def path_of(
     watch = ModelWatch.of(designs, model, ready, (), group)
     paths = _paths(model, problems, lambdas, ratio, watch)
     cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, group)
-    return ElasticNetPath(_frame(paths[0], scaling, designs.names, lambdas), ratio, cv)
+    frame = _frame(paths[0], scaling, designs.names, lambdas)
+    return ElasticNetPath(frame, ratio, cv, tuple(scaling.sd.tolist()))
 
 
 def _check(

@@ -1,16 +1,15 @@
-"""Tables and forest plots for papers: LaTeX, HTML, CSV, PDF and SVG."""
+"""Tables for papers: LaTeX, HTML and CSV."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dsba.errors import InputError, require_package
+from dsba.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +29,6 @@ LATEX_SIGNS = {
     "±": r"$\pm$", "λ": r"$\lambda$",
 }  # fmt: skip
 RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet may run
-FOREST_INCH = 0.3  # of a line in a forest plot
 
 
 @dataclass(frozen=True)
@@ -189,28 +187,3 @@ def _interval(frame: pd.DataFrame, term: str) -> str:
 def _p_value(frame: pd.DataFrame, term: str) -> str:
     value = frame.loc[term, "p.value"]
     return "" if np.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def forest(results: Results, file: str | Path, ratios: bool | None = None) -> None:
-    """A forest plot of the coefficients (or ratios, on a logarithmic axis) as a PDF or SVG file, by its name."""
-    kind = Path(file).suffix.lower()
-    if kind not in (".pdf", ".svg"):
-        raise InputError(f"a forest plot is a .pdf or .svg file, got {Path(file).name!r}.")
-    require_package("a forest plot", "matplotlib", "lab")
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    as_ratios = results.ratio is not None if ratios is None else ratios
-    frame = tidy(results, as_ratios).set_index("term").drop("Intercept", errors="ignore")[::-1]
-    figure = Figure(figsize=(6.4, 1.2 + FOREST_INCH * len(frame)), layout="constrained")
-    axes, at = figure.subplots(), np.arange(len(frame))
-    reach = [frame["estimate"] - frame["conf.low"], frame["conf.high"] - frame["estimate"]]
-    axes.errorbar(frame["estimate"], at, xerr=np.nan_to_num(np.array(reach)), fmt="s", color="black", capsize=3)
-    axes.axvline(1.0 if as_ratios else 0.0, color="0.6", linewidth=1)
-    axes.set_yticks(at, [name.replace("$", r"\$") for name in frame.index])
-    axes.set_xlabel(str(results.ratios().columns[0]) if as_ratios else "coefficient")
-    if as_ratios:
-        axes.set_xscale("log")
-    dates = {"CreationDate": None} if kind == ".pdf" else {"Date": None}  # the same model gives the same file
-    with matplotlib.rc_context({"svg.hashsalt": "forest", "pdf.fonttype": 42}):
-        figure.savefig(file, metadata=dates)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaincc, ndtr, ndtri, stdtrit
 
 from dsba.errors import InputError, unknown_name
+from dsba.tables import plots
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ class MetaAnalysis:
         columns |= {"upper": values + ndtri(0.975) * errors, "weight": np.array([*self.weights, 100.0])}
         return pd.DataFrame(columns, [*self.sites, "all"])
 
+    def forest(self, file: str | Path, label: str = "effect", ratios: bool = False) -> None:
+        """Write a forest plot as a PDF, SVG or PNG file; ``ratios``: the estimates are logarithms, exp is shown."""
+        plots.meta_forest(self, label, file, ratios)
+
 
 def meta(
     estimates: Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]], method: str = "REML"
@@ -93,7 +99,7 @@ def meta(
     -------
     MetaAnalysis
         ``.estimate``, ``.se``, ``.conf_int()``, ``.tau2``, ``.I2``, ``.Q``, ``.Q_p``, ``.prediction()``,
-        ``.to_frame()``.
+        ``.to_frame()``, ``.forest(file)``.
 
     Raises
     ------
@@ -148,6 +154,11 @@ class SiteEstimates:
     def meta(self, name: str, method: str = "REML") -> MetaAnalysis:
         """The meta-analysis of one coefficient."""
         return meta(self.pairs(name), method)
+
+    def forest(self, name: str, file: str | Path, method: str = "REML") -> None:
+        """Write a forest plot of one coefficient at each site, and of its meta-analysis; ratios if there are some."""
+        ratio = next(iter(self.fits.values())).ratio if self.fits else None
+        self.meta(name, method).forest(file, f"{ratio or 'coefficient'} of {name}", ratio is not None)
 
 
 def _analysed(method: str, sites: tuple[str, ...], y: Array, se: Array) -> MetaAnalysis:

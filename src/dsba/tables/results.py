@@ -17,7 +17,7 @@ from dsba.fitting import codec, not_converged
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
 from dsba.network import Alone
 from dsba.operators import decide, link_of
-from dsba.tables import exports
+from dsba.tables import exports, plots
 from dsba.tables.clustered import few_sites
 from dsba.tables.columns import INTERCEPT, reference_of
 from dsba.tables.design import Design, as_sites, column_terms, designed
@@ -349,8 +349,11 @@ class Results:
         return exports.csv_text(self.tidy(exponentiate))
 
     def forest(self, file: str | Path, ratios: bool | None = None) -> None:
-        """Write a forest plot of coefficients or ratios as a PDF or SVG file."""
-        exports.forest(self, file, ratios)
+        """Write a forest plot of coefficients, or of ratios where the model has some, as a PDF, SVG or PNG file."""
+        as_ratios = self.ratio is not None if ratios is None else ratios
+        frame = self.tidy(as_ratios).set_index("term").drop(INTERCEPT, errors="ignore")
+        frame = frame.rename(columns={"conf.low": "low", "conf.high": "high"})[["estimate", "low", "high"]]
+        plots.forest(frame, str(self.ratio) if as_ratios else "coefficient", file, as_ratios)
 
     def summary(self) -> Summary:
         """The coefficients as a table: print it, or let a notebook show it."""

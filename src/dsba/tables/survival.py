@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from dsba.errors import InputError, unknown_name
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone, Group, counted, summed
 from dsba.solvers.exact import eliminated
+from dsba.tables import plots
 from dsba.tables import schema as agreed
 from dsba.tables.design import as_sites, outcome_of
 from dsba.tables.formula import parse, quoted
@@ -81,6 +83,10 @@ class SurvivalCurves:
             rows[group] = numbers[np.searchsorted(curve["time"], times)].astype(int)
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(times))
 
+    def plot(self, file: str | Path, times: Sequence[float] | None = None) -> None:
+        """Write the curves with 95 % bands as a PDF, SVG or PNG file; numbers at risk at the ``times`` are below."""
+        plots.survival(self, file, times)
+
 
 def survival_curve(
     table: Any, formula: str, *, sites: str | None = None, strata: str | None = None,
@@ -108,7 +114,7 @@ def survival_curve(
     Returns
     -------
     SurvivalCurves
-        ``.curves`` by group, ``.test``, ``.median()``, ``.at_risk(times)``, ``.to_frame()``.
+        ``.curves`` by group, ``.test``, ``.median()``, ``.at_risk(times)``, ``.to_frame()``, ``.plot(file)``.
 
     Raises
     ------
