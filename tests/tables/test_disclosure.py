@@ -13,7 +13,8 @@ from test_rare_values import fit_between
 
 import dsba
 from dsba.fitting.disclosure import Guards
-from dsba.tables.disclosure import ALONE, _few_elsewhere, lever
+from dsba.tables.disclosure import _few_elsewhere, lever
+from dsba.tables.formula import is_derived, parse
 from dsba.tables.models.base import RowLeverage
 
 
@@ -124,10 +125,31 @@ def test_the_strictest_guards_hold():
 
 
 def test_which_columns_are_functions_of_several_values():
-    for name in ("age", "C(sex)[T.M]", "smoker[T.True]", "log(crp)", "cap(crp)"):
-        assert ALONE.fullmatch(name), name
-    for name in ("age:sex[T.M]", "exp(crp)", "I(age - crp)", "log(crp + 1)", "C(sex)[T.M]:C(ward)[T.x]"):
-        assert not ALONE.fullmatch(name), name
+    plain = ("1", "age", "C(sex)", "`my smoker`", "log(crp)", "log1p(crp)", "cap(crp)", "scale(crp)", "`exp(a:b)`")
+    derived = ("age:sex", "exp(crp)", "I(age - crp)", "I(crp)", "log(crp + 1)", "cap(exp(crp))", "C(sex):C(ward)",
+               "pmax(age, 3)", "poly(age, 2)", "bs(age, df=4)", "log(exp(crp))")  # fmt: skip
+    for right, expected in [*((one, False) for one in plain), *((one, True) for one in derived)]:
+        assert is_derived(parse(f"y ~ 0 + {right}").terms[-1] if right != "1" else ()) is expected, right
+
+
+@pytest.mark.parametrize("operator", ["linear", "cox", "ordinal"])
+def test_the_terms_are_those_of_the_columns(operator):
+    """A model without an intercept has no place for it."""
+    left = {"cox": "Surv(time, died)", "ordinal": "kind"}.get(operator, "cost")
+    rng, n = np.random.default_rng(0), 120
+    frame = pd.DataFrame({"age": rng.normal(size=n), "sex": rng.choice(["F", "M", "X"], n), "cost": rng.normal(size=n)})
+    frame = frame.assign(time=rng.integers(1, 90, n), died=rng.integers(0, 2, n), kind=rng.integers(0, 3, n))
+    fit = dsba.fit(frame, f"{left} ~ sex + age", operator, **({"strata": "none"} if operator == "cox" else {}))
+    assert fit.wald_test_terms().loc["age", "pvalue"] == pytest.approx(fit.pvalues["age"])
+
+
+def test_a_sentence_names_all_columns_that_a_row_dominates():
+    frames = hospitals()
+    for frame in frames.values():
+        frame["other"] = np.arange(len(frame)) / 10.0
+    frames["site1"].loc[0, "crp"] = frames["site1"].loc[4, "other"] = 1e6
+    with pytest.warns(UserWarning, match="one row of site1 .* of each of the columns crp and other, and"):
+        dsba.fit(pooled(frames), "cost ~ age + crp + other", "linear", sites="site")
 
 
 def test_cap_is_a_clip_at_the_pooled_mean_and_four_deviations(tmp_path):
@@ -155,6 +177,7 @@ def test_the_pages_show_the_rates_of_the_simulation():
     page, guide = ((ROOT / "docs" / name).read_text() for name in ("privacy.md", "howto/hospitals.md"))
     for rate in found["ordinary"].values():
         assert f"| {100 * rate:.1f} % |" in page
+    assert max(found["ordinary"][cure] for cure in ("log", "cap")) <= 0.03
     for attack, rate in found["caught"].items():
         assert f"| {attack} | {100 * rate:.0f} % |" in page
     least = [f"{100 * min(one.values()):.1f} %" for one in found["coverage"].values()]

@@ -114,9 +114,10 @@ class Guards:
             "merge it with another, or leave it out."
         )
 
-    def dominated(self, site: str, column: str) -> str | None:
+    def dominated(self, site: str, columns: Sequence[str]) -> str:
+        which = f"the column {columns[0]}" if len(columns) == 1 else f"each of the columns {' and '.join(columns)}"
         return (
-            f"one row of {site} makes up most of the spread of the column {column}, and a model would show this row: "
+            f"one row of {site} makes up most of the spread of {which}, and a model would show this row: "
             "take the logarithm, write cap() around the column, or leave it out."
         )
 

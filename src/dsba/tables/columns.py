@@ -73,8 +73,12 @@ def model_columns(terms: Sequence[Term], frame: pd.DataFrame, states: States) ->
             own, X = _product(parts, len(frame))
             names += own
             columns.append(X)
-            owners += [":".join(one.text for one in term)] * len(own)
+            owners += [text_of(term)] * len(own)
     return ModelColumns(tuple(names), np.column_stack([np.zeros((len(frame), 0)), *columns]), tuple(owners))
+
+
+def text_of(term: Term) -> str:
+    return ":".join(one.text for one in term)
 
 
 def _is_category(one: TermFactor, frame: pd.DataFrame) -> bool:

@@ -14,7 +14,8 @@ from dsba.fitting.disclosure import Guards
 from dsba.fitting.model import Schema
 from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
-from dsba.tables.columns import INTERCEPT, agreed_states, model_columns, numbers
+from dsba.tables.columns import INTERCEPT, agreed_states, model_columns, numbers, text_of
+from dsba.tables.formula import is_derived
 from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, notify, plain_value, usable_rows
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
 from dsba.types import Array, Flags, Level
@@ -58,6 +59,13 @@ class Designs:
     def names(self) -> tuple[str, ...]:
         return self.designs[0].names
 
+    @property
+    def derived(self) -> list[bool]:
+        """Of each column whether it is a product, or a function that may single out rows."""
+        terms = terms_of(self.schema).formula.terms
+        found = {text_of(term) for term in terms if is_derived(term)}
+        return [text in found for text in column_terms(self.schema)]
+
 
 def design_tables(
     sites: Sequence[SiteTable], terms: ModelTerms, group: Group | None = None, guards: Guards | None = None
@@ -97,9 +105,6 @@ def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design
     matrix = model_columns(terms.formula.terms, ready, schema.states)
     kept = _kept_columns(matrix.names, schema)
     gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
-    model = terms.model(schema.classes)
-    if model is not None and not model.intercept:  # the model has its own level: factors are coded as with an intercept
-        kept = [j for j in kept if matrix.names[j] != INTERCEPT]
     names = (*(matrix.names[j] for j in kept), *(f"{column}[missing]" for column in schema.indicators))
     X = np.column_stack([matrix.X[:, kept], *gaps])
     y = outcome_of(SiteTable(site.name, frame), schema) if outcome else np.full(len(frame), np.nan)
@@ -111,9 +116,14 @@ def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design
 
 
 def _kept_columns(names: Sequence[str], schema: Schema) -> list[int]:
-    """The places of the columns without those that tell what another column tells already."""
+    """The places of the columns without those that tell what another column tells already.
+
+    A model with a level of its own has no intercept. Its factors are coded as with one.
+    """
+    model = terms_of(schema).model(schema.classes)
+    levelled = model is not None and not model.intercept
     shared = {name for name, column in _gap_columns(schema).items() if column in schema.together}
-    return [j for j, name in enumerate(names) if name not in shared]
+    return [j for j, name in enumerate(names) if name not in shared and not (levelled and name == INTERCEPT)]
 
 
 def column_terms(schema: Schema) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ A complaint names the site and the columns, and no value. docs/privacy.md shows 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -33,9 +32,7 @@ from dsba.tables.scaling import ScaledColumns
 from dsba.tables.schema import end_together
 from dsba.types import Array
 
-ALONE = re.compile(r"(log|sqrt|cap)\([^-+*():]+\)|[^():]+(\[[^:]*\])?|C\([^:]*\)\[[^:]*\]")
-"""Columns of the table, levels, and functions of one column that bring its values closer together."""
-DERIVED = 2.0 / 3.0  # the limit of dominance for other columns, relative to that of columns of the table
+DERIVED = 2.0 / 3.0  # the limit of dominance for derived columns, relative to that of columns of the table
 LEVERAGE_ROUNDING = 1e-9  # a limit of 1 refuses nothing
 SHOWN_COLUMNS = 2
 EFFECTIVE = 0.05  # of a site's rows: fewer must not make up its part of a step
@@ -59,8 +56,10 @@ def check_design(
     the scaled columns. The sentences of the last check are for the caller to share.
     """
     limits, names, sites = strictest(designs), designs.names, [one.site for one in designs.held]
+    ceilings = [limits.dominance * (DERIVED if derived else 1.0) for derived in designs.derived]
+    most = np.array(ceilings) * designs.rows * moments[1] ** 2
     columns = zip(designs.designs, sites, strict=True)
-    found = [c for one, site in columns if (c := _column_complaint(one, *moments, designs.rows, site, limits))]
+    found = [c for one, site in columns if (c := _column_complaint(one, *moments, most, designs.rows, site, limits))]
 
     def refuse(rows: Sequence[RowLeverage], limit: float) -> None:
         found.extend(c for site, one in zip(sites, rows, strict=True) if (c := lever(names, site, one, limits, limit)))
@@ -93,17 +92,19 @@ def base_weights(columns: ScaledColumns, n: int, component: Operator) -> Array:
     return design.weight * np.exp(design.offset) if component.link == "log" else design.weight
 
 
-def _column_complaint(design: Design, mean: Array, sd: Array, rows: int, site: str, limits: Guards) -> str | None:
-    """A sentence about a column that singles out rows of this site, or, for this site, few rows of the others."""
-    for j, name in enumerate(design.names):
-        if name == INTERCEPT:
-            continue
-        limit = limits.dominance * (1.0 if ALONE.fullmatch(name) else DERIVED)
-        if ((design.X[:, j] - mean[j]) ** 2).max(initial=0.0) > limit * rows * sd[j] ** 2:
-            return limits.dominated(site, name)
-        if _few_elsewhere(design.X[:, j], mean[j], sd[j], rows, limits.rows_per_level):
-            return limits.few_elsewhere(site, name)
-    return None
+def _column_complaint(
+    design: Design, mean: Array, sd: Array, most: Array, rows: int, site: str, limits: Guards
+) -> str | None:
+    """A sentence about the columns that single out rows of this site, or, for this site, few rows of the others.
+
+    ``most`` is the largest square that one row may add to the spread of each column.
+    """
+    named = [j for j, name in enumerate(design.names) if name != INTERCEPT]
+    largest = ((design.X - mean) ** 2).max(axis=0, initial=0.0)
+    if dominated := [design.names[j] for j in named if largest[j] > most[j]]:
+        return limits.dominated(site, dominated)
+    few = [j for j in named if _few_elsewhere(design.X[:, j], mean[j], sd[j], rows, limits.rows_per_level)]
+    return limits.few_elsewhere(site, design.names[few[0]]) if few else None
 
 
 def _few_elsewhere(own: Array, mean: float, sd: float, rows: int, few: int) -> bool:

@@ -85,6 +85,18 @@ class TermFactor(NamedTuple):
 
 
 Term = tuple[TermFactor, ...]  # the intercept has no part
+CLOSER = ("log", "log2", "log10", "log1p", "sqrt", "cap", "center", "scale")
+"""Functions of one column that leave the distances of its values as they are, or bring large ones closer together."""
+
+
+def is_derived(term: Term) -> bool:
+    """Whether a term is more than a column, its levels, or a function of ``CLOSER`` of it: it may single out rows."""
+    if len(term) != 1 or term[0].column is not None:
+        return len(term) > 1
+    (one,) = term
+    inner = one.number if one.state is not None else one.number and one.number.parts[0]
+    function = one.state or (one.number and one.number.operation)
+    return function not in CLOSER or inner is None or inner.operation != "column"
 
 
 class Side(NamedTuple):
