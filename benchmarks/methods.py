@@ -1,6 +1,6 @@
 """All methods on real data: what a relative gap of 1e-6 costs, and who wins.
 
-`DSBA_DATA=folder python -m benchmarks.methods reuters-moneyfx.trn` measures what `benchmarks.tuned` has not measured yet,
+`DSBA_DATA=folder python -m benchmarks.methods reuters-moneyfx.trn` measures what `benchmarks.tuned` has not measured,
 and keeps the table and its sentences in docs/results. `--measured` takes only what is there. Times are modelled from
 counts (work, rounds, bytes), so that they are the same on every machine.
 """
@@ -36,7 +36,7 @@ HEADS = [*COUNTS.values(), *(f"s at {link}" for link in LINKS)]
 
 @dataclass(frozen=True)
 class Measured:
-    """A method: its costs at the gap, one for each head, or what it had spent when it was stopped without reaching it."""
+    """A method: its costs at the gap, one for each head, or what it had spent when it was stopped without it."""
 
     method: str
     constants: str

@@ -1,4 +1,4 @@
-"""The table of `benchmarks.methods`, against the histories that it is made of, and its sentences against its numbers."""
+"""The table of `benchmarks.methods`, against the histories that it is made of, and its sentences against numbers."""
 
 from __future__ import annotations
 
