@@ -2,8 +2,8 @@
 
 A page has a table between two comments, `<!-- table NAME -->` and `<!-- end of table -->`. docs/results/NAME.json has
 its cells, sentences that were made from its numbers, the command that measured them, its commit and date, and what they
-depend on: globs of files, each with a digest of the files' contents. Where a content is another one now, the page says
-that the table is stale.
+depend on: globs of files, each with a digest of the files' contents, of Python files without comments and docstrings.
+Where a content is another one now, the page says that the table is stale.
 
 `python docs/tables.py` writes the pages. `python docs/tables.py --check` writes nothing, and ends with 1 if a table is
 stale or a page differs from its results files. A benchmark keeps a new table by `record`.
@@ -11,12 +11,15 @@ stale or a page differs from its results files. A benchmark keeps a new table by
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import json
 import re
 import subprocess
 import sys
 import time
+import tokenize
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,12 +31,24 @@ STALE = "**Stale:** "
 
 
 def digest(root: Path, pattern: str) -> str:
-    """SHA-256 of the files that a glob finds, by name and content."""
+    """SHA-256 of the files that a glob finds, by name and content; of Python files by what they do."""
     found = hashlib.sha256()
     for path in sorted(root.glob(pattern)):
-        content = path.read_bytes()
+        content = code(path.read_text()) if path.suffix == ".py" else path.read_bytes()
         found.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
     return found.hexdigest()
+
+
+def code(text: str) -> bytes:
+    """The lines of a Python file without comments and docstrings, which no number depends on."""
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            lines[token.start[0] - 1] = lines[token.start[0] - 1][: token.start[1]]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
+    return "\n".join(line.rstrip() for line in lines if line.strip()).encode()
 
 
 def changed(root: Path, table: dict[str, Any]) -> list[str]:
