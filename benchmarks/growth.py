@@ -14,7 +14,7 @@ from docs.tables import record
 import dsba
 from benchmarks.measure import defining, in_new_process, peak_memory_gb
 
-INPUTS = (*defining("extra"), "src/dsba/kernels/*.py", "src/dsba/engine/*.py", "benchmarks/growth.py")
+INPUTS = (*defining("extra"), "src/dsba/kernels/*.py", "benchmarks/growth.py")
 CASES = [("news20.binary", nodes) for nodes in (10, 20, 50, 100)] + [(str(q), 20) for q in (10_000, 100_000, 1_000_000)]
 METHODS = ("dsba", "extra")
 PASSES = 3

@@ -21,6 +21,7 @@ import sys
 import time
 import tokenize
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def digest(root: Path, pattern: str) -> str:
     return found.hexdigest()
 
 
+@cache
 def code(text: str) -> bytes:
     """The lines of a Python file without comments and docstrings, which no number depends on."""
     lines = text.splitlines()
