@@ -1,105 +1,118 @@
-"""All methods on real data: what a relative gap of 1e-6 costs in passes, rounds, bytes, and in time on three networks.
+"""All methods on real data: what a relative gap of 1e-6 costs, and who wins.
 
-`DSBA_DATA=folder python -m benchmarks.methods farm-ads` (three sets without names) tunes every method and runs it. The
-table is kept in docs/results. The folder results/methods/farm-ads has the results and pages of three groups:
-methods that touch few samples a round, methods that touch all, and DLM. What is finished is not repeated.
+`DSBA_DATA=folder python -m benchmarks.methods reuters-moneyfx.trn` measures what `benchmarks.tuned` has not measured,
+and keeps the table and its sentences in docs/results. `--measured` takes only what is there. Times are modelled from
+counts (work, rounds, bytes), so that they are the same on every machine.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from docs.tables import record
 
+from benchmarks import tuned
 from benchmarks.measure import DEFINING
-from dsba import Link, lab
+from benchmarks.tuned import GAP, SETS, SETTINGS
+from dsba import Link
+from dsba.lab import plan
+from dsba.lab.curves import modelled_seconds
+from dsba.lab.index import written
+from dsba.lab.reading import read
 from dsba.lab.results import ExperimentResults
 
-GAP = 1e-6
-SETS = ("farm-ads", "reuters-moneyfx.trn", "a9a")
-NARROW = ("a9a",)  # few columns, so that methods with matrices of all pairs of columns apply
-OUT = Path("results") / "methods"
-INPUTS = (*DEFINING, "src/dsba/lab/tuning.py", "benchmarks/methods.py")
-
+INPUTS = (*DEFINING, "src/dsba/lab/tuning.py", "benchmarks/tuned.py", "benchmarks/methods.py")
 LINKS = {
     "0.1 ms, 10 Gbit/s": Link(1e-4, 1e10),
     "1 ms, 1 Gbit/s": Link(1e-3, 1e9),
     "20 ms, 100 Mbit/s": Link(2e-2, 1e8),
 }
-
-FEW_SAMPLES: list[dict[str, Any]] = [
-    {"algorithm": "dsba", "label": "DSBA"},
-    {"algorithm": "dsba", "label": "DSBA-s", "communication": "sparse"},
-    {"algorithm": "dsba", "label": "DSBA-s, cached", "communication": "cached"},
-    {"algorithm": "dsba", "label": "DSBA, b = 32", "batch_size": 32},
-    {"algorithm": "dsba", "label": "DSBA-s, cached, b = 32", "batch_size": 32, "communication": "cached"},
-    *({"algorithm": name} for name in ("dsa", "gt-saga", "pmgt-saga", "dvr", "acc-vr-extra", "vi-papc-vr")),
-]
-ALL_SAMPLES = [
-    *("extra", "pg-extra", "nids", "ssda", "msda", "p-extra", "d-admm", "apapc", "opapc"),
-    *("lead", "diging", "dgd", "dual-averaging", "dual-rbcd", "vi-papc"),
-    *("exact-diffusion", "proxskip", "lt-admm", "acc-gt", "adom-plus", "extragradient"),
-    *("push-pull", "push-diging"),
-]
-ONLY_NARROW: list[dict[str, Any]] = [{"algorithm": "newton", "step_size": "auto"}, {"algorithm": "network-newton"}]
+COUNTS = {"passes": "passes", "work": "work", "rounds": "rounds", "bytes_max": "MB into the busiest node"}
+HEADS = [*COUNTS.values(), *(f"s at {link}" for link in LINKS)]
 
 
-def experiments_of(name: str) -> dict[str, dict[str, Any]]:
-    """By folder. A pass of a method that touches all samples is cheap, and one or two rounds: it gets many more.
+@dataclass(frozen=True)
+class Measured:
+    """A method: its costs at the gap, one for each head, or what it had spent when it was stopped without it."""
 
-    DLM's second parameter matters late, so its search is longer.
-    """
-    whole = [{"algorithm": method} for method in ALL_SAMPLES] + (ONLY_NARROW if name in NARROW else [])
-    return {
-        "few-samples": setting(name, 30, 150, 0.5) | {"method": FEW_SAMPLES},
-        "all-samples": setting(name, 60, 1500, 2) | {"method": whole},
-        "dlm": setting(name, 400, 1500, 2) | {"method": [{"algorithm": "dlm"}]},
-    }
-
-
-def setting(name: str, tune_passes: int, passes: int, record_every: float) -> dict[str, Any]:
-    """The paper's setting: ten nodes, a random graph, unit rows, lambda = 1/(10 Q)."""
-    return {
-        "title": f"All methods, {name}",
-        "axes": ["passes", "rounds", "bytes_max", "time"],
-        "stop": {"max_passes": passes, "gap_tol": GAP, "record_every": record_every},
-        "tune": {"passes": tune_passes},
-        "data": [{"name": name}],
-        "problem": [{"operator": "logistic"}],
-        "network": [{"graph": "random", "n_nodes": 10, "p": 0.4, "seed": 0}],
-    }
+    method: str
+    constants: str
+    reached: bool
+    costs: tuple[float, ...]  # infinite if the method diverged: more spending would not help
+    gap: float  # at the end
+    better: str = ""  # how many random settings beat the tuner's choice
 
 
-def table(parts: list[ExperimentResults]) -> list[list[str]]:
-    """Cells, the head first; methods that reached the gap first, by their passes; the least of each column in bold."""
-    rows = [row for results in parts for row in results.summary()]
-    on = [{row["method"]: row for part in parts for row in part.on(link).summary()} for link in LINKS.values()]
-    cost = f"to_{GAP:g}"
-    reached = sorted((row for row in rows if row[f"passes_{cost}"] is not None), key=lambda row: row[f"passes_{cost}"])
-    columns = [
-        [row[f"passes_{cost}"] for row in reached],
-        [row[f"rounds_{cost}"] for row in reached],
-        [row[f"bytes_max_{cost}"] / 1e6 for row in reached],
-        *([times[row["method"]][f"time_{cost}"] for row in reached] for times in on),
-    ]
-    heads = ["method", "passes", "rounds", "MB into the busiest node", *(f"s at {link}" for link in LINKS)]
-    lines = [heads]
-    for k, row in enumerate(reached):
-        lines.append([row["method"], *(_bold(column[k], min(column)) for column in columns)])
-    for row in sorted((row for row in rows if row not in reached), key=lambda row: row["final"]):
-        lines.append([row["method"], f"not reached: {row['final']:.0e}", *[""] * (len(columns) - 1)])
+def measured(results: ExperimentResults, sweep: float, nodes: int, known: dict[str, Any]) -> Measured:
+    """The only run of a results folder; ``sweep`` is the multiply-adds of a sweep of the data."""
+    (row,), (case,) = results.summary(), results.cases
+    reached = row[f"passes_to_{GAP:g}"] is not None
+    end = f"to_{GAP:g}" if reached else "spent"
+    counts = {name: row[f"{name}_{end}"] for name in COUNTS}
+    times = [modelled_seconds(counts, sweep, nodes, link) for link in LINKS.values()]
+    costs = (*(counts[name] / (1e6 if name == "bytes_max" else 1.0) for name in COUNTS), *times)
+    edge = {name for search in results.searches(case) for name in search.at_edge}
+    chosen = [f"{n} {written(v, 4)}{' (edge)' * (n in edge)}" for n, v in known["chosen"].items()]
+    better = "" if known["better"] is None else f"{len(known['better'])} of {SETTINGS}"
+    if not reached and row["status"] == "diverged":
+        costs = (float("inf"),) * len(costs)
+    return Measured(row["method"], ", ".join(chosen), reached, costs, row["final"], better)
+
+
+def table(found: Sequence[Measured]) -> list[list[str]]:
+    """Cells, the head first; methods that reached the gap first, by passes; the least of each column in bold."""
+    reached = sorted((one for one in found if one.reached), key=lambda one: one.costs)
+    least = [min(one.costs[k] for one in reached) if reached else 0.0 for k in range(len(HEADS))]
+    lines = [["method", *HEADS, "tuned constants", "random settings better by 10 %"]]
+    for one in reached:
+        cells = [f"**{_number(c)}**" if c == low else _number(c) for c, low in zip(one.costs, least, strict=True)]
+        lines.append([one.method, *cells, one.constants, one.better])
+    for one in sorted((one for one in found if not one.reached), key=lambda one: one.gap):
+        lines.append([one.method, f"gap {one.gap:.0e}", *[""] * (len(HEADS) - 1), one.constants, one.better])
     return lines
 
 
-def _bold(value: float, least: float) -> str:
-    text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"**{text}**" if value == least else text
+def who_wins(found: Sequence[Measured]) -> list[str]:
+    """A sentence for each cost: who paid least, who is next, and which methods were stopped too early to be beaten."""
+    return [_sentence(head, k, found) for k, head in enumerate(HEADS)]
+
+
+def _sentence(head: str, k: int, found: Sequence[Measured]) -> str:
+    reached = sorted((one for one in found if one.reached), key=lambda one: one.costs[k])
+    if not reached:
+        return f"{head}: no method reached the gap."
+    least = reached[0].costs[k]
+    first = [one.method for one in reached if one.costs[k] == least]
+    said = f"{head}: {' and '.join(first)} need{'s' * (len(first) == 1)} the least ({_number(least)})"
+    if len(reached) > len(first):
+        after = reached[len(first)]
+        said += f", before {after.method} ({_number(after.costs[k])}, {after.costs[k] / least:.3g} times as much)"
+    early = sorted(one.method for one in found if not one.reached and one.costs[k] < least)
+    return said + (f"; stopped before they had spent as much: {', '.join(early)}." if early else ".")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def all_measured(data: str) -> list[Measured]:
+    """What the results folders of a set have."""
+    case = plan.make(read(tuned.experiment(data, {"algorithm": "dsba"}))).runs[0].case
+    problem, known = case.build(0), tuned.known()
+    names = [name for name in tuned.entries() if f"{data} {name}" in known]
+    return [
+        measured(ExperimentResults.load(tuned.folder_of(data, n)), problem.sweep, problem.n_nodes, known[f"{data} {n}"])
+        for n in names
+    ]
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or SETS:
-        # One after the other: side by side they would slow each other down, and seconds are part of the table.
-        parts = [lab.run(spec, OUT / name / part, workers=1) for part, spec in experiments_of(name).items()]
-        record(f"methods-{name.partition('-moneyfx')[0]}", f"python -m benchmarks.methods {name}", table(parts), INPUTS)
+    given = [name for name in sys.argv[1:] if name != "--measured"]
+    for data in given or SETS:
+        if "--measured" not in sys.argv[1:]:
+            tuned.measure(data)
+        found, name = all_measured(data), f"methods-{data.partition('-moneyfx')[0]}"
+        record(name, f"python -m benchmarks.methods {data}", table(found), INPUTS, who_wins(found))

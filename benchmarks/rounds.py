@@ -17,7 +17,7 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import DEFINING, machine
+from benchmarks.measure import defining, machine
 
 GAP = 1e-6
 SETS = ("farm-ads", "reuters-moneyfx.trn", "rcv1-vw-small", "news20", "a9a", "ijcnn1.tr")
@@ -26,7 +26,8 @@ TITLES = {
     "farm-ads": "Farm Ads", "reuters-moneyfx.trn": "Reuters", "rcv1-vw-small": "RCV1 documents", "news20": "News20",
     "ijcnn1.tr": "ijcnn1",
 }  # fmt: skip
-INPUTS = (*DEFINING, "benchmarks/rounds.py")
+FILES = ("p_extra", "inner_solver", "ssda", "gossip", "apapc", "nids", "extra", "dlm", "acc_vr_extra", "dvr")
+INPUTS = (*defining(*FILES), "benchmarks/rounds.py")
 SIZES = (1, 25, 32, 50, 100)
 RIVALS = ("p-extra", "ssda", "msda", "opapc", "nids", "extra", "dlm", "acc-vr-extra", "dvr")
 MOST_PASSES = 150.0

@@ -18,7 +18,7 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import DEFINING, machine
+from benchmarks.measure import defining, machine
 from benchmarks.rounds import OUT, SETS, problem_of
 
 FACTORS = (1.0, 0.3, 3.0, 0.1, 10.0, 0.03, 30.0)
@@ -115,7 +115,7 @@ def main(chosen: list[str]) -> None:
         table.append([case.name, *(cell for a, b, r in found for cell in (f"{a:.1f}", f"{b:.1f}", f"{r:.2f}"))])
         print(table[-1], flush=True)
     if not chosen:
-        record("rounds-steps", "python -m benchmarks.steps", table, (*DEFINING, "benchmarks/steps.py"))
+        record("rounds-steps", "python -m benchmarks.steps", table, (*defining(), "benchmarks/steps.py"))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def test_twice_gives_the_same_bytes(tables, copy):
 def test_a_changed_step_rule_marks_the_tables_that_depend_on_it(tables, copy):
     assert not any(tables.STALE in text.decode() for text in rewritten(tables, copy).values())
     with (copy / STEP_RULES).open("a") as stream:
-        stream.write("# another rule\n")
+        stream.write("ANOTHER_RULE = 1\n")
     marked = {page: text.decode() for page, text in rewritten(tables, copy).items()}
     stale = {block[1] for text in marked.values() for block in tables.BLOCK.finditer(text) if tables.STALE in block[0]}
     inputs = {name: json.loads((copy / "docs" / "results" / f"{name}.json").read_text())["inputs"] for name in
@@ -75,9 +75,26 @@ def test_a_changed_step_rule_marks_the_tables_that_depend_on_it(tables, copy):
     assert {"bench-hosts", "bench-tables"}.isdisjoint(stale)
 
 
+def stale(tables, root):
+    return {name for name in tables.names(root) if tables.changed(root, tables.read(root, name))}
+
+
+def test_a_changed_rival_marks_only_tables_that_have_it(tables, copy):
+    """LT-ADMM is in the tables of all methods, and nowhere else."""
+    with (copy / "src/dsba/algorithms/rivals/lt_admm.py").open("a") as stream:
+        stream.write("ANOTHER = 1\n")
+    assert stale(tables, copy) == {"methods-a9a", "methods-farm-ads", "methods-reuters"}
+
+
+def test_words_mark_nothing(tables, copy):
+    path = copy / STEP_RULES
+    path.write_text("# a comment\n" + path.read_text().replace('"""', '"""Another word. ', 1))
+    assert not stale(tables, copy)
+
+
 def test_a_new_measurement_is_fresh(tables, copy, monkeypatch):
     monkeypatch.setattr(tables, "ROOT", copy)
-    (copy / STEP_RULES).write_text("# another rule\n")
+    (copy / STEP_RULES).write_text("ANOTHER_RULE = 1\n")
     assert tables.changed(copy, tables.read(copy, "rounds-steps"))
     tables.record("rounds-steps", "python -m benchmarks.steps", [["case", "passes"], ["a", ""]], [STEP_RULES])
     assert not tables.changed(copy, tables.read(copy, "rounds-steps"))
@@ -92,6 +109,6 @@ def test_a_release_takes_fresh_tables_only(tables, copy, monkeypatch):
     monkeypatch.setattr(tables, "ROOT", copy)
     rewritten(tables, copy)
     assert tables.main(check=True) == 0
-    (copy / "benchmarks" / "steps.py").write_text("")
+    (copy / "benchmarks" / "steps.py").write_text("pass")
     rewritten(tables, copy)
     assert tables.main(check=True) == 1

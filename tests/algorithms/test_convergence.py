@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import OPERATORS, make_data, make_problem
 
 import dsba
+from dsba.algorithms import DIGing
 
 GRAPHS = ["ring", "star", "path", "random", "complete"]
 UNEQUAL = np.repeat(np.arange(10), [1, 1, 1, 1, 2, 2, 4, 8, 15, 25])
@@ -83,12 +86,57 @@ def test_rivals_reach_the_certified_optimum_on_few_graphs(method):
     certify(method, operator, [("path", 2, np.repeat([0, 1], [10, 50])), ("random", 10, "random")])
 
 
-def certify(method, operator, cases):
+def certify(method, operator, cases, **options):
     for graph, n_nodes, split in cases:
         problem = make_problem(operator, n_nodes, lam=0.1, split=split)
-        result = solved(problem, dsba.Topology.family(graph, n_nodes), method, distance=1e-8)
+        result = solved(problem, dsba.Topology.family(graph, n_nodes), method, distance=1e-8, **options)
         assert result.history["distance"][-1] < 1e-8, (result, graph, n_nodes, split)
         assert np.abs(result.Z - result.z).max() < 1e-6
+
+
+def test_every_method_has_a_certificate():
+    """The optimum for linear methods, a rate for the others. The gate sees the optimum of every linear one."""
+    linear = {method for method, _ in LINEAR}
+    sublinear = {method for method, _ in PAIRS} - linear - set(NEIGHBOURHOOD)
+    assert sorted([*linear, *sublinear, *NEIGHBOURHOOD]) == sorted(METHODS)
+    assert not linear & set(NEIGHBOURHOOD)
+    in_gate = {one.values[0] for one in in_tiers(LINEAR) if not one.marks}
+    assert linear == in_gate | (set(RIVALS) & linear)
+    assert set(RIVALS) <= set(METHODS)
+
+
+class Forgetful(DIGing):
+    """Trackers that forget the old operator value."""
+
+    def step(self, s, problem, net, samples):
+        new = super().step(s, problem, net, samples)
+        return replace(new, Y=new.Y + s.B)
+
+
+class Biased(DIGing):
+    """The first node's tracker begins a millionth off."""
+
+    def init(self, problem, net, z0):
+        state = super().init(problem, net, z0)
+        return replace(state, Y=state.Y + 1e-6 * (np.arange(len(state.Y)) == 0)[:, None])
+
+
+class Alone(DIGing):
+    """Nodes that do not mix their points."""
+
+    def step(self, s, problem, net, samples):
+        B = problem.local_operator(s.Z - self.alpha * s.B)
+        return replace(s, Z=s.Z - self.alpha * s.B, B=B, t=s.t + 1)
+
+
+@pytest.mark.parametrize("broken", [Forgetful(), Biased(), Alone()], ids=lambda method: type(method).__name__)
+@pytest.mark.filterwarnings("ignore")
+def test_a_broken_method_has_no_certificate(broken):
+    """The certificate of the sound method holds on the same case, so that it is the fault that fails."""
+    case = [("random", 10, "random")]
+    certify("diging", "ridge", case, max_passes=4000)
+    with pytest.raises(AssertionError):
+        certify(broken, "ridge", case, max_passes=4000)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

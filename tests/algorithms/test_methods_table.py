@@ -1,36 +1,91 @@
-"""The table of `benchmarks.methods`, against the histories that it is made of."""
+"""The table of `benchmarks.methods`, against the histories that it is made of, and its sentences against numbers."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
-from benchmarks.methods import GAP, LINKS, experiments_of, table
+from benchmarks.methods import GAP, HEADS, LINKS, Measured, measured, table, who_wins
+from benchmarks.tuned import VARIANTS, entries
 from small_experiments import SMALL
 
 import dsba
 from dsba.lab import run
+from dsba.lab.curves import NODE_SPEED
+
+UNTUNED = {"chosen": {}, "better": None}
 
 
 def test_the_table_is_made_of_the_histories(tmp_path):
-    methods = [{"algorithm": name, "step_size": "auto"} for name in ("newton", "dsba", "dgd")]
-    results = run(SMALL | {"stop": {"max_passes": 40, "gap_tol": GAP}, "method": methods}, tmp_path, workers=1)
-    rows = {line[0]: line[1:] for line in table([results])}
-    for run_ in results.runs:
-        history, cells = results.histories[run_.id], rows[run_.method]
-        reached = np.nonzero(history["gap"] <= GAP)[0]
-        if not reached.size:
-            assert cells[0] == f"not reached: {history['gap'][-1]:.0e}"
-            continue
-        at = reached[0]
-        rounds, moved, seconds = (float(history[name][at]) for name in ("rounds", "bytes_max", "seconds"))
-        times = [seconds / 4 + link.seconds(rounds, moved) for link in LINKS.values()]
-        shown = [float(cell.strip("*").replace(",", "")) for cell in cells]
-        wanted = [float(history["passes"][at]), rounds, moved / 1e6, *times]
-        assert np.allclose(shown, wanted, rtol=0.01)
-    assert "not reached" in rows["DGD"][0]
-    assert rows["NEWTON"][1].startswith("**")  # the fewest rounds
+    found, wanted, sweep = [], {}, 1e9
+    for name in ("newton", "dsba", "dgd"):
+        method = {"algorithm": name, "step_size": "auto"}
+        spec = SMALL | {"stop": {"max_passes": 40, "gap_tol": GAP}, "method": [method]}
+        results = run(spec, tmp_path / name, workers=1, report=False)
+        found.append(measured(results, sweep, 4, UNTUNED))
+        history = results.histories[results.runs[0].id]
+        at = np.flatnonzero(history["gap"] <= GAP)
+        passes, work, rounds, moved = (
+            float(history[cost][at[0] if at.size else -1]) for cost in ("passes", "work", "rounds", "bytes_max")
+        )
+        times = [work * sweep / NODE_SPEED / 4 + link.seconds(rounds, moved) for link in LINKS.values()]
+        wanted[results.runs[0].method] = [passes, work, rounds, moved / 1e6, *times]
+        assert found[-1].reached == bool(at.size)
+    rows = {line[0]: line[1 : 1 + len(HEADS)] for line in table(found)}
+    for name in ("NEWTON", "DSBA"):
+        assert np.allclose([float(cell.strip("*").replace(",", "")) for cell in rows[name]], wanted[name], rtol=0.01)
+    assert rows["DGD"] == [f"gap {found[2].gap:.0e}", *[""] * (len(HEADS) - 1)]
+    assert found[2].costs == tuple(wanted["DGD"])
+    assert rows["NEWTON"][2].startswith("**")  # the fewest rounds
 
 
-def test_every_method_for_an_objective_is_in_the_table():
-    named = {m["algorithm"] for part in experiments_of("a9a").values() for m in part["method"]}
-    for_auc, for_one_node, for_few_columns = {"solam", "gossip-pairwise"}, {"saga", "point-saga"}, {"d-bfgs"}
-    assert named == set(dsba.algorithms.names()) - for_auc - for_one_node - for_few_columns
+def test_every_method_for_an_objective_is_measured():
+    for_auc, for_one_node = {"solam", "gossip-pairwise"}, {"saga", "point-saga"}
+    assert set(entries()) == set(dsba.algorithms.names()) - for_auc - for_one_node | set(VARIANTS)
+
+
+SENTENCE = re.compile(
+    r"(?P<head>.+?): (?P<first>.+?) needs? the least \((?P<least>[^)]+)\)"
+    r"(?:, before (?P<next>.+?) \((?P<cost>\S+), (?P<ratio>\S+) times as much\))?"
+    r"(?:; stopped before they had spent as much: (?P<early>.+))?\."
+)
+
+
+def random_table(rng):
+    """Some methods with costs of many sizes, ties, methods that were stopped, and methods that diverged."""
+    found = []
+    for n in range(rng.integers(1, 9)):
+        costs = np.where(rng.random(len(HEADS)) < 0.5, rng.integers(1, 4, len(HEADS)), 10 ** rng.uniform(-3, 7))
+        reached = bool(rng.random() < 0.6)
+        if not reached and rng.random() < 0.3:
+            costs[:] = np.inf
+        found.append(Measured(f"M{n}", "", reached, tuple(map(float, costs)), float(rng.random())))
+    return found
+
+
+def test_the_sentences_say_what_the_numbers_say():
+    """Read back from the words and judged again from the costs alone, for 200 random results."""
+    rng, seen = np.random.default_rng(0), dict.fromkeys(("nobody", "tie", "next", "early"), 0)
+    for _ in range(200):
+        found = random_table(rng)
+        for k, (head, sentence) in enumerate(zip(HEADS, who_wins(found), strict=True)):
+            costs = {one.method: one.costs[k] for one in found if one.reached}
+            if not costs:
+                assert sentence == f"{head}: no method reached the gap."
+                seen["nobody"] += 1
+                continue
+            said, best = SENTENCE.fullmatch(sentence).groupdict(), min(costs.values())
+            winners = {name for name, cost in costs.items() if cost == best}
+            assert said["head"] == head
+            assert set(said["first"].split(" and ")) == winners
+            assert np.isclose(float(said["least"].replace(",", "")), best, rtol=0.005)
+            others = {name: cost for name, cost in costs.items() if name not in winners}
+            assert (said["next"] is None) == (not others)
+            if others:
+                assert costs[said["next"]] == min(others.values())
+                assert np.isclose(float(said["ratio"]), min(others.values()) / best, rtol=0.005)
+            early = {one.method for one in found if not one.reached and one.costs[k] < best}
+            assert set(said["early"].split(", ") if said["early"] else []) == early
+            seen = {"nobody": seen["nobody"], "tie": seen["tie"] + (len(winners) > 1),
+                    "next": seen["next"] + bool(others), "early": seen["early"] + bool(early)}  # fmt: skip
+    assert min(seen.values()) > 20

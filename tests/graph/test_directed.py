@@ -131,12 +131,14 @@ def test_rows_go_along_the_links_only(topology):
 
 
 def push_pull(d, R, C, alpha, X, iterations):
-    """Pu, Shi, Xu and Nedic."""
-    Y = d.gradient(X)
+    """Pu, Shi, Xu and Nedic, Algorithm 1, agent by agent."""
+    agents, x, y = range(d.N), [*X], [*d.gradient(X)]
     for _ in range(iterations):
-        X_new = R @ (X - alpha * Y)
-        X, Y = X_new, C @ Y + d.gradient(X_new) - d.gradient(X)
-    return X
+        x_new = [sum(R[i, j] * (x[j] - alpha * y[j]) for j in agents) for i in agents]
+        new, old = d.gradient(np.array(x_new)), d.gradient(np.array(x))
+        y = [sum(C[i, j] * y[j] for j in agents) + new[i] - old[i] for i in agents]
+        x = x_new
+    return np.array(x)
 
 
 def push_diging(d, R, C, alpha, X, iterations):
@@ -161,6 +163,20 @@ def test_equals_its_twin(method, twin, topology, operator):
     expected = twin(Dense(problem, topology), *matrices, algorithm.alpha, np.tile(z0, (6, 1)), 50)
     assert np.abs(state.Z - expected).max() < 1e-12 * np.abs(expected).max()
     assert net.rounds == 50  # points and trackers travel in one message
+
+
+@pytest.mark.parametrize("topology", GRAPHS.values(), ids=GRAPHS)
+def test_push_pull_keeps_what_its_paper_keeps(topology):
+    """The trackers add up to the gradients , and R and C are stochastic by rows and by columns."""
+    problem, net = make_problem("logistic", 6, split=UNEQUAL), Simulator(topology)
+    algorithm = dsba.algorithms.get("push-pull").resolved(problem, topology)
+    state = algorithm.init(problem, net, np.linspace(-0.5, 0.5, problem.dim))
+    for _ in range(20):
+        state = algorithm.step(state, problem, net, None)
+        assert np.abs(state.Y.sum(axis=0) - problem.local_operator(state.Z).sum(axis=0)).max() < 1e-13
+    R, C = row_stochastic(topology.graph), column_stochastic(topology.graph)
+    np.testing.assert_allclose(R.sum(axis=1), 1.0)
+    np.testing.assert_allclose(C.sum(axis=0), 1.0)
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

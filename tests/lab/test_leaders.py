@@ -214,6 +214,18 @@ def test_chosen_constants_are_in_legend_table_and_page(tmp_path):
     assert [set(case) for case in shown] == [{"step 0.25, L_f 2, rule a&b"}, {"step 1.5, L_f 2, rule a&b"}]
 
 
+def test_a_legend_with_long_constants_stays_inside_the_figure(tmp_path):
+    """Both ends of it were cut off in the demo's figure of logistic regression."""
+    changes = {"network": [{"graph": graph, "n_nodes": 4} for graph in ("ring", "path")], "method": METHODS}
+    results = results_of(tmp_path, lambda case, method: 5.0, **changes)
+    steps = dict(zip((case.id for case in results.cases), (5.95e-05, 0.000249), strict=True))
+    results = with_constants(results, lambda case, method: {"step_size": steps[case.id], "L": 77 * steps[case.id]})
+    figure = results.plot(ncols=2)
+    figure.canvas.draw()
+    inside = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= inside.x0 < inside.x1 <= figure.bbox.x1
+
+
 def test_a_value_at_an_edge_is_warned_of_beside_the_latex_table(tmp_path, monkeypatch):
     changes = {"network": [{"graph": graph, "n_nodes": 4} for graph in ("ring", "path")], "method": METHODS}
     results = results_of(tmp_path, lambda case, method: 5.0, **changes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from dataclasses import replace
@@ -545,3 +546,30 @@ def test_auto_on_links_with_flaws_is_a_method_that_runs_there():
     assert found.algorithm.name != "newton"
     assert found.algorithm.why_not(problem, links) is None
     assert dsba.solve(problem, topology, "auto", tol=1e-12, max_passes=50).algorithm.name == "newton"
+
+
+# The contract -----------------------------------------------------------------------------------------
+
+
+def test_nobody_outside_asks_for_the_classes_of_imperfect_links():
+    """Only the experiment file makes them. All others read the attributes that every network has."""
+    source, names = ROOT / "src" / "dsba", {"Lossy", "Bursty", "Activation", "Delayed", "Changing", "Compressed"}
+    users = set()
+    for path in source.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        named |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        if named & names or "dsba.network.imperfect" in modules:
+            users.add(path.relative_to(source).as_posix())
+    assert users == {"network/__init__.py", "network/messages/compression.py", "lab/sections.py"}
+
+
+def test_links_that_remember_say_so():
+    ring = dsba.Topology.ring(4)
+    remembering = {type(net).__name__: net.remembers for net in (
+        Lossy(Simulator(ring), 0.1), Delayed(Simulator(ring), 1), Compressed(Simulator(ring), "4-bit"),
+        Lossy(Delayed(Simulator(ring), 1), 0.1), Simulator(ring),
+    )}  # fmt: skip
+    assert remembering == {"Lossy": True, "Delayed": True, "Compressed": True, "Simulator": False}
+    assert not Lossy(Simulator(ring), 0.1).remembers

@@ -96,6 +96,8 @@ class Algorithm:
     """The flaws of links (``dsba.network.FLAWS``) on which the method is known to converge."""
     factors: ClassVar[tuple[float, ...]] = (0.1, 0.3, 1.0, 3.0)
     """Multiples of the automatic step size that a search begins with; empty for a method without one to choose."""
+    step_bounds: ClassVar[tuple[float, float]] = (0.01, 100.0)
+    """Multiples of the automatic step size between which a search stays."""
     opens: ClassVar[tuple[OpenConstant, ...]] = ()
     """The constants besides the step size that a search may choose. One named "step_size" replaces the usual one."""
 
@@ -201,7 +203,7 @@ class Algorithm:
     def search_ranges(self, problem: Problem, topology: Topology) -> list[SearchRange]:
         """What a search may choose, and in which bounds: around the automatic step size and the method's own values."""
         known = replace(self, step_size="auto").resolved(problem, topology)
-        step = (OpenConstant("step_size", start=self.factors),) if self.factors else ()
+        step = (OpenConstant("step_size", start=self.factors, bounds=self.step_bounds),) if self.factors else ()
         declared = {constant.name: constant for constant in (*step, *self.opens)}
         return [constant.searched(getattr(known, name)) for name, constant in declared.items()]
 

@@ -25,7 +25,6 @@ from dsba.engine.history import History
 from dsba.engine.recorder import LARGEST_RESIDUAL, Recorder
 from dsba.errors import CheckpointError, InputError
 from dsba.network import COUNTERS, Counts, Network, alike
-from dsba.network.imperfect import REMEMBERING
 from dsba.problem.problem import Problem
 from dsba.storage.atomic import clear_torn
 from dsba.storage.fingerprint import steady_digest_of
@@ -253,7 +252,7 @@ class Run:
     def _iterate(self, draws: tuple[npt.NDArray[Any], ...]) -> None:
         """As many iterations as were drawn. Links that remember rows see one at a time: every iteration must mix rows
         as often as the rehearsed one, or not at all, or rows of two kinds would be taken for one."""
-        if not self.net.flaws & REMEMBERING:
+        if not self.net.remembers:
             self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
             return
         for k in range(len(draws[0])):

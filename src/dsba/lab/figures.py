@@ -93,13 +93,11 @@ class FigureSize:
         letters = max(12, int(72 * (self.width / columns - 0.6) / (LETTER * self.font)))
         return "\n".join(part for line in text.splitlines() for part in wrap(line, letters))
 
-    def legend_columns(self, names: Sequence[str], most: int) -> int:
-        """How many entries of a legend stand side by side."""
-        if self.width is None:
-            return min(len(names), most)
+    def legend_columns(self, names: Sequence[str], most: int, width: float) -> int:
+        """How many entries of a legend stand side by side in a figure of this width in inches."""
         margins = 4.5  # letters, with the line
-        entry = (LETTER * max(map(len, names), default=1) + margins) * self.font / 72
-        return max(1, min(len(names), int(self.width / entry)))
+        entry = (LETTER * max(map(len, names), default=1) + margins) * self.small / 72
+        return max(1, min(len(names), int(width / entry), most if self.width is None else len(names)))
 
     def inches(self, rows: int, columns: int) -> tuple[float, float]:
         if self.width is None:
@@ -217,7 +215,7 @@ def in_rows(panels: Sequence[SomePanel], columns: int) -> list[Sequence[SomePane
 def add_legend(figure: Any, handles: Mapping[str, Any], columns: int, size: FigureSize) -> None:
     figure.legend(
         list(handles.values()), [plain(name) for name in handles], loc="outside lower center",
-        ncols=size.legend_columns(list(handles), columns), frameon=False, fontsize=size.small,
+        ncols=size.legend_columns(list(handles), columns, figure.get_figwidth()), frameon=False, fontsize=size.small,
     )  # fmt: skip
 
 

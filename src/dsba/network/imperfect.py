@@ -2,7 +2,10 @@
 
 Each is a wrapper of a network and may wrap another wrapper. What happens in a round depends on the wrapper's own
 seed, the number of the round and the link, so a run can be stopped and resumed, and every process knows the same.
-``flaws`` says what is wrong with the links. A method says on which flaws it converges (``Algorithm.proven_on``).
+The rest of the library sees a wrapper by five attributes that every ``Network`` has, and asks for no class: ``flaws``
+says what is wrong with the links, ``remembers`` whether they keep earlier rows, ``streams`` how often rows meet in an
+iteration, ``memory`` what a checkpoint must keep, ``describe()`` what a resumed run is compared by. A method says on
+which flaws it converges (``Algorithm.proven_on``).
 """
 
 from __future__ import annotations
@@ -75,6 +78,7 @@ class Wrapper(Network):
         self._directions = 2, max(1, len(self.topology.edges))  # of every edge; a single node has none, and draws one
         self.links = Links.of(net)
         self.flaws = net.flaws | {self.flaw}
+        self.remembers = bool(self.flaws & REMEMBERING)
         if COMPRESSION in self.flaws and (bad := sorted(self.flaws - {COMPRESSION, DELAY})):
             raise InputError(
                 f"compressed changes need links that deliver every message, and these have {bad[0]}: use memory=False."

@@ -90,6 +90,7 @@ class Network:
     session = 0  # marks the frames of one run
     masked = False
     flaws: frozenset[str] = frozenset()  # names of what is wrong with the links (``dsba.network.imperfect``)
+    remembers = False  # whether links keep rows of earlier iterations, so that an iteration must always mix as often
     streams = 1  # how often rows meet in an iteration; the engine says so
 
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:

@@ -70,6 +70,7 @@ class ADOMPlus(Algorithm):
     """
 
     name = "adom-plus"
+    step_bounds = (0.01, 1e4)
     rows_mixed = 2
     rows_updated = 26
     needs = (objective, strong_convexity)

@@ -21,6 +21,7 @@ class Extragradient(Algorithm):
     """
 
     name = "extragradient"
+    step_bounds = (0.01, 1e4)
     rows_mixed = 2
     rows_updated = 7
 

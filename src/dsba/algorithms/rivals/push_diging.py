@@ -33,6 +33,7 @@ class PushDIGing(Algorithm):
     """
 
     name = "push-diging"
+    step_bounds = (0.01, 1e4)
     rows_mixed = 2
     rows_updated = 4
     needs = (objective,)

@@ -1,4 +1,4 @@
-"""Push-Pull, also called AB: gradient tracking on directed graphs (Pu, Shi, Xu and Nedic; Xin and Khan, 2018)."""
+"""Push-Pull: gradient tracking on directed graphs (Pu, Shi, Xu and Nedic, IEEE TAC 2021)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,6 +18,15 @@ class PushPull(DIGing):
         Z+ = R (Z - alpha Y)
         Y+ = C Y + B(Z+) - B(Z)
 
+    In the paper (Push-Pull Gradient Methods for Distributed Optimization in Networks, IEEE TAC 2021, Algorithm 1), with
+    the same step at every agent i:
+
+        x_i+ = sum over j of R_ij (x_j - alpha y_j)
+        y_i+ = sum over j of C_ij y_j + grad f_i(x_i+) - grad f_i(x_i),       y_i = grad f_i(x_i) at first.
+
+    Here x_i is row i of Z, y_i of Y, and grad f_i(x_i) of B(Z). AB (Xin and Khan, 2018) takes the step after
+    the mixing instead: Z+ = R Z - alpha Y.
+
     Start: Y = B(Z), which is one pass over the data. Where n hears in_n nodes and out_n nodes hear n, R has the weights
     1/(1 + in_n) in row n, and C has 1/(1 + out_n) in column n. Both rows travel in one message.
     """
@@ -25,6 +34,7 @@ class PushPull(DIGing):
     name = "push-pull"
     one_way_links = True
     proven_on: ClassVar[tuple[str, ...]] = ()
+    step_bounds = (0.01, 1e4)  # the automatic step is cautious for complex eigenvalues
 
     def step(self, s: DIGingState, problem: Problem, net: Network, samples: Indices) -> DIGingState:
         X = s.Z - self.alpha * s.Y
