@@ -37,7 +37,6 @@ from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.describe import describe_sites
 from dsba.tables.evaluation import sentences
 from dsba.tables.fit import evaluate_own, test_rows, train_own
-from dsba.tables.fit import test_rows, train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column

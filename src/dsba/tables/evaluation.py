@@ -23,8 +23,9 @@ from scipy.special import expit, log_expit, xlogy
 
 from dsba.errors import InputError, noted
 from dsba.network import Group, summed
+from dsba.solvers.exact import dot, eliminated
 from dsba.tables.design import outcome_of
-from dsba.tables.models.scoring import MOST_STEPS, dot, eliminated
+from dsba.tables.models.scoring import MOST_STEPS
 from dsba.tables.schema import kind_of
 from dsba.tables.terms import SiteTable
 from dsba.types import Array

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dsba.algorithms.newton import DEPENDENT, INFORMATION, solved
-from dsba.algorithms.newton import solved
+from dsba.algorithms.newton import INFORMATION, solved
 from dsba.errors import FitError, InputError
 from dsba.network import Group
 from dsba.solvers.exact import dot, eliminated
