@@ -134,6 +134,8 @@ def _require_logged(folder: Path, begun: Sequence[str], logged: Sequence[dict[st
 
 
 def _recomputed(study: Study, saved: FittedModel, rank: int, epochs: Sequence[EpochRecord]) -> Finding:
+    if study.evaluates is not None or study.describe is not None:
+        return Finding(True, "The totals are signed; those of an evaluation or a description are not computed again.")
     try:
         again = recomputed(study, rank, epochs)
     except NotRecordedError as error:
