@@ -47,7 +47,7 @@ class Sites:
             "key": self.folder / f"site{rank}.pem",
             "sign": self.keys[rank].sign,
             "study": STUDY,
-            "tell": self.said[rank].append,
+            "notify": self.said[rank].append,
             "log": lambda event, **facts: self.events[rank].append((event, facts)),
         }
         return SitePlace(**{**facts, **other})

@@ -14,8 +14,8 @@ from dsba.cli import train as command
 PAUSE = 0.03 if sys.argv[1].isalpha() else float(sys.argv.pop(1))  # seconds
 
 
-def paced(tell):
-    show = printer(tell)
+def paced(notify):
+    show = printer(notify)
 
     def wait_and_show(record):
         time.sleep(PAUSE)

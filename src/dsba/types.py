@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ Indices = Integers  # places in other arrays
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 Arrays = dict[str, npt.NDArray[Any]]  # by name, of any type
+Notify = Callable[[str], object]  # takes a sentence for a person
 Level = str | int | float | bool  # of a factor in a table
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dsba
-from dsba._system.threads import run_team
+from dsba._system.threads import run_thread_pair
 from dsba.algorithms.dsba import lazy
 from dsba.kernels.dense import Recursion
 from dsba.kernels.modes import Spectrum, advance_modes, column_positions, in_halves, plan_modes
@@ -87,7 +87,7 @@ def test_nobody_waits_for_a_thread_that_failed(fails):
         return advance_modes(*data, share)
 
     with pytest.raises(KeyboardInterrupt, match="does nothing"):
-        run_team(work, team)
+        run_thread_pair(work, team)
 
 
 @pytest.mark.parametrize("n_regular", [40, 36])

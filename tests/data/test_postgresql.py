@@ -74,7 +74,7 @@ def test_four_databases_give_the_model_of_csv_files(server, tmp_path, monkeypatc
         frame.to_csv(file, index=False)
     spec, told = FitSpec(formula=FORMULA, operator="linear"), []
     wanted = train(files, spec)
-    found = train([TableSource(f"{server}{site}?table=visits") for site in frames()], spec, tell=told.append)
+    found = train([TableSource(f"{server}{site}?table=visits") for site in frames()], spec, notify=told.append)
     assert found.params.to_numpy().tobytes() == wanted.params.to_numpy().tobytes()
     assert found.bse.to_numpy().tobytes() == wanted.bse.to_numpy().tobytes()
     found.save(tmp_path / "run")

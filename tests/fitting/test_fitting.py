@@ -190,12 +190,12 @@ def test_an_empty_first_column_at_one_site_shifts_nothing(tmp_path):
     X[:, 0] *= SITES == 0
     options = {"lam": 0.1, "tol": 1e-9}
     told = []
-    model, _ = train(write_sites(tmp_path, X, y, base=0), FitSpec(operator="ridge", **options), tell=told.append)
+    model, _ = train(write_sites(tmp_path, X, y, base=0), FitSpec(operator="ridge", **options), notify=told.append)
     assert told[0] == "5 columns, counted from 0: site0.svm has an index 0."
     assert told[1].startswith("Newton was chosen: for at most 100 coefficients")
     assert model.run.plan[1:] == told[1][1:]
     assert model.run.method == "newton"
-    expected, _ = train(write_sites(tmp_path, X, y, base=1), FitSpec(operator="ridge", **options), tell=told.append)
+    expected, _ = train(write_sites(tmp_path, X, y, base=1), FitSpec(operator="ridge", **options), notify=told.append)
     assert told[2] == "5 columns, counted from 1: no file has an index 0."
     assert_same_bits((model.weights, model.intercepts), (expected.weights, expected.intercepts))
     assert model.zero_based is True
@@ -217,10 +217,10 @@ def test_the_widest_file_has_the_number_of_columns(tmp_path):
     files = write_sites(tmp_path, X, y)
     settings = FitSpec(operator="ridge", max_passes=1.0)
     told = []
-    model, _ = train(files, settings, tell=told.append)
+    model, _ = train(files, settings, notify=told.append)
     narrower = "site1.svm has only 4, so the last ones are taken to be empty there."
     assert told[0] == f"5 columns, counted from 1: no file has an index 0. {narrower}"
-    expected, _ = train(files, settings, n_features=5, tell=told.append)
+    expected, _ = train(files, settings, n_features=5, notify=told.append)
     assert_same_bits((model.weights, model.intercepts), (expected.weights, expected.intercepts))
     assert sum(narrower in sentence for sentence in told) == 1
     assert train(files, settings, n_features=7)[0].n_features == 7

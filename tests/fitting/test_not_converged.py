@@ -111,4 +111,4 @@ def test_a_table_gets_the_passes_that_it_asks_for():
     table = patients()
     with pytest.warns(ConvergenceWarning, match="the budget of 3 passes is spent"):
         short = dsba.fit(table, "cost ~ age", "linear", sites="hospital", lam=0.1, algorithm="extra", max_passes=3)
-    assert short.unfinished
+    assert short.not_converged

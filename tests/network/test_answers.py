@@ -36,7 +36,7 @@ class Site:
 
 def ask(answers, at, own=b"own", total=b"total"):
     answers.asked(INFORMATION, at, own)
-    answers.told(-90, total)
+    answers.record(-90, total)
 
 
 def test_the_same_answers_after_a_restart_add_nothing():

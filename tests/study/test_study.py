@@ -74,7 +74,7 @@ def together(seats):
     def one(rank, seat):
         seat.out.mkdir(exist_ok=True)
         try:
-            found[rank] = join(seat, tell=told[rank].append)
+            found[rank] = join(seat, notify=told[rank].append)
         except (dsba.InputError, dsba.NetworkError) as error:
             found[rank] = error
 
@@ -115,7 +115,7 @@ def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats):
 
     def one(rank):
         seats[rank].out.mkdir(exist_ok=True)
-        found[rank] = join(seats[rank], tell=told[rank].append)
+        found[rank] = join(seats[rank], notify=told[rank].append)
 
     threads = [threading.Thread(target=one, args=(rank,)) for rank in (0, 2)]
     for thread in threads:
@@ -148,14 +148,14 @@ def test_a_site_looks_at_its_own_files_first(seats, tmp_path):
     ):
         change(table).to_csv(tmp_path / "changed.csv", index=False)
         with pytest.raises(dsba.InputError, match=sentence):
-            join(replace(seat, data=tmp_path / "changed.csv"), tell=print)
+            join(replace(seat, data=tmp_path / "changed.csv"), notify=print)
     with pytest.raises(dsba.InputError, match="is not the key of aarhus in the study"):
-        join(replace(seat, key=seats[1].key), tell=print)
+        join(replace(seat, key=seats[1].key), notify=print)
     with pytest.raises(dsba.InputError, match="unknown site 'delft'"):
-        join(replace(seat, site="delft"), tell=print)
+        join(replace(seat, site="delft"), notify=print)
     ended = seat.study.model_copy(update={"ends": (datetime.now(UTC) - timedelta(days=2)).date()})
     with pytest.raises(dsba.InputError, match="the study trial ended on"):
-        join(replace(seat, study=ended), tell=print)
+        join(replace(seat, study=ended), notify=print)
 
 
 def test_site_is_the_name_of_a_site_and_no_column(tables, tmp_path):
@@ -194,7 +194,7 @@ def test_rows_are_refused_unless_the_site_allows_them(tables, tmp_path):
     seat = Seat(study, "cork", tmp_path / "study" / "cork.pem", tables[2], tmp_path / "out")
     assert any("ROWS OF THE DATA" in line for line in leaving(seat))
     with pytest.raises(dsba.InputError, match="the study's method sends rows of the data, and cork does not allow it"):
-        join(seat, tell=print)
+        join(seat, notify=print)
 
 
 def test_check_says_what_is_wrong(seats, tmp_path):
@@ -249,7 +249,7 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
             json.loads((seat.out / "run.json").read_text())["result"]
         ]
         assert len(Ledger(seat.key.with_name(f"{seat.key.name}.ledger")).runs) == 1
-    again = join(seats[0], tell=told[0].append)  # it is complete: nobody is needed
+    again = join(seats[0], notify=told[0].append)  # it is complete: nobody is needed
     assert told[0][-1].startswith("This run is complete")
     assert (again.params == found[0].params).all()
     _changed_data_is_another_run(seats[0])
@@ -282,7 +282,7 @@ def test_a_site_opens_its_table_once_and_commits_to_what_it_parsed(seats, opened
     before = [opened(seat.data) for seat in seats]
     keys_of = [prepared(seat) for seat in seats]  # as the command does before it asks for approval
     found, _ = together(seats)
-    assert [result.unfinished for result in found] == [None] * 3
+    assert [result.not_converged for result in found] == [None] * 3
     assert [opened(seat.data) - count for seat, count in zip(seats, before, strict=True)] == [1] * 3
     for seat, key in zip(seats, keys_of, strict=True):
         content = hashlib.sha256(seat.data.read_bytes()).hexdigest()
@@ -298,7 +298,7 @@ def test_a_table_that_is_replaced_after_it_was_hashed_is_refused(seats, tmp_path
     pd.read_csv(seat.data).head(50).to_csv(tmp_path / "other.csv", index=False)
     (tmp_path / "other.csv").replace(seat.data)
     with pytest.raises(dsba.InputError, match="was changed or replaced after its header was read"):
-        join(seat, tell=print)
+        join(seat, notify=print)
     assert not seat.out.exists()
     assert not Path(f"{seat.key}{LEDGER}").exists()
 
@@ -306,7 +306,7 @@ def test_a_table_that_is_replaced_after_it_was_hashed_is_refused(seats, tmp_path
 def _changed_data_is_another_run(seat):
     pd.read_csv(seat.data).head(50).to_csv(seat.data, index=False)
     with pytest.raises(dsba.InputError, match=r"the data of aarhus changed since the run in .* began"):
-        join(replace(seat), tell=print)
+        join(replace(seat), notify=print)
 
 
 def _a_changed_log_is_found(path):

@@ -242,7 +242,7 @@ def test_a_damaged_file_of_answers_is_a_sentence(tables, tmp_path, monkeypatch):
     together(seated)
     (seated[0].out / ANSWERS_FILE).write_text('{"asked": 1}\n')
     with pytest.raises(dsba.InputError, match="is damaged: the run cannot go on"):
-        join(seated[0], tell=print)
+        join(seated[0], notify=print)
 
 
 def test_a_checkpoint_of_another_history_is_not_gone_on_from(tables, tmp_path, monkeypatch):  # noqa: F811

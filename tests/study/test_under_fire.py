@@ -64,7 +64,7 @@ def late(seats, pause):
     def one(rank):
         time.sleep(pause * rank)
         seats[rank].out.mkdir()
-        found[rank] = join(seats[rank], tell=deque(maxlen=100).append)
+        found[rank] = join(seats[rank], notify=deque(maxlen=100).append)
 
     threads = [threading.Thread(target=one, args=(rank,)) for rank in range(len(seats))]
     for thread in threads:

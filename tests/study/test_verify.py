@@ -29,7 +29,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished")
     seated = seats.__wrapped__(tables.__wrapped__(folder), folder)
     found, _ = together(seated)
-    assert [results.unfinished for results in found] == [None] * 3
+    assert [results.not_converged for results in found] == [None] * 3
     return seated[1]
 
 

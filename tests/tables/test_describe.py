@@ -146,7 +146,7 @@ def test_trouble_is_named_by_column_and_site_before_a_fit():
 
     def work(tables, net):
         said = []
-        fit_sites(tables, spec, net, tell=said.append)
+        fit_sites(tables, spec, net, notify=said.append)
         return [line.removeprefix("Look at this: ") for line in said if line.startswith("Look at this")]
 
     whole = work([SiteTable(n, f) for n, f in planted().items()], dsba.Simulator(spec.topology(5)))

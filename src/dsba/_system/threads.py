@@ -42,10 +42,10 @@ def run_pieces(sweep: Callable[..., None], cuts: Sequence[int], *args: Any) -> N
         piece.result()
 
 
-def run_team(work: Callable[[Any], int], shares: Sequence[Any]) -> int:
+def run_thread_pair(work: Callable[[Any], int], shares: Sequence[Any]) -> int:
     """work(share) for every share at the same time, in threads that wait for each other; what the first one gives.
 
-    Each has a thread of its own, as those of a pool may all be busy elsewhere. One that fails leaves the team.
+    Each has a thread of its own, as those of a pool may all be busy elsewhere. One that fails leaves the pair.
     """
     if len(shares) == 1:
         return work(shares[0])

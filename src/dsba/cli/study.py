@@ -162,9 +162,9 @@ def join(
     stopped = "Stopped. The other sites were notified; when all start again they go on from here."
     with owned(out, MARKER), stoppable(stopped):
         with StudyDisplay(sys.stdout.isatty()) as display:
-            results = take_part(seat, tell=display.tell, show=display.show, approval=approval)
+            results = take_part(seat, notify=display.notify, show=display.show, approval=approval)
         run = results.model.run
-        typer.echo(results.unfinished if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
+        typer.echo(results.not_converged if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
         page = write_page(results.model, out, about(seat, results.model))
         typer.echo(f"Model: {out / MODEL_FILE}   Page: {page}   Audit log: {out / AUDIT}")
         exit_as(run.status)

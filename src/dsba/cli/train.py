@@ -111,8 +111,8 @@ def train(
             stack.enter_context(owned(out, MARKER, lock=False))
         talk: dict[str, Any] = {"progress": sys.stdout.isatty() and not plain}
         if first:
-            tell = partial(typer.echo, err=plain)  # with --json, standard output has nothing else
-            talk |= {"tell": tell, "callbacks": [] if talk["progress"] else [_line_printer(tell)]}
+            notify = partial(typer.echo, err=plain)  # with --json, standard output has nothing else
+            talk |= {"notify": notify, "callbacks": [] if talk["progress"] else [_line_printer(notify)]}
         options = {"network": network, "checkpoint": checkpoint or out / "checkpoint", **talk}
         if spec.of_tables:
             from dsba.tables import fit
@@ -156,7 +156,7 @@ def exit_as(status: Status) -> None:
         raise typer.Exit(130 if status is Status.INTERRUPTED else not_converged.EXIT_CODE)
 
 
-def _warn_if_unfinished(model: FittedModel) -> None:
+def _warn_if_not_converged(model: FittedModel) -> None:
     """One line to standard error about a model that did not converge, in place of Python's warning."""
     if sentence := not_converged.of_model(model):
         typer.echo(f"Warning: {sentence}", err=True)
@@ -182,14 +182,14 @@ def _network(spec: FitSpec, n_nodes: int, timeout: float) -> MPINetwork | None:
     return MPINetwork(spec.topology(n_nodes), timeout=timeout)
 
 
-def _line_printer(tell: Callable[[str], None]) -> Callable[[dict[str, float]], None]:
+def _line_printer(notify: Callable[[str], None]) -> Callable[[dict[str, float]], None]:
     shown = time.monotonic()
 
     def show(record: dict[str, float]) -> None:
         nonlocal shown
         if time.monotonic() - shown >= LINE_EVERY:
             shown = time.monotonic()
-            tell(f"{record['passes']:8.1f} passes   residual {record['residual']:.1e}")
+            notify(f"{record['passes']:8.1f} passes   residual {record['residual']:.1e}")
 
     return show
 
@@ -251,7 +251,7 @@ def predict(
     From tables the mean response of each row, as CSV; from LIBSVM files one label, number or (for AUC) score per line.
     """
     known = codec.load(model)
-    _warn_if_unfinished(known)
+    _warn_if_not_converged(known)
     if label and proba:
         raise InputError("give either --label or --proba.")
     if known.table is not None:
@@ -301,7 +301,7 @@ def evaluate(
         network = _network(spec, len(files), timeout) or Simulator(spec.topology(len(files)))
         results, first = Results.load(model), network.rank == 0
         if first:
-            _warn_if_unfinished(results.model)
+            _warn_if_not_converged(results.model)
         found = evaluate_files(results, files, network, guards_of(allow_two_sites, no_guards))
         if first:
             _plot(found.pooled, plot, roc)

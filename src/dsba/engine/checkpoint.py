@@ -58,8 +58,8 @@ def slots(path: Path, rank: int) -> list[Path]:
 
 def load(path: Path, run: Mapping[str, Any]) -> Arrays:
     """The arrays of a checkpoint that belongs to ``run``; refused with the reason otherwise."""
-    facts, arrays = _whole(path)
-    found = facts["run"]
+    metadata, arrays = _whole(path)
+    found = metadata["run"]
     for name, wanted in run.items():
         if found.get(name) != wanted:
             here, there = shortened(wanted), shortened(found.get(name))
@@ -76,7 +76,7 @@ def kept_plan(path: Path) -> Any:
 
 
 def _whole(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """Facts and arrays, or an error that says what is wrong with the file."""
+    """Metadata and arrays, or an error that says what is wrong with the file."""
     try:
         return _read(path)
     except (sealed.DamagedError, OSError, MemoryError) as error:
@@ -87,11 +87,11 @@ def _whole(path: Path) -> tuple[dict[str, Any], Arrays]:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    facts, arrays = sealed.read(path)
-    if facts.get("format") != FORMAT or not isinstance(facts.get("run"), dict):
+    metadata, arrays = sealed.read(path)
+    if metadata.get("format") != FORMAT or not isinstance(metadata.get("run"), dict):
         raise sealed.DamagedError(f"it is another file than a {FORMAT}")
     _require_order(arrays)
-    return facts, arrays
+    return metadata, arrays
 
 
 def _require_order(arrays: Arrays) -> None:

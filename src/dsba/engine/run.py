@@ -316,7 +316,7 @@ class Run:
     def identity(self) -> dict[str, Any]:
         """What must agree if a checkpoint is to belong to this run."""
         records, nodes = (self.record_every, self.early), self.problem.nodes
-        shared = facts_of(self.net, self.algorithm, self.seed, records, self.z0, self.recorder.z_star)
+        shared = identity_of(self.net, self.algorithm, self.seed, records, self.z0, self.recorder.z_star)
         return {"problem": self.problem.digest(), "nodes": [nodes.start, nodes.stop], **self._own_code(), **shared}
 
     def _own_code(self) -> dict[str, str]:
@@ -344,9 +344,9 @@ class Run:
         for slot in self.slots:
             clear_torn(slot)
         kept = {
-            (int(arrays["state.t"]), arrays["told"].tobytes().hex()): (slot, arrays)
+            (int(arrays["state.t"]), arrays["history"].tobytes().hex()): (slot, arrays)
             for slot in self.slots
-            if slot.exists() and {"state.t", "told"} <= (arrays := checkpoint.load(slot, self._identity)).keys()
+            if slot.exists() and {"state.t", "history"} <= (arrays := checkpoint.load(slot, self._identity)).keys()
         }
         everyone = alike(self.group, sorted(kept))
         common = [one for one in kept if all(list(one) in theirs for theirs in everyone)]
@@ -390,7 +390,7 @@ class Run:
         arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
         arrays |= {"seconds": np.asarray(self.seconds), "cpu_seconds": np.asarray(self.cpu_seconds)}
         arrays["streams"] = np.asarray(self.net.streams)
-        arrays["told"] = np.frombuffer(self.net.history, np.uint8)
+        arrays["history"] = np.frombuffer(self.net.history, np.uint8)
         path = self.path
         if self.group.size > 1:
             path = self.slots[0]
@@ -400,7 +400,7 @@ class Run:
         self.next_write = ended + (ended - begun) / CHECKPOINT_SHARE
 
 
-def facts_of(
+def identity_of(
     net: Network, algorithm: Algorithm, seed: int, records: tuple[float, int], z0: Array, z_star: Array | None
 ) -> dict[str, Any]:
     """What identifies a run, the same at all processes, and before and after a stop."""

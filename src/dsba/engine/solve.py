@@ -21,7 +21,7 @@ from dsba.engine import checkpoint
 from dsba.engine.budgets import Limits
 from dsba.engine.progress import Progress
 from dsba.engine.recorder import Metric, Recorder
-from dsba.engine.run import Callback, Result, Run, facts_of
+from dsba.engine.run import Callback, Result, Run, identity_of
 from dsba.errors import CheckpointError, InputError, as_array, as_integer, as_number, shortened
 from dsba.graph.link import Link
 from dsba.graph.topology import Topology
@@ -167,8 +167,10 @@ def solve(
         if gap_tol is not None and (z_star is None or not problem.has_objective):
             raise InputError("gap_tol needs reference=True (or z*) and a problem with an objective.")
         algorithm = algorithm.resolved(problem, topology)
-        facts = facts_of(net, algorithm, seed, records, start, z_star)
-        require_agreement(group, facts | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"})
+        identity = identity_of(net, algorithm, seed, records, start, z_star)
+        require_agreement(
+            group, identity | {"limits": repr(limits), "checkpoint": "none" if path is None else "a file"}
+        )
         with np.errstate(all="ignore"):  # a step size far too large may overflow: the loop finds out
             run = Run(problem, net, algorithm, start, seed, Recorder(problem, z_star, metrics), *records)
         run.plan = made

@@ -28,7 +28,7 @@ def train(
     *,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    tell: Callable[[str], object] = lambda sentence: None,
+    notify: Callable[[str], object] = lambda sentence: None,
     network: Any = None,
     **options: Any,
 ) -> tuple[FittedModel, Result]:
@@ -40,7 +40,7 @@ def train(
         The number of columns; None is the largest number in any file.
     zero_based
         Whether columns count from 0; None is yes if any file has an index 0.
-    tell
+    notify
         Called with sentences for people about what is assumed of the files.
     options
         Others of ``fit``.
@@ -54,12 +54,12 @@ def train(
     held = group.share([file.indices for file in own], discloses=TOTALS)
     ranges = {file: IndexRange(*pair) for file, pair in zip(files, chain(*held), strict=True)}
     zero_based, width, sentence = _agreed_columns(ranges, n_features, zero_based)
-    tell(sentence)
+    notify(sentence)
     shards = [file.dataset(width, zero_based) for file in own]
     nodes = np.repeat(np.arange(len(shards)), [len(y) for _, y in shards])
     X, y = sp.vstack([X for X, _ in shards], format="csr"), np.concatenate([y for _, y in shards])
     del own, shards  # their memory is for the fit
-    done = fit(as_rows(X, y, nodes=nodes), spec, network=network, tell=tell, **options)
+    done = fit(as_rows(X, y, nodes=nodes), spec, network=network, notify=notify, **options)
     known = carried_out(done, spec, done.problem.lam)
     return FittedModel(*done.mean, done.gathered, done.problem.classes, *known, zero_based), done.result
 

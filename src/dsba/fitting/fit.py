@@ -18,7 +18,7 @@ from dsba.engine.run import Callback, Result
 from dsba.engine.solve import plan_of, solve
 from dsba.errors import as_integer, as_number
 from dsba.fitting.model import FitRun
-from dsba.fitting.rows import Rows, RowTotals, evened, measured, normalized, sums
+from dsba.fitting.rows import Rows, RowTotals, measured, normalized, split_long_rows, sums
 from dsba.fitting.spec import FitSpec
 from dsba.graph.topology import Topology
 from dsba.network import Alone, Group, require_agreement
@@ -71,7 +71,7 @@ def fit(
     previous: Coefficients | None = None,
     extra: float = 0.0,
     checkpoint: Path | None = None,
-    tell: Callable[[str], object] = lambda sentence: None,
+    notify: Callable[[str], object] = lambda sentence: None,
     progress: bool = False,
     callbacks: Sequence[Callback] = (),
     watch: PartWatch | None = None,
@@ -90,7 +90,7 @@ def fit(
         The coefficients of an earlier fit, to start from.
     extra
         Where the operator's extra coordinates start.
-    tell
+    notify
         Called with the plan of "auto" before the method starts, line by line.
     watch
         Asked before this process sends its part of a Newton step.
@@ -100,11 +100,11 @@ def fit(
     rows = normalized(rows) if spec.normalize else rows
     size = size or measured(rows, group)
     topology = network.topology if network else spec.topology(_wanted_nodes(rows, n_nodes))
-    problem = _problem(evened(rows, size), spec, size, topology.n_nodes, network)
+    problem = _problem(split_long_rows(rows, size), spec, size, topology.n_nodes, network)
     problem.watch = watch
     start = cold = _cold_start(problem, rows, size, group, extra)
     tol = _tolerance(problem, cold, spec.tol)
-    algorithm = _algorithm(spec, problem, topology, checkpoint, tell)
+    algorithm = _algorithm(spec, problem, topology, checkpoint, notify)
     if previous is not None:
         start, algorithm = packed(problem, cold, *previous), algorithm.warm_started()
     rounds = network.rounds if network else 0
@@ -131,7 +131,7 @@ def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
 
 
 def _algorithm(
-    spec: FitSpec, problem: Problem, topology: Topology, checkpoint: Path | None, tell: Callable[[str], object]
+    spec: FitSpec, problem: Problem, topology: Topology, checkpoint: Path | None, notify: Callable[[str], object]
 ) -> Algorithm | MethodPlan:
     """The algorithm asked for, or the plan of "auto", which is told."""
     if spec.algorithm != "auto":
@@ -140,7 +140,7 @@ def _algorithm(
     wanted = {"accuracy": spec.tol, "max_passes": spec.max_passes}
     made = plan_of(problem, problem.group.network(topology), given, checkpoint, **wanted)
     for line in str(made).splitlines():
-        tell(line[0].upper() + line[1:] if line == made.reason else line)
+        notify(line[0].upper() + line[1:] if line == made.reason else line)
     return made
 
 

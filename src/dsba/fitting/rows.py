@@ -124,7 +124,7 @@ def squared_norms(X: sp.csr_array) -> Array:
     return np.asarray(X.multiply(X).sum(axis=1)).ravel()
 
 
-def evened(rows: Rows, size: RowTotals) -> Rows:
+def split_long_rows(rows: Rows, size: RowTotals) -> Rows:
     """Rows much longer than the mean of all, each as several copies that share its weight.
 
     The problem stays the same. But a step size is planned for the hardest sample, and one is drawn as often

@@ -43,7 +43,7 @@ from dsba.kernels.simd import (
     scatter_modes,
     width_of,
 )
-from dsba.kernels.thread_pair import collect, ends, meet
+from dsba.kernels.thread_pair import barrier, collect, ends
 
 GAPS = 4096  # a power of two: gaps tabulated one by one, and again in multiples of GAPS
 COLUMNS_AHEAD = 12  # columns asked for before they are needed
@@ -259,7 +259,7 @@ def move_column(plan: Any, state: Any, j: int, time: int) -> None:
 @part()
 def read_sample(plan: Any, share: Any, A: Any, state: Any, time: int, n: int, row: int, b: Any) -> None:
     """b <- A_i z_n at iteration ``time``. If blocks are copies of one row, the thread's share of that goes to the
-    team's sums, and ``collect`` makes b of them."""
+    pair's sums, and ``collect`` makes b of them."""
     if share is None:
         _read_rows(plan, A, state, time, n, row, b)
     else:
@@ -410,7 +410,7 @@ def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state
     """DSBA: as many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place; how many were made.
 
     Node after node: a node's change enters its own row of the next iterate, which no other node reads. ``share`` is
-    what this thread does of it, where blocks are copies of one row; a team may end early. Otherwise it is None.
+    what this thread does of it, where blocks are copies of one row; a pair may end early. Otherwise it is None.
     """
     A = (samples.A[0], plan.indices, samples.A[2])
     k = state.phi.shape[1]
@@ -419,10 +419,10 @@ def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state
         for n in range(drawn.shape[1]):
             i = samples.start[n] + drawn[t, n]
             read_sample(plan, share, A, state, t0 + t + 1, n, i * k, b)
-            if meet(share):
+            if barrier(share):
                 collect(share, b)
                 sample_delta(op, rule, samples, i, state.phi[i], b, g, delta)
-            meet(share)
+            barrier(share)
             add_sample(plan, share, A, state, t0 + t + 1, i * k, delta, n)
         if ends(share):
             return t + 1

@@ -49,8 +49,8 @@ def shares(k: int, cuts: tuple[int, ...]) -> list[Share]:
 
 
 @part()
-def meet(share: Any) -> bool:
-    """A barrier: wait until every thread has come as often as this one; whether this one solves the equation."""
+def barrier(share: Any) -> bool:
+    """Wait until every thread has come as often as this one; whether this one solves the equation."""
     if share is None:
         return True
     board, me = share.board, share.me * LINE_DOUBLES

@@ -82,7 +82,7 @@ class ShownCase(Identified):
     network: str
     nodes: Annotated[int, Field(ge=1)]
     split: str
-    reference: Identifier  # the identifier of its Facts
+    reference: Identifier  # the identifier of its reference
     besides: dict[str, str] = {}  # by what a sweep goes over: what else the case is
 
     @property

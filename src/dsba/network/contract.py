@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dsba.network.transport import Network
 
 TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
-"""What a question or a method discloses: sums and facts of whole sites; iterates; rows of the data."""
+"""What a question or a method discloses: sums and metadata of whole sites; iterates; rows of the data."""
 DISCLOSURE_CLASSES = (TOTALS, ITERATES, ROWS_OF_DATA)  # each tells more than the one before
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
 MOST = 2.0**53  # of what is counted: a float64 has no larger whole number and all smaller ones
@@ -201,14 +201,14 @@ def counted(group: Group, rows: Array) -> list[int]:
     return [int(count) for count in total]
 
 
-def require_agreement(group: Group, facts: Mapping[str, Any]) -> None:
+def require_agreement(group: Group, identity: Mapping[str, Any]) -> None:
     """Raise an error at all processes if one of them was given other values.
 
     Parameters
     ----------
     group : Group
         The processes.
-    facts : Mapping[str, object]
+    identity : Mapping[str, object]
         The values of this process by name.
 
     Raises
@@ -221,7 +221,7 @@ def require_agreement(group: Group, facts: Mapping[str, Any]) -> None:
     >>> import dsba
     >>> dsba.network.require_agreement(dsba.network.Alone(), {"lam": 0.1})
     """
-    everyone = alike(group, dict(facts))
+    everyone = alike(group, dict(identity))
     for rank, theirs in enumerate(everyone):
         for name, wanted in everyone[0].items():
             if (got := theirs.get(name)) != wanted:

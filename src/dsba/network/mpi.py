@@ -78,9 +78,9 @@ class MPINetwork(Network):
         self.buffers: RowBuffers | None = None
         self.own_core = False
         super().__init__(topology, self.rank, self.size)
-        facts = {"program": f"dsba {__version__}", "topology": repr(topology) + topology.digest()}
-        require_agreement(self, facts)
-        self.session = zlib.crc32(json.dumps(facts).encode())
+        identity = {"program": f"dsba {__version__}", "topology": repr(topology) + topology.digest()}
+        require_agreement(self, identity)
+        self.session = zlib.crc32(json.dumps(identity).encode())
         self.own_core = _enough_cores(self.aside().share([platform.node(), *own_cores()], discloses=TOTALS))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MPINetwork:

@@ -26,7 +26,7 @@ from numba.core.typing.templates import AttributeTemplate
 from dsba.errors import InputError
 from dsba.kernels.cache import part, sources_digest
 from dsba.operators.base import Operator
-from dsba.storage.fingerprint import code_facts
+from dsba.storage.fingerprint import code_identity
 
 _classes: dict[str, type[Operator]] = {}
 
@@ -91,10 +91,10 @@ def source_line(file: str, line: int | None) -> str:
     return f"line {line} of {Path(file).name}" + (f" ({text})" if text else "")
 
 
-def _class_facts(cls: type) -> list[Any]:
+def _class_identity(cls: type) -> list[Any]:
     seen: set[int] = set()
     methods = sorted((n, f) for n, f in vars(cls).items() if n in COMPILED_METHODS and inspect.isfunction(f))
-    return [cls.__qualname__, [[n, code_facts(f, seen)] for n, f in methods]]
+    return [cls.__qualname__, [[n, code_identity(f, seen)] for n, f in methods]]
 
 
 @cache
@@ -103,7 +103,7 @@ def operator_type(cls: type[Operator]) -> OperatorType:
     members = tuple(f.name for f in fields(cls))
     digest = hashlib.sha256(sources_digest() + repr(members).encode())
     for base in cls.__mro__[:-1]:
-        digest.update(repr(_class_facts(base)).encode())
+        digest.update(repr(_class_identity(base)).encode())
     name = f"{cls.__module__}.{cls.__qualname__}<{digest.hexdigest()[:16]}>"
     _classes[name] = cls
     return OperatorType(name, members)

@@ -1,8 +1,8 @@
-"""What code in memory does, as facts to compare: byte code, constants, and the values it refers to.
+"""What code in memory does, as an identity to compare: byte code, constants, and the values it refers to.
 
 Code is hashed as it was loaded, since its file may have been edited. For user modules, the attributes that a function
-uses are hashed; for installed libraries, only the module's name. Equal facts mean equal behaviour. Other facts may
-still mean the same, as of an object whose ``repr`` shows where it is in memory.
+uses are hashed; for installed libraries, only the module's name. Equal identities mean equal
+behaviour. Other identities may still mean the same, as of an object whose ``repr`` shows where it is in memory.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from typing import Any
 import numpy as np
 
 
-def code_facts(value: Any, seen: set[int]) -> list[Any]:
-    """The facts of a function are what it depends on; those of another value its content. ``seen``: what was met."""
+def code_identity(value: Any, seen: set[int]) -> list[Any]:
+    """The identity of a function: what it depends on. That of another value: its content. ``seen``: what was found."""
     value = getattr(value, "py_func", value)  # a helper that is compiled already
     if inspect.isfunction(value):
-        return [] if id(value) in seen else _function_facts(value, seen)
+        return [] if id(value) in seen else _function_identity(value, seen)
     if isinstance(value, set | frozenset):
         return sorted(map(repr, value))  # texts have another order in every process
     if isinstance(value, np.ndarray):
         return [str(value.dtype), value.shape, hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()]
     if isinstance(value, type) and not _is_library(value.__module__):
-        return [] if id(value) in seen else class_facts(value, seen)
+        return [] if id(value) in seen else class_identity(value, seen)
     if isinstance(value, ModuleType):
-        return [value.__name__]  # what a function names in it is among the function's own facts
+        return [value.__name__]  # what a function names in it is among the function's own identity
     own = not isinstance(value, type) and not _is_library(type(value).__module__)
-    return [repr(value), *(code_facts(type(value), seen) if own else ())]
+    return [repr(value), *(code_identity(type(value), seen) if own else ())]
 
 
-def _function_facts(function: Any, seen: set[int]) -> list[Any]:
+def _function_identity(function: Any, seen: set[int]) -> list[Any]:
     seen.add(id(function))
-    codes, facts = [function.__code__], []
+    codes, found = [function.__code__], []
     for code in codes:  # grows: nested code is among the constants
         codes += [c for c in code.co_consts if inspect.iscode(c)]
         constants = [c for c in code.co_consts if not inspect.iscode(c)]
         plain = [sorted(map(repr, c)) if isinstance(c, frozenset) else c for c in constants]
-        facts += [code.co_code, code.co_names, plain]
+        found += [code.co_code, code.co_names, plain]
     names = {name for code in codes for name in code.co_names}
     values = {name: value for name, value in function.__globals__.items() if name in names}
     values |= inspect.getclosurevars(function).nonlocals
-    facts += [[n, code_facts(v, seen)] for n, v in sorted((function.__kwdefaults__ or {}).items())]
-    facts += [code_facts(v, seen) for v in function.__defaults__ or ()]
-    return facts + [[name, code_facts(value, seen)] for name, value in _reached(values, names)]
+    found += [[n, code_identity(v, seen)] for n, v in sorted((function.__kwdefaults__ or {}).items())]
+    found += [code_identity(v, seen) for v in function.__defaults__ or ()]
+    return found + [[name, code_identity(value, seen)] for name, value in _reached(values, names)]
 
 
 def _reached(values: dict[str, Any], names: Iterable[str]) -> list[tuple[str, Any]]:
@@ -64,16 +64,16 @@ def _reached(values: dict[str, Any], names: Iterable[str]) -> list[tuple[str, An
     return found
 
 
-def class_facts(cls: type, seen: set[int]) -> list[Any]:
+def class_identity(cls: type, seen: set[int]) -> list[Any]:
     """The functions and values of a class and of those of its bases that belong to no library."""
     seen.add(id(cls))
-    facts: list[Any] = []
+    found: list[Any] = []
     for base in cls.__mro__[:-1]:
         if not _is_library(base.__module__):
             hidden = ADDED | MADE if "__dataclass_params__" in vars(base) else ADDED
             members = {name: _unwrapped(member) for name, member in vars(base).items() if name not in hidden}
-            facts += [base.__qualname__, [[name, code_facts(members[name], seen)] for name in sorted(members)]]
-    return facts
+            found += [base.__qualname__, [[name, code_identity(members[name], seen)] for name in sorted(members)]]
+    return found
 
 
 def _unwrapped(member: Any) -> Any:
@@ -128,5 +128,5 @@ PLACE = re.compile(" at 0x[0-9A-Fa-f]+")
 
 def _text_of(value: Any) -> str:
     if inspect.isfunction(value):
-        return repr([code_facts(value, set()), value.__qualname__])
-    return repr([code_facts(type(value), set()), repr(value)])
+        return repr([code_identity(value, set()), value.__qualname__])
+    return repr([code_identity(type(value), set()), repr(value)])

@@ -1,4 +1,4 @@
-"""Sealed files: facts and arrays in one file, closed by a SHA-256 of every byte before it.
+"""Sealed files: metadata and arrays in one file, closed by a SHA-256 of every byte before it.
 
 ::
 
@@ -41,11 +41,11 @@ class DamagedError(DsbaError, ValueError):
     """A file is cut, changed, or not a sealed file. The message says which; the caller makes a sentence of it."""
 
 
-def write(stream: IO[bytes], facts: Mapping[str, Any], arrays: Mapping[str, npt.ArrayLike]) -> None:
-    """Seal facts (of JSON's types) and arrays (of numbers, truth values or text)."""
+def write(stream: IO[bytes], metadata: Mapping[str, Any], arrays: Mapping[str, npt.ArrayLike]) -> None:
+    """Seal metadata (of JSON's types) and arrays (of numbers, truth values or text)."""
     kept = {name: _plain(name, array) for name, array in arrays.items()}
     layout = [[name, array.dtype.str, list(array.shape)] for name, array in kept.items()]
-    header = json.dumps({"facts": facts, "arrays": layout}).encode()
+    header = json.dumps({"facts": metadata, "arrays": layout}).encode()
     header += b" " * (-(START + len(header)) % CACHE_LINE)  # so that the arrays begin at a cache line
     digest = hashlib.sha256()
     for part in (MAGIC, len(header).to_bytes(8, "little"), header, *(_bytes(array) for array in kept.values())):
@@ -55,7 +55,7 @@ def write(stream: IO[bytes], facts: Mapping[str, Any], arrays: Mapping[str, npt.
 
 
 def read(path: Path, shared: bool = False) -> tuple[dict[str, Any], Arrays]:
-    """The facts and arrays of a whole sealed file; anything else raises ``DamagedError``."""
+    """The metadata and arrays of a whole sealed file; anything else raises ``DamagedError``."""
     with path.open("rb") as stream:
         if stream.read(len(MAGIC)) != MAGIC:
             raise DamagedError("it is no sealed file")
@@ -67,13 +67,13 @@ def read(path: Path, shared: bool = False) -> tuple[dict[str, Any], Arrays]:
     end = START + int.from_bytes(content[len(MAGIC) : START], "little")
     try:
         header = json.loads(bytes(body[START:end]))
-        facts, layout = header["facts"], header["arrays"]
+        metadata, layout = header["facts"], header["arrays"]
         arrays = _arrays(layout, body[end:])
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DamagedError("its header does not describe its content") from error
-    if not isinstance(facts, dict):
+    if not isinstance(metadata, dict):
         raise DamagedError("its header does not describe its content")
-    return facts, arrays
+    return metadata, arrays
 
 
 def _arrays(layout: list[Any], content: memoryview) -> Arrays:

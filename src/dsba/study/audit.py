@@ -25,7 +25,7 @@ Sign = Callable[[bytes], bytes]
 class AuditLog:
     """JSON lines, each with the hash of the line before: a line that is changed, added or removed breaks the chain.
 
-    ``log(event, **facts)`` may be called by several threads. Messages that follow each other become one line for each
+    ``log(event, **details)`` may be called by several threads. Messages that follow each other become one line for each
     class, with their number and their bytes. ``close`` signs the end.
     """
 
@@ -36,15 +36,15 @@ class AuditLog:
         self._before = digest_of(kept[-1]) if kept else NO_LINE
         self._lines = len(kept)
 
-    def log(self, event: str, **facts: Any) -> None:
+    def log(self, event: str, **details: Any) -> None:
         with self._lock:
             if event == "sent":
-                messages, total = self._sent.get(facts["discloses"], (0, 0))
-                self._sent[facts["discloses"]] = messages + 1, total + facts["bytes"]
+                messages, total = self._sent.get(details["discloses"], (0, 0))
+                self._sent[details["discloses"]] = messages + 1, total + details["bytes"]
             if event != "sent" or sum(messages for messages, _ in self._sent.values()) >= TOGETHER:
                 self._flush()
             if event != "sent":
-                self._write(event, facts)
+                self._write(event, details)
 
     def close(self) -> str:
         """Sign the end; its hash."""
@@ -59,11 +59,11 @@ class AuditLog:
             self._write("sent", {"discloses": discloses, "messages": messages, "bytes": total})
         self._sent = {}
 
-    def _write(self, event: str, facts: dict[str, Any], signed: bool = False) -> None:
+    def _write(self, event: str, details: dict[str, Any], signed: bool = False) -> None:
         if self._file.closed:
             return
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        content = {"time": now, "event": event, **facts, "before": self._before}
+        content = {"time": now, "event": event, **details, "before": self._before}
         line = json.dumps(content).encode()
         if signed:
             line = json.dumps({**content, "signature": self._sign(LOG_SIGNATURE + line).hex()}).encode()

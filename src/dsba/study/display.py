@@ -29,7 +29,7 @@ class StudyDisplay:
         if self.status is not None:
             self.status.stop()
 
-    def tell(self, sentence: str) -> None:
+    def notify(self, sentence: str) -> None:
         self.console.print(sentence, markup=False)
 
     def show(self, network: SiteNetwork) -> Sequence[Callable[[dict[str, float]], None]]:
@@ -41,7 +41,7 @@ class StudyDisplay:
                 self.status.update(text)
             elif time.monotonic() - self.shown_at >= LINE_EVERY:
                 self.shown_at = time.monotonic()
-                self.tell(text)
+                self.notify(text)
 
         return [progress]
 

@@ -40,6 +40,7 @@ from dsba.tables.fit import evaluate_own, test_rows, train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column
+from dsba.types import Notify
 
 if TYPE_CHECKING:
     from dsba.fitting.model import FittedModel
@@ -51,7 +52,6 @@ DESCRIPTION = "description"  # .json and .html
 LEDGER = ".ledger"  # after the name of the key
 DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled once by then
 
-Tell = Callable[[str], object]
 Show = Callable[[SiteNetwork], Sequence[Callable[[dict[str, float]], object]]]
 
 
@@ -231,28 +231,28 @@ def leaving(seat: Seat) -> list[str]:
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
 
 
-def decline(seat: Seat, tell: Tell) -> None:
+def decline(seat: Seat, notify: Notify) -> None:
     """Tell the neighbours that wait that the person at this site approved another study; they go on waiting.
 
     Nothing is read from the table and nothing of it is sent.
     """
     refusal = f"{seat.site} has not approved this study: the hash that was approved there is another one."
     place = seat.place(keys.load(seat.key), refusal=refusal)
-    tell("Telling the neighbours that wait that the study was not approved here.")
+    notify("Telling the neighbours that wait that the study was not approved here.")
     with SiteNetwork(seat.study.topology, place, patience=0.0) as network:
         told = network.decline(DECLINING)
-    tell(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
+    notify(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
 
 
-def join(seat: Seat, *, tell: Tell, show: Show = lambda network: [], approval: Approval = BY_CALL) -> Results:
+def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approval: Approval = BY_CALL) -> Results:
     """Take part in the study until the model is there; the same call goes on with a run that was stopped.
 
-    ``tell`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
+    ``notify`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
     """
     key, study = prepared(seat), seat.study
     state = RunState(study.hash, key.commitment(study.digest + seat.table.digest.encode()))
     if _begun(seat, state):
-        tell(f"This run is complete: {seat.out / MODEL_FILE}")
+        notify(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
         Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, seat.used(key), seat.allowed)
@@ -263,7 +263,7 @@ def join(seat: Seat, *, tell: Tell, show: Show = lambda network: [], approval: A
     log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE)
     try:
         log.log("joined", **_joined(seat, state), approved=approval._asdict())
-        place = seat.place(key, data=state.data, tell=tell, log=log.log, keep=totals.keep, answers=answers.answers)
+        place = seat.place(key, data=state.data, notify=notify, log=log.log, keep=totals.keep, answers=answers.answers)
         results = _among_sites(seat, place, show)
         result = result_hash(results.model)
         log.log("ended", said=results.model.run.message, result=result)
@@ -288,7 +288,7 @@ def _joined(seat: Seat, state: RunState) -> dict[str, Any]:
 
 
 def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
-    study, tell = seat.study, place.tell
+    study, notify = seat.study, place.notify
     network = SiteNetwork(study.topology, place, patience=seat.patience, rows_allowed=seat.rows_allowed)
     asked = threading.Event()
 
@@ -300,19 +300,19 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         callbacks, checkpoint = [notice, *show(network)], seat.out / CHECKPOINT
         own = {seat.site: seat.table}
         if study.describe is not None:
-            _describe(seat, network, tell)
+            _describe(seat, network, notify)
         if seat.stored is not None:
             network.reset()
             measured = evaluate_own(seat.stored, own, network, seat.spec.guards).pooled
-            tell(sentences("All sites", measured))
+            notify(sentences("All sites", measured))
             results = seat.stored.tested(measured)
         else:
-            results = train_own(own, seat.spec, network, tell=tell, checkpoint=checkpoint, callbacks=callbacks)
+            results = train_own(own, seat.spec, network, notify=notify, checkpoint=checkpoint, callbacks=callbacks)
         if results.model.run.status is Status.DIVERGED:
             raise InputError(f"no model was saved: {results.model.run.message}.")
         results.save(seat.out)
         if results.model.run.status is Status.INTERRUPTED:
-            tell(_stopped(network, asked.is_set()))
+            notify(_stopped(network, asked.is_set()))
         else:
             network.finish(result_hash(results.model))
         return results
@@ -324,7 +324,7 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
             return _saved(seat, over.result)
 
 
-def _describe(seat: Seat, network: SiteNetwork, tell: Tell) -> None:
+def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write Table 1 of all sites into the folder, and notify people of what looks wrong."""
     study, factors = seat.study, seat.study.terms.formula.factors
     assert study.describe is not None
@@ -335,7 +335,7 @@ def _describe(seat: Seat, network: SiteNetwork, tell: Tell) -> None:
         with replacing(seat.out / f"{DESCRIPTION}.{ending}") as file:
             file.write(text.encode())
     for sign in found.signs:
-        tell(f"Look at this: {sign}")
+        notify(f"Look at this: {sign}")
 
 
 def _stopped(network: SiteNetwork, asked: bool) -> str:

@@ -81,7 +81,7 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord]) -> Recomp
 
 def _again(study: Study, rank: int, network: RecordedNetwork, checkpoint: Path) -> FittedModel:
     own: Any = {study.sites[rank].name: MadeUpTable(study)}
-    results = train_own(own, study.spec, network, tell=lambda sentence: None, checkpoint=checkpoint)
+    results = train_own(own, study.spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
     last = False if results.model.run.status is Status.INTERRUPTED else result_hash(results.model)
     network.aside().share(last, discloses=TOTALS)
     return results.model

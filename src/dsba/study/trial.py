@@ -155,14 +155,14 @@ class Trial:
                 process.kill()
                 process.wait()
 
-    def run(self, tell: Callable[[str], object]) -> Results:
+    def run(self, notify: Callable[[str], object]) -> Results:
         """Start all sites, pass on what they say, and give the model that all of them have."""
         readers = []
         try:
             for rank, site in enumerate(self.study.sites):
                 stream = self.start(rank).stdout
                 assert stream is not None
-                readers.append(threading.Thread(target=_pass_on, args=(stream, site.name, tell)))
+                readers.append(threading.Thread(target=_pass_on, args=(stream, site.name, notify)))
                 readers[-1].start()
             self._wait()
         finally:
@@ -191,6 +191,6 @@ class Trial:
         return everyone[0]
 
 
-def _pass_on(stream: IO[bytes], name: str, tell: Callable[[str], object]) -> None:
+def _pass_on(stream: IO[bytes], name: str, notify: Callable[[str], object]) -> None:
     for line in stream:
-        tell(f"{name}: {line.decode(errors='replace').rstrip()}")
+        notify(f"{name}: {line.decode(errors='replace').rstrip()}")

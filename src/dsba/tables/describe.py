@@ -18,7 +18,7 @@ from dsba.network import Alone, Group, counted, summed
 from dsba.tables.design import as_sites
 from dsba.tables.exports import TextTable
 from dsba.tables.quantiles import pooled_quantiles
-from dsba.tables.schema import KIND_WORDS, MOST_LEVELS, kind_of, notify, plain, plain_value, shared
+from dsba.tables.schema import KIND_WORDS, MOST_LEVELS, enforce, kind_of, plain, plain_value, shared
 from dsba.tables.signs import signs_of
 from dsba.tables.terms import SiteTable
 from dsba.types import Array, Flags, Level
@@ -161,16 +161,16 @@ def describe_sites(
 ) -> Description:
     """The same for the sites of this process, together with those of the others."""
     guards = guards or Guards()
-    own = [[site.name, guards.rows_per_level, _facts(site)] for site in sites]
+    own = [[site.name, guards.rows_per_level, _declared(site)] for site in sites]
     known = [tuple(one) for theirs in shared(group, own, list[tuple[str, int, dict[str, tuple[str, list[Level]]]]])
              for one in theirs]  # fmt: skip
     few = max(1, *(minimum for _, minimum, _ in known))
-    notify(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
-    work = _Work(sites, group, few, {name: facts for name, _, facts in known})
+    enforce(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
+    work = _Work(sites, group, few, {name: declared for name, _, declared in known})
     return work.description(by)
 
 
-def _facts(site: SiteTable) -> dict[str, tuple[str, list[Level]]]:
+def _declared(site: SiteTable) -> dict[str, tuple[str, list[Level]]]:
     """The kind of each column, and the levels of those that have few of them."""
     found = {}
     for column in site.frame.columns:
@@ -184,10 +184,10 @@ def _facts(site: SiteTable) -> dict[str, tuple[str, list[Level]]]:
 class _Work:
     """What a process finds out together with the others; every question is asked by all in the same order."""
 
-    def __init__(self, sites: Sequence[SiteTable], group: Group, few: int, facts: Mapping[str, Any]) -> None:
-        self.sites, self.group, self.few, self.facts = sites, group, few, facts
-        columns = dict.fromkeys(column for known in facts.values() for column in known)
-        self.columns = [column for column in columns if all(column in known for known in facts.values())]
+    def __init__(self, sites: Sequence[SiteTable], group: Group, few: int, declared: Mapping[str, Any]) -> None:
+        self.sites, self.group, self.few, self.declared = sites, group, few, declared
+        columns = dict.fromkeys(column for known in declared.values() for column in known)
+        self.columns = [column for column in columns if all(column in known for known in declared.values())]
         self.signs: list[str] = []
         self.numbers: dict[str, list[Array]] = {}
 
@@ -223,7 +223,7 @@ class _Work:
         return strata | {f"{by} = {level}": [own_texts == level for own_texts in texts] for level in levels}
 
     def _column(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
-        kinds = {site: known[column][0] for site, known in self.facts.items() if known[column][0] != "empty"}
+        kinds = {site: known[column][0] for site, known in self.declared.items() if known[column][0] != "empty"}
         if not kinds:
             return {}
         usual = max(dict.fromkeys(kinds.values()), key=list(kinds.values()).count)
@@ -256,7 +256,7 @@ class _Work:
         return NumberSummary(n, self._shown(missing), total, mean, float(np.sqrt(squares / (n - 1))), quartiles, within)
 
     def _levels(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
-        by_site = {site: {*known[column][1]} for site, known in self.facts.items()}
+        by_site = {site: {*known[column][1]} for site, known in self.declared.items()}
         levels = sorted(set().union(*by_site.values()))
         common = {level for level in levels if sum(level in theirs for theirs in by_site.values()) > 1}
         for site in self.sites:

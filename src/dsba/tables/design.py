@@ -16,7 +16,7 @@ from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
 from dsba.tables.columns import INTERCEPT, agreed_states, model_columns, numbers, text_of
 from dsba.tables.formula import is_derived
-from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, notify, plain_value, usable_rows
+from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, enforce, plain_value, usable_rows
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
 from dsba.types import Array, Flags, Level
 
@@ -89,10 +89,10 @@ def design_tables(
         schema = replace(schema, together=together)
         designs = tuple(designed(site, schema) for site in sites)
     names = designs[0].names
-    notices = notify(group, [guards.too_many_parameters(len(names), compared.rows)])
+    notices = enforce(group, [guards.too_many_parameters(len(names), compared.rows)])
     differ = _differing(watched, compared, few, group)
     _require_varied(names, np.array([words[name] for name in names]), differ)
-    rare = notify(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
+    rare = enforce(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
     held = tuple(agreed.held_at(site, terms) for site in sites)
     return Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
 

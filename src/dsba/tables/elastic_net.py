@@ -29,7 +29,7 @@ from dsba.tables.models.base import LikelihoodTerms, RowTerms, finite_sum, of_ro
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
-from dsba.tables.schema import notify
+from dsba.tables.schema import enforce
 from dsba.tables.terms import ModelTerms, SiteTable
 from dsba.types import Array
 
@@ -193,7 +193,7 @@ def _check(
         smallest = min(counted(group, np.array(sizes)))
         if sentence := strictest(designs).too_many_parameters(len(designs.names), smallest):
             found.append(f"in a fold {sentence}")
-    notify(group, found)
+    enforce(group, found)
 
 
 class _Problem(NamedTuple):

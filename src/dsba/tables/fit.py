@@ -33,14 +33,14 @@ from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
-from dsba.tables.likelihood import Notify, fit_likelihood, fit_random_intercept, require_fitting, require_order
+from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require_fitting, require_order
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
-from dsba.tables.schema import end_together, notify, share_unless
+from dsba.tables.schema import end_together, enforce, share_unless
 from dsba.tables.signs import signs_of
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated
-from dsba.types import Array, Flags
+from dsba.types import Array, Flags, Notify
 
 
 def fit(
@@ -85,8 +85,8 @@ def fit(
     results = fit_sites(held, spec, Simulator(spec.topology(len(held))), warn=rare.append)
     for sentence in rare:
         warnings.warn(f"Between owners this would be refused: {sentence}", stacklevel=2)
-    if results.unfinished and results.model.run.status is not Status.INTERRUPTED:
-        not_converged.warn(results.unfinished, stacklevel=2)
+    if results.not_converged and results.model.run.status is not Status.INTERRUPTED:
+        not_converged.warn(results.not_converged, stacklevel=2)
     return results
 
 
@@ -124,34 +124,34 @@ def train(
     spec: FitSpec,
     *,
     network: Network | None = None,
-    tell: Callable[[str], object] = lambda sentence: None,
+    notify: Callable[[str], object] = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """One site per file, in order, named after it. On a network this process opens the files of its own nodes only.
 
     Parameters
     ----------
-    tell
+    notify
         Called with sentences for people.
     options
         Those of ``fit_sites``.
     """
     if network is None:
         network = Simulator(spec.topology(len(files)))
-    return train_own(_own_files(files, network), spec, network, tell=tell, **options)
+    return train_own(_own_files(files, network), spec, network, notify=notify, **options)
 
 
 def train_own(
-    own: dict[str, Table], spec: FitSpec, network: Network, *, tell: Callable[[str], object], **options: Any
+    own: dict[str, Table], spec: FitSpec, network: Network, *, notify: Callable[[str], object], **options: Any
 ) -> Results:
     """The same for the files of this process's own nodes, by the names of their sites."""
     network.reset()
     headers = {name: table.names for name, table in own.items()}
     spec = _agreed_formula(spec, headers, network)
     sites = [SiteTable(name, _read(table, ModelTerms.of(spec))) for name, table in own.items()]
-    results = fit_sites(sites, spec, network, tell=tell, **options)
+    results = fit_sites(sites, spec, network, notify=notify, **options)
     if results.test is not None:
-        tell(sentences("Held-out rows of all sites", results.test))
+        notify(sentences("Held-out rows of all sites", results.test))
     return results
 
 
@@ -167,7 +167,7 @@ def evaluate_own(results: Results, own: dict[str, Table], network: Network, guar
     require_agreement(network, {"model": results.digest()})
     sites = [SiteTable(name, _read(table, results.needed)) for name, table in own.items()]
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
-    notify(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
+    enforce(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
     return evaluate(results, sites, network)
 
 
@@ -210,15 +210,15 @@ def fit_sites(
     spec: FitSpec,
     network: Network,
     *,
-    tell: Callable[[str], object] = lambda sentence: None,
+    notify: Callable[[str], object] = lambda sentence: None,
     warn: Callable[[str], object] = lambda sentence: None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    Where a share of each site's rows is held out, the model is evaluated on these. ``tell`` gets lines for people: what
-    the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single rows.
-    ``options`` are those of ``dsba.fitting.fit``.
+    Where a share of each site's rows is held out, the model is evaluated on these. ``notify`` gets lines for people:
+    what the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single
+    rows. ``options`` are those of ``dsba.fitting.fit``.
     """
     terms = ModelTerms.of(spec)
     model = terms.model()
@@ -230,9 +230,9 @@ def fit_sites(
         require_fitting(model, spec)
     kept, tests = _split(sites, terms, network)
     designs = design_tables(kept, terms, network, spec.guards)
-    _look_at(designs, kept, network, tell)
+    _look_at(designs, kept, network, notify)
     for line in schema_report.report(designs):
-        tell(line)
+        notify(line)
     classes = designs.schema.classes
     if (model := terms.model(classes)) is not None:
         require_order(model, designs, spec.levels)
@@ -240,11 +240,11 @@ def fit_sites(
     elif spec.random:
         results = Results(fit_random_intercept(designs, designs.schema.spec, network, warn))
     else:
-        results = _fit_shared(designs, network, tell, warn, options)
+        results = _fit_shared(designs, network, notify, warn, options)
     return results.tested(evaluate(results, tests, network).pooled) if tests else results
 
 
-def _look_at(designs: Designs, sites: Sequence[SiteTable], network: Network, tell: Notify) -> None:
+def _look_at(designs: Designs, sites: Sequence[SiteTable], network: Network, notify: Notify) -> None:
     """Signs of trouble in the columns, for the people at this site: what it finds in its own rows is not sent."""
     schema = designs.schema
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
@@ -252,21 +252,21 @@ def _look_at(designs: Designs, sites: Sequence[SiteTable], network: Network, tel
     values = {c: [site.frame[c].to_numpy(np.float64, na_value=np.nan) for site in sites] for c in numbers}
     levels = {c: known for c, known in schema.levels.items() if c != SITE} if len(schema.parts) > 1 else {}
     for sign in signs_of(sites, values, levels, network, few):
-        tell(f"Look at this: {sign}")
+        notify(f"Look at this: {sign}")
 
 
-def _fit_shared(designs: Designs, network: Network, tell: Notify, warn: Notify, options: dict[str, Any]) -> Results:
+def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify, options: dict[str, Any]) -> Results:
     """A model that all methods share: linear, logistic, Poisson, or a user-defined loss."""
     spec = designs.schema.spec
     component = operators.get(spec.operator)
     columns = scaled(designs, component, network)
     weights = [base_weights(columns, n, component) for n in range(len(columns.designs))]
     information, found = check_design(designs, columns.moments, columns.designs, weights, spec.lam or 0.0, network)
-    shown = notify(network, found)
+    shown = enforce(network, found)
     if not spec.lam:
         columns = orthogonal(columns, information)
     for sentence in shown:
-        tell(f"Between owners this would be refused: {sentence}")
+        notify(f"Between owners this would be refused: {sentence}")
     for sentence in dict.fromkeys((*designs.rare, *shown)):
         warn(sentence)
     if component.family is not None:
@@ -279,7 +279,7 @@ def _fit_shared(designs: Designs, network: Network, tell: Notify, warn: Notify, 
     # The problem divides by the sum of its weights; lambda belongs to a sum divided by the weights of the rows.
     shrunk = replace(spec, lam=spec.lam / columns.exposure) if spec.lam else spec
     try:
-        done = fit_rows(rows, shrunk, size=size, network=network, watch=watch, tell=tell, **options)
+        done = fit_rows(rows, shrunk, size=size, network=network, watch=watch, notify=notify, **options)
     except FitError as error:
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
     later = [one for one in (watch.complaints if watch else []) if one not in shown]

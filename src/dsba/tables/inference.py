@@ -39,7 +39,7 @@ LEAST_LEFT = 1e-10  # of 1 - h: below, a row has a coefficient of its own
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 RESIDUAL_ROUNDING = 4.0 * np.finfo(np.float64).eps  # of numbers that are added to a residual
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
-UNFINISHED = "The fit ended before its solution was reached, so that it has no standard errors."
+NOT_CONVERGED = "The fit ended before its solution was reached, so that it has no standard errors."
 EXACT = (
     "The columns give the outcome exactly, or so nearly that rounding would decide the standard errors: none are given."
 )
@@ -70,7 +70,7 @@ def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, gr
     if known.dispersed and total.is_exact(scale):
         return Inferred(None, EXACT)
     if math.sqrt(total.step / scale) > NEAR:  # how far the next Newton step would go, in standard errors
-        return Inferred(None, UNFINISHED)
+        return Inferred(None, NOT_CONVERGED)
     covariance, df = total.covariance(cov, scale), None
     if cov == "site":
         covariance, df = clustered(columns, coefficients, known, total, group)

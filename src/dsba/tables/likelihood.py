@@ -7,7 +7,7 @@ the scores of rows, of sites or of clusters between two inverses of the observed
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,9 +28,9 @@ from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, finite_su
 from dsba.tables.models.cox import Cox
 from dsba.tables.models.scoring import Maximum, inverse, maximised
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
-from dsba.tables.schema import notify
+from dsba.tables.schema import enforce
 from dsba.tables.terms import terms_of
-from dsba.types import Array
+from dsba.types import Array, Notify
 
 NO_PENALTY = "this model takes no penalty: leave out lam, or use the operator linear, logistic or poisson."
 NO_LEVERAGES = "this model has the standard errors classical, HC0, HC1, site and cluster, got {cov!r}."
@@ -38,7 +38,6 @@ NEWTON_ONLY = "this model is fitted by newton only, got the algorithm {name!r}."
 UNORDERED = "the classes of {column!r} need an order: list them from low to high in the levels of {column!r}."
 
 
-Notify = Callable[[str], object]
 """What gets a sentence for people."""
 
 
@@ -107,7 +106,7 @@ def fit_likelihood(
     message = f"no length of a step leads further after {len(solution.steps) - 1} Newton steps"
     if solution.converged:
         message = f"{len(solution.steps) - 1} Newton steps; the next would be {solution.steps[-1]:.1e} standard errors"
-    figures = fitted.model.facts(solution.params, solution.terms)
+    figures = fitted.model.figures(solution.params, solution.terms)
     found = Estimated(names, params, inference, solution.steps, message, figures, fitted.model.link, events)
     return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
 
@@ -118,7 +117,7 @@ def fit_random_intercept(
     """A linear model in which every site has a random intercept, by REML."""
     scaling, ready, moments = _scaled(designs, network, level=False)
     shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)[1]
-    designs = _noticed(designs, notify(network, shown), warn)
+    designs = _noticed(designs, enforce(network, shown), warn)
     try:
         found = fit_mixed(ready, network)
     except FitError as error:

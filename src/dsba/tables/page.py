@@ -80,7 +80,7 @@ def _lead(results: Results) -> str:
 
 
 def _warnings(results: Results) -> str:
-    lines = [sentence for sentence in (results.unfinished, results.metadata.why_none) if sentence]
+    lines = [sentence for sentence in (results.not_converged, results.metadata.why_none) if sentence]
     lines += guard_sentences(results.schema, results.metadata.notices)
     if not lines:
         return ""

@@ -373,7 +373,7 @@ class Results:
         return self.df_resid if own is None else np.array(own)
 
     @property
-    def unfinished(self) -> str | None:
+    def not_converged(self) -> str | None:
         """What to know of a fit that did not converge; None if it did."""
         return not_converged.of_model(self.model)
 
@@ -402,7 +402,7 @@ class Results:
     def headline(self) -> str:
         """The fit in a line: rows, rounds and likelihoods, or why there are none, and whether it did not converge."""
         fit = f"{self.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
-        said = f" {self.unfinished}" if self.unfinished else ""
+        said = f" {self.not_converged}" if self.not_converged else ""
         if (found := self.metadata.inference) is None:
             return f"{fit}.{said} {self.metadata.why_none}{self.coding}"
         shown = f"Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
@@ -447,8 +447,8 @@ class Results:
         """
         import pandas as pd
 
-        if self.unfinished:
-            not_converged.warn(self.unfinished, stacklevel=2)
+        if self.not_converged:
+            not_converged.warn(self.not_converged, stacklevel=2)
         table = table.rename(columns=str)
         _require_fit(table, self._needed, name)
         whole = _complete(table, self._needed)

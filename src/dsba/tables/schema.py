@@ -70,7 +70,7 @@ class _Agreement:
         self.parts = self._parts(sites)
         self.sites = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
         few = [guards.too_few_rows(name, len(frame)) for name, frame in self.sites]
-        self.notices = notify(group, [guards.too_few_sites(len(self.parts)), *few])  # before any sum of the data
+        self.notices = enforce(group, [guards.too_few_sites(len(self.parts)), *few])  # before any sum of the data
         self.held = [held_at(site, terms) for site in sites]
         self._pool()
         self.kinds = self._agreed_kinds()
@@ -91,7 +91,7 @@ class _Agreement:
         if SITE in self.formula.columns and SITE not in factors:
             levels[SITE] = names
         means = self._pooled_means()
-        notices = (*self.notices, *notify(self.group, rare))
+        notices = (*self.notices, *enforce(self.group, rare))
         spec = replace(self.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
         return Schema(
             spec, terms.labels, self.parts, self.rows, kinds, self.missing, levels, merged, classes, means, notices,
@@ -292,7 +292,7 @@ class _Agreement:
 # Asking the others -------------------------------------------------------------------------------
 
 
-def notify(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
+def enforce(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
     """A guard of any process ends the fit at all of them. In one process its sentence is only a notice."""
     everyone = shared(group, [sentence for sentence in sentences if sentence], list[str])
     notices = tuple(dict.fromkeys(sentence for theirs in everyone for sentence in theirs))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from dsba._system.threads import CORES, WORTH, even_cuts, run_pieces, run_team
+from dsba._system.threads import CORES, WORTH, even_cuts, run_pieces, run_thread_pair
 from dsba.algorithms.dsba.form import Counted, Start
 from dsba.algorithms.iterates import Iterates, MeanAndScatter
 from dsba.errors import CheckpointError
@@ -85,15 +85,15 @@ class LazyForm(Counted):
             return
         made, rest = 0, 1 + REST // (numbers * problem.n_nodes)
         while made < len(samples):
-            team = shares(problem.k, (0, self.plan.middle, problem.dim))
-            made += self._advance_by(team, problem, samples[made:], self.t + made)
+            pair = shares(problem.k, (0, self.plan.middle, problem.dim))
+            made += self._advance_by(pair, problem, samples[made:], self.t + made)
             made += self._advance_by(alone, problem, samples[made : made + rest], self.t + made)
             rest *= 2
 
-    def _advance_by(self, team: Sequence[Share | None], problem: Problem, samples: Indices, t: int) -> int:
-        """The iterations from t on with these samples; how many of them the team made."""
+    def _advance_by(self, pair: Sequence[Share | None], problem: Problem, samples: Indices, t: int) -> int:
+        """The iterations from t on with these samples; how many of them the pair made."""
         data = (problem.component, self.components.rule, problem.samples, samples, self.plan, self.state, t)
-        return run_team(lambda share: kernel.advance_modes(*data, share), team)
+        return run_thread_pair(lambda share: kernel.advance_modes(*data, share), pair)
 
     def share(self, problem: Problem) -> Share | None:
         """Of one thread that does everything."""

@@ -81,7 +81,7 @@ class Answers:
             self._require_few()
             self._add({"asked": self._open, "own": part})
 
-    def told(self, exponent: int, total: bytes) -> None:
+    def record(self, exponent: int, total: bytes) -> None:
         """The total of the sum, before it is read."""
         if self._open is None:
             return

@@ -53,7 +53,7 @@ class Connections:
         if own.address is not None and any(not self._dials(peer) for peer in self.net.links):
             self.server = context(self.place.key, members, server=True)
             self.listener = _listening(self.place.listen or own.address)
-            strangers = Strangers(self.place.tell, self.place.log)
+            strangers = Strangers(self.place.notify, self.place.log)
             self.handshakes = Handshakes(self.listener, self.server, members, self.closing, self._welcome, strangers)
             self._start(self.handshakes.run)
         for peer, link in self.net.links.items():
@@ -93,7 +93,7 @@ class Connections:
         """Tell the people at this site, once for each change."""
         if self.last_said.get(about) != sentence and not self.closing.is_set():
             self.last_said[about] = sentence
-            self.place.tell(sentence)
+            self.place.notify(sentence)
             self.place.log("line", about=about, said=sentence)
 
     # Dialling -----------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Connections:
             link.attach(connection, said["arrived"] if said["heard"] == self.net.nonce.hex() else 0)
         self._announce()
         if self.net.finished is not None:
-            link.tell(finished=self.net.finished)
+            link.notify(finished=self.net.finished)
         self.say(link.name, f"{link.name} is connected.")
         fingerprint, study = self.place.members[link.rank].fingerprint, self.place.study.hex()
         self.place.log("connected", site=link.name, fingerprint=fingerprint, study=study)

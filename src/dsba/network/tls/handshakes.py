@@ -35,8 +35,8 @@ Welcome = Callable[[ssl.SSLSocket, int, float], bool]
 class Strangers:
     """Who was refused before showing a certificate: the first at once, and then a summary once a minute."""
 
-    def __init__(self, tell: Callable[[str], object], log: Callable[..., object]) -> None:
-        self._tell, self._log = tell, log
+    def __init__(self, notify: Callable[[str], object], log: Callable[..., object]) -> None:
+        self._notify, self._log = notify, log
         self._count, self._addresses, self._due = 0, set[str](), 0.0
 
     def add(self, address: str, why: str) -> None:
@@ -52,7 +52,7 @@ class Strangers:
             return
         address, why = self._last
         many = f"{self._count} connections from {len(self._addresses)} addresses, the last one"
-        self._tell(f"Refused {'a connection' if self._count == 1 else many} from {address}: {why}")
+        self._notify(f"Refused {'a connection' if self._count == 1 else many} from {address}: {why}")
         self._log("strangers", connections=self._count, addresses=len(self._addresses), last=address, said=why)
         self._count, self._addresses, self._due = 0, set(), time.monotonic() + STRANGERS_EVERY
 

@@ -99,7 +99,7 @@ class SiteLink:
         with self._order:
             self._announce()
 
-    def tell(self, **message: Any) -> None:
+    def notify(self, **message: Any) -> None:
         """A message beside the frames; it is lost with the connection."""
         with suppress(Exception):
             if self.connection is not None:
@@ -107,7 +107,7 @@ class SiteLink:
 
     def _announce(self) -> None:
         if not self.announced and self.connection is not None:
-            self.tell(begin=[self.epoch, self.nonce.hex()])
+            self.notify(begin=[self.epoch, self.nonce.hex()])
             self.announced = True
 
     def _send(self, frame: Frame) -> None:

@@ -87,10 +87,10 @@ class SitePlace:
     """Where this site listens, if that is not its address: behind a forwarded port, for example."""
     refusal: str | None = None
     """Why this site takes no part now: neighbours are told so when they meet it, and nothing else."""
-    tell: Callable[[str], object] = field(default=lambda sentence: None)
+    notify: Callable[[str], object] = field(default=lambda sentence: None)
     """Called with sentences for people."""
-    log: Callable[..., object] = field(default=lambda event, **facts: None)
-    """Called with events and their facts."""
+    log: Callable[..., object] = field(default=lambda event, **details: None)
+    """Called with events and their details."""
     keep: Callable[[Recorded], object] = field(default=lambda line: None)
     """Called with every line of the record: how the run began, the exact totals, and the signatures under its end."""
     answers: Answers | None = None
@@ -154,7 +154,7 @@ class SiteNetwork(Network):
         else:
             why = self.ended or f"{self.place.name} has left the run: {_plainly(error)}"
             for link in self.links.values():
-                link.tell(farewell=why)
+                link.notify(farewell=why)
         self.lines.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SiteNetwork:
@@ -169,7 +169,7 @@ class SiteNetwork(Network):
                 self._begin()
                 return work()
             except RestartedError:
-                self.place.tell("A site was restarted: all go on from the latest common checkpoint.")
+                self.place.notify("A site was restarted: all go on from the latest common checkpoint.")
 
     def finish(self, result: str) -> None:
         """All sites have what came out, whose digest this is; it must be the same everywhere."""
@@ -184,7 +184,7 @@ class SiteNetwork(Network):
         """What a neighbour says of its epoch; called by the threads that read, within ``changed``."""
         if self.finished is not None:
             if nonce != link.theirs:
-                link.tell(finished=self.finished)
+                link.notify(finished=self.finished)
             return
         restarted = epoch == self.epoch and link.theirs not in (None, nonce)
         if epoch > self.epoch or restarted:
@@ -286,7 +286,7 @@ class SiteNetwork(Network):
                     "When all sites start again they go on from the last checkpoint."
                 )
             if waited > say_at:
-                self.place.tell(f"Waiting for {', '.join(missing())} ({waited:.0f} s).")
+                self.place.notify(f"Waiting for {', '.join(missing())} ({waited:.0f} s).")
                 say_at += SAY_EVERY
             if waited > SAY_AFTER and signals.requested():
                 raise KeyboardInterrupt
@@ -308,7 +308,7 @@ class SiteNetwork(Network):
         deadline = time.monotonic() + min(LINGER, self.patience)
         while time.monotonic() < deadline:
             for link in self.links.values():
-                link.tell(done=True)
+                link.notify(done=True)
             with self.changed:
                 if self.ended or all(link.done for link in self.links.values()):
                     return
@@ -422,7 +422,7 @@ class SiteNetwork(Network):
         """The totals as numbers, after they are part of the history."""
         self._run.answered(scale, total.to_bytes())
         if self.place.answers is not None:
-            self.place.answers.told(scale, total.to_bytes())
+            self.place.answers.record(scale, total.to_bytes())
         return exact_sum.numbers(total, scale)
 
     @property

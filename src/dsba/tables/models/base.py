@@ -205,7 +205,7 @@ class TableModel(ABC):
         """At the solution and at the null model; None where the log-likelihoods say it all."""
         return None
 
-    def facts(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
+    def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
         """The nuisance parameters by name, for people."""
         return {}
 

@@ -105,7 +105,7 @@ class NegativeBinomial(KnownTheta):
             return None
         return "the counts vary no more than a Poisson model's, and theta grows without end; use the operator poisson."
 
-    def facts(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
+    def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
         """Theta, and its standard error from the curvature along theta alone, as glm.nb has it."""
         theta = float(np.exp(z[-1]))
         return {"theta": theta, "theta_se": theta / math.sqrt(terms.observed[-1, -1])}
