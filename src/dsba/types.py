@@ -23,3 +23,5 @@ class Finding(NamedTuple):
 
     fine: bool
     sentence: str
+    open: bool = False
+    """Whether it could not be looked at: nothing is known to be wrong, and nothing to be right."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 from test_study import FORMULA, NAMES, seats, tables, together
+from test_totals import CHANGES, every_change_is_found
+from test_verify import wrong
 
 import dsba
 from dsba.fitting import FitSpec
 from dsba.network import Simulator
-from dsba.study.join import DESCRIPTION, Seat, leaving, prepared
+from dsba.study.join import DESCRIPTION, EVALUATED, Seat, leaving, prepared
+from dsba.study.recompute import differences, recomputed
+from dsba.study.totals import TOTALS_FILE, read_totals
 from dsba.study.trial import arrange
 from dsba.study.verify import verify_study
 from dsba.tables.fit import evaluate_files, train
@@ -45,27 +50,51 @@ def test_an_evaluation_is_that_of_one_process(tables, arranged, tmp_path):
         assert results.test == wanted
         assert (results.params == fit.params).all()
         assert any(line.startswith("All sites: rows 210") for line in said)
-        assert all(one.fine for one in verify_study(seat.out)), list(verify_study(seat.out))
+        said = list(verify_study(seat.out))
+        assert all(one.fine and not one.open for one in said), said
+        assert any("The evaluation is what these totals give" in one.sentence for one in said)
         assert dsba.load(seat.out).test == wanted
+    an_evaluation_is_verified(places[0], tmp_path)
     assert "an evaluation of the stored model" in leaving(places[0])[0]
+
+
+def an_evaluation_is_verified(seat, tmp_path):
+    """Whatever is changed in the folder of an evaluation is found."""
+    for change in CHANGES:
+        folder = shutil.copytree(seat.out, tmp_path / f"kept {change}")
+        every_change_is_found(change, folder, seat.study)
+    folder = shutil.copytree(seat.out, tmp_path / "kept")
+    results = dsba.load(folder)
+    again = recomputed(seat.study, 0, read_totals(folder / TOTALS_FILE, seat.study), dsba.load(folder / EVALUATED))
+    assert list(differences(results.model, again.model)) == []
+    changed = results.tested({**results.test, "auc": results.test["auc"] + 1e-8})
+    assert list(differences(changed.model, again.model)) == ["table.test.auc"]
+    changed.save(folder)
+    assert any("is not the result" in sentence for sentence in wrong(folder))
+    results.save(folder)
+    assert wrong(folder) == []
+    changed.save(folder / EVALUATED)
+    assert any("is not the one that the study evaluates" in sentence for sentence in wrong(folder))
+    shutil.rmtree(folder / EVALUATED)
+    assert wrong(folder)
 
 
 def test_another_model_is_refused_before_anybody_is_met(tables, arranged, tmp_path):
     frames = {f.stem: pd.read_csv(f) for f in tables}
-    right, wrong = (dsba.fit(frames, formula) for formula in ("readmitted ~ age", "readmitted ~ age + id"))
-    for name, fit in (("right", right), ("wrong", wrong)):
+    right, other = (dsba.fit(frames, formula) for formula in ("readmitted ~ age", "readmitted ~ age + id"))
+    for name, fit in (("right", right), ("wrong", other)):
         fit.save(tmp_path / name)
     seat = arranged(evaluates=right.digest())[0]
     with pytest.raises(dsba.InputError, match="is not the one that the study evaluates"):
         prepared(replace(seat, model=tmp_path / "wrong"))
     with pytest.raises(dsba.InputError, match="evaluates a stored model: give its folder with --model"):
         prepared(seat)
-    other = seat.study.model_copy(update={"evaluates": wrong.digest()})
+    study = seat.study.model_copy(update={"evaluates": other.digest()})
     with pytest.raises(dsba.InputError, match="needs the column 'id', which the study does not name"):
-        prepared(replace(seat, study=other, model=tmp_path / "wrong"))
+        prepared(replace(seat, study=study, model=tmp_path / "wrong"))
 
 
-def test_a_study_describes_its_columns_before_the_model(tables, arranged):
+def test_a_study_describes_its_columns_before_the_model(tables, arranged, tmp_path):
     places = arranged(describe={"by": "sex"})
     frame = pd.read_csv(tables[1])
     frame.loc[frame.index[:5], "age"] = -999
@@ -79,6 +108,19 @@ def test_a_study_describes_its_columns_before_the_model(tables, arranged):
         assert "<table" in (seat.out / f"{DESCRIPTION}.html").read_text()
         assert any("value of 'age' is repeated at bergen" in line for line in said)
     assert (found[0].params == train(tables, SPEC).params).all()
+    said = list(verify_study(places[1].out))
+    assert all(one.fine and not one.open for one in said), said
+    assert any("and so is the description" in one.sentence for one in said)
+    folder = shutil.copytree(places[2].out, tmp_path / "kept")
+    for name in (f"{DESCRIPTION}.json", f"{DESCRIPTION}.html"):
+        whole = (folder / name).read_bytes()
+        middle = len(whole) // 2
+        (folder / name).write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        assert any(f"another description than {folder / name}" in sentence for sentence in wrong(folder))
+        (folder / name).write_bytes(whole)
+    (folder / name).unlink()
+    assert any("cannot read" in sentence for sentence in wrong(folder))
+    every_change_is_found("one bit", folder, places[2].study)
 
 
 def test_a_description_by_a_column_that_the_study_does_not_name(arranged):

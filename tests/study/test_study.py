@@ -6,10 +6,13 @@ import hashlib
 import json
 import re
 import signal
+import socket
+import ssl
 import sys
 import threading
 import time
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -225,6 +228,26 @@ def test_check_measures_the_line_to_a_site_that_waits(seats):
     assert "aarhus refused this site: bergen has another study file than aarhus" in refusals[0]
 
 
+def test_check_names_what_ends_tls_in_between(seats, tmp_path):
+    """Something at the address of a site that ends TLS with its own certificate, as a reverse proxy does."""
+    keys.make("aarhus", tmp_path / "proxy.pem")
+    proxy = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    proxy.load_cert_chain(tmp_path / "proxy.pem")
+
+    def answer(listener):
+        line, _ = listener.accept()
+        with suppress(OSError), proxy.wrap_socket(line, server_side=True) as secured:
+            secured.recv(1)
+
+    with socket.create_server(seats[0].study.members[0].address) as listener:
+        thread = threading.Thread(target=answer, args=(listener,))
+        thread.start()
+        wrong = [one.sentence for one in check(seats[1].study, "bergen", seats[1].key, None) if not one.fine]
+        thread.join()
+    assert "aarhus" in wrong[0]
+    assert "a reverse proxy or TLS inspection must let this port through" in wrong[0]
+
+
 # Runs ------------------------------------------------------------------------------------------------
 
 
@@ -244,7 +267,7 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
         events = read_log(seat.out / AUDIT)
         kinds = [event["event"] for event in events]
         assert {"joined", "connected", "run", "sent", "ended"} <= set(kinds)
-        assert {event["discloses"] for event in events if event["event"] == "sent"} <= {"totals", "iterates"}
+        assert {event["discloses"] for event in events if event["event"] == "sent"} == {"totals"}
         assert [event["result"] for event in events if event["event"] == "ended"] == [
             json.loads((seat.out / "run.json").read_text())["result"]
         ]
@@ -317,7 +340,7 @@ def _a_changed_log_is_found(path):
         [lines[1], lines[0], *lines[2:]],
     ):
         path.write_bytes(b"".join(changed))
-        with pytest.raises(dsba.InputError, match="the audit log was changed here"):
+        with pytest.raises(dsba.InputError, match="line [12]: this line does not follow from the line before"):
             read_log(path)
 
 

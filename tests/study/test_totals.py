@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -22,7 +23,7 @@ from dsba.study.file import Study
 from dsba.study.join import Seat, join
 from dsba.study.policy import Policy
 from dsba.study.recompute import differences, recomputed
-from dsba.study.totals import TOTALS_FILE, read_totals
+from dsba.study.totals import LINES, TOTALS_FILE, _after, read_totals
 from dsba.study.trial import arrange
 from dsba.study.verify import copy_totals, verify_study, verify_totals
 
@@ -34,7 +35,7 @@ def lines_of(folder):
 def one_bit(line):
     """The last bit of what an answer, a nonce or a signature holds."""
     said = json.loads(line)
-    ((name, record),) = said.items()
+    (name, record), _ = said.items()
     if name == "answered" and record["answer"]:
         place, key = record, "answer"
     elif name == "answered":
@@ -47,14 +48,24 @@ def one_bit(line):
 
 
 def is_broken(folder, study):
-    """By what `verify` does with the record before it computes anything."""
+    """What `verify` says of the record before it computes anything; None if nothing is wrong."""
     try:
         epochs = read_totals(folder / TOTALS_FILE, study)
         for epoch in epochs:
             epoch.require_signed(study)
-    except dsba.InputError:
-        return True
-    return epochs[-1].signed is None
+    except dsba.InputError as error:
+        return str(error)
+    return "no signed end" if epochs[-1].signed is None else None
+
+
+def written_anew(lines, study):
+    """With every T that follows from the lines, as somebody who knows the program can write it."""
+    made, history = [], b""
+    for text in lines:
+        (name, record), _ = json.loads(text).items()
+        history = _after(LINES[name].from_record(record), history, study)
+        made.append(json.dumps({name: record, "after": history.hex()}).encode() + b"\n")
+    return made
 
 
 CHANGES = {
@@ -66,16 +77,29 @@ CHANGES = {
 }
 
 
+def every_change_is_found(change, kept, study):  # noqa: F811
+    """A file that was only edited, whose line is named; and one whose hashes were written anew."""
+    lines = lines_of(kept)
+    for number in range(len(lines)):
+        changed = CHANGES[change](lines, number)
+        assert changed != lines
+        (kept / TOTALS_FILE).write_bytes(b"".join(changed))
+        why = is_broken(kept, study)
+        assert why, (change, number)
+        last = number == len(lines) - 1
+        if change != "cut after" and not last:
+            (named,) = re.findall(r"totals\.jsonl, line (\d+):", why)
+            assert int(named) in (number + 1, number + 2), (change, number, why)
+        if change != "a space":
+            (kept / TOTALS_FILE).write_bytes(b"".join(written_anew(changed, study)))
+            assert is_broken(kept, study), (change, number)
+    assert wrong(kept)
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_of_every_line_is_found(change, finished, kept):  # noqa: F811
-    lines, study = lines_of(kept), finished.study
-    assert len(lines) > 100
-    for number in range(len(lines)):
-        changed = b"".join(CHANGES[change](lines, number))
-        assert changed != b"".join(lines)
-        (kept / TOTALS_FILE).write_bytes(changed)
-        assert is_broken(kept, study), (change, number)
-    assert wrong(kept)
+    assert len(lines_of(kept)) > 100
+    every_change_is_found(change, kept, finished.study)
     (kept / TOTALS_FILE).unlink()
     assert "does not begin with the beginning of a run" in wrong(kept)[0]
 
@@ -140,7 +164,7 @@ def test_totals_that_do_not_lead_to_the_next_point_are_found_without_signatures(
         high = np.frombuffer(line.answer, "<u8").copy()
         high[1] ^= np.uint64(1 << 40)  # of the gradient's first total
         answers[place] = line._replace(answer=high.tobytes())
-        with pytest.raises(dsba.InputError, match="does not follow from those before"):
+        with pytest.raises(dsba.InputError, match=r"totals.jsonl, line \d+: .*does not follow from those before"):
             recomputed(study, 0, [epoch._replace(answers=tuple(answers))])
 
 
@@ -199,7 +223,11 @@ def test_a_method_that_sends_iterates_is_not_recomputed(tables, tmp_path):  # no
     together(seated)
     said = list(verify_study(seated[0].out))
     assert all(finding.fine for finding in said)
-    assert any("NOT RECOMPUTED, because the steps do not follow from totals alone" in one.sentence for one in said)
+    (unknown,) = [finding.sentence for finding in said if finding.open]
+    assert "NOT RECOMPUTED, because the steps do not follow from totals alone" in unknown
+    shown = CliRunner().invoke(app, ["verify", str(seated[0].out)])
+    assert (shown.exit_code, shown.output.count("OPEN  ")) == (4, 1)
+    assert json.loads(CliRunner().invoke(app, ["verify", str(seated[0].out), "--json"]).output)["fine"] is False
 
 
 def stopped_at(monkeypatch, iteration):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from dsba._version import __version__
 from dsba.cli import app
 from dsba.fitting import codec
+from dsba.fitting.codec import MODEL_COPY
 from dsba.study import keys
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState, digest_of, read_log
 from dsba.study.join import STUDY_COPY
@@ -100,7 +102,11 @@ def test_every_change_of_every_line_is_found(change, kept):
         changed = b"".join(CHANGES[change](lines, number))
         assert changed != b"".join(lines)
         (kept / AUDIT).write_bytes(changed)
-        assert wrong(kept), (change, number)
+        said = wrong(kept)
+        assert said, (change, number)
+        if not change.startswith("rehashed") and changed:
+            (named,) = re.findall(r"audit\.jsonl, line (\d+):", said[0])
+            assert int(named) in (number, number + 1, number + 2), (change, number, said)
 
 
 def test_a_missing_log_and_one_of_another_key(finished, kept, tmp_path):
@@ -112,7 +118,7 @@ def test_a_missing_log_and_one_of_another_key(finished, kept, tmp_path):
     for line in lines[:-1]:
         log.log(line.pop("event"), **{name: value for name, value in line.items() if name not in ("time", "before")})
     end = log.close()
-    assert "is not signed by the key of bergen: the log was written anew" in wrong(kept)[0]
+    assert "is not signed by the key of bergen, so the log was written anew" in wrong(kept)[0]
     state, _ = RunState.read(kept)
     state._replace(log=end).write(kept, other.sign)
     assert len(wrong(kept)) == 2
@@ -126,7 +132,7 @@ def test_a_log_that_is_cut_at_an_earlier_signed_end(finished, kept):
     RunState.read(kept)[0]._replace(log=log.close()).write(kept, own.sign)
     assert wrong(kept) == []
     (kept / AUDIT).write_bytes(first)
-    assert "does not end where run.json says" in wrong(kept)[0]
+    assert f"line {len(first.splitlines())}: run.json has another end" in wrong(kept)[0]
 
 
 def test_state_study_and_model_are_looked_at(finished, kept):
@@ -136,6 +142,10 @@ def test_state_study_and_model_are_looked_at(finished, kept):
             (kept / name).write_bytes(_flipped(whole, at))
             assert wrong(kept), (name, at)
         (kept / name).write_bytes(whole)
+    whole = (kept / MODEL_COPY).read_bytes()
+    (kept / MODEL_COPY).write_bytes(whole.replace(b"1", b"2", 1))
+    assert wrong(kept) == [f"{kept / MODEL_COPY} is not a copy of model.dsba: one of them was changed."]
+    (kept / MODEL_COPY).write_bytes(whole)
     model = codec.load(kept)
     model.weights[0, 0] = np.nextafter(model.weights[0, 0], np.inf)
     codec.save(model, kept)

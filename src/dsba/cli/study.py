@@ -1,4 +1,4 @@
-"""The commands ``dsba study example | policy example | key | check | join | totals | try``."""
+"""The commands ``dsba study example | policy example | key | rotate | check | join | totals | try``."""
 
 from __future__ import annotations
 
@@ -87,6 +87,37 @@ def key(
     made = keys.make(site, path)
     typer.echo(dumps({"sites": [keys.site_section(site, address, made.certificate)]}), nl=False)
     typer.echo(f"The key is in {path}: keep it there. The lines above go into the study file.", err=True)
+
+
+@study.command()
+def rotate(
+    site: SiteName,
+    key: KeyFile = None,
+) -> None:
+    """Replace the key of this site by a new one that the old key signs, and print the lines for the study file.
+
+    The hash of the study stays the same, and so do the ledger and the commitment to the data. Every site adds the lines
+    at the end of its study file. The old key is gone. If it was copied, make a new study instead: whoever has the old
+    key could sign another one.
+    """
+    _require_extra()
+    from tomli_w import dumps
+
+    from dsba.storage.atomic import replacing
+    from dsba.study import keys
+
+    path = key or Path(f"{site}.pem")
+    statement = path.with_name(f"{path.name}.rotation.toml")
+
+    def keep(made: keys.Key, signature: bytes) -> None:
+        section = {"certificate": keys.text_of(made.certificate), "signature": signature.hex()}
+        with replacing(statement) as file:
+            file.write(dumps({"rotations": [section]}).encode())
+
+    keys.rotated(path, site, keep)
+    typer.echo(statement.read_text(), nl=False)
+    where = f"The lines above, also in {statement}, go to the end of the study file at all sites."
+    typer.echo(f"The new key is in {path}. {where}", err=True)
 
 
 @study.command()

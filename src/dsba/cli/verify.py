@@ -39,6 +39,7 @@ VERIFIERS: dict[str, tuple[str, Verifier]] = {
 """By a file that a folder of this kind has: what the kind is called, and who verifies it."""
 
 
+NOT_RECOMPUTED = 4  # the exit code where nothing is known to be wrong, and something could not be looked at
 VERIFY_EXAMPLES = "Example:  `dsba verify run`   `dsba verify run --approved 1f0c-...`"
 
 
@@ -51,7 +52,8 @@ def verify(
     """Verify what a folder holds: that log, totals, study and model belong together and were not changed.
 
     Every step and the standard errors are computed again from the totals that all sites have signed. This shows nothing
-    about the data behind the totals. The exit code is 1 if anything is wrong.
+    about the data behind the totals. The exit code is 1 if anything is wrong, and 4 if nothing is known to be wrong
+    and something could not be computed again.
     """
     kinds = [verifier for name, (_, verifier) in VERIFIERS.items() if (path / name).exists()]
     if not kinds:
@@ -61,9 +63,16 @@ def verify(
     for finding in kinds[0](path, approved):
         findings.append(finding)
         if not plain:
-            typer.echo(("ok    " if finding.fine else "WRONG ") + finding.sentence)
-    fine = all(finding.fine for finding in findings)
+            typer.echo(_mark(finding) + finding.sentence)
+    wrong, unknown = (any(marks) for marks in zip(*((not one.fine, one.open) for one in findings), strict=True))
     if plain:
+        fine = not (wrong or unknown)
         echo_json({"fine": fine, "findings": [finding._asdict() for finding in findings]})
-    if not fine:
-        raise typer.Exit(1)
+    if wrong or unknown:
+        raise typer.Exit(1 if wrong else NOT_RECOMPUTED)
+
+
+def _mark(finding: Finding) -> str:
+    if finding.open:
+        return "OPEN  "
+    return "ok    " if finding.fine else "WRONG "

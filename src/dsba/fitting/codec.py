@@ -43,7 +43,12 @@ def save(model: FittedModel, folder: Path) -> None:
     with replacing(folder / MODEL_FILE) as stream:
         sealed.write(stream, content, arrays)
     with replacing(folder / MODEL_COPY) as stream:
-        stream.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+        stream.write(copy_of(model))
+
+
+def copy_of(model: FittedModel) -> bytes:
+    """``model.json``."""
+    return (json.dumps(content_of(model), indent=2, allow_nan=False) + "\n").encode()
 
 
 def load(folder: Path) -> FittedModel:

@@ -91,7 +91,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except (ValueError, TypeError, KeyError, RecursionError):
             fits = False
         if not fits:
-            raise InputError(f"{path}, line {number}: the audit log was changed here, or a line is missing before it.")
+            raise InputError(
+                f"{path}, line {number}: this line does not follow from the line before. One of the two was changed, "
+                "or a line is missing between them."
+            )
         before = digest_of(line)
         events.append(event)
     return events
@@ -105,7 +108,10 @@ def log_end(path: Path, events: list[dict[str, Any]]) -> LogEnd:
     except (KeyError, TypeError, ValueError):
         signature = b""
     if last.get("event") != SIGNED or last.get("lines") != len(events):
-        raise InputError(f"{path} has no signed end: the program was killed, or lines were removed or added.")
+        raise InputError(
+            f"{path}, line {len(events)}: this is no signed end. The program was killed, or lines were removed or "
+            "added."
+        )
     return LogEnd(digest_of(json.dumps(events[-1]).encode()), LOG_SIGNATURE + json.dumps(last).encode(), signature)
 
 

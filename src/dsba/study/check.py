@@ -19,7 +19,7 @@ from dsba.network.tls.frames import MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
 from dsba.study import keys
 from dsba.study.file import Study
-from dsba.study.join import disclosed, own_key, require_columns, require_valid
+from dsba.study.join import disclosed, own_key, replaced, require_columns, require_valid
 from dsba.study.policy import Policy
 from dsba.types import Finding
 
@@ -63,7 +63,10 @@ def _about_study(study: Study) -> Iterator[Finding]:
     for member in study.members:
         until = keys.parse(keys.text_of(member.certificate)).not_valid_after_utc
         fine = f"The certificate of {member.name} is valid until {until:%Y-%m-%d}."
+        if 0 <= (left := (until - now).days) < SOON:
+            fine += f" These are {left} days: `dsba study rotate` replaces the key, and the study stays the same."
         yield found(partial(require_valid, member.certificate, member.name), fine)
+    yield from (Finding(True, sentence) for sentence in replaced(study))
 
 
 def found(work: Callable[[], object], fine: str) -> Finding:

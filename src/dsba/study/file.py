@@ -80,9 +80,27 @@ class StudySite(StudySection):
         return self
 
     @property
-    def member(self) -> Member:
-        place = None if self.address is None else parse_address(self.address)
-        return Member(self.name, place, base64.b64decode(self.certificate))
+    def place(self) -> tuple[str, int] | None:
+        return None if self.address is None else parse_address(self.address)
+
+
+class Rotation(StudySection):
+    """A key that replaces another one of the same site, by the old key's signature."""
+
+    certificate: str
+    """The new one."""
+    signature: str
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        keys.parse(self.certificate)
+        bytes.fromhex(self.signature)
+        return self
+
+    @property
+    def signed(self) -> tuple[bytes, bytes]:
+        """The certificate in DER, and the old key's signature."""
+        return base64.b64decode(self.certificate), bytes.fromhex(self.signature)
 
 
 class DescribeSection(StudySection):
@@ -146,6 +164,8 @@ class Study(StudySection):
     """The fingerprint of a stored model. The sites evaluate it on their tables and fit nothing."""
     describe: DescribeSection | None = None
     sites: Annotated[tuple[StudySite, ...], Field(min_length=2)]
+    rotations: tuple[Rotation, ...] = ()
+    """Not part of the hash: the keys that the hash stands for have signed them."""
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -158,6 +178,7 @@ class Study(StudySection):
             raise unknown_name("graph", self.graph, GRAPH_FAMILIES)
         if not isinstance(self.graph, str) and (strangers := {n for pair in self.graph for n in pair} - set(names)):
             raise ValueError(f"the graph names {sorted(strangers)[0]!r}, which is not a site of the study")
+        _ = self.chains  # an error if a key was not replaced as it must be
         terms = self.terms
         wanted = {column for column in terms.columns if column != SITE}
         if odd := sorted(wanted - set(self.columns)):
@@ -204,8 +225,24 @@ class Study(StudySection):
         return ModelTerms.of(self.spec)
 
     @cached_property
+    def chains(self) -> tuple[tuple[bytes, ...], ...]:
+        """Of every site, the certificates that it has had: the one of the study first, the one that holds last."""
+        chains = [[base64.b64decode(site.certificate)] for site in self.sites]
+        used = {keys.public_bytes(chain[0]) for chain in chains}
+        for new, signature in (one.signed for one in self.rotations):
+            name = keys.name_of(keys.parse(keys.text_of(new)))
+            chain = chains[self.rank(name)]
+            if odd := keys.complaint_of_successor(chain, new, signature):
+                raise ValueError(f"the key of {name} is not replaced: {odd}")
+            if keys.public_bytes(new) in used:
+                raise ValueError(f"the key of {name} is not replaced: the new key was used before")
+            used.add(keys.public_bytes(new))
+            chain.append(new)
+        return tuple(map(tuple, chains))
+
+    @cached_property
     def members(self) -> tuple[Member, ...]:
-        return tuple(site.member for site in self.sites)
+        return tuple(Member(s.name, s.place, chain[-1]) for s, chain in zip(self.sites, self.chains, strict=True))
 
     def rank(self, site: str) -> int:
         """The number of a site by its name."""
@@ -217,11 +254,16 @@ class Study(StudySection):
     @cached_property
     def content(self) -> bytes:
         """What the file says, in one form; ``from_content`` reads it."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode()
+        return _plain_json(self.model_dump(mode="json", exclude={"rotations"}))
+
+    @property
+    def rotations_content(self) -> bytes:
+        """The rotations, for a file beside that with the content."""
+        return _plain_json([one.model_dump() for one in self.rotations])
 
     @classmethod
-    def from_content(cls, data: bytes) -> Study:
-        return cls.model_validate(json.loads(data))
+    def from_content(cls, data: bytes, rotations: bytes = b"[]") -> Study:
+        return cls.model_validate({**json.loads(data), "rotations": json.loads(rotations)})
 
     @cached_property
     def digest(self) -> bytes:
@@ -246,6 +288,10 @@ class Study(StudySection):
         """An error after the last day of the study."""
         if datetime.now(UTC).date() > self.ends:
             raise InputError(f"the study {self.name} ended on {self.ends}: agree on a new one.")
+
+
+def _plain_json(values: Any) -> bytes:
+    return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
 
 
 def load(path: Path) -> Study:

@@ -34,7 +34,7 @@ from dsba.study.file import Study
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
-from dsba.tables.describe import describe_sites
+from dsba.tables.describe import Description, describe_sites
 from dsba.tables.evaluation import sentences
 from dsba.tables.fit import evaluate_own, test_rows, train_own
 from dsba.tables.results import Results
@@ -43,12 +43,16 @@ from dsba.tables.terms import SiteTable, own_site_column
 from dsba.types import Notify
 
 if TYPE_CHECKING:
+    from dsba.fitting.disclosure import Guards
     from dsba.fitting.model import FittedModel
     from dsba.fitting.spec import FitSpec
+    from dsba.network import Network
 
 CHECKPOINT = "checkpoint"
 STUDY_COPY = "study.json"  # what was approved; its SHA-256 is the hash of the study
+ROTATIONS = "rotations.json"  # the keys of the study that were replaced, if any were
 DESCRIPTION = "description"  # .json and .html
+EVALUATED = "evaluated"  # the folder with the stored model, as it was before
 LEDGER = ".ledger"  # after the name of the key
 DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled once by then
 
@@ -140,6 +144,8 @@ def prepared(seat: Seat) -> keys.Key:
     seat.study.require_open()
     key = own_key(seat.study, seat.site, seat.key)
     require_valid(key.certificate, seat.site)
+    for member in seat.study.members:
+        require_young(member.certificate, member.name)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
         raise InputError(f"the study's method sends rows of the data, and {seat.site} does not allow it.")
     if complaint := seat.policy.complaint(seat.study, disclosed(seat.study)):
@@ -157,15 +163,26 @@ def own_key(study: Study, site: str, path: Path) -> keys.Key:
     return key
 
 
+def require_young(certificate: bytes, site: str) -> None:
+    """An error if a certificate is valid for longer than a key may be used."""
+    found = keys.parse(keys.text_of(certificate))
+    if found.not_valid_after_utc - found.not_valid_before_utc > keys.OLDEST:
+        raise InputError(
+            f"the certificate of {site} is valid for more than {keys.OLDEST.days} days, the largest age of a key: it "
+            "was not made by dsba study key."
+        )
+
+
 def require_valid(certificate: bytes, site: str) -> None:
-    """An error if a certificate is not valid today."""
+    """An error if a certificate is not valid today, or for too long."""
+    require_young(certificate, site)
     found, now = keys.parse(keys.text_of(certificate)), datetime.now(UTC)
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     if now < begins:
         raise InputError(f"the certificate of {site} is not valid before {begins:%Y-%m-%d %H:%M} UTC.")
     if now > ends:
         expired = f"the certificate of {site} expired on {ends:%Y-%m-%d}"
-        raise InputError(f"{expired}: make a new one, which changes the study.")
+        raise InputError(f"{expired}: make a new one, which changes the study. (Before it expires, dsba study rotate.)")
 
 
 def require_columns(study: Study, table: Table, row_id: str | None = None) -> None:
@@ -227,8 +244,19 @@ def leaving(seat: Seat) -> list[str]:
         lines.append(f"To {neighbours}: the model's iterates, in every round. They are not masked.")
     if discloses == ROWS_OF_DATA:
         lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
+    lines += replaced(study)
     lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
+
+
+def replaced(study: Study) -> list[str]:
+    """The keys that replace those in the study, as sentences: the hash of the study does not stand for them."""
+    return [
+        f"The key of {member.name} was replaced, and its old key has signed the new one: fingerprint "
+        f"{member.fingerprint}. Compare it with {member.name}."
+        for member, chain in zip(study.members, study.chains, strict=True)
+        if len(chain) > 1
+    ]
 
 
 def decline(seat: Seat, notify: Notify) -> None:
@@ -259,8 +287,11 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
         with replacing(seat.out / STUDY_COPY) as file:
             file.write(study.content)
         state.write(seat.out, key.sign)
+    if study.rotations:
+        with replacing(seat.out / ROTATIONS) as file:
+            file.write(study.rotations_content)
     answers = AnswersFile(seat.out / ANSWERS_FILE, key, seat.policy)
-    log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE)
+    log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE, study)
     try:
         log.log("joined", **_joined(seat, state), approved=approval._asdict())
         place = seat.place(key, data=state.data, notify=notify, log=log.log, keep=totals.keep, answers=answers.answers)
@@ -283,7 +314,7 @@ def _joined(seat: Seat, state: RunState) -> dict[str, Any]:
     """What the audit log says of the study and of this site's part in it."""
     study, guards = seat.study, asdict(seat.spec.guards)
     model = {"formula": study.spec.formula, "operator": study.spec.operator, "discloses": disclosed(study)}
-    own = {"site": seat.site, "fingerprint": study.sites[seat.rank].fingerprint, "data": state.data, "guards": guards}
+    own = {"site": seat.site, "fingerprint": study.members[seat.rank].fingerprint, "data": state.data, "guards": guards}
     return {"study": study.digest.hex(), "program": f"dsba {__version__}", **model, **own}
 
 
@@ -302,10 +333,9 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         if study.describe is not None:
             _describe(seat, network, notify)
         if seat.stored is not None:
-            network.reset()
-            measured = evaluate_own(seat.stored, own, network, seat.spec.guards).pooled
-            notify(sentences("All sites", measured))
-            results = seat.stored.tested(measured)
+            results = evaluated(seat.stored, own, seat.spec, network)
+            seat.stored.save(seat.out / EVALUATED)
+            notify(sentences("All sites", results.test or {}))
         else:
             results = train_own(own, seat.spec, network, notify=notify, checkpoint=checkpoint, callbacks=callbacks)
         if results.model.run.status is Status.DIVERGED:
@@ -324,16 +354,31 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
             return _saved(seat, over.result)
 
 
+def evaluated(stored: Results, own: dict[str, Table], spec: FitSpec, network: Network) -> Results:
+    """A stored model with its measures on the tables of all sites."""
+    network.reset()
+    return stored.tested(evaluate_own(stored, own, network, spec.guards).pooled)
+
+
+def described(study: Study, site: str, table: Table, guards: Guards, network: Network) -> Description:
+    """Table 1 of the columns of the study at all sites."""
+    assert study.describe is not None
+    own = SiteTable(site, table.read(list(study.columns), codes=study.terms.formula.factors))
+    return describe_sites([own], network, by=study.describe.by, guards=guards)
+
+
+def description_files(study: Study, found: Description) -> dict[str, bytes]:
+    """What a site's folder has of a description, by the names of the files."""
+    page = document(html.escape(study.name), found.to_html())
+    return {f"{DESCRIPTION}.json": json.dumps(found.plain()).encode(), f"{DESCRIPTION}.html": page.encode()}
+
+
 def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write Table 1 of all sites into the folder, and notify people of what looks wrong."""
-    study, factors = seat.study, seat.study.terms.formula.factors
-    assert study.describe is not None
-    table = SiteTable(seat.site, seat.table.read(list(study.columns), codes=factors))
-    found = describe_sites([table], network, by=study.describe.by, guards=seat.spec.guards)
-    page = document(html.escape(study.name), found.to_html())
-    for ending, text in (("json", json.dumps(found.plain())), ("html", page)):
-        with replacing(seat.out / f"{DESCRIPTION}.{ending}") as file:
-            file.write(text.encode())
+    found = described(seat.study, seat.site, seat.table, seat.spec.guards, network)
+    for name, content in description_files(seat.study, found).items():
+        with replacing(seat.out / name) as file:
+            file.write(content)
     for sign in found.signs:
         notify(f"Look at this: {sign}")
 
@@ -369,7 +414,7 @@ def about(seat: Seat, model: FittedModel) -> dict[str, str]:
         "study": f"{study.name}, hash {study.hash}",
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "hash of the result": result_hash(model),
-        "fingerprints": "; ".join(f"{one.name}: {one.fingerprint}" for one in study.sites),
+        "fingerprints": "; ".join(f"{one.name}: {one.fingerprint}" for one in study.members),
         f"guards that hold at {seat.site}": "; ".join(seat.policy.numbers(study)),
         f"earlier runs at {seat.site}": str(max(len(runs) - 1, 0)),
     }

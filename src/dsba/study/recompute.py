@@ -1,4 +1,4 @@
-"""The model of a run once more, from the record of its totals alone: what a site computed, without its rows.
+"""The result of a run once more, from the record of its totals alone: what a site computed, without its rows.
 
 All that a site computes after a question follows from the answer, which is the same at every site. So the program runs
 again on rows that are made up, every answer comes from the record, and what these rows would add to a sum is not used.
@@ -18,8 +18,9 @@ from dsba.engine.run import Status
 from dsba.errors import InputError
 from dsba.fitting import codec
 from dsba.network.contract import TOTALS
-from dsba.network.tls.replay import RecordedNetwork, RecordEndsError
-from dsba.study.join import CHECKPOINT, result_hash
+from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
+from dsba.study.join import CHECKPOINT, described, evaluated, result_hash
+from dsba.study.totals import TOTALS_FILE
 from dsba.tables.fit import train_own
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from dsba.fitting.model import FittedModel
     from dsba.study.file import Study
     from dsba.study.totals import EpochRecord
+    from dsba.tables.describe import Description
+    from dsba.tables.results import Results
 
 SAME_ERRORS = 1e-12  # how far standard errors may be from the recomputed ones, relative to them
 SAME_FIGURES = 1e-10  # the same of all other numbers of a model's file
@@ -36,9 +39,10 @@ MADE_UP_ROWS = 6
 
 
 class Recomputed(NamedTuple):
-    """The model that the totals give."""
+    """What the totals give."""
 
     model: FittedModel
+    description: Description | None
     points: int
     """How many points of the record were compared with the recomputed ones."""
     furthest: float
@@ -61,30 +65,49 @@ class MadeUpTable:
         return pd.DataFrame({**made, **numbers})[self.names if columns is None else list(columns)]
 
 
-def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord]) -> Recomputed:
-    """What all epochs lead to. An epoch that was broken off leaves a checkpoint, from which the next one goes on."""
+def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: Results | None = None) -> Recomputed:
+    """What all epochs lead to. An epoch that was broken off leaves a checkpoint, from which the next one goes on.
+
+    ``stored`` is the model that the study evaluates.
+    """
     with TemporaryDirectory() as folder:
         for epoch in epochs:
             begun, answers = epoch.begun, epoch.answers
             start = begun.history(study.digest)
             network = RecordedNetwork(study.topology, rank, answers, masked=begun.masked, start=start)
             try:
-                model = _again(study, rank, network, Path(folder) / CHECKPOINT)
-            except RecordEndsError:
+                model, description = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
+            except RecordEndsError as error:
                 if epoch.signed is not None:
-                    raise
+                    raise _at_line(error, epoch, network) from None
                 continue
+            except NotRecordedError:
+                raise
+            except InputError as error:
+                raise _at_line(error, epoch, network) from None
             if epoch.signed is not None and network.asked == len(epoch.answers):
-                return Recomputed(model, network.points, network.furthest)
+                return Recomputed(model, description, network.points, network.furthest)
     raise InputError("the record leads to no model: the run did not come to its end, or answers were added.")
 
 
-def _again(study: Study, rank: int, network: RecordedNetwork, checkpoint: Path) -> FittedModel:
-    own: Any = {study.sites[rank].name: MadeUpTable(study)}
-    results = train_own(own, study.spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
+def _at_line(error: InputError, epoch: EpochRecord, network: RecordedNetwork) -> InputError:
+    """The error with the line at which it was found."""
+    return InputError(f"{TOTALS_FILE}, line {epoch.line + 1 + network.asked}: {error}")
+
+
+def _again(
+    study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None
+) -> tuple[FittedModel, Description | None]:
+    site, table, spec = study.sites[rank].name, MadeUpTable(study), study.spec
+    own: Any = {site: table}
+    found = None if study.describe is None else described(study, site, own[site], spec.guards, network)
+    if stored is None:
+        results = train_own(own, spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
+    else:
+        results = evaluated(stored, own, spec, network)
     last = False if results.model.run.status is Status.INTERRUPTED else result_hash(results.model)
     network.aside().share(last, discloses=TOTALS)
-    return results.model
+    return results.model, found
 
 
 def differences(saved: FittedModel, again: FittedModel) -> Iterator[str]:

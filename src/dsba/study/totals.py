@@ -1,8 +1,9 @@
 """The record of a run at one site: ``totals.jsonl``, with the exact totals of every question and what the sites signed.
 
-A line is JSON with one key: "begun" (who took part, and how T_0 came about), "answered" (one question with its answer)
-or "signed" (the signatures of all sites under the last question, and so under the history T of all questions before).
-``network/tls/transcript.py`` describes the fields. Every site has the same lines from the same epoch on.
+A line is JSON with one of these keys: "begun" (who took part, and how T_0 came about), "answered" (one question with
+its answer) or "signed" (the signatures of all sites under the last question, and so under the history T of all
+questions before). ``network/tls/transcript.py`` describes the fields. "after" is T after the line, so that a changed
+line is named. Every site has the same lines from the same epoch on.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ LINES: dict[str, type[Begun] | type[Answered] | type[Signed]] = {
 class TotalsFile:
     """The record, while a run goes on; a run that goes on later adds to it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, study: Study) -> None:
+        self._study, self._history = study, b""
         _, self._file = reopened(path)
 
     def keep(self, line: Recorded) -> None:
         (name,) = (name for name, kind in LINES.items() if isinstance(line, kind))
-        self._file.write(json.dumps({name: line.to_record()}).encode() + b"\n")
+        self._history = _after(line, self._history, self._study)
+        self._file.write(json.dumps({name: line.to_record(), "after": self._history.hex()}).encode() + b"\n")
         self._file.flush()
 
     def close(self) -> None:
@@ -47,6 +50,8 @@ class EpochRecord(NamedTuple):
     answers: tuple[Answered, ...]
     signed: Signed | None
     """None where the run did not come to its end."""
+    line: int
+    """The number of the first line in the file."""
 
     def history(self, study: Study, answers: int | None = None) -> bytes:
         """T after so many answers; None is all."""
@@ -59,52 +64,72 @@ class EpochRecord(NamedTuple):
 
     def require_signed(self, study: Study) -> None:
         """An error unless all sites have signed how the epoch began and, where the run ended, all of its answers."""
-        everyone = [public_key(member.certificate) for member in study.members]
+        everyone = [public_key(site.certificate) for site in self.begun.roster]
         for rank, site in enumerate(self.begun.roster):
             if not is_signed(everyone[rank], site.agreed(study.digest, self.begun.epoch, rank), site.signature):
-                raise InputError(f"{site.name} has not signed that it took part: the record was changed.")
+                odd = f"{site.name} has not signed that it took part: line {self.line} of the record was changed."
+                raise InputError(odd)
         if self.signed is None:
             return
         question = Question(self.history(study, -1), *self.answers[-1][:-2])
         for rank, part in enumerate(self.results):
             if not is_signed(everyone[rank], signed_part(question, rank, part), self.signed.signatures[rank]):
                 raise InputError(
-                    f"{study.members[rank].name} has signed other answers than those of the record: a total, another "
-                    "answer or the order of the questions was changed."
+                    f"{study.members[rank].name} has signed other answers than those of the record: one of the "
+                    f"lines {self.line} to {self.line + len(self.answers) + 1} was changed, and those after it were "
+                    "written anew."
                 )
 
 
 def read_totals(path: Path, study: Study) -> list[EpochRecord]:
     """The epochs of a record, in order; an error if a line is damaged or does not belong there."""
-    lines = [_parsed(path, number, text) for number, text in enumerate(whole_lines(path, torn=False), start=1)]
+    lines, history = [], b""
+    for number, text in enumerate(whole_lines(path, torn=False), start=1):
+        line, history = _parsed(path, number, text, history, study)
+        lines.append(line)
     starts = [place for place, line in enumerate(lines) if isinstance(line, Begun)]
     if starts[:1] != [0]:
         raise InputError(f"{path} does not begin with the beginning of a run: lines are missing.")
-    epochs = [_epoch(lines[a:b], study) for a, b in pairwise([*starts, len(lines)])]
-    again = len({line for line in lines if isinstance(line, Begun)}) < len(starts)
-    if again or None in epochs or any(epoch.signed for epoch in epochs[:-1] if epoch):
-        raise InputError(f"{path} has lines in an order that no run writes: lines were added, removed or moved.")
+    bounds = list(pairwise([*starts, len(lines)]))
+    epochs = [_epoch(lines[a:b], study, a + 1) for a, b in bounds]
+    for (a, b), epoch in zip(bounds, epochs, strict=True):
+        if epoch is None or (epoch.signed and b < len(lines)) or lines[a] in lines[:a]:
+            raise InputError(
+                f"{path}, line {a + 1}: from here on the lines have an order that no run writes. Lines were added, "
+                "removed or moved."
+            )
     return [epoch for epoch in epochs if epoch]
 
 
-def _parsed(path: Path, number: int, text: bytes) -> Recorded:
+def _parsed(path: Path, number: int, text: bytes, history: bytes, study: Study) -> tuple[Recorded, bytes]:
+    """A line, and T after it; ``history`` is T before it."""
     try:
-        ((name, record),) = json.loads(text).items()
-        if json.dumps({name: record}).encode() == text:
-            return LINES[name].from_record(record)
+        (name, record), (_, after) = json.loads(text).items()
+        line = LINES[name].from_record(record)
+        found = _after(line, history, study)
+        if json.dumps({name: record, "after": after}).encode() == text and found.hex() == after:
+            return line, found
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InputError):
         pass
-    raise InputError(f"{path}, line {number}: the record was changed here.")
+    raise InputError(f"{path}, line {number}: the record was changed here, or a line is missing before it.")
 
 
-def _epoch(lines: Sequence[Recorded], study: Study) -> EpochRecord | None:
+def _after(line: Recorded, history: bytes, study: Study) -> bytes:
+    """T after a line, from the T before it."""
+    if isinstance(line, Begun):
+        return line.history(study.digest)
+    return line.after(history) if isinstance(line, Answered) else history
+
+
+def _epoch(lines: Sequence[Recorded], study: Study, number: int) -> EpochRecord | None:
     """None if the lines are not those of one epoch of this study."""
     begun, *rest = lines
     signed = rest.pop() if len(rest) > 1 and isinstance(rest[-1], Signed) else None
     answers = tuple(line for line in rest if isinstance(line, Answered))
     if not isinstance(begun, Begun) or len(answers) < len(rest):
         return None
-    epoch = EpochRecord(begun, answers, signed if isinstance(signed, Signed) else None)
-    same = [(one.name, one.certificate) for one in begun.roster] == [(m.name, m.certificate) for m in study.members]
+    epoch = EpochRecord(begun, answers, signed if isinstance(signed, Signed) else None, number)
+    same = [one.name for one in begun.roster] == [member.name for member in study.members]
+    same = same and all(one.certificate in chain for one, chain in zip(begun.roster, study.chains, strict=True))
     whole = epoch.signed is None or len(epoch.signed.signatures) == len(epoch.results) == len(study.members)
     return epoch if same and whole else None

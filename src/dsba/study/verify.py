@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from dsba.errors import DsbaError, InputError, cannot
 from dsba.fitting import codec
-from dsba.fitting.codec import MODEL_FILE
+from dsba.fitting.codec import MODEL_COPY, MODEL_FILE
 from dsba.fitting.model import FittedModel
 from dsba.network.contract import DISCLOSURE_CLASSES
 from dsba.network.tls.replay import STEP_BOUND, NotRecordedError
@@ -26,10 +26,19 @@ from dsba.study import keys
 from dsba.study.audit import AUDIT, STATE, RunState, log_end, read_log
 from dsba.study.check import found
 from dsba.study.file import Study
-from dsba.study.join import STUDY_COPY, disclosed, result_hash
+from dsba.study.join import (
+    DESCRIPTION,
+    EVALUATED,
+    ROTATIONS,
+    STUDY_COPY,
+    description_files,
+    disclosed,
+    result_hash,
+)
 from dsba.study.policy import may_leave
 from dsba.study.recompute import SAME_ERRORS, differences, recomputed
 from dsba.study.totals import TOTALS_FILE, EpochRecord, read_totals
+from dsba.tables.results import Results
 from dsba.types import Finding
 
 
@@ -91,10 +100,20 @@ def copy_totals(folder: Path, out: Path) -> None:
         raise InputError(f"the policy of {closed[0]} does not let the totals leave the sites: nothing was copied.")
     if out.exists():
         raise InputError(f"{out} is there already: give a new folder.")
-    private_folder(out)
-    for name in (STUDY_COPY, MODEL_FILE, TOTALS_FILE):
+    for name in (STUDY_COPY, MODEL_FILE, TOTALS_FILE, *_of_this(study)):
+        private_folder((out / name).parent)
         with replacing(out / name, PRIVATE) as file:
-            file.write((folder / name).read_bytes())
+            file.write(_content(folder / name))
+
+
+def _of_this(study: Study) -> Iterator[str]:
+    """What a folder also needs to be verified, by what the study is."""
+    if study.rotations:
+        yield ROTATIONS
+    if study.evaluates is not None:
+        yield f"{EVALUATED}/{MODEL_FILE}"
+    if study.describe is not None:
+        yield from (f"{DESCRIPTION}.json", f"{DESCRIPTION}.html")
 
 
 def _of_study(study: Study, site: str, approved: str | None) -> Finding:
@@ -123,7 +142,7 @@ def _about_totals(
         saved = codec.load(folder)
         if {json.dumps(result_hash(saved)).encode()} != set(last.results):
             raise InputError(f"the model in {folder} is not the result that the sites have signed.")
-        yield _recomputed(study, saved, rank, epochs)
+        yield _recomputed(folder, study, saved, rank, epochs)
     except DsbaError as error:
         yield Finding(False, str(error))
 
@@ -133,32 +152,45 @@ def _require_logged(folder: Path, begun: Sequence[str], logged: Sequence[dict[st
         raise InputError(f"{folder / TOTALS_FILE} has other runs than the audit log: lines were removed or added.")
 
 
-def _recomputed(study: Study, saved: FittedModel, rank: int, epochs: Sequence[EpochRecord]) -> Finding:
-    if study.evaluates is not None or study.describe is not None:
-        return Finding(True, "The totals are signed; those of an evaluation or a description are not computed again.")
+def _recomputed(folder: Path, study: Study, saved: FittedModel, rank: int, epochs: Sequence[EpochRecord]) -> Finding:
+    stored = None if study.evaluates is None else Results.load(folder / EVALUATED)
+    if stored is not None and stored.digest() != study.evaluates:
+        raise InputError(f"the model in {folder / EVALUATED} is not the one that the study evaluates.")
     try:
-        again = recomputed(study, rank, epochs)
+        again = recomputed(study, rank, epochs, stored)
     except NotRecordedError as error:
-        return Finding(True, f"NOT RECOMPUTED, because the steps do not follow from totals alone: {error}")
+        return Finding(True, f"NOT RECOMPUTED, because the steps do not follow from totals alone: {error}", open=True)
     if odd := sorted(differences(saved, again.model)):
         return Finding(False, f"the totals give another model than the one in the folder: {', '.join(odd[:3])} differ.")
+    files = {} if again.description is None else description_files(study, again.description)
+    if changed := [name for name, content in files.items() if _content(folder / name) != content]:
+        return Finding(False, f"the totals give another description than {folder / changed[0]}: it was changed.")
+    what = f"The {'model' if stored is None else 'evaluation'} is what these totals give"
+    if files:
+        what += ", and so is the description"
     steps = f"{again.points} points lie at most {again.furthest:.1e} from the steps of the totals before them"
+    fitted = f": {steps} (bound {STEP_BOUND:g}), {again.model.run.message}, standard errors within {SAME_ERRORS:g}"
     return Finding(
-        True,
-        f"The model is what these totals give: {steps} (bound {STEP_BOUND:g}), {again.model.run.message}, standard "
-        f"errors within {SAME_ERRORS:g}. This shows nothing about the data behind the totals.",
+        True, f"{what}{fitted if stored is None else ''}. This shows nothing about the data behind the totals."
     )
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise cannot(f"read {path}", error) from None
 
 
 def _study(folder: Path) -> Study:
     """The study that a folder holds."""
     try:
-        content = (folder / STUDY_COPY).read_bytes()
-        study = Study.from_content(content)
-    except OSError as error:
-        raise cannot(f"read the study {folder / STUDY_COPY}", error) from None
+        content = _content(folder / STUDY_COPY)
+        rotations = (folder / ROTATIONS).read_bytes() if (folder / ROTATIONS).exists() else b"[]"
+        study = Study.from_content(content, rotations)
     except (ValidationError, ValueError, RecursionError):
-        raise InputError(f"{folder / STUDY_COPY} is damaged: it is no study.") from None
+        odd = f"{folder / STUDY_COPY} is damaged: it is no study, or {ROTATIONS} is not signed by its keys."
+        raise InputError(odd) from None
     if hashlib.sha256(content).digest() != study.digest:
         raise InputError(f"{folder / STUDY_COPY} was changed: its hash is not that of the study in it.")
     return study
@@ -180,11 +212,11 @@ def _state_is_signed(kept: Kept) -> None:
 
 def _log_is_signed(kept: Kept) -> None:
     path = kept.folder / AUDIT
-    end = log_end(path, kept.events)
+    end, last = log_end(path, kept.events), f"{path}, line {len(kept.events)}:"
     if not keys.made_by(kept.certificate, end.signature, end.content):
-        raise InputError(f"the end of {path} is not signed by the key of {kept.site}: the log was written anew.")
+        raise InputError(f"{last} the end is not signed by the key of {kept.site}, so the log was written anew.")
     if end.digest != kept.state.log:
-        raise InputError(f"{path} does not end where {STATE} says: lines were removed, or the run still goes on.")
+        raise InputError(f"{last} {STATE} has another end. Lines were removed, or the run still goes on.")
 
 
 def _same_study(kept: Kept) -> None:
@@ -214,6 +246,8 @@ def _same_result(kept: Kept) -> None:
         raise InputError(f"the log ends with another result than {STATE}.")
     if result_hash(codec.load(kept.folder)) != kept.state.result:
         raise InputError(f"the model in {kept.folder} is not the result of the run.")
+    if _content(kept.folder / MODEL_COPY) != codec.copy_of(codec.load(kept.folder)):
+        raise InputError(f"{kept.folder / MODEL_COPY} is not a copy of {MODEL_FILE}: one of them was changed.")
 
 
 CHECKS: dict[Callable[[Kept], None], str] = {

@@ -39,6 +39,10 @@ CERTIFICATES = {
     9: "its certificate is not valid yet: look at the clocks of both sites.",
     10: "its certificate has expired: it needs a new one (dsba study key), which changes the study.",
 }
+OTHER_CERTIFICATE = (
+    "it shows another certificate than the one in the study. Its key was replaced (dsba study rotate) and the lines "
+    "are missing here, or something in between ends TLS: a reverse proxy or TLS inspection must let this port through."
+)
 ALERTS = {  # by the ends of OpenSSL's reasons
     "CERTIFICATE_EXPIRED": "it says that the certificate of this site has expired: make a new one (dsba study key).",
     "CERTIFICATE_REQUIRED": "it wants a certificate, and none was sent.",
@@ -52,7 +56,7 @@ TLS_REASONS = {
     "HTTP_REQUEST": "it speaks plain text and not TLS.",
     "UNSUPPORTED_PROTOCOL": "it offers no TLS 1.3: something older, or a proxy in between.",
     "NO_PROTOCOLS_AVAILABLE": "it offers no TLS 1.3: something older, or a proxy in between.",
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate.",
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "it sent no certificate: a stranger, or a proxy that ends TLS here.",
 }
 PLAIN_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
@@ -119,7 +123,7 @@ def context(own: Path, members: Sequence[Member], *, server: bool) -> ssl.SSLCon
 def explained(error: BaseException) -> str:
     """Why a connection failed, as the end of a sentence."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return CERTIFICATES.get(error.verify_code, "it shows another certificate than the one in the study.")
+        return CERTIFICATES.get(error.verify_code, OTHER_CERTIFICATE)
     if isinstance(error, ssl.SSLError):
         openssl = error.reason or ""
         alert = next((text for name, text in ALERTS.items() if "ALERT" in openssl and openssl.endswith(name)), None)
