@@ -340,7 +340,7 @@ def _a_changed_log_is_found(path):
         [lines[1], lines[0], *lines[2:]],
     ):
         path.write_bytes(b"".join(changed))
-        with pytest.raises(dsba.InputError, match="line [12]: this line does not follow from the line before"):
+        with pytest.raises(dsba.InputError, match=r"line [12]: this line does not follow from the line before"):
             read_log(path)
 
 

@@ -19,7 +19,7 @@ from dsba.network.tls.frames import MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
 from dsba.study import keys
 from dsba.study.file import Study
-from dsba.study.join import disclosed, own_key, replaced, require_columns, require_valid
+from dsba.study.join import disclosed, own_key, replaced, require_columns, require_valid, require_young
 from dsba.study.policy import Policy
 from dsba.types import Finding
 
@@ -36,6 +36,7 @@ def check(
     if site is None:
         return
     rank, own_policy = study.rank(site), policy or Policy()
+    yield found(partial(require_young, study), "No key may be used for too long.")
     complaint = own_policy.complaint(study, disclosed(study))
     yield Finding(complaint is None, complaint or f"The policy of {site} allows the study.")
     for number in own_policy.numbers(study):

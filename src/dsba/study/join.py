@@ -144,8 +144,7 @@ def prepared(seat: Seat) -> keys.Key:
     seat.study.require_open()
     key = own_key(seat.study, seat.site, seat.key)
     require_valid(key.certificate, seat.site)
-    for member in seat.study.members:
-        require_young(member.certificate, member.name)
+    require_young(seat.study)
     if disclosed(seat.study) == ROWS_OF_DATA and not seat.rows_allowed:
         raise InputError(f"the study's method sends rows of the data, and {seat.site} does not allow it.")
     if complaint := seat.policy.complaint(seat.study, disclosed(seat.study)):
@@ -163,19 +162,19 @@ def own_key(study: Study, site: str, path: Path) -> keys.Key:
     return key
 
 
-def require_young(certificate: bytes, site: str) -> None:
-    """An error if a certificate is valid for longer than a key may be used."""
-    found = keys.parse(keys.text_of(certificate))
-    if found.not_valid_after_utc - found.not_valid_before_utc > keys.OLDEST:
+def require_young(study: Study) -> None:
+    """An error if the certificate of a site is valid for longer than a key may be used."""
+    certificates = {member.name: keys.parse(keys.text_of(member.certificate)) for member in study.members}
+    old = [name for name, c in certificates.items() if c.not_valid_after_utc - c.not_valid_before_utc > keys.OLDEST]
+    if old:
         raise InputError(
-            f"the certificate of {site} is valid for more than {keys.OLDEST.days} days, the largest age of a key: it "
+            f"the certificate of {old[0]} is valid for more than {keys.OLDEST.days} days, the largest age of a key: it "
             "was not made by dsba study key."
         )
 
 
 def require_valid(certificate: bytes, site: str) -> None:
-    """An error if a certificate is not valid today, or for too long."""
-    require_young(certificate, site)
+    """An error if a certificate is not valid today."""
     found, now = keys.parse(keys.text_of(certificate)), datetime.now(UTC)
     begins, ends = found.not_valid_before_utc, found.not_valid_after_utc
     if now < begins:
