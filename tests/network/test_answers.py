@@ -54,7 +54,7 @@ def test_a_question_is_written_down_before_it_is_answered():
     answers = site.start()
     assert site.lines == []  # nothing was summed: this start tells nothing
     answers.asked(INFORMATION, b"z0", b"own")
-    assert [*map(list, site.lines)] == [["begun", "data"], ["asked", "own"]]
+    assert [*map(list, site.lines)] == [["begun", "data"], ["asked", "own", "numbers"]]
 
 
 @pytest.mark.parametrize("when", [0, 1, 2])
@@ -111,6 +111,40 @@ def test_points_are_limited_over_all_starts():
     with pytest.raises(dsba.InputError, match="at 15 points, restarts included, and this site allows 15"):
         ask(answers, b"another")
     assert sum("told" in line for line in site.lines) == 15
+
+
+@pytest.mark.parametrize(("rows", "columns", "most"), [(60, 8, 4), (47, 3, 5), (1000, 1, 15)])
+def test_the_numbers_told_are_at_most_half_of_the_others_cells(rows, columns, most):
+    """K ((p + 1) (p + 2) / 2 + p + 1) <= p (n - n_own) / 2, over all starts; a question of before is not counted again."""
+    site, q = Site(starts=100), columns + 1
+    told = q * (q + 1) // 2 + q
+    assert most == min(15, columns * rows // 2 // told)
+    asked = []
+    with pytest.raises(dsba.InputError, match=r"would tell \d+ numbers of the rows|at 15 points"):
+        while True:
+            answers = site.start()
+            answers.tells_of(q, columns * rows)
+            for point in [*asked[:], len(asked)]:
+                answers.asked(INFORMATION, np.full(q, point, "<f8").tobytes(), b"own", told)
+            asked.append(point)
+    assert len(asked) == most == sum("asked" in line for line in site.lines)
+
+
+def test_a_model_of_too_few_rows_is_refused_before_its_first_sum():
+    answers = Site().start()
+    answers.tells_of(9, 8 * 27)  # two points of 54 numbers, and 108 are half of the cells
+    with pytest.raises(dsba.InputError, match="would tell 108 numbers .* Use fewer columns or more rows"):
+        answers.tells_of(9, 8 * 26)
+    site = Site(told=1.0)
+    site.start().tells_of(9, 8 * 26)
+    assert site.lines == []
+
+
+def test_a_second_matrix_is_counted_and_sums_over_risk_sets_are_not():
+    for told, numbers in ((9, 9), (15, 15), (500, 15)):  # of 3 coefficients: one matrix, two, and risk sets
+        site = Site()
+        site.start().asked(INFORMATION, bytes(24), b"own", told)
+        assert site.lines[-1]["numbers"] == numbers
 
 
 def test_two_questions_at_one_point_keep_their_order():

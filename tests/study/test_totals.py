@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_study import FORMULA, NAMES, tables, together  # noqa: F401  # fixtures
 from test_verify import finished, kept, wrong  # noqa: F401  # fixtures
@@ -18,6 +19,7 @@ import dsba
 from dsba.algorithms.newton import INFORMATION
 from dsba.cli import app
 from dsba.fitting import FitSpec, codec
+from dsba.fitting.disclosure import Guards
 from dsba.study.answers import ANSWERS_FILE
 from dsba.study.file import Study
 from dsba.study.join import Seat, join
@@ -26,6 +28,7 @@ from dsba.study.recompute import differences, recomputed
 from dsba.study.totals import LINES, TOTALS_FILE, _after, read_totals
 from dsba.study.trial import arrange
 from dsba.study.verify import copy_totals, verify_study, verify_totals
+from dsba.tables.scaling import scaled
 
 
 def lines_of(folder):
@@ -262,6 +265,39 @@ def test_a_run_that_never_ends_begins_three_times(tables, tmp_path, monkeypatch)
     assert len(set(asked)) == 3
     found, _ = together([replace(seat, policy=Policy(starts=4)) for seat in seated])
     assert {results.model.run.status for results in found} == {"interrupted"}
+
+
+def small_tables(tmp_path, rows, columns):
+    rng, files = np.random.default_rng(1), []
+    for name in NAMES:
+        X = rng.normal(size=(rows, columns))
+        y = np.where(X[:, 0] + rng.logistic(size=rows) > 0, "yes", "no")
+        files.append(tmp_path / f"{name}.csv")
+        pd.DataFrame({"y": y, **{f"x{j}": X[:, j] for j in range(columns)}}).to_csv(files[-1], index=False)
+    return files
+
+
+@pytest.mark.parametrize(("operator", "rows", "most"), [("logistic", 10, 0), ("logistic", 20, 3), ("probit", 30, 3)])
+def test_no_more_is_told_than_half_of_the_others_cells(operator, rows, most, tmp_path, monkeypatch):
+    """Before the first sum over columns where two points are too many, and else before one point too many."""
+    names, guards = [f"x{j}" for j in range(5)], Guards(rows_per_parameter=1, leverage=1.0, dominance=1.0)
+    files, summed = small_tables(tmp_path, rows, len(names)), []
+    monkeypatch.setattr("dsba.tables.fit.scaled", lambda *given: summed.append(given) or scaled(*given))
+    spec = FitSpec(formula=f"y ~ {' + '.join(names)}", operator=operator, graph="ring", guards=guards)
+    study = arrange(files, spec, tmp_path / "study", runs=9)
+    keys = [tmp_path / "study" / f"{name}.pem" for name in NAMES]
+    parts = zip(NAMES, keys, files, strict=True)
+    seated = [Seat(study, name, key, file, tmp_path / f"out-{name}", 60.0) for name, key, file in parts]
+    found, _ = together(seated)
+    assert all("numbers of the rows of the other sites" in str(end) for end in found), found
+    (epoch,) = read_totals(seated[0].out / TOTALS_FILE, study)
+    told = {line.at: line for line in epoch.answers if line.kind == INFORMATION and line.exponent is not None}.values()
+    assert len(told) == most
+    assert sum(line.totals.size - 1 for line in told) <= 5 * 2 * rows / 2
+    assert bool(summed) == (operator == "logistic" and most > 0)  # means, standard deviations and all later sums
+    allowed = [replace(seat, policy=Policy(told=9.0), out=tmp_path / f"more-{seat.site}") for seat in seated]
+    found, _ = together(allowed)
+    assert {results.model.run.status for results in found} == {"converged"}
 
 
 def test_a_damaged_file_of_answers_is_a_sentence(tables, tmp_path, monkeypatch):  # noqa: F811

@@ -90,6 +90,12 @@ class Group(Protocol):
     def about(self, kind: str, point: Array) -> None:
         """What the next sum is, and where it is taken: sites bind it to the history of their run."""
 
+    def tells_of(self, coefficients: int, cells: int) -> None:
+        """The next sums are of a model with so many coefficients, and the others' rows have so many cells.
+
+        Sites limit how much a run tells of them.
+        """
+
     def aside(self) -> Group:
         """The same processes, for questions that are not part of a method. Such questions are not counted."""
 

@@ -89,6 +89,9 @@ class Alone:
     def about(self, kind: str, point: Array) -> None:
         """There is no history."""
 
+    def tells_of(self, coefficients: int, cells: int) -> None:
+        """There is nobody else."""
+
     def aside(self) -> Alone:
         return self
 

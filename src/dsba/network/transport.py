@@ -277,6 +277,9 @@ class Network:
     def about(self, kind: str, point: Array) -> None:
         """Nothing to keep: only sites have a history."""
 
+    def tells_of(self, coefficients: int, cells: int) -> None:
+        """Nothing to limit: only sites keep what they have told."""
+
     def sum(self, rows: Array | SparseRows) -> Array:
         top = self.top(exact_sum.largest(rows))
         if top == 0.0 or not math.isfinite(top):
@@ -398,6 +401,9 @@ class Aside:
 
     def about(self, kind: str, point: Array) -> None:
         self.net.about(kind, point)
+
+    def tells_of(self, coefficients: int, cells: int) -> None:
+        self.net.tells_of(coefficients, cells)
 
     def aside(self) -> Aside:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from dsba.errors import InputError
 from dsba.network.tls.answers import Answers, Line
@@ -20,7 +21,7 @@ class AnswersFile:
 
     def __init__(self, path: Path, key: Key, policy: Policy) -> None:
         kept, self._file = reopened(path)
-        limits = {"starts": policy.starts, "points": policy.points}
+        limits: dict[str, Any] = {"starts": policy.starts, "points": policy.points, "told": policy.told}
         try:
             self.answers = Answers(key.commitment, self._write, map(json.loads, kept), **limits)
         except (ValueError, TypeError, KeyError, RecursionError):

@@ -14,7 +14,7 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 from dsba.errors import InputError, cannot, shortened, unknown_name
 from dsba.fitting.disclosure import SHARES, Guards
 from dsba.network.contract import DISCLOSURE_CLASSES
-from dsba.network.tls.answers import MOST_POINTS, MOST_STARTS
+from dsba.network.tls.answers import MOST_POINTS, MOST_STARTS, MOST_TOLD
 from dsba.pages.templates import asset
 from dsba.study.file import PositiveCount, Study, StudySection, first_error
 
@@ -48,7 +48,8 @@ class Policy(StudySection):
     """How often a run that did not end may begin, the first time included."""
     points: PositiveCount = MOST_POINTS
     """At how many points a run may sum an information matrix, over all its starts."""
-
+    told: Annotated[float, Field(gt=0.0)] = MOST_TOLD
+    """How many numbers a run may tell in these matrices, as a share of the cells of the other sites' rows."""
     totals_may_leave: bool = False
     """Whether the exact totals of a run may be copied out of the folders of sites (``dsba study totals``)."""
 

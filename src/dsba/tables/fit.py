@@ -230,6 +230,8 @@ def fit_sites(
         require_fitting(model, spec)
     kept, tests = _split(sites, terms, network)
     designs = design_tables(kept, terms, network, spec.guards)
+    others = designs.rows - sum(len(design.weight) for design in designs.designs)
+    network.tells_of(len(designs.names), others * sum(name != INTERCEPT for name in designs.names))
     _look_at(designs, kept, network, notify)
     for line in schema_report.report(designs):
         notify(line)

@@ -3,17 +3,20 @@
 An algorithm's sum has a kind and a point (``Group.about``), and a member that makes sites start again must not get it
 at more points, or of other columns. So a site writes down every such question before anything is sent: what it is
 known by, and a commitment to this site's own part. After a restart the same question is answered with the same part or
-not at all, and its total must be the one of before. The number of questions and of starts is limited.
+not at all, and its total must be the one of before. The number of questions and of starts is limited, and so are the
+numbers that all of them tell: with n rows, n_own of them here, p columns and K points,
+K ((p + 1) (p + 2) / 2 + p + 1) <= ``told`` p (n - n_own). As many equations as there are cells would determine them.
 
 This file knows no files: ``write`` gets every line, and must have it on disk when it returns. A line has one of these:
 
 - ``begun``: the epoch, and ``data``, the commitments of all sites to their data. It is written before the first sum.
-- ``asked``: a question, and ``own``, the commitment to this site's part.
+- ``asked``: a question, ``own``, the commitment to this site's part, and ``numbers``, how many are told of the rows.
 - ``told``: a question, and ``total``, the hash of its total.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,6 +25,10 @@ from dsba.network.tls.transcript import INT64, Begun, hashed
 
 MOST_STARTS = 3  # of a run that did not end
 MOST_POINTS = 15  # at which a run sums an information matrix
+MOST_TOLD = 0.5  # of the cells of the other sites' rows: the numbers that a run tells of them
+LEAST_POINTS = 2  # of every fit: the start, and where its first step leads
+
+FLOAT_BYTES = 8  # of a coordinate of a point
 
 Line = dict[str, Any]
 
@@ -31,12 +38,14 @@ class Answers:
 
     def __init__(
         self, commit: Callable[[bytes], str], write: Callable[[Line], object], kept: Iterable[Mapping[str, Any]] = (),
-        *, starts: int = MOST_STARTS, points: int = MOST_POINTS,
+        *, starts: int = MOST_STARTS, points: int = MOST_POINTS, told: float = MOST_TOLD,
     ) -> None:  # fmt: skip
-        self._commit, self._write, self.starts, self.points = commit, write, starts, points
+        self._commit, self._write, self.starts, self.points, self.share = commit, write, starts, points, told
+        self._cells = math.inf  # of the other sites' rows
         self._epochs: list[Any] = []  # the data of all sites, in every epoch that had a sum
         self._own: dict[str, str] = {}
         self._totals: dict[str, str] = {}
+        self._numbers = 0  # told of the other sites' rows, over all questions
         for line in kept:
             self._remember(line)
         self._begun: Line | None = None
@@ -59,8 +68,13 @@ class Answers:
         self._begun, self._open = {"begun": begun.epoch, "data": data}, None
         self._parts = {}
 
-    def asked(self, kind: str, at: bytes, own: bytes) -> None:
-        """A sum, before anything of it is sent. A sum without a point is not limited within an epoch."""
+    def tells_of(self, coefficients: int, cells: int) -> None:
+        """The next sums are of so many coefficients, and the rows of the other sites have so many cells."""
+        self._cells = cells
+        self._require_half(LEAST_POINTS * _numbers(coefficients, coefficients * (coefficients + 3) // 2))
+
+    def asked(self, kind: str, at: bytes, own: bytes, told: int = 0) -> None:
+        """A sum of ``told`` numbers, before anything of it is sent. One without a point is not limited in an epoch."""
         if self._begun is not None:
             self._add(self._begun)
             self._begun = None
@@ -78,8 +92,10 @@ class Answers:
                 "is not what it was, or the data, the program or the processor changed here. Nothing was sent."
             )
         if self._open not in self._own:
+            numbers = _numbers(len(at) // FLOAT_BYTES, told)
             self._require_few()
-            self._add({"asked": self._open, "own": part})
+            self._require_half(self._numbers + numbers)
+            self._add({"asked": self._open, "own": part, "numbers": numbers})
 
     def record(self, exponent: int, total: bytes) -> None:
         """The total of the sum, before it is read."""
@@ -102,6 +118,14 @@ class Answers:
                 "policy of this site allows more."
             )
 
+    def _require_half(self, numbers: int) -> None:
+        if numbers > self.share * self._cells:
+            raise InputError(
+                f"the sums of this fit would tell {numbers} numbers of the rows of the other sites, restarts included, "
+                f"and this site allows {self.share:g} of the numbers in these rows: more of them may tell single rows. "
+                "Use fewer columns or more rows. A larger share (told) in the policy of this site allows more."
+            )
+
     def _add(self, line: Line) -> None:
         self._write(line)
         self._remember(line)
@@ -111,5 +135,14 @@ class Answers:
             self._epochs.append(line["data"])
         elif "asked" in line:
             self._own[line["asked"]] = line["own"]
+            self._numbers += line["numbers"]
         else:
             self._totals[line["told"]] = line["total"]
+
+
+def _numbers(coefficients: int, told: int) -> int:
+    """What a question tells of rows: its numbers, but no more than a slope and two matrices have.
+
+    A sum over risk sets has more. These are guarded by the grid of their times.
+    """
+    return min(told, coefficients * (coefficients + 2))

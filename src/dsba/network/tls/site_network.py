@@ -356,11 +356,16 @@ class SiteNetwork(Network):
     def about(self, kind: str, point: Array) -> None:
         self._about = kind, np.ascontiguousarray(point, "<f8").tobytes()
 
+    def tells_of(self, coefficients: int, cells: int) -> None:
+        if self.place.answers is not None:
+            self.place.answers.tells_of(coefficients, cells)
+
     def sum(self, rows: Array | SparseRows) -> Array:
         """Masked sums guess their scale, and take one question where the guess is right."""
         (kind, at), self._about = self._about, (OF_SUMS, b"")
         if self.place.answers is not None:
-            self.place.answers.asked(kind, at, _content(rows) if at else b"")
+            told = rows.shape[1] - 1  # beside the sum of losses
+            self.place.answers.asked(kind, at, _content(rows) if at else b"", told)
         width = rows.shape[1]
         count = min(MOST_GUESSES, GUESS_BYTES // (16 * width)) if self.masks is not None and width else 0
         found = self._guessed(rows, around(self.tops.get(width, FIRST_GUESS), count), kind, at) if count else None
