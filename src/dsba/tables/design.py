@@ -78,9 +78,9 @@ def design_tables(
     states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))
     designs = tuple(designed(site, schema) for site in sites)
-    if set(designs[0].names) <= {INTERCEPT}:
-        right = terms.formula.right
-        raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
+    model = terms.model(schema.classes)
+    if not designs[0].names and (model is None or model.intercept or schema.labels == "survival"):
+        raise InputError(f"the right side {terms.formula.right!r} gives the model no column: wanted at least one.")
     agreed.end_together(group, _not_finite(sites, designs) or _odd_outcome(sites, designs, terms.labels))
     watched = _watched(designs, terms)
     compared = _compared(designs, watched, few, group)

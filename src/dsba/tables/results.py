@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -114,8 +115,9 @@ class Results:
         codec.save(self.model, Path(folder))
 
     def digest(self) -> str:
-        """A fingerprint of the model, to compare between processes."""
-        return hashlib.sha256(repr(self.metadata).encode() + self._coefficients.tobytes()).hexdigest()
+        """A fingerprint of the model, to compare between processes; a model that is read from its file has the same."""
+        known = [repr(self.model.spec.operator), codec.table_content(self.metadata)]
+        return hashlib.sha256(json.dumps(known).encode() + self._coefficients.tobytes()).hexdigest()
 
     def tested(self, measures: dict[str, Any]) -> Results:
         """The same results with the measures of held-out rows."""
@@ -213,7 +215,8 @@ class Results:
 
     def vif(self) -> pd.Series:
         """Variance inflation factors of the columns, without the intercept."""
-        return self._series(np.array(self._inference.vif)).drop(INTERCEPT, errors="ignore")
+        found = self._series(np.array(self._inference.vif))
+        return found[found > 0.0]
 
     # Tests ---------------------------------------------------------------------------------------
 
@@ -353,6 +356,8 @@ class Results:
         as_ratios = self.ratio is not None if ratios is None else ratios
         frame = self.tidy(as_ratios).set_index("term").drop(INTERCEPT, errors="ignore")
         frame = frame.rename(columns={"conf.low": "low", "conf.high": "high"})[["estimate", "low", "high"]]
+        if frame.empty:
+            raise InputError("the model is an intercept alone: there is no coefficient to draw.")
         plots.forest(frame, str(self.ratio) if as_ratios else "coefficient", file, as_ratios)
 
     def summary(self) -> Summary:
