@@ -91,9 +91,7 @@ def test_sites_of_their_own_find_the_same_bits(operator):
     spec = FitSpec(formula=f"{FAMILIES[operator][0]} ~ 1", operator=operator, graph="ring")
     apart = on_sites(frames, lambda sites, net: fit_sites(sites, spec, net))
     whole = dsba.fit(frames, spec.formula, operator, graph="ring")
-    assert len({one.digest() for one in apart}) == 1
-    assert (apart[0].params == whole.params).all()
-    assert (apart[0].cov_params() == whole.cov_params()).all(axis=None)
+    assert {one.digest() for one in apart} == {whole.digest()}
 
 
 def test_the_commands_know_it(tmp_path):

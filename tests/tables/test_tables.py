@@ -19,8 +19,9 @@ from dsba.data.table_files import TableFile
 from dsba.fitting import codec
 from dsba.network import Alone
 from dsba.tables import schema_report
-from dsba.tables.design import as_sites, design_tables, designed, held_out
+from dsba.tables.design import design_tables, designed, held_out
 from dsba.tables.formula import from_columns, parse
+from dsba.tables.inputs import as_sites
 from dsba.tables.scaling import pooled_moments, scaling_by
 from dsba.tables.terms import SiteTable, terms_of
 
