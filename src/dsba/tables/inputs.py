@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dsba.data.sources import TableSource
 from dsba.data.table_files import Table, open_table
 from dsba.errors import InputError
-from dsba.tables.terms import SITE, ModelTerms, SiteTable
+from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ class GivenTables:
         """From a frame, a file or the URL of a database, or from a list or dict of them."""
         several = table if isinstance(table, dict | list | tuple) else [table]
         given = list(several.values()) if isinstance(several, dict) else list(several)
-        if not given or not all(_is_frame(one) or isinstance(one, PLACES) for one in given):
+        if not given or not all(_is_frame(one) or isinstance(one, GIVEN_PLACES) for one in given):
             raise InputError(
                 "wanted a pandas frame, a file or the URL of a database, or a list or dict of them, one a site."
             )
@@ -62,6 +62,9 @@ class GivenTables:
 
     def read(self, terms: ModelTerms | None = None) -> list[SiteTable]:
         """The rows of each site, in order of their names where a column names them."""
+        headers = {name if self.sites is None else "the table": one.names for name, one in self.tables.items()}
+        if terms is not None and (complaint := absent_column(headers, terms)):
+            raise InputError(complaint)
         if self.sites is None:
             return [SiteTable(name, columns_of(one, terms)) for name, one in self.tables.items()]
         (one,) = self.tables.values()
@@ -89,7 +92,7 @@ def distinct(names: list[str]) -> list[str]:
     return names
 
 
-PLACES = (str, os.PathLike, TableSource)
+GIVEN_PLACES = (str, os.PathLike, TableSource)
 
 
 def _is_frame(one: Any) -> bool:
