@@ -23,9 +23,10 @@ import dsba
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone
 from dsba.tables.clustered import cr2
-from dsba.tables.design import Design, as_sites
+from dsba.tables.design import Design
 from dsba.tables.families import FAMILIES
 from dsba.tables.fit import fit_sites
+from dsba.tables.inputs import as_sites
 
 RESULTS = Path(__file__).with_suffix(".json")
 COHORTS, DRAWS, SIMULATIONS = 500, 40, 2000

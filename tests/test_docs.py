@@ -6,6 +6,7 @@ import fnmatch
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -90,6 +91,31 @@ def test_commands_run(page, reader):
             script = script.replace(command, "")
         code, text = run("bash", "-ec", script, **reader)
         assert code == 0, f"{script}\n{text}"
+
+
+R_BLOCK = re.compile(r"^```r\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Other blocks of R show what R has beside a line of ours.
+R_SCRIPTS = [code for page in PAGES for code in R_BLOCK.findall((ROOT / page).read_text()) if "system2" in code]
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not shutil.which("Rscript"), reason="there is no Rscript: install R with the package jsonlite")
+@pytest.mark.parametrize("script", R_SCRIPTS)
+def test_a_script_of_r_runs(script, reader):
+    """A script stops where its model is not that of R; a command that fails stops it with the command's sentence."""
+    code, _ = run("Rscript", "-e", "library(jsonlite)")
+    if code:
+        pytest.skip("R has no package jsonlite")
+    code, text = run("Rscript", "--vanilla", "-e", script, **reader)
+    assert code == 0, text
+    assert "conf.high" in text
+    code, text = run("Rscript", "--vanilla", "-e", f"{script}\ndsba_train(hospitals, readmitted ~ agee)", **reader)
+    assert code == 1
+    assert "aarhus has no column 'agee'; did you mean 'age'?" in text
+
+
+def test_the_page_for_people_with_r_has_one():
+    assert len(R_SCRIPTS) == 1
 
 
 def _begun(command, reader):

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dsba import algorithms, data, lab, network, operators
     from dsba.algorithms import DSA, DSBA
     from dsba.data import load_libsvm
+    from dsba.data.sources import table_source
     from dsba.engine.history import History
     from dsba.engine.run import Result, Status
     from dsba.engine.solve import solve
@@ -85,11 +86,13 @@ __all__ = [
     "side_by_side",
     "solve",
     "survival_curve",
+    "table_source",
 ]
 
 _HOMES = {
     "algorithms": ("DSA", "DSBA"),
     "data": ("load_libsvm",),
+    "data.sources": ("table_source",),
     "engine.history": ("History",),
     "engine.run": ("Result", "Status"),
     "engine.solve": ("solve",),

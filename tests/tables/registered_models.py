@@ -18,9 +18,9 @@ import dsba
 from dsba.fitting.spec import FitSpec
 from dsba.network import MPINetwork
 from dsba.tables import fit as tables
-from dsba.tables.design import as_sites
 from dsba.tables.elastic_net import path_of
 from dsba.tables.hazards import baseline_hazard, proportional_hazards
+from dsba.tables.inputs import as_sites
 from dsba.tables.models import MODELS
 from dsba.tables.survival import curves_of
 

@@ -20,8 +20,9 @@ from test_table_commands import ask, refused, tables
 import dsba
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as fitting
-from dsba.tables.design import as_sites, held_out
+from dsba.tables.design import held_out
 from dsba.tables.evaluation import evaluate
+from dsba.tables.inputs import as_sites
 from dsba.tables.page import interval, model_page, picture, standalone, ticks
 
 SECRET = "patient-4711"

@@ -179,9 +179,9 @@ def test_a_site_with_more_than_two_values_of_two_classes_says_so_itself(monkeypa
 # Few columns and many --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("right", ["1", "0", "age - age"])
+@pytest.mark.parametrize("right", ["0", "age - age - 1"])
 def test_a_model_has_a_column(right):
-    with pytest.raises(dsba.InputError, match=f"the right side '{right}' gives no column besides the intercept"):
+    with pytest.raises(dsba.InputError, match=f"the right side '{right}' gives the model no column"):
         design(f"cost ~ {right}", hospitals())
 
 

@@ -13,8 +13,8 @@ from queues import together
 import dsba
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
-from dsba.tables.design import as_sites
 from dsba.tables.hazards import baseline_hazard, proportional_hazards
+from dsba.tables.inputs import as_sites
 
 sys.path.append(str(Path(__file__).parents[1] / "yardsticks"))
 from reference_values import table, values

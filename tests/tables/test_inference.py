@@ -20,7 +20,7 @@ import dsba
 from dsba.errors import FitError, InputError
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
-from dsba.tables.design import as_sites
+from dsba.tables.inputs import as_sites
 
 FOUR = Path(os.environ.get("DSBA_DATA", "nowhere")) / "sites"
 four_hospitals = pytest.mark.skipif(not FOUR.is_dir(), reason="DSBA_DATA has no folder sites")

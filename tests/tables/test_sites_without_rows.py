@@ -17,8 +17,8 @@ import dsba
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
-from dsba.tables.design import as_sites
 from dsba.tables.evaluation import evaluate
+from dsba.tables.inputs import as_sites
 
 OUTCOMES = {"logistic": "readmitted", "poisson": "visits", "linear": "cost"}
 

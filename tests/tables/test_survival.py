@@ -12,7 +12,7 @@ from queues import together
 
 import dsba
 from dsba.fitting.spec import FitSpec
-from dsba.tables.design import as_sites
+from dsba.tables.inputs import as_sites
 from dsba.tables.survival import curves_of
 
 sys.path.append(str(Path(__file__).parents[1] / "yardsticks"))

@@ -19,8 +19,9 @@ from dsba.data.table_files import TableFile
 from dsba.fitting import codec
 from dsba.network import Alone
 from dsba.tables import schema_report
-from dsba.tables.design import as_sites, design_tables, designed, held_out
+from dsba.tables.design import design_tables, designed, held_out
 from dsba.tables.formula import from_columns, parse
+from dsba.tables.inputs import as_sites
 from dsba.tables.scaling import pooled_moments, scaling_by
 from dsba.tables.terms import SiteTable, terms_of
 
@@ -321,7 +322,7 @@ def test_tables_of_one_process():
     assert [site.name for site in by_name] == list(frames)
     assert [site.name for site in as_sites(list(frames.values()))] == ["site0", "site1", "site2"]
     assert as_sites(frames)[1].frame.equals(frames["site1"].reset_index(drop=True))
-    for bad in ([], "table", [1, 2]):
+    for bad in ([], None, [1, 2]):
         with pytest.raises(dsba.InputError, match="wanted a pandas frame"):
             as_sites(bad)
 
@@ -367,7 +368,7 @@ def test_names_of_columns_are_text_and_differ():
     numbered = frame.rename(columns={"age": 3})
     wanted = dsba.fit(frame, "cost ~ age", "linear").params.to_numpy()
     assert (dsba.fit(numbered, "cost ~ `3`", "linear").params.to_numpy() == wanted).all()
-    with pytest.raises(dsba.InputError, match="wanted a pandas frame, or a list or dict of frames"):
+    with pytest.raises(dsba.InputError, match="wanted a pandas frame, a file or the URL of a database"):
         dsba.fit({"a": [1, 2]}, "cost ~ age", "linear")
 
 

@@ -15,7 +15,7 @@ import dsba
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import COVARIANCES, FitSpec
 from dsba.tables import fit
-from dsba.tables.design import as_sites
+from dsba.tables.inputs import as_sites
 
 
 def table(unit=1.0):

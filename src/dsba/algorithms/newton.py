@@ -313,6 +313,8 @@ def solved(H: Array, r: Array) -> tuple[Array, Array | None]:
 
     x has the same bits on every processor. Where H is singular or not positive, pivots are raised to ``CLIPPED``.
     """
+    if not len(H):
+        return r, None
     p, roots = len(H), _roots(H.diagonal())
     scaled = H / roots[:, None] / roots
     A = np.hstack([scaled, (r.T / roots).T.reshape(p, -1)])

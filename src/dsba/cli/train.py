@@ -376,6 +376,7 @@ def _table_predictions(model: FittedModel, file: TableSource, label: bool, keep:
     results, source = Results(model), open_table(file)
     terms = results.needed
     wanted = [name for name in (*terms.formula.columns, *terms.extras) if name in source.names]
+    wanted = wanted or source.names[:1]  # a model of an intercept alone needs to know how many rows there are
     kept, table = source.texts(keep), source.read(wanted, codes=terms.formula.factors)
     found = results.predict(table, labels=label, name=file.site)
     columns = found if found.ndim > 1 else found.to_frame("prediction")  # several classes have a column each

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +55,42 @@ class Reading:
             if marked.any():
                 frame[name] = frame[name].astype(object).mask(marked, None).infer_objects()
         return frame
+
+
+def table_source(
+    place: str | os.PathLike[str], *, encoding: str | None = None, na_values: Sequence[object] = (),
+    decimal: str | None = None,
+) -> TableSource:  # fmt: skip
+    """A file or the URL of a database, with what its owner says of how it is to be read.
+
+    Parameters
+    ----------
+    place : path-like or str
+        The file, or a URL such as ``"postgresql://user@host/name?table=visits"``.
+    encoding : str or None
+        Of text: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, ...; UTF-8 if not given.
+    na_values : Sequence[object]
+        Other marks of a missing value, in every column, such as ``[-999, "unknown"]``.
+    decimal : str or None
+        The mark before decimals in text, if it is not found out.
+
+    Returns
+    -------
+    TableSource
+        To give to ``dsba.fit``, ``dsba.describe`` and the others in place of a path.
+
+    Raises
+    ------
+    InputError
+        If the encoding is not known, or the decimal mark is neither ``"."`` nor ``","``.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> print(dsba.table_source("visits.csv", encoding="latin-1", na_values=[-999]))
+    visits.csv
+    """
+    return TableSource(os.fspath(place), Reading(encoding, tuple(map(str, na_values)), decimal))
 
 
 def _is_number(text: str) -> bool:

@@ -73,9 +73,13 @@ def content_of(model: FittedModel) -> dict[str, Any]:
     if model.zero_based is not None:
         content["zero_based"] = model.zero_based
     if model.table is not None:
-        known = TypeAdapter(TableMetadata).dump_python(model.table, mode="json", exclude={"schema"})
-        content["table"] = {**known, "schema": schema_content(model.table.schema)}
+        content["table"] = table_content(model.table)
     return _strict(content)
+
+
+def table_content(table: TableMetadata) -> dict[str, Any]:
+    known = TypeAdapter(TableMetadata).dump_python(table, mode="json", exclude={"schema"})
+    return {**known, "schema": schema_content(table.schema)}
 
 
 def schema_content(schema: Schema) -> dict[str, Any]:
@@ -150,7 +154,8 @@ def _misfit(model: FittedModel, arrays: Arrays) -> str | None:
     weights, intercepts, Z = model.weights, model.intercepts, model.Z
     if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (weights, intercepts, Z)):
         return "its coefficients are not finite numbers"
-    if not (weights.ndim == Z.ndim == 2 and weights.size and intercepts.shape == weights.shape[:1]):
+    held = weights if model.table is None else intercepts  # a table's model may be an intercept alone
+    if not (weights.ndim == Z.ndim == 2 and held.size and intercepts.shape == weights.shape[:1]):
         return "its arrays do not fit together"
     wanted = {"sign": 2, "largest": len(weights)}.get(model.run.decision)
     if model.table is not None and model.run.decision == "largest":  # one row of weights holds all classes'

@@ -203,7 +203,7 @@ def _tolerance(problem: Problem, cold: Array, tol: float) -> float:
 def packed(problem: Problem, z: Array, weights: Array, intercepts: Array) -> Array:
     """z with the given weights (outputs x d) and intercepts: what ``problem.unpack`` takes apart."""
     z = z.copy()
-    part = z[: problem.component.copies * problem.n_features].reshape(problem.n_features, -1)
+    part = z[: problem.component.copies * problem.n_features].reshape(problem.n_features, problem.component.copies)
     part[:] = weights.T
     if problem.intercept:
         constant = slice(part.size, part.size + problem.component.copies)

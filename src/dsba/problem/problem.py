@@ -221,6 +221,8 @@ class Problem:
         if (empty := np.flatnonzero(sizes == 0)).size:
             counts = sizes.tolist()
             raise InputError(f"every node needs at least one sample, node {empty[0]} has none (sizes {counts}).")
+        if not self.n_features and not terms.intercept:
+            raise InputError("the samples have no columns, and there is no intercept.")
         given = terms._asdict() | {"component": repr(terms.component), "penalty": repr(terms.penalty)}
         given["operator"] = given.pop("component")
         require_agreement(self.group, {"program": f"dsba {__version__}", "width": self.n_features, **given})

@@ -103,8 +103,6 @@ def as_csr(X: Any, where: str) -> sp.csr_array:
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise InputError(f"{where} must be a matrix of numbers, got shape {X.shape}, dtype {X.dtype}.")
     csr = sp.csr_array(X, dtype=np.float64)
-    if csr.shape[1] == 0:
-        raise InputError(f"{where} has no columns.")
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()

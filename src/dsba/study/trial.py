@@ -26,6 +26,7 @@ from dsba.storage.atomic import replacing
 from dsba.study import keys
 from dsba.study.file import Study, load, model_of, section_of
 from dsba.study.join import result_hash
+from dsba.tables.inputs import distinct
 from dsba.tables.results import Results
 from dsba.tables.schema import MOST_LEVELS, in_order, kind_of, plain, require_levelled, unlisted
 from dsba.tables.terms import SITE, ModelTerms, absent_column, own_site_column, stated
@@ -43,9 +44,7 @@ def arrange(files: Sequence[Path | TableSource], spec: FitSpec, folder: Path, **
     The file has labels and levels in the order that the event and the levels of ``spec`` ask for. ``study`` are other
     keys of the file.
     """
-    names = [TableSource.of(file).site for file in files]
-    if len(set(names)) < len(names):
-        raise InputError("two files have the same name, and sites are named after their files: rename one.")
+    names = distinct([TableSource.of(file).site for file in files])
     if len(names) < 2:
         raise InputError("a study has at least two sites: give a file for each.")
     if complaint := spec.guards.too_few_sites(len(names)):

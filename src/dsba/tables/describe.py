@@ -15,8 +15,8 @@ import numpy as np
 from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
 from dsba.network import Alone, Group, counted, summed
-from dsba.tables.design import as_sites
 from dsba.tables.exports import TextTable
+from dsba.tables.inputs import as_sites
 from dsba.tables.quantiles import pooled_quantiles
 from dsba.tables.schema import KIND_WORDS, MOST_LEVELS, enforce, kind_of, plain, plain_value, shared
 from dsba.tables.signs import signs_of
@@ -132,11 +132,11 @@ def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> 
     Parameters
     ----------
     table : object
-        A pandas frame, or a list or dict of frames, one for each site.
+        A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
     by : str or None
         A column whose levels become columns of the table.
     sites : str or None
-        The column of a single frame that names the site of each row.
+        The column of a single table that names the site of each row.
 
     Returns
     -------

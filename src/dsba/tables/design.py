@@ -17,7 +17,7 @@ from dsba.tables import schema as agreed
 from dsba.tables.columns import INTERCEPT, agreed_states, model_columns, numbers, text_of
 from dsba.tables.formula import is_derived
 from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, enforce, plain_value, usable_rows
-from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
+from dsba.tables.terms import ModelTerms, SiteTable, terms_of
 from dsba.types import Array, Flags, Level
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def design_tables(
     states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))
     designs = tuple(designed(site, schema) for site in sites)
-    if set(designs[0].names) <= {INTERCEPT}:
-        right = terms.formula.right
-        raise InputError(f"the right side {right!r} gives no column besides the intercept: wanted at least one.")
+    model = terms.model(schema.classes)
+    if not designs[0].names and (model is None or model.intercept or schema.labels == "survival"):
+        raise InputError(f"the right side {terms.formula.right!r} gives the model no column: wanted at least one.")
     agreed.end_together(group, _not_finite(sites, designs) or _odd_outcome(sites, designs, terms.labels))
     watched = _watched(designs, terms)
     compared = _compared(designs, watched, few, group)
@@ -323,34 +323,6 @@ def _first_equals(X: Array) -> list[int]:
     """Of every column, the number of the first column that is equal to it here."""
     seen: dict[bytes, int] = {}
     return [seen.setdefault((column + 0.0).tobytes(), j) for j, column in enumerate(X.T)]
-
-
-# Tables of one process ---------------------------------------------------------------------------
-
-
-def as_sites(table: Any, sites: str | None = None) -> list[SiteTable]:
-    """Sites from a frame and the column that names them, or from a list or mapping of frames, one a site."""
-    import pandas as pd
-
-    if isinstance(table, pd.DataFrame):
-        if sites is None:
-            return [_site("all", table)]
-        if sites not in table.columns:
-            raise InputError(f"the table has no column {sites!r} to name the sites.")
-        if table[sites].isna().any():
-            raise InputError(f"the column {sites!r} names the site of each row, and some are missing.")
-        return [_site(str(name), frame) for name, frame in table.groupby(table[sites].astype(str), sort=True)]
-    frames = table if isinstance(table, dict) else dict(enumerate(table)) if isinstance(table, list | tuple) else {}
-    if not frames or not all(isinstance(frame, pd.DataFrame) for frame in frames.values()):
-        raise InputError("wanted a pandas frame, or a list or dict of frames, one a site.")
-    return [_site(str(name) if table is frames else f"{SITE}{name}", frame) for name, frame in frames.items()]
-
-
-def _site(name: str, frame: pd.DataFrame) -> SiteTable:
-    """A site's rows, with names of columns that are text and differ."""
-    if repeated := [str(column) for column in frame.columns[frame.columns.map(str).duplicated()]]:
-        raise InputError(f"the table of {name} has several columns {repeated[0]!r}.")
-    return SiteTable(name, frame.reset_index(drop=True).rename(columns=str))
 
 
 def held_out(labels: npt.NDArray[Any], share: float, seed: int, node: int) -> npt.NDArray[np.bool_]:

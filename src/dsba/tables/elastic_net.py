@@ -23,8 +23,9 @@ from dsba.network import Alone, Group, counted, summed
 from dsba.solvers.exact import dot, lasso, times
 from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
-from dsba.tables.design import Design, Designs, as_sites, design_tables
+from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
+from dsba.tables.inputs import as_sites
 from dsba.tables.models.base import LikelihoodTerms, RowTerms, finite_sum, of_rows
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
@@ -113,13 +114,13 @@ def elastic_net(
     Parameters
     ----------
     table : object
-        A pandas frame, or a list or dict of frames, one for each site.
+        A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
     formula : str
         The model, with an intercept.
     operator : str
         "linear", "logistic" or "poisson".
     sites : str or None
-        The column of a single frame that names the site of each row.
+        The column of a single table that names the site of each row.
     l1_ratio : float
         The share of |b|_1 in the penalty: 1 is the lasso.
     lambdas : Sequence[float] or None
@@ -154,7 +155,7 @@ def elastic_net(
     if folds is not None:
         as_integer("folds", folds, at_least=2)
     spec = FitSpec(formula=formula, operator=operator, missing=missing)
-    return path_of(as_sites(table, sites), spec, Alone(), ratio, lambdas, folds)
+    return path_of(as_sites(table, sites, ModelTerms.of(spec)), spec, Alone(), ratio, lambdas, folds)
 
 
 def path_of(

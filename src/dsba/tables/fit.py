@@ -27,12 +27,13 @@ from dsba.operators import Operator
 from dsba.tables import schema_report
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.describe import Description, describe_sites
-from dsba.tables.design import Designs, as_sites, design_tables, held_out
+from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
+from dsba.tables.inputs import GivenTables, columns_of, distinct
 from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require_fitting, require_order
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
@@ -51,10 +52,11 @@ def fit(
 
     Parameters
     ----------
-    table : pandas.DataFrame, or list or dict of frames
-        One table with the rows of all sites, or one for each site.
+    table : pandas.DataFrame, path or URL, or list or dict of them
+        One table with the rows of all sites, or one for each site: frames, files, or databases by their URLs, of
+        which only the columns of the model are read. ``dsba.table_source`` says how a file is to be read.
     sites : str or None
-        The column of a single frame that names the site of each row.
+        The column of a single table that names the site of each row.
 
     Returns
     -------
@@ -75,14 +77,19 @@ def fit(
     >>> dsba.fit(table, "effect ~ dose", "linear").params.round(2).to_dict()
     {'Intercept': 0.43, 'dose': 1.93}
     """
-    if isinstance(table, str):
+    if isinstance(table, str) and not isinstance(formula, str | None):
         raise InputError("dsba.fit takes the table first and the formula second, got a text in the table's place.")
-    held, spec = as_sites(table, sites), FitSpec(formula=formula, operator=operator, **options)
+    spec = FitSpec(formula=formula, operator=operator, **options)
     if not spec.of_tables:
         raise InputError("dsba.fit needs a formula, or a target with features or all_features.")
-    spec = stated(spec, {name: [c for c in frame.columns if c != sites] for name, frame in held})
+    given = GivenTables.of(table, sites)
+    spec = stated(spec, given.headers)
+    held = given.read(ModelTerms.of(spec))
     rare: list[str] = []
-    results = fit_sites(held, spec, Simulator(spec.topology(len(held))), warn=rare.append)
+    signs: list[str] = []
+    results = fit_sites(held, spec, Simulator(spec.topology(len(held))), warn=rare.append, look=signs.append)
+    for sign in signs:
+        warnings.warn(f"Look at this: {sign}", stacklevel=2)
     for sentence in rare:
         warnings.warn(f"Between owners this would be refused: {sentence}", stacklevel=2)
     if results.not_converged and results.model.run.status is not Status.INTERRUPTED:
@@ -148,7 +155,7 @@ def train_own(
     network.reset()
     headers = {name: table.names for name, table in own.items()}
     spec = _agreed_formula(spec, headers, network)
-    sites = [SiteTable(name, _read(table, ModelTerms.of(spec))) for name, table in own.items()]
+    sites = [SiteTable(name, columns_of(table, ModelTerms.of(spec))) for name, table in own.items()]
     results = fit_sites(sites, spec, network, notify=notify, **options)
     if results.test is not None:
         notify(sentences("Held-out rows of all sites", results.test))
@@ -165,7 +172,7 @@ def evaluate_files(
 def evaluate_own(results: Results, own: dict[str, Table], network: Network, guards: Guards) -> Evaluation:
     """The same for the files of this process's own nodes, by the names of their sites."""
     require_agreement(network, {"model": results.digest()})
-    sites = [SiteTable(name, _read(table, results.needed)) for name, table in own.items()]
+    sites = [SiteTable(name, columns_of(table, results.needed)) for name, table in own.items()]
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
     enforce(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
     return evaluate(results, sites, network)
@@ -183,15 +190,8 @@ def _own_files(files: Sequence[Path | TableSource], network: Network) -> dict[st
     """The files of this process's nodes, by the names of their sites."""
     if len(files) != (nodes := network.topology.n_nodes):
         raise InputError(f"the graph has {nodes} nodes, and {len(files)} files are given: one for each.")
-    own = {one.site: one for one in map(TableSource.of, (files[n] for n in network.nodes))}
-    if len(own) < len(network.nodes):
-        raise InputError("two files have the same name, and sites are named after their files: rename one.")
-    return {name: open_table(source) for name, source in own.items()}
-
-
-def _read(table: Table, terms: ModelTerms) -> Any:
-    """The columns of the model, and no others."""
-    return table.read([name for name in terms.columns if name in table.names], codes=terms.formula.factors)
+    own = [TableSource.of(files[n]) for n in network.nodes]
+    return {name: open_table(one) for name, one in zip(distinct([one.site for one in own]), own, strict=True)}
 
 
 def _agreed_formula(spec: FitSpec, headers: dict[str, list[str]], network: Network) -> FitSpec:
@@ -212,13 +212,15 @@ def fit_sites(
     *,
     notify: Callable[[str], object] = lambda sentence: None,
     warn: Callable[[str], object] = lambda sentence: None,
+    look: Callable[[str], object] | None = None,
     **options: Any,
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    Where a share of each site's rows is held out, the model is evaluated on these. ``notify`` gets lines for people:
-    what the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single
-    rows. ``options`` are those of ``dsba.fitting.fit``.
+    Where a share of each site's rows is held out, the model is evaluated on these. ``notify`` gets lines for people: what
+    the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single rows.
+    ``look`` gets signs of trouble in the columns; without it ``notify`` gets them. ``options`` are those of
+    ``dsba.fitting.fit``.
     """
     terms = ModelTerms.of(spec)
     model = terms.model()
@@ -232,7 +234,8 @@ def fit_sites(
     designs = design_tables(kept, terms, network, spec.guards)
     others = designs.rows - sum(len(design.weight) for design in designs.designs)
     network.tells_of(len(designs.names), others * sum(name != INTERCEPT for name in designs.names))
-    _look_at(designs, kept, network, notify)
+    for sign in _signs(designs, kept, network):
+        (look or (lambda sentence: notify(f"Look at this: {sentence}")))(sign)
     for line in schema_report.report(designs):
         notify(line)
     classes = designs.schema.classes
@@ -246,15 +249,14 @@ def fit_sites(
     return results.tested(evaluate(results, tests, network).pooled) if tests else results
 
 
-def _look_at(designs: Designs, sites: Sequence[SiteTable], network: Network, notify: Notify) -> None:
+def _signs(designs: Designs, sites: Sequence[SiteTable], network: Network) -> list[str]:
     """Signs of trouble in the columns, for the people at this site: what it finds in its own rows is not sent."""
     schema = designs.schema
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     numbers = [c for c, kind in schema.kinds.items() if kind == "number" and c not in schema.levels]
     values = {c: [site.frame[c].to_numpy(np.float64, na_value=np.nan) for site in sites] for c in numbers}
     levels = {c: known for c, known in schema.levels.items() if c != SITE} if len(schema.parts) > 1 else {}
-    for sign in signs_of(sites, values, levels, network, few):
-        notify(f"Look at this: {sign}")
+    return signs_of(sites, values, levels, network, few)
 
 
 def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify, options: dict[str, Any]) -> Results:

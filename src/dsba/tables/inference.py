@@ -78,7 +78,7 @@ def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, gr
     found = Inference(
         tuple(map(tuple, covariance.tolist())), total.rows - p, known.dispersed, scale, total.deviance,
         total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
-        pearson_chi2=total.pearson, vif=tuple(total.inflation(columns.scaling.intercept).tolist()),
+        pearson_chi2=total.pearson, vif=tuple(inflation(total.gram, columns.scaling.intercept).tolist()),
         sites=total.clusters if cov == "site" else 0, df=df,
     )  # fmt: skip
     return Inferred(found, None, calibration(total.groups) if total.groups.size else None)
@@ -155,7 +155,7 @@ class _Totals:
         self.rows, self.clusters, self.log_weights, self.groups = int(counts[0]), int(counts[1]), counts[2], counts[3:]
         self.deviance, self.saturated, self.null_deviance, self.rounding, self.pearson = (unit * second[:5]).tolist()
         self.upper_information, self.upper_meat, self.score = unit * information, unit**2 * second[5:], unit * score
-        self.upper_gram = gram
+        self.gram = _symmetric(gram, p)
         if cov in LEVERAGED:
             parts = [_leveraged(one, coefficients, family, self.bread, LEVERAGED[cov]) for one in columns.designs]
             total = summed(group, np.array(parts))
@@ -189,21 +189,21 @@ class _Totals:
             factor = self.clusters / (self.clusters - 1) * (n - 1) / (n - p)
         return _even(bread @ _symmetric(self.upper_meat, p) @ bread * factor)
 
-    def inflation(self, intercept: int | None) -> Array:
-        """Variance inflation factors of the columns; the intercept's is NaN."""
-        gram = _symmetric(self.upper_gram, self.p)
-        inverse, _ = solved(gram, np.eye(self.p))
-        squares = np.diag(gram).copy()
-        if intercept is not None:
-            squares -= gram[intercept] ** 2 / gram[intercept, intercept]
-        return squares * np.diag(inverse)
-
     def likelihood(self, family: Family, deviance: float) -> float:
         """The log-likelihood. If there is a variance, it is the one that maximises the likelihood."""
         if not family.dispersed:
             return self.saturated - 0.5 * deviance
         n = self.rows
         return -0.5 * n * (math.log(2.0 * math.pi * deviance / n) + 1.0) + 0.5 * float(self.log_weights)
+
+
+def inflation(gram: Array, intercept: int | None) -> Array:
+    """Variance inflation factors of columns, from X'X; the intercept's is 0, which no other column has."""
+    inverse, _ = solved(gram, np.eye(len(gram)))
+    squares = np.diag(gram).copy()
+    if intercept is not None:
+        squares -= gram[intercept] ** 2 / gram[intercept, intercept]
+    return squares * np.diag(inverse)
 
 
 def _even(matrix: Array) -> Array:

@@ -22,7 +22,7 @@ from dsba.network import Network, summed
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
 from dsba.tables.disclosure import ModelWatch, check_design
-from dsba.tables.inference import CLUSTERED, LEVERAGED, clustered_scores
+from dsba.tables.inference import CLUSTERED, LEVERAGED, clustered_scores, inflation
 from dsba.tables.mixed import fit_mixed
 from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, finite_sum, symmetric
 from dsba.tables.models.cox import Cox
@@ -50,6 +50,8 @@ class _Fitted(NamedTuple):
     known: Outcomes
     start: Array
     solution: Maximum
+    vif: Array
+    """Of the columns of rows as the null model weighs them."""
     shown: tuple[str, ...]
     """Sentences about columns that show single rows."""
 
@@ -116,7 +118,7 @@ def fit_random_intercept(
 ) -> FittedModel:
     """A linear model in which every site has a random intercept, by REML."""
     scaling, ready, moments = _scaled(designs, network, level=False)
-    shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)[1]
+    information, shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)
     designs = _noticed(designs, enforce(network, shown), warn)
     try:
         found = fit_mixed(ready, network)
@@ -130,7 +132,7 @@ def fit_random_intercept(
     llf, fixed_llf = found.llf - units, found.fixed_llf - units
     inference = Inference(
         tuple(map(tuple, covariance.tolist())), found.rows - len(designs.names), False, found.residual_variance,
-        -2.0 * llf, -2.0 * fixed_llf, llf, fixed_llf, 2,
+        -2.0 * llf, -2.0 * fixed_llf, llf, fixed_llf, 2, vif=tuple(inflation(information, scaling.intercept).tolist()),
     )  # fmt: skip
     figures = {"site_variance": found.site_variance, "residual_variance": found.residual_variance}
     message = f"the restricted likelihood was evaluated {len(found.slopes)} times"
@@ -165,8 +167,7 @@ def _kept(
         {"residual": found.steps[-1], "passes": float(len(found.steps)), "rounds": float(network.rounds)},
         {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )  # fmt: skip
-    copies, columns = divmod(len(found.names), len(scaling.sd))  # one for each class; cuts have no column
-    sd = (*np.tile(scaling.sd, copies).tolist(), *[1.0] * columns)
+    sd = _by_name(scaling.sd, len(found.names), 1.0)
     table = TableMetadata(
         found.names, sd, replace(schema, spec=spec), network.rounds, designs.notices,
         found.events, None, tuple(enumerate(found.steps)), found.inference, None, None, found.figures,
@@ -176,6 +177,12 @@ def _kept(
         np.tile(found.params, (run.nodes, 1)), None if schema.classes is None else np.array(schema.classes), spec, run,
         table=table,
     )  # fmt: skip
+
+
+def _by_name(columns: Array, names: int, otherwise: float) -> tuple[float, ...]:
+    """A number of every column for every name: classes have the columns each, cuts have none."""
+    copies = names // columns.size if columns.size else 0
+    return (*np.tile(columns, copies).tolist(), *[otherwise] * (names - copies * columns.size))
 
 
 def _noticed(designs: Designs, shown: Sequence[str], warn: Notify) -> Designs:
@@ -208,13 +215,14 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
     _require_outcomes(model, known)
     start = model.start(known, len(designs.names), scaling.intercept)
     first = [model.first_weights(design, start) for design in ready]
-    shown = check_design(designs, moments, ready, first, 0.0, network)[1]
+    information, shown = check_design(designs, moments, ready, first, 0.0, network)
     watch = ModelWatch.of(designs, model, ready, shown, network)
     try:
         solution = maximised(model, ready, start, network, watch)
     except FitError as error:
         raise error.named(model.names(designs.names, designs.schema.classes)) from None
-    return _Fitted(model, ready, scaling, known, start, solution, (*shown, *watch.complaints))
+    vif = inflation(information, scaling.intercept)
+    return _Fitted(model, ready, scaling, known, start, solution, vif, (*shown, *watch.complaints))
 
 
 def _prepared(model: Any, ready: Sequence[Design], designs: Designs, spec: FitSpec, network: Network) -> Cox:
@@ -256,7 +264,8 @@ def _inference(fitted: _Fitted, spec: FitSpec, classes: Sequence[Any] | None, ne
     return Inference(
         tuple(map(tuple, covariance.tolist())), rows - p, model.dispersed, measures.scale, measures.deviance,
         measures.null_deviance, measures.llf if model.likelihood else None,
-        measures.llnull if model.likelihood else None, model.extra, counted_rows,
+        measures.llnull if model.likelihood else None, model.extra, counted_rows, measures.pearson_chi2,
+        _by_name(fitted.vif, p, 0.0),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +21,9 @@ from dsba.operators import decide, link_of
 from dsba.tables import exports, plots
 from dsba.tables.clustered import few_sites
 from dsba.tables.columns import INTERCEPT, reference_of
-from dsba.tables.design import Design, as_sites, column_terms, designed
+from dsba.tables.design import Design, column_terms, designed
 from dsba.tables.formula import Formula
+from dsba.tables.inputs import as_sites
 from dsba.tables.schema import MISSING_LEVEL, kind_of, plain_value
 from dsba.tables.summary import Summary
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
@@ -114,8 +116,9 @@ class Results:
         codec.save(self.model, Path(folder))
 
     def digest(self) -> str:
-        """A fingerprint of the model, to compare between processes."""
-        return hashlib.sha256(repr(self.metadata).encode() + self._coefficients.tobytes()).hexdigest()
+        """A fingerprint of the model: the same on every network, and after it was read from its file."""
+        known = [repr(self.model.spec.operator), codec.table_content(replace(self.metadata, rounds=0))]
+        return hashlib.sha256(json.dumps(known).encode() + self._coefficients.tobytes()).hexdigest()
 
     def tested(self, measures: dict[str, Any]) -> Results:
         """The same results with the measures of held-out rows."""
@@ -213,7 +216,8 @@ class Results:
 
     def vif(self) -> pd.Series:
         """Variance inflation factors of the columns, without the intercept."""
-        return self._series(np.array(self._inference.vif)).drop(INTERCEPT, errors="ignore")
+        found = self._series(np.array(self._inference.vif))
+        return found[found > 0.0]
 
     # Tests ---------------------------------------------------------------------------------------
 
@@ -353,6 +357,8 @@ class Results:
         as_ratios = self.ratio is not None if ratios is None else ratios
         frame = self.tidy(as_ratios).set_index("term").drop(INTERCEPT, errors="ignore")
         frame = frame.rename(columns={"conf.low": "low", "conf.high": "high"})[["estimate", "low", "high"]]
+        if frame.empty:
+            raise InputError("the model is an intercept alone: there is no coefficient to draw.")
         plots.forest(frame, str(self.ratio) if as_ratios else "coefficient", file, as_ratios)
 
     def summary(self) -> Summary:
@@ -504,7 +510,7 @@ class Results:
         """
         from dsba.tables.evaluation import evaluate
 
-        return evaluate(self, as_sites(table, sites), Alone())
+        return evaluate(self, as_sites(table, sites, self.needed), Alone())
 
     def by_site(self, table: Any, *, sites: str | None = None) -> SiteEstimates:
         """The same model fitted at each site alone; ``table`` and ``sites`` are as in ``dsba.fit``.
@@ -513,7 +519,7 @@ class Results:
         """
         from dsba.tables.fit import fit_each
 
-        return fit_each(as_sites(table, sites), self.model.spec)
+        return fit_each(as_sites(table, sites, ModelTerms.of(self.model.spec)), self.model.spec)
 
     def columns_of(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
         """The columns of the model, of rows in which nothing is missing."""
@@ -523,7 +529,7 @@ class Results:
         """The baseline hazards of a Cox model, from the rows it was fitted to; ``.survival(persons, times)``."""
         from dsba.tables.hazards import baseline_hazard
 
-        return baseline_hazard(self, as_sites(table, sites), Alone())
+        return baseline_hazard(self, as_sites(table, sites, terms_of(self.schema)), Alone())
 
     def proportional_hazards_test(
         self, table: Any, *, sites: str | None = None, transform: str = "log"
@@ -531,7 +537,7 @@ class Results:
         """Whether coefficients of a Cox model change with time ("identity") or its logarithm ("log")."""
         from dsba.tables.hazards import proportional_hazards
 
-        return proportional_hazards(self, as_sites(table, sites), Alone(), transform)
+        return proportional_hazards(self, as_sites(table, sites, terms_of(self.schema)), Alone(), transform)
 
     @cached_property
     def _needed(self) -> Schema:

@@ -151,7 +151,7 @@ def orthogonal(columns: ScaledColumns, information: Array) -> ScaledColumns:
     own = information[np.ix_(others, others)]
     size = np.sqrt(own.diagonal())
     R = np.linalg.cholesky(own / size[:, None] / size).T
-    if R.diagonal().min() ** 2 > NEARLY_DEPENDENT:
+    if R.diagonal().min(initial=1.0) ** 2 > NEARLY_DEPENDENT:
         return columns
     mixing = np.eye(len(columns.names))
     mixing[np.ix_(others, others)] = np.linalg.inv(R) * (np.sqrt(columns.size.weight) / size)[:, None]

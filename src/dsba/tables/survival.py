@@ -16,8 +16,9 @@ from dsba.network import Alone, Group, counted, summed
 from dsba.solvers.exact import eliminated
 from dsba.tables import plots
 from dsba.tables import schema as agreed
-from dsba.tables.design import as_sites, outcome_of
+from dsba.tables.design import outcome_of
 from dsba.tables.formula import parse, quoted
+from dsba.tables.inputs import as_sites
 from dsba.tables.risk_sets import candidate_ends, guarded_grid, on_grid
 from dsba.tables.terms import SITE, ModelTerms, SiteTable
 from dsba.types import Array, Flags, Integers, Level
@@ -97,11 +98,11 @@ def survival_curve(
     Parameters
     ----------
     table : object
-        A pandas frame, or a list or dict of frames, one for each site.
+        A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
     formula : str
         Such as ``"Surv(time, died) ~ treated"``, or ``"Surv(time, died) ~ 1"`` for one curve.
     sites : str or None
-        The column of a single frame that names the site of each row.
+        The column of a single table that names the site of each row.
     strata : str or None
         "site": the test compares groups within sites. None: over all rows.
     grid : Sequence[float] or None
@@ -130,7 +131,7 @@ def survival_curve(
     """
     ends = None if grid is None else tuple(grid)
     spec = FitSpec(formula=formula, operator="cox", strata=strata, grid=ends, missing=missing)
-    return curves_of(as_sites(table, sites), spec, Alone(), conf_type)
+    return curves_of(as_sites(table, sites, ModelTerms.of(spec)), spec, Alone(), conf_type)
 
 
 def curves_of(sites: Sequence[SiteTable], spec: FitSpec, group: Group, conf_type: str = "log") -> SurvivalCurves:

@@ -14,7 +14,7 @@ import dsba
 from dsba.fitting.spec import FitSpec
 from dsba.network import Simulator
 from dsba.tables import fit as tables
-from dsba.tables.design import as_sites
+from dsba.tables.inputs import as_sites
 from dsba.tables.models import MODELS
 from dsba.tables.page import model_page
 

@@ -19,8 +19,8 @@ import dsba
 from dsba.fitting.spec import FitSpec
 from dsba.network import Simulator
 from dsba.tables import fit as tables
-from dsba.tables.design import as_sites
 from dsba.tables.hazards import baseline_hazard, proportional_hazards
+from dsba.tables.inputs import as_sites
 from dsba.tables.survival import curves_of
 
 sys.path.append(str(Path(__file__).parents[2] / "yardsticks"))

@@ -95,6 +95,7 @@ class FitMeasures(NamedTuple):
     llnull: float
     scale: float = 1.0
     """What the classical covariance is multiplied by."""
+    pearson_chi2: float | None = None
 
 
 class Outcomes(NamedTuple):

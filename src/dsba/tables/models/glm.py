@@ -92,7 +92,7 @@ class Glm(TableModel):
         deviance, null_deviance, pearson, saturated, weight, rows = finite_sum(group, own)
         llf, llnull = (self.log_likelihood(d, saturated, weight) for d in (deviance, null_deviance))
         scale = pearson / (rows - z.size + self.nuisance) if self.dispersed else 1.0
-        return FitMeasures(deviance, null_deviance, llf, llnull, scale)
+        return FitMeasures(deviance, null_deviance, llf, llnull, scale, pearson)
 
 
 # Successes ---------------------------------------------------------------------------------------
