@@ -82,7 +82,7 @@ def test_a_probability_of_one_is_no_edge():
 
 
 def test_a_better_plateau_that_begins_a_tenth_away_is_found(tmp_path, monkeypatch):
-    """Passes as they were measured for DSBA with b = 32 on a9a: where the order of samples is drawn again, they jump."""
+    """Passes jump as those of DSBA with b = 32 on a9a do, where every pass has its own order of samples."""
 
     def measured(search, trial, passes, seed):
         step = trial.algorithm.alpha

@@ -29,7 +29,7 @@ from dsba.lab.folder import Folder
 from dsba.lab.jobs import Case, Job, Race, Watch, method_content
 from dsba.lab.sections import Method, Stop, Tune
 
-SPREADS = (2.0, 2.0**0.5, 2.0**0.25, 2.0**0.125)  # between the best and its neighbours: at first, and as long as none is better
+SPREADS = (2.0, 2.0**0.5, 2.0**0.25, 2.0**0.125)  # between the best and its neighbours, one after the other
 WALKED = 80  # candidates tried after the first ones, at most
 FIRST_ROUND = 0.25  # the least share of a run's passes that a candidate gets
 WORSE = 3.0  # a candidate that ends this many times above its best has become unstable
