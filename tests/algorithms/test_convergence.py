@@ -94,6 +94,16 @@ def certify(method, operator, cases, **options):
         assert np.abs(result.Z - result.z).max() < 1e-6
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("split", ["random", "unequal", "label"])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("method", RIVALS[RIVALS.index("proxskip") :])
+def test_newer_methods_reach_ten_digits_on_every_graph_and_split(method, graph, split):
+    problem = make_problem("ridge", 10, lam=0.1, split=UNEQUAL if split == "unequal" else split)
+    result = solved(problem, dsba.Topology.family(graph, 10), method, distance=1e-10, max_passes=60_000)
+    assert result.history["distance"][-1] < 1e-10, result
+
+
 def test_every_method_has_a_certificate():
     """The optimum for linear methods, a rate for the others. The gate sees the optimum of every linear one."""
     linear = {method for method, _ in LINEAR}

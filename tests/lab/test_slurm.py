@@ -18,13 +18,15 @@ import dsba
 from dsba.lab import run
 from dsba.lab.folder import Folder
 
-PROGRAMS = ("sbatch", "squeue", "scancel", "slurmctld", "slurmd", "munge")
+PROGRAMS = ("sbatch", "squeue", "scancel", "srun", "slurmctld", "slurmd", "munged", "munge")
 RUNS = 60
 CONF = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 AuthType=auth/munge
+AuthInfo=socket={root}/munge.socket
+CredType=cred/munge
 StateSaveLocation={root}/state
 SlurmdSpoolDir={root}/spool
 SlurmctldPidFile={root}/slurmctld.pid
@@ -80,23 +82,29 @@ def wait_for(happened, seconds):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """A Slurm of one node, with its own ports and folders; ended at the end, process by process."""
-    if any(shutil.which(program) is None for program in PROGRAMS) or os.geteuid() != 0:
-        pytest.skip("needs slurm-wlm and munge, and root to start them")
-    if subprocess.run(["munge", "-n"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs a running munged")
+    """A Slurm of one node, with its own key, ports and folders; ended at the end, process by process."""
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    if missing or os.geteuid() != 0:
+        pytest.skip(f"needs slurm-wlm and munge, and root to start them; not found: {', '.join(missing) or 'root'}")
     root, host = tmp_path_factory.mktemp("slurm"), socket.gethostname().partition(".")[0]
     (root / "slurm.conf").write_text(CONF.format(root=root, host=host, ports=free_ports()))
     (root / "state").mkdir()
     (root / "spool").mkdir()
     environment = os.environ | {"SLURM_CONF": str(root / "slurm.conf")}
-    daemons = [subprocess.Popen([p, "-D"], env=environment, stderr=subprocess.DEVNULL) for p in ("slurmctld", "slurmd")]
+    (root / "munge.key").write_bytes(os.urandom(128))
+    (root / "munge.key").chmod(0o600)
+    files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    munged = ["munged", "--foreground", "--force", *(f"--{name}={root}/munge.{end}" for name, end in files.items())]
+    daemons = [subprocess.Popen(munged, stderr=subprocess.DEVNULL)]
 
     def idle():
         asked = ["sinfo", "--noheader", "--format=%T"]
         return "idle" in subprocess.run(asked, env=environment, capture_output=True, text=True, check=False).stdout
 
     try:
+        wait_for((root / "munge.socket").exists, 30)
+        for program in ("slurmctld", "slurmd"):
+            daemons.append(subprocess.Popen([program, "-D"], env=environment, stderr=subprocess.DEVNULL))
         wait_for(idle, 60)
         yield environment
     finally:

@@ -10,11 +10,13 @@ from small_experiments import SMALL, spec
 
 import dsba
 from dsba.algorithms.open_constants import OpenConstant, SearchRange
-from dsba.lab import plan, run
+from dsba.lab import index, plan, run
+from dsba.lab.tuning import SearchRun
 
 OPEN = {
     "apapc": "L", "opapc": "L", "ssda": "L", "msda": "L", "vi-papc": "L", "acc-vr-extra": "theta1", "dlm": "c",
-    "lead": "gamma", "dvr": "p_comp", "d-bfgs": "epsilon", "lt-admm": "local_steps",
+    "lead": "gamma", "dvr": "p_comp", "d-bfgs": "epsilon", "lt-admm": "local_steps", "proxskip": "probability",
+    "adom-plus": "L",
 }  # fmt: skip
 NOTHING = {"newton": {"step_size"}}
 
@@ -71,6 +73,28 @@ def test_ranges_move_inside_their_bounds():
     closed = SearchRange.closed("c", (0.1, 0.2, 0.4))
     assert closed.moved(0.2, 2.0) is None
     assert [closed.is_edge(value) for value in closed.start] == [True, False, True]
+
+
+def test_a_probability_of_one_is_no_edge():
+    likely = SearchRange("p", "probability", (0.5,), 0.01, 1.0)
+    assert [likely.is_edge(value) for value in (0.01, 0.5, 1.0)] == [True, False, False]
+    assert SearchRange("p", "probability", (0.5,), 0.01, 0.5).is_edge(0.5)
+
+
+def test_a_better_plateau_that_begins_a_tenth_away_is_found(tmp_path, monkeypatch):
+    """Passes jump as those of DSBA with b = 32 on a9a do, where every pass has its own order of samples."""
+
+    def measured(search, trial, passes, seed):
+        step = trial.algorithm.alpha
+        cost = 37.0 if 150 <= step <= 172 else 41.0 if 130 <= step <= 220 else 50.0 + abs(math.log(step / 170))
+        return index.Attempt(status="converged", passes=cost, cost=cost, value=1e-7, least=1e-7)
+
+    monkeypatch.setattr(SearchRun, "_measured", measured)
+    monkeypatch.setattr(dsba.algorithms.EXTRA, "auto_step", lambda *_: 174.4)
+    changes = {"method": [{"algorithm": "extra"}], "stop": {"max_passes": 60, "gap_tol": 1e-6}}
+    results = run(SMALL | changes, tmp_path, workers=1, tune_only=True)
+    (search,) = results.index.searches
+    assert 150 <= results.folder.read_search(search.id).parameters["step_size"] <= 172
 
 
 @pytest.mark.parametrize(

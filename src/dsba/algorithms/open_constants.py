@@ -64,6 +64,8 @@ class SearchRange:
 
     def is_edge(self, value: Any) -> bool:
         """Whether values beyond this one were not allowed, though they might be better."""
+        if self.kind == "probability" and self.high == 1.0:
+            return bool(value == self.low)  # there is nothing beyond 1
         if self.kind != "choice":
             return bool(value in (self.low, self.high))
         numbers = [one for one in self.start if isinstance(one, float)]

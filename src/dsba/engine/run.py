@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dsba._system.signals import interruptible
 from dsba._system.threads import one_blas_thread
@@ -23,8 +22,9 @@ from dsba.engine import checkpoint
 from dsba.engine.budgets import Budget, Limits
 from dsba.engine.history import History
 from dsba.engine.recorder import LARGEST_RESIDUAL, Recorder
-from dsba.errors import CheckpointError, InputError
+from dsba.errors import CheckpointError
 from dsba.network import COUNTERS, Counts, Network, alike
+from dsba.network.transport import Draws
 from dsba.problem.problem import Problem
 from dsba.storage.atomic import clear_torn
 from dsba.storage.fingerprint import steady_digest_of
@@ -121,7 +121,6 @@ class Run:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     chunk: int = 1
-    streams: int = 0  # how often rows are mixed in an iteration, if a checkpoint says so
     plan: MethodPlan | None = None  # of "auto"
     path: Path | None = None
     next_write: float = 0.0
@@ -180,6 +179,7 @@ class Run:
         self.net.reset()
         with np.errstate(all="ignore"):
             self.state = self.algorithm.init(self.problem, self.net, self.z0)
+            self._warm_up()
             while self.state.t < t:
                 self._iterate(self._draw(min(self.chunk, t - self.state.t)))
 
@@ -249,24 +249,12 @@ class Run:
         most = {"seconds": 0.0, **self.algorithm.most(self.state, self.problem, self.net)}
         return [Budget(limit, spent[name], most.get(name, math.inf)) for name, limit in limits.budgets.items()]
 
-    def _iterate(self, draws: tuple[npt.NDArray[Any], ...]) -> None:
-        """As many iterations as were drawn. Links that remember rows see one at a time: every iteration must mix rows
-        as often as the rehearsed one, or not at all, or rows of two kinds would be taken for one."""
-        if not self.net.remembers:
-            self.state = self.algorithm.advance(self.state, self.problem, self.net, *draws)
-            return
-        for k in range(len(draws[0])):
-            before = self.net.rounds
-            one = (drawn[k : k + 1] for drawn in draws)
-            self.state = self.algorithm.advance(self.state, self.problem, self.net, *one)
-            made = self.net.rounds - before
-            if made not in (0, self.net.streams):
-                raise InputError(
-                    f"{self.algorithm.name} mixed rows {made} times in an iteration, and {self.net.streams} was "
-                    "expected on links that delay or compress: give it a warm_up that mixes as often as it does."
-                )
+    def _iterate(self, draws: Draws) -> None:
+        """As many iterations as were drawn."""
+        for some in self.net.portions(draws):
+            self.state = self.algorithm.advance(self.state, self.problem, self.net, *some)
 
-    def _draw(self, count: int) -> tuple[npt.NDArray[Any], ...]:
+    def _draw(self, count: int) -> Draws:
         """For the next iterations: samples, one column per node held here, and coins where the method asks for them."""
         t, nodes = self.state.t, self.problem.nodes
         sizes, order = self.algorithm.choices(self.problem), self.algorithm.order
@@ -290,13 +278,10 @@ class Run:
         return max(k, math.ceil(place * self.record_every * steps_per_pass - 1e-9))
 
     def _warm_up(self) -> None:
-        """Compile or load kernels before the clock runs, and find out how often an iteration mixes rows."""
-        before, remembered = self.net.counts, self.net.memory
-        self.net.streams = self.streams or self.net.streams  # of a resumed run: what is remembered is so many streams'
+        """Compile or load kernels before the clock runs."""
         with np.errstate(all="ignore"):
-            self.algorithm.warm_up(self.state, self.problem, self.net, *self._draw(1))
-        self.net.streams = self.streams or max(self.net.rounds - before.rounds, self.net.topology.mixing.rounds)
-        self.net.counts, self.net.memory = before, remembered
+            draws = self._draw(1)
+            self.net.rehearse(lambda: self.algorithm.warm_up(self.state, self.problem, self.net, *draws))
 
     def _result(
         self, record: dict[str, float], verdict: tuple[Status, str], good: tuple[int, Iterates] | None
@@ -371,7 +356,6 @@ class Run:
         self.net.counts = Counts(**counts)  # type: ignore[arg-type]
         self.net.memory = {n.removeprefix("links."): a for n, a in arrays.items() if n.startswith("links.")}
         self.seconds, self.cpu_seconds = float(arrays["seconds"]), float(arrays["cpu_seconds"])
-        self.streams = int(arrays.get("streams", 0))
 
     def _require_reached(self, path: Path, recorded: Array) -> None:
         """An error unless the iteration of the state follows from the recorded ones. Called before its first use."""
@@ -389,7 +373,6 @@ class Run:
         arrays |= {f"net.{name}": np.asarray(value) for name, value in self.net.counts._asdict().items()}
         arrays |= {f"links.{name}": rows for name, rows in self.net.memory.items()}
         arrays |= {"seconds": np.asarray(self.seconds), "cpu_seconds": np.asarray(self.cpu_seconds)}
-        arrays["streams"] = np.asarray(self.net.streams)
         arrays["history"] = np.frombuffer(self.net.history, np.uint8)
         path = self.path
         if self.group.size > 1:
@@ -407,7 +390,7 @@ def identity_of(
     return {
         "program": f"dsba {__version__}",
         "topology": f"{net.topology!r}, {net.topology.digest()}",
-        **({"links": net.describe()} if net.flaws else {}),
+        **({"links": repr(net)} if net.flaws else {}),
         "seed": seed,
         "record_every": records[0],
         **({"early": records[1]} if records[1] else {}),

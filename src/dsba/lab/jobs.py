@@ -256,7 +256,7 @@ class Case(Planned):
         content = self.network.content() | {"edges": file, "topology": topology.digest()}
         content.pop("label", None)
         if links := self.network.links(topology):
-            content["links"] = links.describe()
+            content["links"] = repr(links)
         if not isinstance(self.split, str):
             content["nodes"] = self.split.digest
         return [self.pooled.id, topology.name, str(self.split)], [content]

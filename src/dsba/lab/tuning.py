@@ -1,7 +1,7 @@
 """The search for a method's open constants: its step size, and the others that it declares or a user names.
 
 The search has three stages. First, successive halving over the values that the ranges begin with; the last round is as
-long as a run. Second, a walk from the best to better neighbours, inside the bounds, until those within a factor of 1.2
+long as a run. Second, a walk from the best to better neighbours, inside the bounds, until those within a factor of 1.1
 are no better. Third, a candidate that ends above its own best is not taken. A candidate is stopped as soon as reaching
 the tolerance has cost it more than the best one, and candidates go on from their checkpoints.
 """
@@ -29,7 +29,7 @@ from dsba.lab.folder import Folder
 from dsba.lab.jobs import Case, Job, Race, Watch, method_content
 from dsba.lab.sections import Method, Stop, Tune
 
-SPREADS = (2.0, 2.0**0.5, 2.0**0.25)  # between the best and its neighbours: at first, and as long as none is better
+SPREADS = (2.0, 2.0**0.5, 2.0**0.25, 2.0**0.125)  # between the best and its neighbours, one after the other
 WALKED = 80  # candidates tried after the first ones, at most
 FIRST_ROUND = 0.25  # the least share of a run's passes that a candidate gets
 WORSE = 3.0  # a candidate that ends this many times above its best has become unstable

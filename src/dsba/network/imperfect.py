@@ -2,15 +2,14 @@
 
 Each is a wrapper of a network and may wrap another wrapper. What happens in a round depends on the wrapper's own
 seed, the number of the round and the link, so a run can be stopped and resumed, and every process knows the same.
-The rest of the library sees a wrapper by five attributes that every ``Network`` has, and asks for no class: ``flaws``
-says what is wrong with the links, ``remembers`` whether they keep earlier rows, ``streams`` how often rows meet in an
-iteration, ``memory`` what a checkpoint must keep, ``describe()`` what a resumed run is compared by. A method says on
-which flaws it converges (``Algorithm.proven_on``).
+A method sees a wrapper by ``Network.flaws``, the names of what is wrong with the links, and declares on which of them
+it converges (``Algorithm.proven_on``). The engine asks every network to ``rehearse`` an iteration, to hand out draws in
+``portions``, and for the ``memory`` that a checkpoint keeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from dsba.graph.topology import Topology
 from dsba.kernels.mixing import difference_rows
 from dsba.network.contract import ROWS_OF_DATA, Boxes
 from dsba.network.exact_sum import SparseRows
-from dsba.network.transport import Meeting, Network
+from dsba.network.transport import Draws, Meeting, Network
 from dsba.types import Array, Flags, Integers
 
 LOSS, ONE_WAY_LOSS = "loss", "one-way loss"
@@ -31,6 +30,7 @@ COMPRESSION, ROUNDED_ROWS = "compressed changes", "compressed rows"
 BURSTS, RESTING = "bursty loss", "resting nodes"
 FLAWS = (LOSS, ONE_WAY_LOSS, CHANGE, DELAY, VARYING_DELAY, COMPRESSION, ROUNDED_ROWS, BURSTS, RESTING)
 REMEMBERING = frozenset({DELAY, VARYING_DELAY, COMPRESSION})  # such links keep rows of earlier iterations
+STREAMS = "streams"  # among what is remembered: how often rows meet in an iteration
 
 
 class Links(NamedTuple):
@@ -60,10 +60,13 @@ class Links(NamedTuple):
 
 
 class Wrapper(Network):
-    """A network whose rows are mixed in another way. A subclass defines ``meeting`` and names its ``flaw``."""
+    """A network whose rows are mixed in another way.
+
+    A subclass names its ``flaw``. It defines ``delivered`` if links lose messages, else ``changed`` or ``sent``.
+    """
 
     flaw = ""
-    _kept: dict[str, Array]  # by stream: what is remembered for later rounds
+    _kept: dict[str, Array]  # by stream: what is remembered for later rounds; and how many streams there are
 
     def __init__(self, net: Network, seed: int = 0) -> None:
         if not (net.mixes_by_matrix or net.flaws):
@@ -78,7 +81,6 @@ class Wrapper(Network):
         self._directions = 2, max(1, len(self.topology.edges))  # of every edge; a single node has none, and draws one
         self.links = Links.of(net)
         self.flaws = net.flaws | {self.flaw}
-        self.remembers = bool(self.flaws & REMEMBERING)
         if COMPRESSION in self.flaws and (bad := sorted(self.flaws - {COMPRESSION, DELAY})):
             raise InputError(
                 f"compressed changes need links that deliver every message, and these have {bad[0]}: use memory=False."
@@ -94,11 +96,8 @@ class Wrapper(Network):
 
     @property
     def streams(self) -> int:
-        return self.net.streams
-
-    @streams.setter
-    def streams(self, count: int) -> None:
-        self.net.streams = count
+        """How often rows meet in an iteration; 1 before the rehearsal."""
+        return int(self._kept.get(STREAMS, 1))
 
     @property
     def memory(self) -> dict[str, Array]:
@@ -116,6 +115,28 @@ class Wrapper(Network):
         self._kept = {}
         self.net.reset()
 
+    def rehearse(self, iteration: Callable[[], None]) -> int:
+        """The rehearsal finds out how often rows meet, unless a checkpoint has it."""
+        remembered = self.memory
+        made = max(super().rehearse(iteration), self.topology.mixing.rounds)
+        self.memory = {f"{flaw}.{STREAMS}": np.array(made) for flaw in self.flaws} | remembered
+        return made
+
+    def portions(self, draws: Draws) -> Iterator[Draws]:
+        """Links that remember rows see one iteration at a time. Each must mix rows as often as the rehearsed one, or
+        not at all, or rows of two kinds would be taken for one."""
+        if not self.flaws & REMEMBERING:
+            yield draws
+            return
+        for k in range(len(draws[0])):
+            before = self.rounds
+            yield tuple(drawn[k : k + 1] for drawn in draws)
+            if (made := self.rounds - before) not in (0, self.streams):
+                raise InputError(
+                    f"the method mixed rows {made} times in an iteration, and {self.streams} was expected on links "
+                    "that delay or compress: give it a warm_up that mixes as often as it does."
+                )
+
     def exchange(self, outboxes: Boxes, *, discloses: str = ROWS_OF_DATA) -> Boxes:
         """Frames would avoid the flaws of the links, so a method that sends frames needs links without flaws."""
         raise self._unfit("frames")
@@ -128,13 +149,9 @@ class Wrapper(Network):
         flaws = ", ".join(sorted(self.flaws))
         return InputError(f"{what} need links that deliver everything, and these have {flaws}.")
 
-    def describe(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
-        inner = self.net.describe()
-        return f"{type(self).__name__}({settings})" + (f" over {inner}" if inner else "")
-
     def __repr__(self) -> str:
-        return self.describe()
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
+        return f"{type(self).__name__}({settings})" + (f" over {self.net!r}" if self.net.flaws else "")
 
     def settings(self) -> dict[str, object]:
         """The settings by which two wrappers of this class are the same."""
@@ -161,6 +178,19 @@ class Wrapper(Network):
         return out
 
     def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+        return self.changed(self.net.meeting(self.sent(Z, round), round, unit), round, unit)
+
+    def sent(self, Z: Array, round: int) -> Array:
+        """The rows that the nodes send."""
+        return Z
+
+    def changed(self, met: Meeting, round: int, unit: bool) -> Meeting:
+        """What the flaw makes of a round of the wrapped network."""
+        kept = self.delivered(round)
+        return met._replace(up=met.up & kept, arrived=met.arrived * kept)
+
+    def delivered(self, round: int) -> Flags:
+        """Which links deliver their message in the round."""
         raise NotImplementedError
 
     def _draw(self, round: int) -> np.random.Generator:
@@ -214,12 +244,10 @@ class Lossy(Wrapper):
     def settings(self) -> dict[str, object]:
         return {"drop": self.drop, "symmetric": self.symmetric, "seed": self.seed}
 
-    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
-        met = self.net.meeting(Z, round, unit)
+    def delivered(self, round: int) -> Flags:
         lost = self._draw(round).random(self._directions) < self.drop
         direction = 0 if self.symmetric else self.links.upwards.astype(int)
-        kept = ~lost[direction, self.links.edge] & (self.links.edge >= 0)
-        return met._replace(up=met.up & kept, arrived=met.arrived * kept)
+        return ~lost[direction, self.links.edge] & (self.links.edge >= 0)
 
 
 class Chained(Wrapper):
@@ -292,12 +320,10 @@ class Bursty(Chained):
         names = ("to_bad", "to_good", "drop_good", "drop_bad", "seed")
         return {name: getattr(self, name) for name in names}
 
-    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
-        met = self.net.meeting(Z, round, unit)
+    def delivered(self, round: int) -> Flags:
         states, losses = self._draw(round).random(self._directions)
         lost = losses < np.where(self._bad(states, self.to_bad, self.to_good), self.drop_bad, self.drop_good)
-        kept = ~lost[self.links.edge] & (self.links.edge >= 0)
-        return met._replace(up=met.up & kept, arrived=met.arrived * kept)
+        return ~lost[self.links.edge] & (self.links.edge >= 0)
 
 
 class Activation(Chained):
@@ -352,11 +378,9 @@ class Activation(Chained):
     def settings(self) -> dict[str, object]:
         return {"probability": self.probability, "cycle": self.cycle, "chain": self.chain, "seed": self.seed}
 
-    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
-        met = self.net.meeting(Z, round, unit)
+    def delivered(self, round: int) -> Flags:
         active = self._active(round)
-        kept = active[self.links.sender] & active[self.nodes.start + self.links.receiver]
-        return met._replace(up=met.up & kept, arrived=met.arrived * kept)
+        return active[self.links.sender] & active[self.nodes.start + self.links.receiver]
 
     def _active(self, round: int) -> Flags:
         """Which of all nodes take part in the round."""
@@ -416,8 +440,7 @@ class Delayed(Wrapper):
     def settings(self) -> dict[str, object]:
         return {"rounds": (self.least, self.most), "seed": self.seed}
 
-    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
-        met = self.net.meeting(Z, round, unit)
+    def changed(self, met: Meeting, round: int, unit: bool) -> Meeting:
         age, arrived = self._ages(round)
         rows = self._remember(met.rows, round)
         known = (age >= 0) & met.up
@@ -497,8 +520,7 @@ class Changing(Wrapper):
     def settings(self) -> dict[str, object]:
         return {"graphs": [graph.digest()[:16] for graph in self.graphs], "p": self.p, "seed": self.seed}
 
-    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
-        met = self.net.meeting(Z, round, unit)
+    def changed(self, met: Meeting, round: int, unit: bool) -> Meeting:
         up, weights = self._weights[round % len(self.graphs)] if self.graphs else self._drawn(round)
         return met._replace(up=met.up & up, weights=met.weights if unit else weights, arrived=met.arrived * up)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from dsba.types import Array
 ROWS, FRAMES, QUESTIONS = 1, 2, 3  # what a message is for: iterates; frames with rows of the data; questions
 PARCEL = struct.Struct("<IQ")  # rank, bytes
 
+Draws = tuple[npt.NDArray[Any], ...]  # of some iterations: arrays with a row for each
 MIXED_BY = ("mix", "differences", "laplacian", "_sum_neighbours")  # how rows come together
 
 
@@ -90,8 +91,6 @@ class Network:
     session = 0  # marks the frames of one run
     masked = False
     flaws: frozenset[str] = frozenset()  # names of what is wrong with the links (``dsba.network.imperfect``)
-    remembers = False  # whether links keep rows of earlier iterations, so that an iteration must always mix as often
-    streams = 1  # how often rows meet in an iteration; the engine says so
 
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
         self.topology, self.rank, self.size = topology, rank, size
@@ -170,9 +169,16 @@ class Network:
     def memory(self, arrays: Mapping[str, Array]) -> None:
         """Nothing to put back."""
 
-    def describe(self) -> str:
-        """A text that says what is wrong with the links, with all settings; empty if nothing is wrong."""
-        return ""
+    def rehearse(self, iteration: Callable[[], None]) -> int:
+        """Make an iteration that leaves no trace in the counters; the rounds that it took."""
+        before = self.counts
+        iteration()
+        made, self.counts = self.rounds - before.rounds, before
+        return made
+
+    def portions(self, draws: Draws) -> Iterator[Draws]:
+        """The draws of the next iterations in the portions that a method may advance by at once: all together."""
+        yield draws
 
     def _sum_neighbours(self, kernel: Any, weights: Any, Z: Array) -> Array:
         """One round: every owned row meets its neighbours' rows, in node order."""

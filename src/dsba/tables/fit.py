@@ -217,9 +217,9 @@ def fit_sites(
 ) -> Results:
     """Agree, scale, fit and infer; ``sites`` are those of the network's nodes here. All processes get the results.
 
-    Where a share of each site's rows is held out, the model is evaluated on these. ``notify`` gets lines for people: what
-    the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single rows.
-    ``look`` gets signs of trouble in the columns; without it ``notify`` gets them. ``options`` are those of
+    Where a share of each site's rows is held out, the model is evaluated on these. ``notify`` gets lines for people:
+    what the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single
+    rows. ``look`` gets signs of trouble in the columns; without it ``notify`` gets them. ``options`` are those of
     ``dsba.fitting.fit``.
     """
     terms = ModelTerms.of(spec)

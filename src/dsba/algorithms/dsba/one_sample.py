@@ -173,9 +173,9 @@ class OneSample(Algorithm):
                 f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "
                 f"{rounds}: use communication='dense'."
             )
-        if self.communication != "dense" and net.flaws:
-            reason = f"with communication={self.communication!r} nodes rebuild the others' states from all messages"
-            return exact_links(reason)(problem, net)
+        rebuilds = f"with communication={self.communication!r} nodes rebuild the others' states from all messages"
+        if self.communication != "dense" and (reason := exact_links(rebuilds)(problem, net)):
+            return reason
         if net.local_mixing() is not None:
             return None
         if not deltas and self.form == "lazy":

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
+from dsba.algorithms.base import Array, Indices, Network, Problem, State, Topology
 from dsba.algorithms.needs import objective, strong_convexity
-from dsba.algorithms.rivals.extra import smoothness
+from dsba.algorithms.rivals.extra import WithSmoothness
 from dsba.algorithms.rivals.gossip import laplacian_spectrum
 
 
@@ -52,7 +52,7 @@ class ADOMState(State):
 
 
 @dataclass(frozen=True)
-class ADOMPlus(Algorithm):
+class ADOMPlus(WithSmoothness):
     """Nesterov's steps for the points and for two dual variables, with error feedback in place of a fixed graph.
 
         X_g, Y_g, V_g = tau1 X + (1 - tau1) X_f,   sigma1 Y + (1 - sigma1) Y_f,   sigma1 V + (1 - sigma1) V_f
@@ -80,7 +80,7 @@ class ADOMPlus(Algorithm):
     def init(self, problem: Problem, net: Network, z0: Array) -> ADOMState:
         X, (l1, l2) = np.tile(z0, (len(problem.nodes), 1)), laplacian_spectrum(net.topology)
         zero = np.zeros_like(X)
-        plan = ADOMPlan.of(problem.lam, smoothness(problem), l1, l2)
+        plan = ADOMPlan.of(problem.lam, self.planned_L, l1, l2)
         return ADOMState(X, zero, zero, X, zero, zero, zero, plan)
 
     def step(self, s: ADOMState, problem: Problem, net: Network, samples: Indices) -> ADOMState:
@@ -102,4 +102,4 @@ class ADOMPlus(Algorithm):
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """The paper's 1/sqrt(mu L)."""
-        return 1 / math.sqrt(problem.lam * smoothness(problem))
+        return 1 / math.sqrt(problem.lam * self.planned_L)

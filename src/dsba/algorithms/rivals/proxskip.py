@@ -1,13 +1,14 @@
 """ProxSkip on a graph, also called decentralised Scaffnew (Mishchenko, Malinovsky, Stich and Richtarik, ICML 2022)."""
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices, Network, Problem, State, Topology, WithCoins
 from dsba.algorithms.needs import objective
+from dsba.algorithms.open_constants import OpenConstant
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.algorithms.step_rules import planned_convexity
 from dsba.errors import InputError, as_number
@@ -15,10 +16,9 @@ from dsba.errors import InputError, as_number
 
 @dataclass
 class ProxSkipState(State):
-    """Z, the control variates H (N x p each), and the probability of a round."""
+    """Z, and the control variates H (N x p each)."""
 
     H: Array
-    p: float = field(metadata={"static": True})
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class ProxSkip(WithCoins):
     name = "proxskip"
     needs = (objective,)
     factors = (0.25, 0.5, 1.0, 1.8)
+    opens = (OpenConstant("probability", "probability", start=(1.0, 3.0, 10.0), bounds=(1e-3, 1.0)),)
 
     def __post_init__(self) -> None:
         if self.probability is not None and as_number("probability", self.probability, above=0.0) > 1.0:
@@ -50,20 +51,18 @@ class ProxSkip(WithCoins):
 
     def init(self, problem: Problem, net: Network, z0: Array) -> ProxSkipState:
         Z = np.tile(z0, (len(problem.nodes), 1))
-        p = self.probability
-        if p is None:
-            p = min(1.0, math.sqrt(planned_convexity(problem) / (smoothness(problem) * net.topology.gamma)))
-        return ProxSkipState(Z, np.zeros_like(Z), p)
+        return ProxSkipState(Z, np.zeros_like(Z))
 
     def step(
         self, s: ProxSkipState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
     ) -> ProxSkipState:
         assert coins is not None
+        assert self.probability is not None
         Z = s.Z - self.alpha * (problem.local_operator(s.Z) - s.H)
-        if coins[0] >= s.p:
-            return ProxSkipState(Z, s.H, s.p, t=s.t + 1)
+        if coins[0] >= self.probability:
+            return ProxSkipState(Z, s.H, t=s.t + 1)
         D = net.differences(Z)
-        return ProxSkipState(Z - D, s.H - s.p / self.alpha * D, s.p, t=s.t + 1)
+        return ProxSkipState(Z - D, s.H - self.probability / self.alpha * D, t=s.t + 1)
 
     def warm_up(self, s: ProxSkipState, problem: Problem, net: Network, *draws: Any) -> None:
         """The iteration that communicates, which is the longer one."""
@@ -73,3 +72,9 @@ class ProxSkip(WithCoins):
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """1/L, whatever the graph and the probability."""
         return 1 / smoothness(problem)
+
+    def resolved(self, problem: Problem, topology: Topology) -> Self:
+        p = self.probability
+        if p is None:
+            p = min(1.0, math.sqrt(planned_convexity(problem) / (smoothness(problem) * topology.gamma)))
+        return super(ProxSkip, replace(self, probability=p)).resolved(problem, topology)

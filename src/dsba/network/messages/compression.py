@@ -145,13 +145,13 @@ class Compressed(Wrapper):
     def settings(self) -> dict[str, object]:
         return {"compress": self.compressor, "memory": self.keeps, "step": self.step, "seed": self.seed}
 
-    def meeting(self, Z: Array, round: int, unit: bool) -> Meeting:
+    def sent(self, Z: Array, round: int) -> Array:
         draws = self._draw(round).random((self.topology.n_nodes, Z.shape[1]))[self.nodes.start : self.nodes.stop]
-        if self.keeps:
-            known = self._kept.get(self._stream(round), np.zeros_like(Z))
-            rows = known + self.compressor.apply(Z - known, draws, unbiased=False)
-            self._kept[self._stream(round)] = rows
-        else:
-            rows = self.compressor.apply(Z, draws, unbiased=True)
-        met = self.net.meeting(rows, round, unit)
-        return met._replace(weights=self.step * met.weights, message=self.compressor.message(Z.shape[1]))
+        if not self.keeps:
+            return self.compressor.apply(Z, draws, unbiased=True)
+        known = self._kept.get(self._stream(round), np.zeros_like(Z))
+        rows = self._kept[self._stream(round)] = known + self.compressor.apply(Z - known, draws, unbiased=False)
+        return rows
+
+    def changed(self, met: Meeting, round: int, unit: bool) -> Meeting:
+        return met._replace(weights=self.step * met.weights, message=self.compressor.message(met.rows.shape[1]))
