@@ -60,6 +60,48 @@ def test_quartiles_are_within_the_stated_rank(found):
                 assert (x < value).sum() - reach <= rank <= (x <= value).sum() + reach
 
 
+def test_histograms_have_the_rows_and_no_small_bin(found):
+    """The bins of whole ages are those of R, moved by half a year; small ones have joined their neighbours."""
+    for column, strata in found.columns.items():
+        one, x = strata["all"], table("gaps")[column].dropna()
+        if not isinstance(one, NumberSummary) or one.histogram is None:
+            continue
+        assert sum(rows for *_, rows in one.histogram) == one.n
+        for low, high, rows in one.histogram:
+            inside = (x >= (-np.inf if low is None else low)) & (x < (np.inf if high is None else high))
+            assert inside.sum() == rows >= 3
+        assert 2 <= len(one.histogram) <= 22
+        assert all(other["histogram"] is None for other in found.plain()["columns"][column].values()
+                   if other["n"] < one.n)  # fmt: skip
+    reference = WANTED["histograms"]["age"]
+    counts = dict(zip(np.array(reference["breaks"][:-1]) + 0.5, reference["counts"], strict=True))
+    same = {low: rows for low, high, rows in found.columns["age"]["all"].histogram if low and high == low + 5}
+    assert len(same) > 8
+    assert same == {low: counts[low] for low in same}
+
+
+def test_pictures_of_histograms(found):
+    page = found.to_html()
+    assert page.count("<svg") == sum(one["all"].histogram is not None for one in found.columns.values()
+                                     if isinstance(one["all"], NumberSummary))  # fmt: skip
+    assert 'aria-label="Histogram of age"' in page
+    odd = dsba.describe(pd.DataFrame({"<b>": np.arange(40.0)})).to_html()
+    assert "Histogram of &lt;b&gt;" in odd
+    assert "<b>" not in odd
+
+
+def test_by_site_in_one_process_only():
+    """Each site's own figures are R's; between processes they are not given."""
+    frame = table("gaps")
+    pooled = dsba.describe(frame, by="site", sites="site")
+    assert str(pooled) == str(dsba.describe(sites(), by="site"))
+    for name, wanted in WANTED["by_site"].items():
+        assert pooled.rows[f"site = {name}"] == wanted["rows"]
+        assert pooled.columns["age"][f"site = {name}"].mean == pytest.approx(wanted["age"]["mean"], rel=1e-13)
+    with pytest.raises(dsba.InputError, match="'site' is not a column"):
+        on_sites(sites(), lambda held, net: describe_sites(held, net, by="site"))
+
+
 def test_standardised_differences(found):
     for column, wanted in WANTED["smd_by_treated"].items():
         if "sum" in WANTED["all"].get(column, {}) or column in ("sex", "stage", "smoker"):

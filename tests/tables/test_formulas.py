@@ -118,6 +118,17 @@ def test_pooled_quantiles_are_within_the_stated_rank(few, scale):
             assert within <= max(0.05, 4 * few / 700)
 
 
+@pytest.mark.parametrize("far", [[0.0], [-999.0], [-999.0, -999.0], [1e-300, 1e300], [0.0, 1e9]])
+def test_a_few_rows_far_away_do_not_move_a_quantile(far):
+    """A code for missing in one or two rows; the search stopped there, and told a number of another magnitude."""
+    x = np.r_[far, np.random.default_rng(0).normal(60, 10, 500)]
+    for p, (value, within) in zip((0.25, 0.5, 0.75), pooled_quantiles([x], (0.25, 0.5, 0.75), Alone(), 3), strict=True):
+        assert within < 0.02
+        assert abs((x < value).mean() - p) <= within + 1 / 500
+    (only,) = pooled_quantiles([np.r_[far, np.full(400, 5.0)]], [0.5], Alone(), 3)
+    assert only == (5.0, len(far) / (400 + len(far)))
+
+
 def test_no_quantile_of_too_few_rows():
     assert pooled_quantiles([np.array([1.0, 2.0]), np.array([np.nan])], [0.5], Alone(), 3) is None
 

@@ -16,11 +16,12 @@ from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
 from dsba.network import Alone, Group, counted, summed
 from dsba.tables.exports import TextTable
+from dsba.tables.histograms import HistogramBin, bars, pooled_histogram
 from dsba.tables.inputs import as_sites
 from dsba.tables.quantiles import pooled_quantiles
 from dsba.tables.schema import KIND_WORDS, MOST_LEVELS, enforce, kind_of, plain, plain_value, shared
 from dsba.tables.signs import signs_of
-from dsba.tables.terms import SiteTable
+from dsba.tables.terms import SITE, SiteTable
 from dsba.types import Array, Flags, Level
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class NumberSummary(NamedTuple):
     quartiles: tuple[float, ...] | None
     within: float | None
     """The share of rows between a quartile that is shown and the exact one, at most."""
+    histogram: tuple[HistogramBin, ...] | None = None
+    """Of all rows; a stratum has none."""
 
 
 class FactorSummary(NamedTuple):
@@ -85,12 +88,15 @@ class Description:
         return self.table().to_latex()
 
     def to_html(self) -> str:
-        return self.table().to_html()
+        """The table, and small histograms of the numbers below."""
+        drawn = [(c, one.histogram) for c, found in self.columns.items()
+                 if isinstance(one := found[EVERYONE], NumberSummary) and one.histogram]  # fmt: skip
+        return self.table().to_html() + "".join(f"{bars(column, bins)}\n" for column, bins in drawn)
 
     def plain(self) -> dict[str, Any]:
         """In JSON's types."""
         columns = {
-            column: {stratum: one._asdict() for stratum, one in found.items()} for column, found in self.columns.items()
+            column: {stratum: _plain(one) for stratum, one in found.items()} for column, found in self.columns.items()
         }
         return {"rows": self.rows, "columns": columns, "differences": self.differences, "signs": list(self.signs)}
 
@@ -118,6 +124,11 @@ class Description:
         return self._count(count) + percent
 
 
+def _plain(one: NumberSummary | FactorSummary) -> dict[str, Any]:
+    known = one._asdict()
+    return known | {"histogram": [b._asdict() for b in known["histogram"]]} if known.get("histogram") else known
+
+
 def _cell(value: float | None, spread: float | None) -> str:
     return "" if value is None or spread is None else f"{value:.4g} ({spread:.3g})"
 
@@ -134,7 +145,7 @@ def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> 
     table : object
         A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
     by : str or None
-        A column whose levels become columns of the table.
+        A column whose levels become columns of the table; ``sites``, or "site", for a column of each site.
     sites : str or None
         The column of a single table that names the site of each row.
 
@@ -153,7 +164,14 @@ def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> 
     >>> print(dsba.describe(frame, by="treated", sites="hospital"))  # doctest: +SKIP
     """
     held = [SiteTable(name, frame.drop(columns=[sites] if sites else [])) for name, frame in as_sites(table, sites)]
-    return describe_sites(held, Alone(), by=by)
+    return describe_sites(with_names(held, by, sites), Alone(), by=by)
+
+
+def with_names(held: Sequence[SiteTable], by: str | None, sites: str | None = None) -> Sequence[SiteTable]:
+    """The tables of one process, with a column of the sites' names if Table 1 is to be by site."""
+    if by is None or by not in (sites, SITE) or any(by in site.frame.columns for site in held):
+        return held
+    return [SiteTable(name, frame.assign(**{by: name})) for name, frame in held]
 
 
 def describe_sites(
@@ -237,6 +255,10 @@ class _Work:
         if usual == "number":
             values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
             found = {name: self._numbers(values, where) for name, where in strata.items()}
+            if (every := found[EVERYONE]).quartiles is not None:
+                whole = [x[np.isfinite(x)] for x in values]
+                bins = pooled_histogram(whole, every.quartiles, self.group, self.few)
+                found[EVERYONE] = every._replace(histogram=bins)
             self.numbers[column] = values
             return found
         return self._levels(column, strata)

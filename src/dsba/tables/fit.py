@@ -26,7 +26,7 @@ from dsba.network import Network, Simulator, counted, require_agreement
 from dsba.operators import Operator
 from dsba.tables import schema_report
 from dsba.tables.columns import INTERCEPT
-from dsba.tables.describe import Description, describe_sites
+from dsba.tables.describe import Description, describe_sites, with_names
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
@@ -183,7 +183,7 @@ def describe_files(
 ) -> Description:
     """Table 1 of tables, one site per file; this process opens the files of its own nodes only."""
     sites = [SiteTable(name, table.read()) for name, table in _own_files(files, network).items()]
-    return describe_sites(sites, network, by=by, guards=guards)
+    return describe_sites(with_names(sites, by) if network.size == 1 else sites, network, by=by, guards=guards)
 
 
 def _own_files(files: Sequence[Path | TableSource], network: Network) -> dict[str, Table]:

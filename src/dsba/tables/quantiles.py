@@ -2,8 +2,9 @@
 
 The numbers of float64 have an order that whole numbers of 64 bits share (``_keys``). A search begins with all of them
 as one interval. In each round every site counts its rows in 64 parts of the interval, and the counts are added. Parts
-with too few rows join their neighbours. The group that holds the rank is the next interval. The search ends at a
-single number, at 0.1 % of the rows, or where a smaller group would have too few rows.
+with too few rows join their neighbours. The group that holds the rank is the next interval, and of it the part with
+most rows is parted next. The search ends at a single number, at 0.1 % of the rows, or where every part would have too
+few rows.
 """
 
 from __future__ import annotations
@@ -36,46 +37,49 @@ class Quantile(NamedTuple):
 
 @dataclass
 class _Search:
-    """The interval [low, high) of keys that holds the row of a rank, the rows below it and the rows in it."""
+    """The interval [low, high) of keys that holds the row of a rank, the rows below it and the rows in it.
+
+    [near, far) is the part of it with most rows, ``held`` of them. It is parted further: a few rows far from all others
+    stay in the interval, and do not keep the search from the others.
+    """
 
     rank: int
     low: int
     high: int
     below: int
     rows: int
-    trimmed: bool = False
-    """Whether the last round only left out empty parts."""
+    near: int
+    far: int
+    held: int
     done: bool = False
 
     @property
     def edges(self) -> list[int]:
-        width = self.high - self.low
-        return sorted({self.low + width * part // INTERVAL_PARTS for part in range(INTERVAL_PARTS + 1)})
+        width = self.far - self.near
+        return sorted(
+            {self.low, self.high, *(self.near + width * k // INTERVAL_PARTS for k in range(INTERVAL_PARTS + 1))}
+        )
 
     def narrow(self, counts: Sequence[int], few: int, total: int) -> None:
         """Go on with the group of parts that holds the rank."""
-        groups, edges = _groups(counts, few), self.edges
-        spread = sum(count > 0 for count in counts) > 1
-        before = self.below
-        for first, last in groups:
+        edges, before = self.edges, self.below
+        for first, last in large_groups(counts, few):
             rows = sum(counts[first : last + 1])
             if self.rank <= before + rows:
                 break
             before += rows
-        if len(groups) == 1 and spread:
-            if self.trimmed:  # once more would tell where the outermost rows are
-                self.done = True
-                return
-            self.trimmed = True
-        else:
-            self.trimmed = False
         self.low, self.high, self.below, self.rows = edges[first], edges[last + 1], before, rows
-        self.done = self.high - self.low == 1 or rows <= RANK_ERROR * total
+        most = max(range(first, last + 1), key=lambda part: counts[part])
+        if counts[most] >= few:
+            self.near, self.far, self.held = edges[most], edges[most + 1], counts[most]
+            self.done = self.far - self.near == 1 or rows <= RANK_ERROR * total
+        else:  # a part of it would have too few rows
+            self.near, self.far, self.held, self.done = self.low, self.high, rows, True
 
     def found(self, total: int) -> Quantile:
-        if self.high - self.low == 1:
-            return Quantile(_number(self.low), 0.0)
-        return Quantile(0.5 * (_number(self.low) + _number(self.high)), self.rows / total)
+        if self.far - self.near == 1:
+            return Quantile(_number(self.near), (self.rows - self.held) / total)
+        return Quantile(0.5 * (_number(self.near) + _number(self.far)), self.rows / total)
 
 
 def pooled_quantiles(
@@ -86,7 +90,8 @@ def pooled_quantiles(
     (total,) = counted(group, np.array([[float(len(own))] for own in keys]))
     if total < max(few, 1):
         return None
-    searches = [_Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total) for p in probabilities]
+    whole = (0, HIGHEST_KEY, total)
+    searches = [_Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, *whole) for p in probabilities]
     while active := [search for search in searches if not search.done]:
         edges = [search.edges for search in active]
         own = [np.concatenate([_counts(one, between) for between in edges]) for one in keys]
@@ -100,7 +105,7 @@ def _counts(keys: Keys, edges: Sequence[int]) -> npt.NDArray[np.int64]:
     return np.diff(np.searchsorted(keys, np.array(edges, np.uint64)))
 
 
-def _groups(counts: Sequence[int], few: int) -> list[tuple[int, int]]:
+def large_groups(counts: Sequence[int], few: int) -> list[tuple[int, int]]:
     """The first and last part of groups with at least ``few`` rows each, without the empty parts around them."""
     groups: list[tuple[int, int]] = []
     first, rows, last = -1, 0, -1
