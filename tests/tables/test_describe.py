@@ -134,6 +134,12 @@ def test_planted_trouble_is_named_by_column_and_site():
     assert "'sex' is a number at coast and text elsewhere" in "\n".join(dsba.describe(frames).signs)
 
 
+def test_numbers_of_patients_and_years_are_no_other_unit():
+    """Large numbers that hardly differ: the spread of their logarithms is rounding."""
+    frames = {f"h{n}": pd.DataFrame({"id": 10**17 + 1000 * n + np.arange(50), "year": 2000 + n}) for n in range(4)}
+    assert dsba.describe(frames).signs == ()
+
+
 def test_small_counts_are_hidden():
     frame = pd.DataFrame({"rare": ["a"] * 2 + ["b"] * 4 + ["c"] * 30, "x": np.arange(36.0), "g": ["u", "v"] * 18})
     found = dsba.describe(frame, by="g")

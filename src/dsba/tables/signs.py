@@ -17,6 +17,7 @@ from dsba.types import Array, Level
 
 VARIED = 5  # different values beside an extreme one, without which it is no spike
 UNIT_REACH = 1.25  # standard deviations: if one other site has another unit, the mean of all others is at most 1 away
+SMALLEST_UNIT = float(np.log(1.2))  # of logarithms: numbers that differ by less have no other unit
 
 
 def signs_of(
@@ -65,7 +66,7 @@ def _another_unit(own: Array, others: Array, few: int) -> bool:
     positive = not odd and bool((own > 0.0).all())
     total, squares = sums[2:] if positive else sums[:2]
     mean = total / rows
-    reach = UNIT_REACH * np.sqrt(max(squares / rows - mean**2, 0.0))
+    reach = max(UNIT_REACH * np.sqrt(max(squares / rows - mean**2, 0.0)), SMALLEST_UNIT)
     low, high = np.quantile(np.log(own) if positive else np.arcsinh(own), [0.25, 0.75])
     return bool(high < mean - reach or low > mean + reach)
 
