@@ -12,9 +12,13 @@ import time
 
 import numpy as np
 import pytest
+from conftest import ROOT, make_data
+from mpi import needs_mpi
+from sklearn.datasets import dump_svmlight_file
 from small_experiments import SMALL
 
 import dsba
+from dsba.fitting import codec
 from dsba.lab import run
 from dsba.lab.folder import Folder
 
@@ -42,7 +46,8 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2
 RebootProgram=/bin/false
 MailProg=/bin/false
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs=3 State=UNKNOWN
 PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -195,3 +200,43 @@ def test_a_task_near_its_time_limit_is_requeued_and_goes_on(cluster, tmp_path, m
     wait_for(restarted, 120)
     assert begun.wait(600) == 0
     assert contents_of(tmp_path / "many") == contents_of(tmp_path / "one")
+
+
+@pytest.mark.full
+@needs_mpi
+def test_the_script_of_the_page_trains_under_srun(cluster, tmp_path):
+    """The script of docs/howto/cluster.md on one machine: three ranks on one node, and nothing to load as a module."""
+    blocks = (ROOT / "docs" / "howto" / "cluster.md").read_text().split("```")
+    (script,) = [block.removeprefix("sh\n") for block in blocks if "\n#SBATCH" in block]
+    assert "\nsrun dsba train" in script
+    X, y = make_data("logistic")
+    for site, rows in enumerate(np.array_split(np.arange(len(y)), 3)):
+        dump_svmlight_file(X[rows], y[rows], str(tmp_path / f"site{site}.svm"))
+    (tmp_path / "bin").mkdir()
+    programs = {"module": "exit 0", "dsba": f'exec {sys.executable} -m dsba "$@"'}
+    for name, body in programs.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "activate").write_text(f"export PATH={tmp_path}/bin:$PATH\n")
+    (tmp_path / "job.sh").write_text(script)
+    here = [
+        "--nodes=1",
+        "--ntasks-per-node=3",
+        "--cpus-per-task=1",
+        "--overcommit",
+        f"--output={tmp_path}/job.log",
+        "--wait",
+    ]
+    environment = cluster | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    done = subprocess.run(["sbatch", *here, "job.sh"], cwd=tmp_path, env=environment, timeout=600, check=False)
+    assert done.returncode == 0, (tmp_path / "job.log").read_text()
+    sites = [str(tmp_path / f"site{site}.svm") for site in range(3)]
+    alone = [sys.executable, "-m", "dsba", "train", *sites, "--operator", "logistic", "--graph", "ring"]
+    subprocess.run([*alone, "--out", str(tmp_path / "alone")], check=True, timeout=600, stdout=subprocess.DEVNULL)
+    assert coefficients(tmp_path / "run") == coefficients(tmp_path / "alone")
+
+
+def coefficients(folder):
+    model = codec.load(folder)
+    return model.weights.tobytes(), model.intercepts.tobytes()

@@ -31,10 +31,17 @@ def _totals(path: Path, approved: str | None) -> Iterator[Finding]:
     return verify_totals(path, approved)
 
 
+def _results(path: Path, approved: str | None) -> Iterator[Finding]:
+    from dsba.lab.verify import verify_results
+
+    return verify_results(path, approved)
+
+
 VERIFIERS: dict[str, tuple[str, Verifier]] = {
     "audit.jsonl": ("a site's folder of a study", _study),
     "run.json": ("a site's folder of a study", _study),
     "totals.jsonl": ("a folder that `dsba study totals` wrote", _totals),
+    "results.dsba": ("a folder of results", _results),
 }
 """By a file that a folder of this kind has: what the kind is called, and who verifies it."""
 
@@ -45,15 +52,16 @@ VERIFY_EXAMPLES = "Example:  `dsba verify run`   `dsba verify run --approved 1f0
 
 @verifying.command(epilog=VERIFY_EXAMPLES)
 def verify(
-    path: Annotated[Path, typer.Argument(help="A site's folder of a study, or a copy of its totals.")],
+    path: Annotated[Path, typer.Argument(help="A site's folder of a study, a copy of its totals, or results.")],
     approved: Annotated[str | None, typer.Option(help="The hash of the study that your site approved.")] = None,
     plain: Json = False,
 ) -> None:
     """Verify what a folder holds: that log, totals, study and model belong together and were not changed.
 
-    Every step and the standard errors are computed again from the totals that all sites have signed. This shows nothing
-    about the data behind the totals. The exit code is 1 if anything is wrong, and 4 if nothing is known to be wrong
-    and something could not be computed again.
+    Of a study, every step and the standard errors are computed again from the totals that all sites have signed. This
+    shows nothing about the data behind the totals. Of a comparison, every row is run again and must have the same bits.
+    The exit code is 1 if anything is wrong, and 4 if nothing is known to be wrong and something could not be computed
+    again.
     """
     kinds = [verifier for name, (_, verifier) in VERIFIERS.items() if (path / name).exists()]
     if not kinds:

@@ -73,7 +73,7 @@ class ExperimentResults(FinishedRuns):
             chosen = " ".join(f"{name}={written(value, 6)}" for name, value in outcome.chosen.items())
             ended = {"step_size": outcome.step_size, "chosen": chosen, "status": outcome.status, "metric": metric}
             row: dict[str, Any] = self.describe(run) | ended | {"final": float(history[metric][-1])}
-            row |= {f"{cost}_spent": float(history[cost][-1]) for cost in COSTS}
+            row |= {"run": run.id} | {f"{cost}_spent": float(history[cost][-1]) for cost in COSTS}
             for tol in TOLERANCES:
                 row |= {f"{cost}_to_{tol:g}": value for cost, value in costs(history, metric, tol).items()}
             rows.append(row | {"dsba": outcome.versions.get("dsba", "")})

@@ -1,0 +1,37 @@
+"""``dsba verify`` on a folder of results: its rows are run again and compared bit by bit."""
+
+from __future__ import annotations
+
+import pytest
+from small_experiments import SMALL
+
+from dsba.lab import run
+from dsba.lab.folder import Folder
+from dsba.lab.verify import verify_results
+
+TWO = SMALL | {"method": [{"algorithm": "dsba"}, {"algorithm": "extra", "step_size": "auto"}], "seeds": [0, 1]}
+
+
+@pytest.fixture
+def results(tmp_path):
+    return run(TWO | {"stop": {"max_passes": 3}}, tmp_path / "out", workers=1)
+
+
+def test_rows_that_were_computed_are_confirmed(results):
+    found = list(verify_results(results.folder.root, None))
+    assert len(found) == len(results.runs) == 4
+    assert all(one.fine and "same bits" in one.sentence for one in found)
+
+
+def test_a_row_that_was_improved_by_hand_is_named(results):
+    """The attacker seals a better history under the identity of the run."""
+    run_id = results.runs[-1].id
+    folder = Folder(results.folder.root)
+    outcome, history = folder.read_run(run_id)
+    columns = {name: values.copy() for name, values in history.to_dict().items()}
+    columns["gap"][-1] = columns["gap"][-1] * (1 - 1e-15)
+    folder.write_sealed(folder.run(run_id), outcome, columns)
+    wrong = [one for one in verify_results(results.folder.root, None) if not one.fine]
+    assert [one.sentence for one in wrong] == [
+        f"{run_id} ({results.runs[-1].method}, seed {results.runs[-1].seed}): a second run has other numbers in gap."
+    ]
