@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import dsba
+from dsba.kernels.cache import njit, part
 
 PACKAGE = Path(dsba.__file__).parent
 
@@ -91,3 +93,43 @@ def test_processes_that_start_together_compile_once(tmp_path):
         time.sleep(0.01)
     (tmp_path / "go").touch()
     assert sorted(process.communicate(timeout=120)[0].strip() for process in processes) == ["0", "0", "1"]
+
+
+def test_a_part_has_no_machine_code_of_its_own():
+    """This rests on private classes of Numba. Where they change, machine code that nobody calls slows the first fit."""
+
+    @part()
+    def twice(x):
+        return 2.0 * x
+
+    @njit()
+    def four_times(x):
+        return twice(twice(x))
+
+    assert four_times(1.5) == 6.0
+    (compiled,) = twice.overloads.values()
+    assert not compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+
+
+COMPILED = """
+import numpy as np
+from numba.core import event
+import dsba
+
+rng = np.random.default_rng(0)
+problem = dsba.Problem.from_arrays(rng.normal(size=(160, 3)), np.sign(rng.normal(size=160)), n_nodes=2, lam=0.1)
+with event.install_recorder("numba:compile") as compiled:
+    dsba.solve(problem, dsba.Topology.path(2), "dsba", max_passes=2, batch_size={}, communication="compressed")
+print(*sorted({{e.data["dispatcher"].py_func.__name__ for _, e in compiled.buffer}}))
+"""
+
+
+BRANCHES = {1: {"sample_delta"}, 8: {"_backward"}, 80: {"_backward", "_resolve_scores"}}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("batch_size", BRANCHES)
+def test_a_first_run_compiles_no_branch_that_it_cannot_take(tmp_path, batch_size):
+    command, own = [sys.executable, "-c", COMPILED.format(batch_size)], {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True, timeout=300, check=True)
+    assert set().union(*BRANCHES.values()) & set(done.stdout.split()) == BRANCHES[batch_size]

@@ -159,6 +159,7 @@ class RegularLines:
         self.stream, self.separator = stream, ord(separator)
         self.regular, self._sound = False, True
         self._rest, self._fields = b"", 0
+        self._inside = bytes(set(range(256)) - {self.separator, LINE_END, QUOTE})
         self._before = np.isin(np.arange(256), [self.separator, LINE_END, QUOTE])
         self._after = np.isin(np.arange(256), [self.separator, LINE_END, QUOTE, ord("\r")])
 
@@ -185,15 +186,12 @@ class RegularLines:
             text[:cut].decode()
         if b"\r" in text and text.count(b"\r", 0, cut) != text.count(b"\r\n", 0, cut):
             return False
-        found = np.frombuffer(text, np.uint8, cut)
-        marked = (found == LINE_END) | (found == self.separator)
-        quoted = b'"' in text
-        marks = np.flatnonzero(marked | (found == QUOTE) if quoted else marked)
-        kinds = found[marks]
-        if quoted:
-            quotes = kinds == QUOTE
-            if not self._around_fields(found, marks[quotes]):
+        kinds = np.frombuffer(text[:cut].translate(None, self._inside), np.uint8)
+        if b'"' in text:
+            found = np.frombuffer(text, np.uint8, cut)
+            if not self._around_fields(found, np.flatnonzero(found == QUOTE)):
                 return False
+            quotes = kinds == QUOTE
             outside = np.cumsum(quotes, dtype=np.uint8) % 2 == 0
             kinds = kinds[outside & ~quotes]
         return self._is_periodic(kinds == LINE_END)
@@ -259,6 +257,12 @@ def _begins_with_numbers(values: pd.Series) -> bool:
 
 
 def _has_long_numbers(values: pd.Series) -> bool:
+    if getattr(values.dtype, "storage", "") == "pyarrow":  # which knows the lengths in bytes
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if (compute.max(compute.binary_length(pa.array(values))).as_py() or 0) < LONG_DIGITS:
+            return False
     lengths = (values.astype(str) if values.dtype == object else values).str.len()
     if not lengths.max() >= LONG_DIGITS:  # may be nan
         return False

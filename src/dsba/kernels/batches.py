@@ -35,11 +35,12 @@ class BatchPlan(NamedTuple):
     cuts: npt.NDArray[np.int64]  # the first sample of every batch, and the end
     gram: npt.NDArray[np.float64]  # batch by batch, k matrices b x b
     at: npt.NDArray[np.int64]  # where a batch's matrices begin, and the end
+    large: tuple[()] | None  # None where no batch is for conjugate gradients, so that these are not compiled
 
     def part(self, first: int, last: int) -> BatchPlan:
         """The batches first..last-1, counted from the first sample of the first one."""
         cuts, at = self.cuts[first : last + 1], self.at[first : last + 1]
-        return BatchPlan(cuts - cuts[0], self.gram[at[0] : at[-1]], at - at[0])
+        return BatchPlan(cuts - cuts[0], self.gram[at[0] : at[-1]], at - at[0], self.large)
 
 
 @njit(cache=True)
@@ -55,7 +56,7 @@ def rows_apart(indptr: Any, indices: Any, k: int, kind: Any) -> bool:
     return True
 
 
-@part()
+@part(inline="always")
 def _gram_batch(A: Any, k: int, lo: int, hi: int, r: Any, scratch: Any, out: Any) -> None:
     """out_c[i, j] <- a_ic' diag(r) a_jc for the samples lo..hi-1; ``scratch`` is one zero a column, and stays so."""
     indptr, indices, data = A
@@ -83,7 +84,7 @@ def gram_batches(A: Any, k: int, cuts: Any, at: Any, r: Any, out: Any) -> None:
         _gram_batch(A, k, cuts[S], cuts[S + 1], r, scratch, out[at[S] : at[S + 1]])
 
 
-@part()
+@part(inline="always")
 def solve_in_place(M: Any, x: Any) -> None:
     """x <- M^-1 x by elimination with row exchanges; M is used up. The same bits on every machine and thread."""
     n = x.size
@@ -160,8 +161,8 @@ def _newton_direction(op: Any, gram: Any, t: Any, y: Any, u: Any, F: Any, M: Any
     solve_in_place(M, F.reshape(-1))
 
 
-@njit(cache=True)
-def resolve_batch(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None:
+@part(inline="always")
+def _resolve(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None:
     """u, g <- the solution of u + G t g(u) = v and g there: Newton from 0, its steps halved until the excess falls.
 
     An iteration of its own, because it is compiled into the kernels, and its bits are the same on every machine.
@@ -169,9 +170,11 @@ def resolve_batch(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) ->
     positive and g monotone, so a short enough step always lowers the excess.
     """
     b, k = u.shape
-    F, M, slope = np.empty((b, k)), np.empty((b * k, b * k)), np.empty((k, k))
-    trial, new = np.empty((b, k)), np.empty((b, k))
-    u.fill(0.0)
+    F, trial, new = np.empty((b, k)), np.empty((b, k)), np.empty((b, k))
+    M, slope = np.empty((b * k, b * k)), np.empty((k, k))
+    for i in range(b):
+        for c in range(k):
+            u[i, c] = 0.0
     norm, size = _excess(op, gram, t, y, v, u, g, F)
     for _ in range(MAX_BATCH_NEWTON):
         if not norm > ENOUGH * size:
@@ -194,6 +197,12 @@ def resolve_batch(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) ->
         norm = excess
 
 
+@njit(cache=True)
+def resolve_batch(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None:
+    """``_resolve`` by itself: the kernels of whole iterations contain it, without the way in from Python."""
+    _resolve(op, gram, t, y, v, u, g)
+
+
 @part()
 def gram_times(gram: Any, x: Any, out: Any) -> None:
     """out <- G x for one symmetric matrix, column by column: vectors without another order of the sums."""
@@ -201,15 +210,12 @@ def gram_times(gram: Any, x: Any, out: Any) -> None:
     for i in range(b):
         out[i] = 0.0
     for j in range(0, b - b % 4, 4):
-        G0, G1 = gram[j * b : (j + 1) * b], gram[(j + 1) * b : (j + 2) * b]
-        G2, G3 = gram[(j + 2) * b : (j + 3) * b], gram[(j + 3) * b : (j + 4) * b]
-        x0, x1, x2, x3 = x[j], x[j + 1], x[j + 2], x[j + 3]
-        for i in range(b):
-            out[i] += (G0[i] * x0 + G1[i] * x1) + (G2[i] * x2 + G3[i] * x3)
+        at, x0, x1, x2, x3 = j * b, x[j], x[j + 1], x[j + 2], x[j + 3]
+        for i in range(at, at + b):
+            out[i - at] += (gram[i] * x0 + gram[i + b] * x1) + (gram[i + 2 * b] * x2 + gram[i + 3 * b] * x3)
     for j in range(b - b % 4, b):
-        G0, x0 = gram[j * b : (j + 1) * b], x[j]
         for i in range(b):
-            out[i] += G0[i] * x0
+            out[i] += gram[j * b + i] * x[j]
 
 
 @part()
@@ -265,7 +271,7 @@ def _conjugate_direction(gram: Any, R: Any, F: Any, enough: float, rooms: Any) -
 
 @part()
 def _resolve_scores(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> bool:
-    """As ``resolve_batch``, for k = 1 and from the scores in u; False if it did not come to the end."""
+    """As ``_resolve``, for k = 1 and from the scores in u; False if it did not come to the end."""
     b = t.size
     F, R, slope, rooms, trial = np.empty(b), np.empty(b), np.empty((1, 1)), np.empty((6, b)), np.empty((b, 1))
     new = rooms[5]
@@ -310,7 +316,9 @@ def largest_eigenvalues(batches: Any, scale: Any, out: Any) -> None:
     """out_S <- the largest eigenvalue of diag(scale) G_S diag(scale), k = 1, by a few power iterations from ones."""
     for S in range(out.size):
         lo, hi = batches.cuts[S], batches.cuts[S + 1]
-        gram, x, y = batches.gram[batches.at[S] : batches.at[S + 1]], scale[lo:hi].copy(), np.empty(hi - lo)
+        gram, x, y = batches.gram[batches.at[S] : batches.at[S + 1]], np.empty(hi - lo), np.empty(hi - lo)
+        for i in range(x.size):
+            x[i] = scale[lo + i]
         for _ in range(POWERS):
             norm = _norm(x)
             for i in range(x.size):
@@ -321,27 +329,36 @@ def largest_eigenvalues(batches: Any, scale: Any, out: Any) -> None:
         out[S] = _norm(x)
 
 
-@part(inline="always")
-def _backward(op: Any, alpha: float, weight: Any, gram: Any, y: Any, old: Any, scratch: Any) -> None:
+@part()
+def _resolve_large(op: Any, gram: Any, t: Any, y: Any, old: Any, v: Any, u: Any, g: Any) -> None:
+    """v <- v + G t old,  u, g <- the solution there, for k = 1 by conjugate gradients as long as they get there."""
+    b = t.size
+    scores, added = np.empty(b), np.empty(b)
+    for i in range(b):
+        scores[i] = t[i] * old[i, 0]
+    gram_times(gram, scores, added)
+    for i in range(b):
+        v[i, 0] += added[i]
+    if not _resolve_scores(op, gram, t, y, v, u, g):
+        _resolve(op, gram, t, y, v, u, g)
+
+
+@part()
+def _backward(op: Any, alpha: float, weight: Any, gram: Any, large: Any, y: Any, old: Any, scratch: Any) -> None:
     """v <- the images u of a backward step,  g <- g(u);  v are images without the old entries of the table."""
     (v, g), (b, k) = scratch, old.shape
-    t, u = np.empty(b), np.empty((b, k))
+    t, u, direct = np.empty(b), np.empty((b, k)), k > 1 or b <= DIRECT
     for i in range(b):
         t[i] = alpha * weight[i]
     _copy(v, u)
-    large = k == 1 and b > DIRECT
-    if large:
-        by_score = np.empty(b)
-        for i in range(b):
-            by_score[i] = t[i] * old[i, 0]
-        gram_times(gram, by_score, g[:, 0])
-    else:
+    if large is not None and not direct:
+        _resolve_large(op, gram, t, y, old, v, u, g)
+    if direct:
         _times_gram(gram, t, old, g)
-    for i in range(b):
-        for c in range(k):
-            v[i, c] += g[i, c]
-    if not large or not _resolve_scores(op, gram, t, y, v, u, g):
-        resolve_batch(op, gram, t, y, v, u, g)
+        for i in range(b):
+            for c in range(k):
+                v[i, c] += g[i, c]
+        _resolve(op, gram, t, y, v, u, g)
     _copy(u, v)
 
 
@@ -357,7 +374,8 @@ def batch_delta(op: Any, rule: Any, samples: Any, batches: Any, S: int, scratch:
     labels, weight, old = samples.y[lo:hi], samples.weight[lo:hi], phi[lo:hi]
     b, k = v.shape
     if rule.backward:
-        _backward(op, rule.alpha, weight, batches.gram[batches.at[S] : batches.at[S + 1]], labels, old, (v, g))
+        gram = batches.gram[batches.at[S] : batches.at[S + 1]]
+        _backward(op, rule.alpha, weight, gram, batches.large, labels, old, (v, g))
     else:
         for i in range(b):
             op.forward(v[i], labels[i], g[i])

@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numba
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 try:
     import fcntl
@@ -85,7 +87,33 @@ def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     The code by which Python enters a function with tuples of arrays is longer than most of these functions.
     """
-    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)  # noqa: TID251
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
+    return numba.njit(**options)  # noqa: TID251
+
+
+class _PartLibrary(JITCodeLibrary):
+    """The code of a part as LLVM has it, for the kernels that take it in.
+
+    Numba would make machine code of it, too, in an eighth of the time of a first fit; nobody could call that code.
+    """
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    @property
+    def codegen(self) -> Self:
+        return self
+
+    def set_env(self, name: str, env: Any) -> None:
+        """An environment belongs to machine code."""
+
+
+class _PartCompiler(Compiler):
+    """Numba's compiler, with the library of a part in place of one that can be run."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typingctx, targetctx, _PartLibrary(targetctx.codegen(), "part"), *rest)
 
 
 def _explained(compiled: Any) -> Callable[..., Any]:

@@ -46,12 +46,12 @@ class KernelComponents(NamedTuple):
     samples: Samples  # with the weights of components
     first: Indices  # the first component of every node, and the end
     largest: int  # samples of the largest component held here
-    batches: BatchPlan | None = None  # None: a component is one sample
+    batches: BatchPlan | tuple[()] = ()  # empty: a component is one sample
 
     @property
     def single(self) -> bool:
         """Whether a component is one sample."""
-        return self.batches is None
+        return not self.batches
 
     def of_node(self, n: int) -> KernelComponents:
         """Those of one node, counted from its own first sample."""
@@ -63,7 +63,7 @@ class KernelComponents(NamedTuple):
             np.array([0, last - first]),
             self.largest,
         )
-        return KernelComponents(*held, None if self.batches is None else self.batches.part(first, last))
+        return KernelComponents(*held, self.batches and self.batches.part(first, last))
 
 
 class DenseRows(NamedTuple):
@@ -98,7 +98,7 @@ def sample_delta(op: Any, rule: Any, samples: Any, i: int, phi: Any, b: Any, g: 
 @part()
 def component_range(batches: Any, S: int) -> Any:
     """The first sample of component S, and the one after its last."""
-    if batches is None:
+    if len(batches) == 0:
         return S, S + 1
     return batches.cuts[S], batches.cuts[S + 1]
 
@@ -107,7 +107,7 @@ def component_range(batches: Any, S: int) -> Any:
 def component_delta(op: Any, rule: Any, samples: Any, batches: Any, S: int, scratch: Any, phi: Any, delta: Any) -> None:
     """delta <- the weighted change of component S; its entries of the table change. ``scratch``: images and room."""
     v, g = scratch
-    if batches is None:
+    if len(batches) == 0:
         sample_delta(op, rule, samples, S, phi[S], v[0], g[0], delta)
     else:
         b = batches.cuts[S + 1] - batches.cuts[S]
@@ -194,7 +194,7 @@ def free_row(rule: Any, mixing: Any, rows: Any, blocks: Any, n: int, ahead: Any,
 @part()
 def read_component(A: Any, batches: Any, S: int, z: Any, V: Any, slot: int) -> None:
     """V[slot] <- A_i z for the samples i of component S."""
-    if batches is None:
+    if len(batches) == 0:
         dot_block(A, S * V.shape[2], z, V[slot, 0])
     else:
         for i in range(batches.cuts[S], batches.cuts[S + 1]):
@@ -208,7 +208,7 @@ def touch_component(op: Any, rule: Any, samples: Any, batches: Any, at: Any, scr
     ``scratch`` has V with the images, room for maps, and the change.
     """
     (n, slot, S, share), (V, g, delta), k = at, scratch, phi.shape[1]
-    if batches is None:
+    if len(batches) == 0:
         sample_delta(op, rule, samples, S, phi[S], V[slot, 0], g[0], delta)
         add_delta(samples.A, S * k, delta, rule, share, rows, n)
     else:

@@ -46,20 +46,8 @@ def add_levels(scale: float, levels: Any, known: Any, seen: Any) -> None:
 
 
 @njit(cache=True)
-def pack_levels(levels: Any, half: int, digits: int, out: Any) -> None:
-    """``digits`` levels a byte, the first one lowest; -half is 0. Places after the last level are 0."""
-    count = 2 * half + 1
-    for i in range(out.size):
-        byte, place = 0, 1
-        for j in range(i * digits, min((i + 1) * digits, levels.size)):
-            byte += (levels[j] + half) * place
-            place *= count
-        out[i] = byte
-
-
-@njit(cache=True)
 def unpack_levels(packed: Any, half: int, digits: int, levels: Any) -> bool:
-    """The levels in these bytes; False if the bytes are not the code of any levels."""
+    """The levels in these bytes (``wire.encode_levels``); False if the bytes are not the code of any levels."""
     count = 2 * half + 1
     for i in range(packed.size):
         byte = int(packed[i])

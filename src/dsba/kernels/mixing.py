@@ -28,7 +28,8 @@ def mix_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> Non
 def difference_row(mixing: Any, n: int, Z: Any, first: int, last: int, out: Any) -> None:
     """out <- sum_m weight_nm (z_n - z_m) on columns first..last-1; ``out`` has only these."""
     indptr, nodes, weights = mixing
-    out[: last - first] = 0.0
+    for j in range(last - first):
+        out[j] = 0.0
     for e in range(indptr[n], indptr[n + 1]):
         w, m = weights[e], nodes[e]
         if m != n:

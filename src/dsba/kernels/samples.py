@@ -135,7 +135,7 @@ def _visit_dense(op: Any, samples: Any, share: float, lo: int, hi: int, z: Any, 
         _add_run(a, data, before, out, np.uint64(0), size)
 
 
-@njit(cache=True)
+@part()
 def dot_block(A: Any, row: int, z: Any, out: Any) -> None:
     """out <- A_i z for the block that starts at ``row``; a row without gaps is read as a dense one."""
     indptr, indices, data = A
@@ -167,7 +167,7 @@ def norms_all(A: Any, r: Any, out: Any) -> None:
         norms_block(A, i * out.shape[1], r, out[i])
 
 
-@njit(cache=True)
+@part()
 def add_block(A: Any, row: int, coef: Any, scale: float, r: Any, z: Any) -> None:
     """z <- z + scale diag(r) A_i' coef for the block that starts at ``row``."""
     indptr, indices, data = A
@@ -194,23 +194,6 @@ def _add_row(A: Any, row: int, x: float, z: Any) -> None:
         return
     for e in range(np.uint64(first), np.uint64(end)):  # unsigned: as in dot_block
         z[np.uint64(indices[e])] += x * data[e]
-
-
-@njit(cache=True)
-def distinct_columns(A: Any, start: Any, k: int, dim: int) -> Any:
-    """Node by node, the columns that its samples touch; and where each node's begin."""
-    indptr, indices, _ = A
-    last = np.full(dim, -1)
-    columns, ends = np.empty(indices.size, indices.dtype), np.zeros(start.size, np.int64)
-    count = 0
-    for n in range(start.size - 1):
-        for e in range(indptr[start[n] * k], indptr[start[n + 1] * k]):
-            if last[indices[e]] != n:
-                last[indices[e]] = n
-                columns[count] = indices[e]
-                count += 1
-        ends[n + 1] = count
-    return columns[:count].copy(), ends
 
 
 @njit(cache=True, nogil=True)
@@ -292,7 +275,7 @@ def sum_entries(lo: int, hi: int, op: Any, samples: Any, z: Any, distinct: Any, 
             row[j] = 0.0
 
 
-@part()
+@part(inline="always")
 def _visit_some(op: Any, samples: Any, some: Any, z: Any, images: Any, g: Any, out: Any) -> None:
     """out <- out + sum_i weight_i A_i' g(A_i z) over some samples: all are read before any is added.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dsba.errors import InputError
 from dsba.kernels import samples as kernel
-from dsba.kernels.batches import BatchPlan, gram_batches, largest_eigenvalues, resolve_batch, rows_apart
+from dsba.kernels.batches import DIRECT, BatchPlan, gram_batches, largest_eigenvalues, resolve_batch, rows_apart
 from dsba.kernels.dense import KernelComponents, Recursion
 from dsba.types import Array, Indices
 
@@ -161,7 +161,7 @@ class Batches(Components):
         self.cuts = np.append(problem.start[node] + before, problem.start[-1])
         self.weight = problem.weight * np.repeat(self.sizes / problem.sizes, problem.sizes)
         indptr, indices, _ = problem.csr
-        if not rows_apart(indptr, indices, problem.k, np.full(problem.dim, -1)):
+        if problem.k > 1 and not rows_apart(indptr, indices, problem.k, np.full(problem.dim, -1)):
             name = type(problem.component).__name__
             raise InputError(f"batch_size needs samples whose k rows share no columns, and those of {name} do.")
 
@@ -200,7 +200,7 @@ class Batches(Components):
     def rescaled(self, made: KernelComponents, rule: Recursion) -> KernelComponents:
         """``kernel(rule)`` from what was made for another step size, without a pass over the data: of a Gram matrix the
         part of the coordinates with lambda is multiplied by a number."""
-        assert made.batches is not None
+        assert made.batches
         gram, p, at = made.batches.gram.copy(), self.problem, made.batches.at
         ratio, free = (1.0 - rule.coef[0]) / (1.0 - made.rule.coef[0]), p.A[:, p.n_regular :]
         for S, (lo, hi) in enumerate(zip(self.cuts[:-1], self.cuts[1:], strict=True)):
@@ -222,7 +222,8 @@ class Batches(Components):
         gram = np.empty(at[-1])
         if r is not None:
             gram_batches(self.problem.csr, self.problem.k, self.cuts, at, r, gram)
-        return BatchPlan(self.cuts, gram, at)
+        large = () if r is not None and self.problem.k == 1 and sizes.max() > DIRECT else None
+        return BatchPlan(self.cuts, gram, at, large)
 
     @property
     def layout(self) -> Layout:

@@ -139,8 +139,8 @@ class LocalSums:
         return out
 
     def _of_samples(self, sweep: Any, z: Array) -> Array:
-        out = np.empty((self.problem.y.size, self.problem.k))
-        self.sweep(sweep, self.problem.csr, self.problem.start, z, out)
+        p, out = self.problem, np.empty((self.problem.y.size, self.problem.k))
+        run_pieces(sweep, p.node_cuts, p.csr, p.start, z, out)
         return out
 
     def sweep(self, sweep: Any, *args: Any) -> None:

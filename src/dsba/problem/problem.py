@@ -361,10 +361,12 @@ class Problem:
     @cached_property
     def touched_columns(self) -> tuple[Any, Any]:
         """Node by node, the columns that its samples touch, in order; and where each node's begin."""
-        columns, ends = kernel.distinct_columns(self.csr, self.start, self.k, self.dim)
-        for first, last in pairwise(ends):
-            columns[first:last].sort()
-        return columns, ends
+        (indptr, indices, _), place, columns = self.csr, np.empty(self.dim, np.int64), []
+        for first, last in pairwise(indptr[self.start * self.k]):
+            own, at = indices[first:last], np.arange(last - first)
+            place[own] = at  # of the entries of a column one stays
+            columns.append(np.sort(own[place[own] == at]))
+        return np.concatenate(columns), np.concatenate([[0], np.cumsum([part.size for part in columns])])
 
     def mean(self, Z: Array) -> Array:
         """The mean of all nodes' rows."""

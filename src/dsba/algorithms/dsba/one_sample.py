@@ -231,7 +231,8 @@ class OneSample(Algorithm):
         coefficients = (self.coefficients(problem.lam), self.coefficients(0.0))
         shrink = np.full(problem.dim, coefficients[0][0])
         shrink[problem.n_regular :] = coefficients[1][0]
-        norms = problem.squared_norms(1.0 - shrink)
+        single = self.samples_at_once == 1  # a batch has its Gram matrix
+        norms = problem.squared_norms(1.0 - shrink) if single else np.empty((0, problem.k))
         return Recursion(self.backward, self.alpha, shrink, *coefficients, problem.n_regular, norms)
 
     def coefficients(self, lam: float) -> tuple[float, float]:

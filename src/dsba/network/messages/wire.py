@@ -45,7 +45,7 @@ import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.kernels import varints
-from dsba.kernels.levels import pack_levels, unpack_levels
+from dsba.kernels.levels import unpack_levels
 from dsba.types import Array, Integers
 
 IntOrIntegers = TypeVar("IntOrIntegers", int, Integers)
@@ -150,9 +150,15 @@ def encode_dense(source: int, values: Array) -> bytes:
 
 
 def encode_levels(half: int, scale: float, levels: npt.NDArray[np.int8]) -> bytes:
-    """A row of whole numbers from -half to half, in units of ``scale``, which is a float32."""
-    packed = np.empty(-(-levels.size // _digits(half)), np.uint8)
-    pack_levels(levels, half, _digits(half), packed)
+    """A row of whole numbers from -half to half, in units of ``scale``, which is a float32.
+
+    As many levels a byte as fit, the first one lowest; -half is 0, and so are the places after the last level.
+    """
+    count, digits = 2 * half + 1, _digits(half)
+    packed = np.zeros(-(-levels.size // digits), np.uint8)
+    for i in range(digits):
+        places = (levels[i::digits] + half).astype(np.uint8)
+        packed[: places.size] += places * np.uint8(count**i)
     data = packed.tobytes()
     return LEVELS_START.pack(LEVELS, 2 * half + 1, scale) + min((_deflated(data, s) for s in STRATEGIES), key=len)
 
