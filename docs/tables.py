@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("benchmarks.md", "installation.md", "rounds.md", "reproduction.md")
+PAGES = ("benchmarks.md", "installation.md", "rounds.md", "reproduction.md", "which-method.md")
 BLOCK = re.compile(r"<!-- table ([a-z0-9-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 STALE = "**Stale:** "
 

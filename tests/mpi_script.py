@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import conformance
 import numpy as np
 from conftest import make_data
 
 import dsba
+from dsba.algorithms.dsba import dual
 from dsba.fitting import FitSpec, train
 from dsba.network import Compressed, Delayed, Lossy, Simulator
+from dsba.network.messages.levels import Compression
 from dsba.network.transport import FRAMES, ROWS
 
 TOPOLOGY = dsba.Topology.random(5, 0.5, seed=1)
@@ -199,7 +203,10 @@ def disagree(files):
 
 
 def flawed():
-    """By wrapper: whether the rows of nids over links with flaws are the simulator's at every rank."""
+    """By wrapper: whether the rows of nids over links with flaws are the simulator's at every rank.
+
+    And whether those of DSBA, compressed with the identity as compressor, are those of the simulator's exact ones.
+    """
     network = dsba.MPINetwork(TOPOLOGY)
     own = slice(network.nodes.start, network.nodes.stop)
     whole, held = dsba.Problem(shards("ridge"), "ridge"), dsba.Problem(shards("ridge")[own], "ridge", group=network)
@@ -213,6 +220,11 @@ def flawed():
         there = dsba.solve(held, TOPOLOGY, "nids", network=wrap(network), max_passes=20).Z
         here = dsba.solve(whole, TOPOLOGY, "nids", network=wrap(Simulator(TOPOLOGY)), max_passes=20).Z
         found[name] = all(network.share(bool((there == here[own]).all()), discloses="totals"))
+    exact = dsba.DSBA(0.3, batch_size=4, form="dual")
+    here = dsba.solve(whole, TOPOLOGY, exact, max_passes=20).Z
+    with patch.object(dual, "FEW_LEVELS", Compression(half=128)):
+        there = dsba.solve(held, TOPOLOGY, replace(exact, communication="compressed"), network=network, max_passes=20).Z
+    found["identity"] = all(network.share(bool((there == here[own]).all()), discloses="totals"))
     return found
 
 

@@ -42,8 +42,8 @@ def run(problem, method, net, count, b=4, table="zero", **options):
 @pytest.mark.parametrize("method", list(METHODS))
 @pytest.mark.parametrize("operator", also_in_full(["logistic", "auc"], ["ridge", "logistic", "softmax", "auc"]))
 def test_the_dual_form_is_the_difference_form(operator, method, table, unequal):
-    """Nodes of 2, 5, 10 and 43 samples; AUC has coordinates without lambda."""
-    problem = make_problem(operator, split=unequal)
+    """Nodes of 2, 5, 10 and 43 samples; intercepts, and coordinates of AUC, have no lambda."""
+    problem = make_problem(operator, split=unequal, intercept=operator != "auc")
     for b in (1, 4):
         wanted = run(problem, method, Simulator(TOPOLOGY), 1000, b, table, form="dense")
         found = run(problem, method, Simulator(TOPOLOGY), 1000, b, table, form="dual")

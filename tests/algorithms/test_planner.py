@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from types import SimpleNamespace
 
@@ -13,7 +14,8 @@ from conftest import ROOT, make_problem
 from test_newton import shards, table
 
 import dsba
-from dsba.algorithms.costs import Configuration, CostModel
+from dsba.algorithms import planner
+from dsba.algorithms.costs import Configuration, CostModel, Estimate
 from dsba.algorithms.planner import FINE_TOLERANCE, MethodPlan, plan
 from dsba.engine import checkpoint
 from dsba.network import Simulator, link_speed
@@ -75,6 +77,22 @@ def test_a_budget_of_passes_is_kept():
     assert free.estimates[0].passes > most >= tight.estimates[0].passes
     assert free.estimates[0].rounds < tight.estimates[0].rounds
     assert set(tight.estimates) == set(free.estimates)
+
+
+def test_of_batch_sizes_that_take_as_long_the_fewest_passes_win():
+    """Within 5 % of the seconds. Other methods and other ways to communicate must be faster; a budget comes first."""
+    kinds = {b: Configuration("dsba", b, "compressed") for b in (32, 128, 256)}
+    fast, near, slow = (
+        Estimate(kinds[b], 1, 1, seconds, passes)
+        for b, seconds, passes in ((256, 1.0, 60), (128, 1.04, 30), (32, 1.06, 9))
+    )
+    others = [
+        Estimate(Configuration("dsba", 128, "dense"), 1, 1, 1.01, 20),
+        Estimate(Configuration("newton"), 1, 1, 1.02, 5),
+    ]
+    assert planner._ordered([slow, *others, near, fast], math.inf) == (near, fast, *others, slow)
+    assert planner._ordered([slow, near, fast], 20.0)[0] == slow
+    assert planner._ordered([near, fast._replace(seconds=0.9)], math.inf)[0].configuration == kinds[256]
 
 
 def test_large_batches_for_long_rounds():

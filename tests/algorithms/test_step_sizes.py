@@ -11,6 +11,7 @@ from test_engine import RING, same_run
 from test_lazy_columns import LAM, UNEQUAL, normalised
 
 import dsba
+from dsba.algorithms.step_rules import planned_convexity
 
 
 def component_bound(operator, X, y):
@@ -63,6 +64,25 @@ def test_the_automatic_step_balances_two_rates(operator):
         mu = max(lam, 1 / 600, share * mean * math.sqrt(mean / np.mean(largest)) / 10)
         wanted = min(1 / math.sqrt(q * steepest * mu), 2 * math.sqrt(gamma / (mu * max(largest))))
         assert dsba.solve(problem, RING, max_passes=0).step_size == pytest.approx(wanted, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("operator", "columns", "beyond"), [("ridge", 900, 1.5), ("ridge", 40, 1.0), ("logistic", 900, 1.0)]
+)
+def test_batches_of_squared_losses_on_wide_data_go_beyond_the_graphs_cap(operator, columns, beyond):
+    """sqrt(noise x cap), between the cap and 1.5 times the cap; noise is 1/sqrt(q' (L/b) mu), nodes have 75 rows."""
+    X, y = dsba.data.make_text_like(n_rows=300, n_columns=columns, row_length=15, seed=3)
+    problem, steepest = dsba.Problem.from_arrays(X, y, operator, n_nodes=4), {"ridge": 1.0, "logistic": 0.25}[operator]
+    gamma = np.linalg.eigvalsh(np.eye(4) - RING.W)[1] / 2
+    smooth = steepest * max(np.linalg.norm(problem.A[75 * n : 75 * n + 75].toarray(), 2) ** 2 / 75 for n in range(4))
+    mu = planned_convexity(problem)
+    cap, seen = 2 * math.sqrt(gamma / (mu * smooth)), []
+    for b in (1, 3, 5, 25, 75):
+        noise = math.sqrt(b / 75 * b / (steepest * mu))
+        wanted = min(noise, max(cap, min((beyond if b > 1 else 1.0) * cap, math.sqrt(noise * cap))))
+        assert dsba.DSBA(batch_size=b).resolved(problem, RING).alpha == pytest.approx(wanted, rel=0.05)
+        seen.append(wanted / min(noise, cap))
+    assert max(seen) == pytest.approx(beyond)
 
 
 @pytest.mark.parametrize("operator", ["ridge", "logistic"])

@@ -44,7 +44,8 @@ from dsba.lab import run as run_experiment
 from dsba.lab.example import EXAMPLE
 from dsba.lab.reading import read as read_experiment
 from dsba.network import MessageSimulator
-from dsba.network.messages.wire import Header, unpack
+from dsba.network.messages.levels import Compression
+from dsba.network.messages.wire import Header, pack, unpack, unpack_row
 from dsba.network.tls.frames import Frame, FrameError, encode
 from dsba.network.tls.link import SiteLink
 from dsba.storage import sealed
@@ -323,6 +324,36 @@ def read_frame(folder: Path) -> str:
     return digest([entry.raw for entry in unpack((folder / "file").read_bytes(), header, due, node.common.bounds)])
 
 
+ROW_HEADER = Header(session=7, sender=1, receiver=0, round=9)
+
+
+def row_corpus() -> list[Input]:
+    """A compressed row of 5 levels, one of 129, and a row that goes as it is."""
+    v, known, u = np.random.default_rng(0).normal(size=60), np.zeros(60), np.full(60, 0.5)
+    codes = [Compression(half).coded(1, v, known, u, 1.0).entry for half in (2, 64, 128)]
+    return [{"file": pack(ROW_HEADER, [code])} for code in codes]
+
+
+def read_row(folder: Path) -> list[float]:
+    """The numbers that a frame stands for."""
+    found = unpack_row((folder / "file").read_bytes(), ROW_HEADER, 4, 60)
+    return (found.scale * found.levels if found.row is None else found.row).tolist()
+
+
+def plain_row(folder: Path) -> list[float]:
+    """By the docstring of the wire format alone."""
+    data = (folder / "file").read_bytes()
+    head = struct.unpack_from("<BBHHHIIII", data)
+    if head != (0xDB, 1, 1, 0, 1, 7, 9, len(data) - 24, zlib.crc32(data[24:], zlib.crc32(data[:20]))):
+        raise ValueError("no frame of this round")
+    if data[24:26] == b"\x04\x01":  # a dense row of node 1
+        return np.frombuffer(data[26:], "<f8", 60).tolist()
+    count, scale = struct.unpack_from("<xBf", data, 24)
+    digits = {3: 5, 5: 3, 9: 2}.get(count, 1)
+    levels = [byte // count**i % count for byte in zlib.decompress(data[30:], wbits=-15) for i in range(digits)]
+    return [scale * (level - count // 2) for level in levels[:60]]
+
+
 SITE_TAG = 0x0123456789ABCDEF
 
 
@@ -386,6 +417,7 @@ READERS = {
         Reader("models", 100_000, model_corpus, read_model),
         Reader("results", 50_000, results_corpus, read_results),
         Reader("frames", 200_000, frame_corpus, read_frame),
+        Reader("row-frames", 100_000, row_corpus, read_row, plain_row),
         Reader("tables", 50_000, tables.table_corpus, tables.read_columns, tables.plain_columns),
         Reader("tables-sniffed", 20_000, tables.sniffed_corpus, tables.read_sniffed, lambda folder: True),
         Reader("told-by-sites", 20_000, tables.told_corpus, tables.read_told, lambda folder: True),

@@ -43,11 +43,11 @@ LARGEST_BATCH = 512  # numbers in a batch, whose Gram matrix is kept
 DENSE, COMPRESSED = "dense", "compressed"
 
 SPEED = 1e9  # multiplications a second
-BOOKKEEPING = 1e-6  # seconds for one sample of DSBA
-PAIRS = 10.0  # multiplications for two samples of a batch, where its equation is solved by conjugate gradients
-ROW, PACKING = 1e-9, 5e-9  # seconds for a coordinate of a row and a neighbour, dense and compressed
-RATE, STEADY = 0.04, 4.0  # iterations to so many digits, in units of q' + 1/(alpha mu) + 1/gamma
-RELIEF = 4.0  # how far slopes are below their bounds when step sizes are planned again
+BOOKKEEPING, IN_BATCH = 1e-6, 3e-7  # seconds for one sample of DSBA, by itself and in a batch
+PAIRS = 1.6  # multiplications for two samples of a batch, where its equation is solved by conjugate gradients
+ROW, PACKING = 1e-9, 3.5e-9  # seconds for a coordinate of a row and a neighbour, dense and compressed
+RATE, STEADY = 0.046, 4.0  # iterations to so many digits, in units of q' + 1/(alpha mu) + 1/gamma
+RELIEF = 9.0  # how far slopes are below their bounds when step sizes are planned again
 USUAL_ACCURACY = 1e-4  # a relative residual: a gap of about 1e-6
 ROW_HEADER, EMPTY, TOUCHED = 40.0, 0.02, 0.12  # bytes of a compressed row, of a coordinate, and of one with nonzeros
 NEWTON_STEPS, AFFINE_STEPS = 10, 2
@@ -125,7 +125,7 @@ class CostModel:
         again = batch_size > 1 and slopes_change(self.problem)
         alpha = practical_step(self.problem, topology, batch_size, RELIEF if again else 1.0)
         n_batches, size = int(counts(self.problem.all_sizes, batch_size).max()), batch_size * self.problem.k
-        samples = batch_size * (4 * self.problem.mean_nnz / SPEED + BOOKKEEPING)
+        samples = batch_size * (4 * self.problem.mean_nnz / SPEED + (IN_BATCH if batch_size > 1 else BOOKKEEPING))
         eliminated = self.problem.k > 1 or not (again or communication == COMPRESSED)
         system = (PAIRS * size**2 + eliminated * size**3 / 2) / SPEED if batch_size > 1 else 0.0
         configuration = Configuration("dsba", batch_size, communication, gossip)

@@ -1,5 +1,8 @@
 """The planner behind ``algorithm="auto"``: it takes the candidate that is expected to be the fastest.
 
+Estimates are no better than ``ALIKE``. So if other batch sizes are expected to take as long within that, the one with
+the fewest passes over the data is taken.
+
 Candidates are newton, dsba (batches of 1, 2, 4, ... samples; dense or compressed rows; mixings of 1, 2, 4, ... rounds)
 and p-extra (dense or compressed rows). ``costs.py`` has the model of their rounds, bytes and seconds. All of them send
 totals or iterates: no plan shows rows of the data to others.
@@ -16,7 +19,7 @@ that a plan depends on, so all have the same plan. A run keeps its plan in its c
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any
@@ -32,6 +35,7 @@ from dsba.problem.problem import Problem
 CANDIDATES = ("newton", "dsba", "p-extra", "nids")
 SMALL = 100  # coefficients: a Hessian is one short message
 FINE_TOLERANCE = 1e-10  # a relative residual that asks for the last digits
+ALIKE = 1.05  # times the least seconds: estimates that cannot be told apart
 LINES_SHOWN = 5  # lines of the table
 
 
@@ -122,13 +126,22 @@ def plan(
     every = (record_every or (None if measured else 1.0)) if net.size > 1 else math.inf
     model = CostModel(problem, net.topology, link or measured or Link(), accuracy, every)
     most = math.inf if max_passes is None else max_passes
-    estimates = tuple(sorted(_estimates(model, net), key=lambda e: (e.passes > most, e.seconds)))
-    first, *others = estimates
+    first, *others = estimates = _ordered(_estimates(model, net), most)
     at = f"{model.link}{' (measured)' if measured else ''}"
     reason = f"{first.configuration} was chosen for {problem.dim:,} coefficients at {at}: about {_about(first.seconds)}"
     second = next((e for e in others if e.configuration.name != first.configuration.name), None)
     reason += f", {second.configuration} about {_about(second.seconds)}." if second else "."
     return MethodPlan(first.configuration, reason, estimates)
+
+
+def _ordered(estimates: Iterable[Estimate], max_passes: float) -> tuple[Estimate, ...]:
+    """The one to take, then the others, the fastest first."""
+    found = sorted(estimates, key=lambda e: (e.passes > max_passes, e.seconds))
+    kinds = [e.configuration._replace(batch_size=None) for e in found]
+    limit = ALIKE * found[0].seconds
+    alike = [e for e, kind in zip(found, kinds, strict=True) if kind == kinds[0] and e.seconds <= limit]
+    first = min(alike, key=lambda e: e.passes)
+    return first, *(e for e in found if e is not first)
 
 
 def _always_newton(problem: Problem, accuracy: float) -> str | None:
