@@ -140,6 +140,7 @@ def test_a_model_of_too_few_rows_is_refused_before_its_first_sum():
         answers.tells_of(9, 8 * 26)
     site = Site(told=1.0)
     site.start().tells_of(9, 8 * 26)
+    site.start().tells_of(1, 0)  # an intercept alone
     assert site.lines == []
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from test_study import FORMULA, NAMES, seats, tables, together
@@ -13,6 +14,7 @@ from test_totals import CHANGES, every_change_is_found
 from test_verify import wrong
 
 import dsba
+from dsba.algorithms.newton import INFORMATION
 from dsba.fitting import FitSpec
 from dsba.network import Simulator
 from dsba.study.join import DESCRIPTION, EVALUATED, Seat, leaving, prepared
@@ -126,3 +128,25 @@ def test_a_study_describes_its_columns_before_the_model(tables, arranged, tmp_pa
 def test_a_description_by_a_column_that_the_study_does_not_name(arranged):
     with pytest.raises(dsba.InputError, match=r"the column 'ward' of \[describe\] is not under"):
         arranged(describe={"by": "ward"})
+
+
+@pytest.mark.parametrize("cov", ["HC1", "site"])
+def test_five_sites_on_a_ring_take_at_most_180_rounds(cov, tmp_path):
+    """A logistic model of six Newton steps with all checks; no step is summed twice, and none after the last one."""
+    rng, files = np.random.default_rng(0), []
+    for place in range(5):
+        frame = pd.DataFrame({"age": rng.integers(20, 90, 200), "crp": rng.normal(size=200)})
+        frame["sex"] = rng.choice(["F", "M"], 200)
+        score = 0.05 * (frame.age - 55) + 0.4 * (frame.sex == "M")
+        frame["y"] = np.where(rng.random(200) < 1 / (1 + np.exp(-score)), "yes", "no")
+        files.append(tmp_path / f"site{place}.csv")
+        frame.to_csv(files[-1], index=False)
+    spec = FitSpec(formula="y ~ age + crp + C(sex)", graph="ring", cov=cov)
+    study = arrange(files, spec, tmp_path / "study")
+    places = [Seat(study, f.stem, tmp_path / "study" / f"{f.stem}.pem", f, tmp_path / f.stem, 60.0) for f in files]
+    found, _ = together(places)
+    assert "the last of 6 Newton steps" in found[0].model.run.message
+    assert {results.rounds <= 180 for results in found} == {True}
+    (epoch,) = read_totals(places[0].out / TOTALS_FILE, study)
+    points = [line.at for line in epoch.answers if line.kind == INFORMATION]
+    assert len(points) == len(set(points)) == 6

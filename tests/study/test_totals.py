@@ -101,7 +101,7 @@ def every_change_is_found(change, kept, study):  # noqa: F811
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_of_every_line_is_found(change, finished, kept):  # noqa: F811
-    assert len(lines_of(kept)) > 100
+    assert len(lines_of(kept)) > 80
     every_change_is_found(change, kept, finished.study)
     (kept / TOTALS_FILE).unlink()
     assert "does not begin with the beginning of a run" in wrong(kept)[0]
@@ -261,8 +261,8 @@ def test_a_run_that_never_ends_begins_three_times(tables, tmp_path, monkeypatch)
     found, _ = together(seated)
     assert all("has begun 3 times and did not end" in str(end) for end in found), found
     asked = [line for line in (seated[0].out / ANSWERS_FILE).read_text().splitlines() if "asked" in line]
-    assert len(asked) == 3  # at the start and after one step; the second start warms up on the step after
-    assert len(set(asked)) == 3
+    assert len(asked) == 2  # at the start and after one step
+    assert len(set(asked)) == 2
     found, _ = together([replace(seat, policy=Policy(starts=4)) for seat in seated])
     assert {results.model.run.status for results in found} == {"interrupted"}
 

@@ -344,7 +344,8 @@ def test_a_member_that_steers_is_answered_with_nothing(model, t):
     """K I and K t u lead to t u, where weights vanish off a plane: one row would be the whole next matrix."""
     for end, attack in steered(model, t):
         assert attack.later
-        assert not np.isfinite(attack.later[0]).any()
+        steps = [total for total in attack.later if attack.is_step(total.size)] or attack.later  # Cox: risk sets first
+        assert not np.isfinite(steps[0]).any()
         assert not attack.shown
         if t > 1e3:
             assert "would make up its part" in end or "cannot be a sum" in end

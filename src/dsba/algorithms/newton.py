@@ -9,7 +9,7 @@ import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices, Problem, Topology
 from dsba.algorithms.needs import exact_links
-from dsba.errors import FitError
+from dsba.errors import FitError, InputError
 from dsba.kernels.elimination import eliminate
 from dsba.network import Network, exact_sum
 from dsba.network.contract import TOTALS
@@ -22,7 +22,7 @@ LARGEST_REACH = 1e300  # of values that are compared: a sum over all nodes stays
 WITHHELD_TRIALS = 2  # lengths 1 and 1/2 may be too long for a watch; if 1/8 also is, it ends the run
 TRIALS = 10  # step lengths 1, 1/2, 1/8, 1/64, ...: the last one is 2^-45
 LAST_STEP = 1e-14  # a step this short, relative to z, is the last one
-LAST_ERRORS = 1e-12  # so is one this short in standard errors (of a likelihood, lambda = 0)
+LAST_ERRORS = 1e-10  # so is one this short in standard errors (of a likelihood, lambda = 0): Newton's decrement
 LAST_CHANGE = 4.0 * np.finfo(np.float64).eps  # and one that changes the scores by so little, relative to them
 NEAR_ERRORS = 1e-8  # and one this short that is hardly shorter than the step before: what is left is rounding
 DEPENDENT = 1e-12  # the share of a column that the columns before it do not explain, below which it depends on them
@@ -100,7 +100,8 @@ class Newton(Algorithm):
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
 
     The method goes on until a step is nothing but rounding: its last steps are few, and ``tol`` does not end it
-    before (with conjugate gradients it does, unless the steps stay as long as they were).
+    before (with conjugate gradients it does, unless the steps stay as long as they were). The last step is made without
+    a sum at its end, so that no matrix is told at a point that differs by rounding.
 
     Nodes send totals only. With lambda = 0 the method finds out whether the data determines the
     coefficients: columns that depend on each other, and labels that are separated, are a ``FitError``. Far from the
@@ -144,6 +145,8 @@ class Newton(Algorithm):
             raise _fit_error(problem, SENTENCES[step.verdict], np.flatnonzero(step.d))
         straight, evaluations = s.straight + 1 if step.size > 0.5 * s.size else 0, s.evaluations + step.products
         s = replace(s, t=s.t + 1, size=step.size, errors=step.errors, straight=straight, evaluations=evaluations)
+        if step.verdict == LAST and _small(problem):
+            return self._last(s, step.d, problem)
         length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
         for trial in range(1 if step.verdict == LAST else TRIALS):
             z = s.Z[0] + length * step.d
@@ -158,6 +161,20 @@ class Newton(Algorithm):
         if stuck and s.zero_at < 0:
             return self._anew(problem, net, s.t, s.evaluations)
         return replace(s, done=True, stuck=stuck)
+
+    def _last(self, s: NewtonState, d: Array, problem: Problem) -> NewtonState:
+        """The state after a step that is nothing but rounding. It is made without a sum, which would tell a matrix."""
+        z = s.Z[0] + self.alpha * d
+        if problem.watch is not None and problem.watch(z, s.Z[0], _information(problem, s.total)):
+            raise InputError("the last step leads where few rows of a site would be shown: nothing was sent there.")
+        return replace(s, Z=np.tile(z, (len(s.Z), 1)), done=True)
+
+    def warm_up(self, s: NewtonState, problem: Problem, net: Network, *draws: Indices) -> None:
+        """Without a sum where ``init`` has summed a Hessian: between sites each sum tells something and takes time."""
+        if _small(problem):
+            _direction(s, problem)
+        else:
+            super().warm_up(s, problem, net, *draws)
 
     def finished(self, s: NewtonState) -> str | None:
         if not s.done or s.stuck:

@@ -142,7 +142,8 @@ class Run:
                 record = self._measure(iterates)
                 verdict = self._verdict(record, iterates.mean, limits)
                 asked = [callback(dict(record)) for callback in callbacks]
-                if self._anybody(any(asked) or interrupted.is_set()):
+                stopped, due = self._anybody(any(asked) or interrupted.is_set(), time.monotonic() >= self.next_write)
+                if stopped:
                     verdict = verdict or (Status.INTERRUPTED, "stopped on request")
                 if verdict is None or verdict[0] != Status.DIVERGED:
                     good = (self.state.t, iterates)
@@ -150,10 +151,11 @@ class Run:
                     self.history.append(record)
                 if verdict:
                     break
-                self._write_checkpoint()
+                if due:
+                    self._write_checkpoint()
                 self._advance(budgets, interrupted)
             if verdict[0] != Status.DIVERGED:  # the last good checkpoint stays
-                self._write_checkpoint(now=True)
+                self._write_checkpoint()
         return self._result(record, verdict, good)
 
     def _good_iterates(self, good: tuple[int, Iterates] | None) -> tuple[Array, Array]:
@@ -263,9 +265,9 @@ class Run:
             return (samples,)
         return samples, sampling.coins(self.seed, self.algorithm.coins, t, count)
 
-    def _anybody(self, answer: bool) -> bool:
-        """Whether one of the processes says yes."""
-        return bool(self.group.largest(np.array([float(answer)]))[0])
+    def _anybody(self, *answers: bool) -> list[bool]:
+        """Of each answer whether one of the processes says yes: one question, since each takes time between sites."""
+        return [bool(largest) for largest in self.group.largest(np.array(answers, np.float64))]
 
     def _busiest(self, *counters: str) -> list[float]:
         """What the busiest node received, by counter."""
@@ -363,9 +365,9 @@ class Run:
         if not points or not (recorded == points).all() or not points[-1] <= self.state.t < following:
             raise CheckpointError(f"{path} has another iteration than its history leads to; move it away.")
 
-    def _write_checkpoint(self, now: bool = False) -> None:
-        """Write at record points, but not so often that writing takes a large share of the time; always at the end."""
-        if self.path is None or not self._anybody(now or time.monotonic() >= self.next_write):
+    def _write_checkpoint(self) -> None:
+        """Called at record points, but not so often that writing takes a large share of the time; always at the end."""
+        if self.path is None:
             return
         begun = time.monotonic()
         arrays = checkpoint.state_arrays(self.state)

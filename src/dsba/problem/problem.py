@@ -265,8 +265,8 @@ class Problem:
         if self.classes is None:
             return component.fitted(self.y, self.sample_weight)
         values = np.array([-1.0, 1.0]) if component.labels == "binary" else np.arange(float(self.classes.size))
-        totals = [self.total(self.sums(self.sample_weight * (self.y == value))) for value in values]
-        return component.fitted(values, np.array(totals))
+        weights = [self.sums(self.sample_weight * (self.y == value)) for value in values]
+        return component.fitted(values, self.total(np.column_stack(weights)))
 
     def __repr__(self) -> str:
         name = type(self.component).__name__

@@ -70,7 +70,7 @@ class Answers:
 
     def tells_of(self, coefficients: int, cells: int) -> None:
         """The next sums are of so many coefficients, and the rows of the other sites have so many cells."""
-        self._cells = cells
+        self._cells = cells or math.inf  # an intercept alone tells of no column
         self._require_half(LEAST_POINTS * _numbers(coefficients, coefficients * (coefficients + 3) // 2))
 
     def asked(self, kind: str, at: bytes, own: bytes, told: int = 0) -> None:
