@@ -36,6 +36,7 @@ from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.evaluation import sentences
+from dsba.tables.expected_cost import column_names, expected_cost
 from dsba.tables.fit import evaluate_own, test_rows, train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
@@ -244,6 +245,7 @@ def leaving(seat: Seat) -> list[str]:
     if discloses == ROWS_OF_DATA:
         lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
     lines += replaced(study)
+    lines += expected(study)
     lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
 
@@ -256,6 +258,17 @@ def replaced(study: Study) -> list[str]:
         for member, chain in zip(study.members, study.chains, strict=True)
         if len(chain) > 1
     ]
+
+
+def expected(study: Study) -> list[str]:
+    """What the study is expected to cost, where that follows from its file."""
+    terms = study.terms
+    if study.evaluates is not None or not terms.by_sums:
+        return []
+    names = column_names(terms, study.columns, [site.name for site in study.sites])
+    classes = study.levels.get(terms.formula.response[0]) if terms.of_classes else None
+    more = " The description and the evaluation take further rounds." if study.describe or terms.spec.test_share else ""
+    return [f"{expected_cost(terms, names, study.levels, classes, study.topology)}{more}"]
 
 
 def decline(seat: Seat, notify: Notify) -> None:

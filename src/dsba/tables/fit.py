@@ -30,6 +30,7 @@ from dsba.tables.describe import Description, describe_sites
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
+from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
@@ -239,6 +240,8 @@ def fit_sites(
     for line in schema_report.report(designs):
         notify(line)
     classes = designs.schema.classes
+    if terms.by_sums:
+        tell(str(expected_cost(terms, designs.names, designs.schema.levels, classes, network.topology)))
     if (model := terms.model(classes)) is not None:
         require_order(model, designs, spec.levels)
         results = Results(fit_likelihood(model, designs, designs.schema.spec, network, warn))

@@ -109,7 +109,8 @@ def fit_likelihood(
     if solution.converged:
         message = f"{len(solution.steps) - 1} Newton steps; the next would be {solution.steps[-1]:.1e} standard errors"
     figures = fitted.model.figures(solution.params, solution.terms)
-    found = Estimated(names, params, inference, solution.steps, message, figures, fitted.model.link, events)
+    survival = fitted.model.survival(solution.terms)
+    found = Estimated(names, params, inference, solution.steps, message, figures, fitted.model.link, events, survival)
     return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
 
 
@@ -151,6 +152,7 @@ class Estimated(NamedTuple):
     figures: dict[str, float]
     link: str | None
     events: int | None
+    survival: tuple[tuple[float, float], ...] = ()
 
 
 def _kept(
@@ -171,6 +173,7 @@ def _kept(
     table = TableMetadata(
         found.names, sd, replace(schema, spec=spec), network.rounds, designs.notices,
         found.events, None, tuple(enumerate(found.steps)), found.inference, None, None, found.figures,
+        found.survival,
     )  # fmt: skip
     return FittedModel(
         found.params[~at][None, :], found.params[at] if at.any() else np.zeros(1),

@@ -19,12 +19,13 @@ import numpy as np
 from dsba.errors import FitError, InputError
 from dsba.network import Group, summed
 from dsba.tables.design import Design
-from dsba.tables.models.base import symmetric
+from dsba.tables.models.base import ModelSums, symmetric
 from dsba.tables.models.scoring import inverse
 from dsba.types import Array
 
 LAST_THETA = 1e-12  # the relative width of the bracket of theta
 LARGEST_THETA_RATIO = 1e8
+USUAL_THETAS = 30  # at so many at most the likelihood of ordinary tables is evaluated
 
 
 class Profile(NamedTuple):
@@ -52,6 +53,12 @@ class MixedFit(NamedTuple):
     rows: int
     slopes: tuple[float, ...]
     """Of the likelihood, at every theta that was tried."""
+
+
+def random_intercept_sums(p: int) -> ModelSums:
+    """The sums of a fit of p columns, for what is told before a run."""
+    square = (p + 1) * (p + 2) // 2
+    return ModelSums((2 + square,), (2 + 2 * square,), USUAL_THETAS + 1, "evaluations of the likelihood")
 
 
 class SiteSums:

@@ -20,13 +20,15 @@ import numpy as np
 from dsba.algorithms.newton import solved
 from dsba.errors import InputError
 from dsba.network import Group, counted
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowLeverage, TableModel, added, pooled_terms
+from dsba.tables.models.base import LikelihoodTerms, ModelSums, Outcomes, RowLeverage, TableModel, added, pooled_terms
 from dsba.tables.risk_sets import (
+    GRID_INTERVALS,
     Deaths,
     Shares,
     candidate_ends,
     deaths_of,
     exact_times,
+    grid_numbers,
     guarded_grid,
     on_grid,
     shared_out,
@@ -34,6 +36,7 @@ from dsba.tables.risk_sets import (
 from dsba.types import Array, Flags
 
 if TYPE_CHECKING:
+    from dsba.fitting.spec import FitSpec
     from dsba.tables.design import Design
 
 
@@ -101,6 +104,13 @@ class Cox(TableModel):
             ends = guarded_grid(times, [events[:, None] for events in died], ends, few, group)
         return replace(self, times=tuple(ends.tolist()), rounded=True)
 
+    def sums(self, q: int, spec: FitSpec) -> ModelSums:
+        """Without strata the sums at all ends of a grid, of which at most those that are proposed are left."""
+        found, ends = super().sums(q, spec), GRID_INTERVALS if spec.grid is None else len(spec.grid)
+        if self.strata == "site":
+            return found._replace(before=(1,))
+        return found._replace(before=(1, grid_numbers(ends)), point=(ends * (2 * q + 4), *found.point))
+
     def outcome_sums(self, sample: Design) -> Array:
         return np.array([float((sample.y[:, 1] > 0).sum())])
 
@@ -151,6 +161,18 @@ class Cox(TableModel):
         H = rows.observed - shares.mean.T @ (shares.mean * shares.weight[:, None])
         llf = rows.llf - float(shares.weight @ np.log(shares.S0))
         return LikelihoodTerms(llf, rows.score - shares.weight @ shares.mean, H, H)
+
+    def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
+        """How many intervals times were grouped into, if they were."""
+        return {"time_intervals": float(len(self.times))} if self.rounded else {}
+
+    def survival(self, terms: LikelihoodTerms) -> tuple[tuple[float, float], ...]:
+        """On a grid of all sites; exact times, and the risk sets of a single site, would show rows."""
+        if not self.rounded or self.strata == "site":
+            return ()
+        shares = shared_out(terms.pooled, self.ties)
+        hazard = np.cumsum(np.bincount(shares.time, shares.weight / shares.S0, minlength=len(self.times)))
+        return tuple(zip(self.times, np.exp(-hazard).tolist(), strict=True))
 
     def first_weights(self, sample: Design, start: Array) -> Array:
         return sample.weight * np.exp(sample.offset)

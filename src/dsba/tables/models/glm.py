@@ -189,6 +189,7 @@ class Probit(Binomial):
     """F is the normal distribution function."""
 
     link: ClassVar[str] = "probit"
+    matrices: ClassVar[int] = 2
     ratio: ClassVar[str | None] = None
 
 
@@ -197,6 +198,7 @@ class Cloglog(Binomial):
     """F(u) = 1 - exp(-e^u): with the logarithm of a time as offset, a model of hazards."""
 
     link: ClassVar[str] = "cloglog"
+    matrices: ClassVar[int] = 2
     ratio: ClassVar[str | None] = "hazard ratio"
 
 
@@ -257,6 +259,7 @@ class PositiveNumbers(Glm):
     ratio: ClassVar[str | None] = "ratio of means"
     dispersed: ClassVar[bool] = True
     extra: ClassVar[int] = 1
+    matrices: ClassVar[int] = 2
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class KnownTheta(Glm):
     link: ClassVar[str | None] = "log"
     ratio: ClassVar[str | None] = "rate ratio"
     extra: ClassVar[int] = 1
+    matrices: ClassVar[int] = 2
     theta: float = 1.0
 
     def rows(self, y: Array, u: Array) -> RowTerms:
