@@ -31,7 +31,7 @@ def test_without_an_intercept_the_names_stay_in_their_places(algorithm):
 @pytest.mark.parametrize("options", [{}, {"lam": 0.1}, {"offset": "o"}])
 def test_counts_without_an_event(options):
     table = patients().assign(visits=0, o=1.0)
-    with pytest.raises(dsba.InputError, match="all counts are 0: a Poisson model needs at least one event"):
+    with pytest.raises(dsba.InputError, match="all counts of 'visits' are 0: a Poisson model needs at least one event"):
         dsba.fit(table, "visits ~ age", "poisson", sites="hospital", **options)
 
 

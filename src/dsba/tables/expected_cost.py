@@ -87,10 +87,10 @@ def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
 
 
 def _inference_sums(spec: FitSpec, sums: ModelSums, q: int) -> list[int]:
-    """Deviances; for robust errors a matrix and what the scores of rows need; with an offset the null model."""
+    """Deviances; for robust errors a matrix, and leverages; with an offset the null model."""
     sizes = [10]
     if spec.cov != "classical":
-        sizes += [1 + q + q * (q + 1) // 2, 3 * q + 3, *sums.point[:-1]]
+        sizes += [1 + q + q * (q + 1) // 2, 3 * q + 3]
     if spec.offset or spec.exposure:
         sizes += [6] * sums.points
     return sizes

@@ -277,7 +277,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     for sentence in dict.fromkeys((*designs.rare, *shown)):
         warn(sentence)
     if component.family is not None:
-        require_events(component.family, columns.mean)
+        require_events(component.family, columns.mean, str(parse(str(spec.formula)).left))
     spec = replace(spec, intercept=columns.scaling.intercept is not None)
     rows, size = _rows(columns, component, network)
     watch = None

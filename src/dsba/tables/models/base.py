@@ -173,8 +173,8 @@ class TableModel(ABC):
         """The terms of all sites at a point. NaN where the point is outside of the model."""
 
     @abstractmethod
-    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
-        """For each site here the slopes of its rows, one column a parameter."""
+    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
+        """For each site here the slopes of its rows, one column a parameter; ``terms`` are those of all sites at z."""
 
     def shortened(self, step: Array) -> Array:
         """A Newton step, or the part of it that this model trusts."""
