@@ -59,7 +59,7 @@ def test_a_fit_moves_no_more_than_it_told(name):
     spec = CASES[name]
 
     def work(net, tell):
-        return tables.fit_sites(own_sites(net), spec, net, tell=tell).rounds
+        return tables.fit_sites(own_sites(net), spec, net, notify=tell).rounds
 
     told, rounds, received = moved(work)
     size = require_bound(told, rounds, received)
@@ -88,7 +88,7 @@ def test_curves_move_no_more_than_they_told(group, grid, strata):
     spec = FitSpec(formula=f"Surv(time, died) ~ {group}", operator="cox", strata=strata, grid=grid)
 
     def work(net, tell):
-        curves_of(own_sites(net), spec, net, tell=tell)
+        curves_of(own_sites(net), spec, net, notify=tell)
         return net.rounds
 
     require_bound(*moved(work))
@@ -111,5 +111,5 @@ def test_one_site_talks_to_nobody():
     told = []
     spec = CASES["gamma"]
     alone = dsba.Topology.complete(1)
-    tables.fit_sites(own_sites(Simulator(alone), table().assign(site="all")), spec, Simulator(alone), tell=told.append)
+    tables.fit_sites(own_sites(Simulator(alone), table().assign(site="all")), spec, Simulator(alone), notify=told.append)
     assert any("at most 0 rounds" in line for line in told)

@@ -28,14 +28,13 @@ from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
 from dsba.tables.expected_cost import cost_of, design_sums
 from dsba.tables.inputs import as_sites
-from dsba.tables.likelihood import Notify
 from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum, of_rows
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
 from dsba.tables.schema import enforce
 from dsba.tables.terms import ModelTerms, SiteTable
-from dsba.types import Array
+from dsba.types import Array, Notify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,18 +164,18 @@ def elastic_net(
 
 def path_of(
     sites: Sequence[SiteTable], spec: FitSpec, network: Network, ratio: float, lambdas: Sequence[float] | None,
-    folds: int | None, tell: Notify = lambda sentence: None,
+    folds: int | None, notify: Notify = lambda sentence: None,
 ) -> ElasticNetPath:  # fmt: skip
     """The same for the sites of this process, together with those of the others.
 
-    ``tell`` gets a sentence about what the path is expected to cost.
+    ``notify`` gets a sentence about what the path is expected to cost.
     """
     terms = ModelTerms.of(spec)
     designs = design_tables(sites, terms, network, spec.guards)
     if designs.names[0] != INTERCEPT:
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
     model = LOSSES[str(spec.operator)]
-    tell(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network.topology))
+    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network.topology))
     mean, sd = pooled_moments([d.X for d in designs.designs], network, range(1, len(designs.names)))
     scaling = scaling_by(mean, sd, 0)
     ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]

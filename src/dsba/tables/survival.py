@@ -21,11 +21,10 @@ from dsba.tables.design import outcome_of
 from dsba.tables.expected_cost import cost_of
 from dsba.tables.formula import parse, quoted
 from dsba.tables.inputs import as_sites
-from dsba.tables.likelihood import Notify
 from dsba.tables.models.base import ModelSums
 from dsba.tables.risk_sets import GRID_INTERVALS, candidate_ends, grid_numbers, guarded_grid, on_grid
 from dsba.tables.terms import SITE, ModelTerms, SiteTable
-from dsba.types import Array, Flags, Integers, Level
+from dsba.types import Array, Flags, Integers, Level, Notify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,18 +140,18 @@ def survival_curve(
 
 def curves_of(
     sites: Sequence[SiteTable], spec: FitSpec, group: Network, conf_type: str = "log",
-    tell: Notify = lambda sentence: None,
+    notify: Notify = lambda sentence: None,
 ) -> SurvivalCurves:  # fmt: skip
     """The same for the sites of this process, together with those of the others.
 
-    ``tell`` gets a sentence about what the curves are expected to cost.
+    ``notify`` gets a sentence about what the curves are expected to cost.
     """
     if conf_type not in SCALES:
         raise unknown_name("conf_type", conf_type, SCALES)
     terms, column = _terms(spec)
     schema = agreed.agree(sites, terms, group, spec.guards)
     levels = (ALL,) if column is None else schema.levels[column]
-    tell(_expected(terms, len(levels), spec, group.topology))
+    notify(_expected(terms, len(levels), spec, group.topology))
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     own = []
     for site in sites:
