@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dsba.tables.design import Design
 
 EXACT_SENTENCE = "the columns {columns} give the outcome exactly: nothing is left to estimate standard errors from."
-EXACT = 1e-20  # of the deviance of a row that is not explained: less is rounding
+UNEXPLAINED = 1e-20  # of the deviance of a row that is not explained: less is rounding
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Glm(TableModel):
             columns = [self.unit_deviance(s.y, u), self.unit_deviance(s.y, u0), self.pearson(s.y, u)]
             own.append([*(s.weight @ column for column in (*columns, self.saturated(s.y))), s.weight.sum(), len(s.y)])
         deviance, null_deviance, pearson, saturated, weight, rows = finite_sum(group, own)
-        if self.dispersed and not deviance > EXACT * max(null_deviance, weight):
+        if self.dispersed and not deviance > UNEXPLAINED * max(null_deviance, weight):
             raise FitError(EXACT_SENTENCE, range(z.size))
         llf, llnull = (self.log_likelihood(d, saturated, weight) for d in (deviance, null_deviance))
         scale = pearson / (rows - z.size + self.nuisance) if self.dispersed else 1.0
