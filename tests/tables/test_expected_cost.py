@@ -110,6 +110,6 @@ def test_names_of_columns_follow_from_types_and_levels(name):
 def test_one_site_talks_to_nobody():
     told = []
     spec = CASES["gamma"]
-    alone = dsba.Topology.complete(1)
-    tables.fit_sites(own_sites(Simulator(alone), table().assign(site="all")), spec, Simulator(alone), notify=told.append)
+    net = Simulator(dsba.Topology.complete(1))
+    tables.fit_sites(own_sites(net, table().assign(site="all")), spec, net, notify=told.append)
     assert any("at most 0 rounds" in line for line in told)

@@ -14,7 +14,7 @@ from reference_values import table
 import dsba
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
-from dsba.tables.design import as_sites
+from dsba.tables.inputs import as_sites
 
 SITES = {"yardsticks": 5, "early events": 5, "few events": 3}
 

@@ -54,7 +54,7 @@ def require_sentence(name, frame, right, *words):
 
 
 every = pytest.mark.parametrize("name", MODELS)
-pytestmark = pytest.mark.filterwarnings("ignore:Between owners")
+pytestmark = [pytest.mark.filterwarnings(f"ignore:{start}") for start in ("Between owners", "Look at this")]
 
 
 @every
