@@ -12,7 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 STEP_RULES = "src/dsba/algorithms/step_rules.py"
-TYPED = ("| the paper's | here |", "| extra | for | brings |", "| candidate | sends | good for |")  # words, no measurement
+TYPED = (
+    "| the paper's | here |",
+    "| extra | for | brings |",
+    "| candidate | sends | good for |",
+)  # words, no measurement
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,9 @@ import dsba
 from dsba.algorithms.newton import INFORMATION
 from dsba.fitting import FitSpec
 from dsba.network import Simulator
-from dsba.study.join import DESCRIPTION, EVALUATED, Seat, leaving, prepared
+from dsba.study.audit import AUDIT, read_log
+from dsba.study.join import BY_SITE, DESCRIPTION, EVALUATED, Seat, leaving, prepared
+from dsba.study.policy import Policy
 from dsba.study.recompute import differences, recomputed
 from dsba.study.totals import TOTALS_FILE, read_totals
 from dsba.study.trial import arrange
@@ -150,3 +152,39 @@ def test_five_sites_on_a_ring_take_at_most_180_rounds(cov, tmp_path):
     (epoch,) = read_totals(places[0].out / TOTALS_FILE, study)
     points = [line.at for line in epoch.answers if line.kind == INFORMATION]
     assert len(points) == len(set(points)) == 6
+
+
+def test_sites_show_their_own_estimates_where_their_policies_allow_it(tables, arranged):
+    """Each site decides for itself; a site that does not show its model is named in one sentence."""
+    shows = Policy(discloses=("totals", "site totals"))
+    seats = [replace(seat, policy=shows) for seat in arranged(by_site=True)]
+    hiding = [replace(seats[0], policy=Policy()), *seats[1:]]
+    assert any("does not allow site totals" in line for line in leaving(hiding[0]))
+    assert any("of the same model of bergen alone" in line for line in leaving(hiding[1]))
+    found, told = together(hiding)
+    assert not [one for one in found if isinstance(one, Exception)]
+    frames = {f.stem: pd.read_csv(f) for f in tables}
+    wanted = dsba.fit(frames, SPEC.formula, graph="ring").by_site(frames)
+    for seat, said in zip(hiding, told, strict=True):
+        kept = json.loads((seat.out / BY_SITE).read_text())
+        assert [*kept["estimates"]] == ["bergen", "cork"]
+        assert [*kept["failed"]] == ["aarhus"]
+        for site, own in kept["estimates"].items():
+            assert {name: tuple(pair) for name, pair in own.items()} == wanted.estimates[site]
+        assert [line for line in said if "aarhus has no estimates: the policy of aarhus does not allow" in line]
+        assert any(line.startswith("By site: age of 2 sites: ") for line in said)
+        assert all(one.fine for one in verify_study(seat.out)), list(verify_study(seat.out))
+    classes = [{line["discloses"] for line in read_log(seat.out / AUDIT) if line["event"] == "sent"} for seat in hiding]
+    assert classes == [{"totals", "site totals"}] * 3
+
+
+def test_a_site_whose_own_model_would_show_rows_does_not_show_it(tables, arranged):
+    """Few rows at one site are no matter in the pooled model, and would be in that of the site."""
+    frame = pd.read_csv(tables[2])
+    frame.head(15).to_csv(tables[2], index=False)
+    shows = Policy(discloses=("totals", "site totals"))
+    found, told = together([replace(seat, policy=shows) for seat in arranged(by_site=True)])
+    assert not [one for one in found if isinstance(one, Exception)], found
+    (line,) = (line for line in told[0] if line.startswith("By site: cork has no estimates"))
+    assert line.endswith("a guard does not let it show them.")
+    assert "15" not in line

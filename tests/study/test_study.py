@@ -253,7 +253,11 @@ def test_check_names_what_ends_tls_in_between(seats, tmp_path):
 
 def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     """The same model at all sites, bit by bit that of one process; the log and the ledger of each site."""
+    said = [line for line in leaving(seats[0]) if line.startswith("Expected: at most")]
+    assert said == [one.sentence for one in check(seats[0].study, None, None, None) if one.sentence in said]
     found, told = together(seats)
+    assert found[0].rounds <= int(re.search(r"at most (\d+) rounds", said[0])[1]) < 2 * found[0].rounds
+    assert any(said[0].startswith(line) for line in told[1] if line.startswith("Expected"))
     alone = train(tables, FitSpec(formula=FORMULA, graph="ring", test_share=0.2))
     alone.save(tmp_path / "alone")
     for seat, results in zip(seats, found, strict=True):

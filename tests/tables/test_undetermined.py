@@ -31,7 +31,7 @@ def test_without_an_intercept_the_names_stay_in_their_places(algorithm):
 @pytest.mark.parametrize("options", [{}, {"lam": 0.1}, {"offset": "o"}])
 def test_counts_without_an_event(options):
     table = patients().assign(visits=0, o=1.0)
-    with pytest.raises(dsba.InputError, match="all counts are 0: a Poisson model needs at least one event"):
+    with pytest.raises(dsba.InputError, match="all counts of 'visits' are 0: a Poisson model needs at least one event"):
         dsba.fit(table, "visits ~ age", "poisson", sites="hospital", **options)
 
 
@@ -40,7 +40,7 @@ def test_counts_without_an_event(options):
 def test_a_constant_outcome(value, offset):
     table = patients().assign(o=lambda f: f["days"])
     table["cost"] = value + (table["o"] if offset else 0.0)
-    with pytest.raises(dsba.InputError, match="the outcome is constant over all sites"):
+    with pytest.raises(dsba.InputError, match=r"the outcome .*is constant over all sites"):
         dsba.fit(table, "cost ~ age", "linear", sites="hospital", offset=offset)
 
 

@@ -146,6 +146,8 @@ class TableMetadata:
     """Measures of the rows that were held out, over all sites."""
     figures: dict[str, float] = field(default_factory=dict)
     """Parameters that have no line in a summary, by name: theta and its standard error."""
+    survival: tuple[tuple[float, float], ...] = ()
+    """Of a Cox model on a grid of times: its ends, and the survival of a row of mean columns."""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from dsba.graph.topology import Topology
     from dsba.network.transport import Network
 
-TOTALS, ITERATES, ROWS_OF_DATA = "totals", "iterates", "rows"
-"""What a question or a method discloses: sums and metadata of whole sites; iterates; rows of the data."""
-DISCLOSURE_CLASSES = (TOTALS, ITERATES, ROWS_OF_DATA)  # each tells more than the one before
+TOTALS, SITE_TOTALS, ITERATES, ROWS_OF_DATA = "totals", "site totals", "iterates", "rows"
+"""What a question or a method discloses: sums over sites; estimates of single sites; iterates; rows of the data."""
+DISCLOSURE_CLASSES = (TOTALS, SITE_TOTALS, ITERATES, ROWS_OF_DATA)  # each tells more than the one before
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
 MOST = 2.0**53  # of what is counted: a float64 has no larger whole number and all smaller ones
 

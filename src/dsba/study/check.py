@@ -19,7 +19,15 @@ from dsba.network.tls.frames import MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
 from dsba.study import keys
 from dsba.study.file import Study
-from dsba.study.join import disclosed, own_key, replaced, require_columns, require_valid, require_young
+from dsba.study.join import (
+    disclosed,
+    expected,
+    own_key,
+    replaced,
+    require_columns,
+    require_valid,
+    require_young,
+)
 from dsba.study.policy import Policy
 from dsba.types import Finding
 
@@ -61,6 +69,8 @@ def _about_study(study: Study) -> Iterator[Finding]:
     yield found(study.require_open, f"The study is open until {study.ends}.")
     if 0 <= (left := (study.ends - now.date()).days) < SOON:
         yield Finding(True, f"The study ends in {left} days.")
+    for sentence in expected(study):
+        yield Finding(True, sentence)
     for member in study.members:
         until = keys.parse(keys.text_of(member.certificate)).not_valid_after_utc
         fine = f"The certificate of {member.name} is valid until {until:%Y-%m-%d}."

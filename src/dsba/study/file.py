@@ -163,6 +163,8 @@ class Study(StudySection):
     evaluates: str | None = None
     """The fingerprint of a stored model. The sites evaluate it on their tables and fit nothing."""
     describe: DescribeSection | None = None
+    by_site: bool = False
+    """Whether sites that allow site totals show the same model of their own rows, after the fit."""
     sites: Annotated[tuple[StudySite, ...], Field(min_length=2)]
     rotations: tuple[Rotation, ...] = ()
     """Not part of the hash: the keys that the hash stands for have signed them."""

@@ -36,7 +36,8 @@ from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.evaluation import sentences
-from dsba.tables.fit import evaluate_own, test_rows, train_own
+from dsba.tables.expected_cost import column_names, expected_cost
+from dsba.tables.fit import evaluate_own, share_each, test_rows, train_own
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column
@@ -53,6 +54,7 @@ STUDY_COPY = "study.json"  # what was approved; its SHA-256 is the hash of the s
 ROTATIONS = "rotations.json"  # the keys of the study that were replaced, if any were
 DESCRIPTION = "description"  # .json and .html
 EVALUATED = "evaluated"  # the folder with the stored model, as it was before
+BY_SITE = "by-site.json"
 LEDGER = ".ledger"  # after the name of the key
 DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled once by then
 
@@ -237,6 +239,10 @@ def leaving(seat: Seat) -> list[str]:
                      f"all sites: which levels {seat.site} has, and which of its columns look wrong.")  # fmt: skip
     if study.spec.test_share or study.evaluates is not None:
         lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
+    if study.by_site:
+        hidden_here = seat.policy.hides_estimates(seat.site)
+        shown = f"To all sites, after the fit: coefficients and standard errors of the same model of {seat.site} alone."
+        lines.append(shown if hidden_here is None else f"{hidden_here[0].upper()}{hidden_here[1:]}")
     if discloses != TOTALS:
         lines.append(f"To all sites: the number of rows of {seat.site}, and the constants that step sizes are made of.")
     if discloses == ITERATES:
@@ -244,6 +250,7 @@ def leaving(seat: Seat) -> list[str]:
     if discloses == ROWS_OF_DATA:
         lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
     lines += replaced(study)
+    lines += expected(study)
     lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
 
@@ -256,6 +263,17 @@ def replaced(study: Study) -> list[str]:
         for member, chain in zip(study.members, study.chains, strict=True)
         if len(chain) > 1
     ]
+
+
+def expected(study: Study) -> list[str]:
+    """What the study is expected to cost, where that follows from its file."""
+    terms = study.terms
+    if study.evaluates is not None or not terms.by_sums:
+        return []
+    names = column_names(terms, study.columns, [site.name for site in study.sites])
+    classes = study.levels.get(terms.formula.response[0]) if terms.of_classes else None
+    more = " The description and the evaluation take further rounds." if study.describe or terms.spec.test_share else ""
+    return [f"{expected_cost(terms, names, study.levels, classes, study.topology)}{more}"]
 
 
 def decline(seat: Seat, notify: Notify) -> None:
@@ -340,6 +358,8 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         if results.model.run.status is Status.DIVERGED:
             raise InputError(f"no model was saved: {results.model.run.message}.")
         results.save(seat.out)
+        if results.model.run.status is not Status.INTERRUPTED and study.by_site:
+            _show_estimates(seat, network, notify)
         if results.model.run.status is Status.INTERRUPTED:
             notify(_stopped(network, asked.is_set()))
         else:
@@ -380,6 +400,16 @@ def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
             file.write(content)
     for sign in found.signs:
         notify(f"Look at this: {sign}")
+
+
+def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
+    """Write the model of each site alone, of the sites that show theirs, and tell people how much the sites differ."""
+    own = SiteTable(seat.site, seat.table.read(list(seat.study.columns), codes=seat.study.terms.formula.factors))
+    found = share_each([own], seat.spec, network, seat.policy.hides_estimates(seat.site))
+    with replacing(seat.out / BY_SITE) as file:
+        file.write(json.dumps(found.plain()).encode())
+    for line in found.sentences():
+        notify(line)
 
 
 def _stopped(network: SiteNetwork, asked: bool) -> str:

@@ -13,7 +13,7 @@ from pydantic import Field, PlainValidator, ValidationError, model_validator
 
 from dsba.errors import InputError, cannot, shortened, unknown_name
 from dsba.fitting.disclosure import SHARES, Guards
-from dsba.network.contract import DISCLOSURE_CLASSES
+from dsba.network.contract import DISCLOSURE_CLASSES, ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
 from dsba.network.tls.answers import MOST_POINTS, MOST_STARTS, MOST_TOLD
 from dsba.pages.templates import asset
 from dsba.study.file import PositiveCount, Study, StudySection, first_error
@@ -36,8 +36,8 @@ class Policy(StudySection):
     """The columns that a study may name; None allows all."""
     operators: tuple[str, ...] | None = None
     """The kinds of model that a study may fit; None allows all."""
-    discloses: tuple[str, ...] = DISCLOSURE_CLASSES
-    """The disclosure classes that a study's method may have."""
+    discloses: tuple[str, ...] = (TOTALS, ITERATES, ROWS_OF_DATA)
+    """The disclosure classes that a study's method may have. The site's own estimates are shown with "site totals"."""
     runs_a_month: PositiveCount | None = None
     """How many runs may begin in a month, of all studies together."""
     row_id: str | None = None
@@ -77,6 +77,12 @@ class Policy(StudySection):
         if discloses not in self.discloses:
             return f"the policy of this site does not allow methods that disclose {discloses}."
         return None
+
+    def hides_estimates(self, site: str) -> str | None:
+        """Why the site does not show a model of its own rows; None if it does."""
+        if SITE_TOTALS in self.discloses:
+            return None
+        return f"the policy of {site} does not allow {SITE_TOTALS}, so that it shows no estimates of its own."
 
     def numbers(self, study: Study) -> list[str]:
         """The guards that hold at this site, and whose they are, as lines for people."""

@@ -17,7 +17,7 @@ import numpy as np
 from dsba.engine.run import Status
 from dsba.errors import InputError
 from dsba.fitting import codec
-from dsba.network.contract import TOTALS
+from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
 from dsba.study.join import CHECKPOINT, described, evaluated, result_hash
 from dsba.study.totals import TOTALS_FILE
@@ -105,6 +105,8 @@ def _again(
         results = train_own(own, spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
     else:
         results = evaluated(stored, own, spec, network)
+    if study.by_site and results.model.run.status is not Status.INTERRUPTED:
+        network.share(None, discloses=SITE_TOTALS)
     last = False if results.model.run.status is Status.INTERRUPTED else result_hash(results.model)
     network.aside().share(last, discloses=TOTALS)
     return results.model, found

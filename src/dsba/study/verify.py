@@ -19,7 +19,7 @@ from dsba.errors import DsbaError, InputError, cannot
 from dsba.fitting import codec
 from dsba.fitting.codec import MODEL_COPY, MODEL_FILE
 from dsba.fitting.model import FittedModel
-from dsba.network.contract import DISCLOSURE_CLASSES
+from dsba.network.contract import DISCLOSURE_CLASSES, SITE_TOTALS
 from dsba.network.tls.replay import STEP_BOUND, NotRecordedError
 from dsba.storage.atomic import PRIVATE, private_folder, replacing
 from dsba.study import keys
@@ -234,9 +234,12 @@ def _classes(kept: Kept) -> str:
 
 
 def _nothing_above(kept: Kept) -> None:
-    allowed = DISCLOSURE_CLASSES[: DISCLOSURE_CLASSES.index(disclosed(kept.study)) + 1]
+    most = disclosed(kept.study)
+    allowed = {*DISCLOSURE_CLASSES[: DISCLOSURE_CLASSES.index(most) + 1]}
+    if kept.study.by_site:
+        allowed.add(SITE_TOTALS)
     if odd := [line for line in kept.of("sent") if line.get("discloses") not in allowed]:
-        raise InputError(f"the study discloses {allowed[-1]}, and {odd[0].get('discloses')} were sent.")
+        raise InputError(f"the study discloses {most}, and {odd[0].get('discloses')} were sent.")
 
 
 def _same_result(kept: Kept) -> None:

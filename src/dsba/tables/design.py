@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+OUTCOME = "the outcome"
 WORD_RANGE = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
 
 
@@ -92,6 +93,8 @@ def design_tables(
     notices = enforce(group, [guards.too_many_parameters(len(names), compared.rows)])
     differ = _differing(watched, compared, few, group)
     _require_varied(names, np.array([words[name] for name in names]), differ)
+    if terms.labels in ("real", "positive") and not (terms.spec.offset or terms.spec.exposure):
+        _require_varied_outcome(str(terms.formula.left), differ)
     rare = enforce(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
     held = tuple(agreed.held_at(site, terms) for site in sites)
     return Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
@@ -278,6 +281,11 @@ def _require_varied(names: Sequence[str], words: Array, differ: Mapping[str, int
             raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
 
 
+def _require_varied_outcome(outcome: str, differ: Mapping[str, int]) -> None:
+    if differ.get(OUTCOME) == 0:
+        raise InputError(f"the outcome {outcome!r} is constant over all sites: there is nothing to explain.")
+
+
 class Watched(NamedTuple):
     """The columns of which no few rows may stand out, with the rows of all sites here."""
 
@@ -288,7 +296,7 @@ class Watched(NamedTuple):
 def _watched(designs: Sequence[Design], terms: ModelTerms) -> Watched:
     """All columns of the model but the intercept's; the outcome; weights and offsets, if there are any."""
     outcomes = 1 if designs[0].y.ndim == 1 else designs[0].y.shape[1]
-    names = [_called(name) for name in designs[0].names] + ["the outcome"] * outcomes
+    names = [_called(name) for name in designs[0].names] + [OUTCOME] * outcomes
     names += ["the column of weights", "the offset"]
     wanted = [name != INTERCEPT for name in designs[0].names]
     wanted += [True] * outcomes + [terms.spec.weights is not None, bool(terms.spec.offset or terms.spec.exposure)]

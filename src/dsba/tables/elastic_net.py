@@ -19,20 +19,22 @@ import numpy as np
 
 from dsba.errors import InputError, as_integer, as_number, as_share, unknown_name
 from dsba.fitting.spec import FitSpec
-from dsba.network import Alone, Group, counted, summed
+from dsba.graph.topology import Topology
+from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import dot, lasso, times
 from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
+from dsba.tables.expected_cost import cost_of, design_sums
 from dsba.tables.inputs import as_sites
-from dsba.tables.models.base import LikelihoodTerms, RowTerms, finite_sum, of_rows
+from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum, of_rows
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
 from dsba.tables.schema import enforce
 from dsba.tables.terms import ModelTerms, SiteTable
-from dsba.types import Array
+from dsba.types import Array, Notify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 N_LAMBDAS, SMALLEST = 50, 1e-3
 LEAST_L1 = 1e-3  # the share of |b|_1 that the largest lambda is made for, where there is none
 MOST_NEWTON = 50
+USUAL_NEWTON = {"linear": 1, "logistic": 4, "poisson": 4}  # Newton steps from one lambda to the next
 NEAR_ZERO = 1e-13  # of the conditions of a solution, relative to the slope at the null model
 
 
@@ -155,33 +158,48 @@ def elastic_net(
     if folds is not None:
         as_integer("folds", folds, at_least=2)
     spec = FitSpec(formula=formula, operator=operator, missing=missing)
-    return path_of(as_sites(table, sites, ModelTerms.of(spec)), spec, Alone(), ratio, lambdas, folds)
+    held = as_sites(table, sites, ModelTerms.of(spec))
+    return path_of(held, spec, Simulator(spec.topology(len(held))), ratio, lambdas, folds)
 
 
 def path_of(
-    sites: Sequence[SiteTable], spec: FitSpec, group: Group, ratio: float, lambdas: Sequence[float] | None,
-    folds: int | None,
+    sites: Sequence[SiteTable], spec: FitSpec, network: Network, ratio: float, lambdas: Sequence[float] | None,
+    folds: int | None, notify: Notify = lambda sentence: None,
 ) -> ElasticNetPath:  # fmt: skip
-    """The same for the sites of this process, together with those of the others."""
-    designs = design_tables(sites, ModelTerms.of(spec), group, spec.guards)
+    """The same for the sites of this process, together with those of the others.
+
+    ``notify`` gets a sentence about what the path is expected to cost.
+    """
+    terms = ModelTerms.of(spec)
+    designs = design_tables(sites, terms, network, spec.guards)
     if designs.names[0] != INTERCEPT:
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
     model = LOSSES[str(spec.operator)]
-    mean, sd = pooled_moments([d.X for d in designs.designs], group, range(1, len(designs.names)))
+    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network.topology))
+    mean, sd = pooled_moments([d.X for d in designs.designs], network, range(1, len(designs.names)))
     scaling = scaling_by(mean, sd, 0)
     ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]
-    _check(designs, (mean, sd), ready, folds, group)
-    problems = _problems(model, ready, folds, group)
+    _check(designs, (mean, sd), ready, folds, network)
+    problems = _problems(model, ready, folds, network)
     whole = problems[0]
     if lambdas is None:
         largest = float(np.abs(whole.slope[1:]).max()) / max(ratio, LEAST_L1)
         lambdas = np.geomspace(largest, SMALLEST * largest, N_LAMBDAS).tolist()
     lambdas = sorted((as_number("lambdas", lam, at_least=0.0) for lam in lambdas), reverse=True)
-    watch = ModelWatch.of(designs, model, ready, (), group)
+    watch = ModelWatch.of(designs, model, ready, (), network)
     paths = _paths(model, problems, lambdas, ratio, watch)
-    cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, group)
+    cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, network)
     frame = _frame(paths[0], scaling, designs.names, lambdas)
     return ElasticNetPath(frame, ratio, cv, tuple(scaling.sd.tolist()))
+
+
+def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, topology: Topology) -> str:
+    """What the path is expected to cost."""
+    p, levels = len(designs.names), sum(map(len, designs.schema.levels.values()))
+    fits, points = 1 + folds, lambdas * USUAL_NEWTON[str(terms.spec.operator)]
+    point = fits * (1 + p + p * (p + 1) // 2)
+    sums = ModelSums((folds, fits * (3 + 2 * p), point, fits * (1 + lambdas)), (point,), 1 + points)
+    return str(cost_of(sums, design_sums(terms, p, levels), levels, topology))
 
 
 def _check(

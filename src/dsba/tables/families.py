@@ -41,11 +41,12 @@ FAMILIES = {
     ),
     "binomial": Family(
         "logit", lambda m: m * (1.0 - m), lambda y, u: -2.0 * log_expit(np.where(y > 0, u, -u)), np.zeros_like,
-        one_outcome="all rows that have a weight are of one class: a logistic model needs both.", steepest=0.25,
+        one_outcome="all rows that have a weight are of one class of {outcome!r}: a logistic model needs both.",
+        steepest=0.25,
     ),
     "poisson": Family(
         "log", lambda m: m, _poisson_deviance, lambda y: xlogy(y, y) - y - gammaln(y + 1.0),
-        one_outcome="all counts are 0: a Poisson model needs at least one event.",
+        one_outcome="all counts of {outcome!r} are 0: a Poisson model needs at least one event.",
     ),
 }  # fmt: skip
 
@@ -60,7 +61,7 @@ def null_parts(design: Design, family: str) -> tuple[Array, Array]:
     return design.weight * design.y, design.weight * np.exp(design.offset)
 
 
-def require_events(family: str, mean: float) -> None:
-    """An error if the model with only an intercept, of this mean, has no finite coefficient."""
+def require_events(family: str, mean: float, outcome: str) -> None:
+    """An error if the model of ``outcome`` with only an intercept, of this mean, has no finite coefficient."""
     if FAMILIES[family].one_outcome and not FAMILIES[family].variance(np.array(mean)) > 0.0:
-        raise InputError(FAMILIES[family].one_outcome)
+        raise InputError(FAMILIES[family].one_outcome.format(outcome=outcome))

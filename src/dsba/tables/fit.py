@@ -22,7 +22,8 @@ from dsba.fitting.fit import fit as fit_rows
 from dsba.fitting.model import FittedModel, TableMetadata
 from dsba.fitting.rows import Rows, RowTotals, as_rows, weighted_squares
 from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec, describe_options
-from dsba.network import Network, Simulator, counted, require_agreement
+from dsba.network import Group, Network, Simulator, counted, require_agreement
+from dsba.network.contract import SITE_TOTALS
 from dsba.operators import Operator
 from dsba.tables import schema_report
 from dsba.tables.columns import INTERCEPT
@@ -30,6 +31,7 @@ from dsba.tables.describe import Description, describe_sites, with_names
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
+from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
@@ -38,10 +40,12 @@ from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
-from dsba.tables.schema import end_together, enforce, share_unless
+from dsba.tables.schema import end_together, enforce, share_unless, shared
 from dsba.tables.signs import signs_of
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated
 from dsba.types import Array, Flags, Notify
+
+OWN_HIDDEN = "its own rows do not determine the model, or a guard does not let it show them."
 
 
 def fit(
@@ -239,6 +243,8 @@ def fit_sites(
     for line in schema_report.report(designs):
         notify(line)
     classes = designs.schema.classes
+    if terms.by_sums:
+        notify(str(expected_cost(terms, designs.names, designs.schema.levels, classes, network.topology)))
     if (model := terms.model(classes)) is not None:
         require_order(model, designs, spec.levels)
         results = Results(fit_likelihood(model, designs, designs.schema.spec, network, warn))
@@ -274,7 +280,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     for sentence in dict.fromkeys((*designs.rare, *shown)):
         warn(sentence)
     if component.family is not None:
-        require_events(component.family, columns.mean)
+        require_events(component.family, columns.mean, str(parse(str(spec.formula)).left))
     spec = replace(spec, intercept=columns.scaling.intercept is not None)
     rows, size = _rows(columns, component, network)
     watch = None
@@ -293,16 +299,34 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     return Results(_model(designs, columns, done, spec, network))
 
 
-def fit_each(sites: Sequence[SiteTable], spec: FitSpec) -> SiteEstimates:
-    """The model of each site's own rows; a site whose rows do not determine it is named."""
-    fits, failed = {}, {}
+def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False) -> SiteEstimates:
+    """The model of each site's own rows; a site whose rows do not determine it is named.
+
+    If ``guarded``, so is a site whose own model would be refused between owners, and no reason is given: it could
+    count rows.
+    """
+    found, failed, ratio = {}, {}, None
+    spec = replace(spec, guards=replace(spec.guards, sites=1)) if guarded else spec
     spec = replace(spec, intercept=True, step_size="auto", cov=spec.cov if spec.cov != "site" else "classical")
     for site in sites:
         try:
-            fits[site.name] = fit_sites([site], spec, Simulator(spec.topology(1)))
+            own = fit_sites([site], spec, Simulator(spec.topology(1)))
+            if guarded and own.metadata.notices:
+                raise InputError(own.metadata.notices[0])
+            ratio = own.ratio
+            errors = own.bse
+            found[site.name] = {name: (float(own.params[name]), float(errors[name])) for name in own.params.index}
         except InputError as error:
-            failed[site.name] = str(error)
-    return SiteEstimates(fits, failed)
+            failed[site.name] = OWN_HIDDEN if guarded else str(error)
+    return SiteEstimates(found, failed, ratio)
+
+
+def share_each(sites: Sequence[SiteTable], spec: FitSpec, group: Group, hidden: str | None) -> SiteEstimates:
+    """The same for sites of several processes; ``hidden`` says why those of this process show nothing."""
+    own = SiteEstimates({}, {site.name: str(hidden) for site in sites})
+    if hidden is None:
+        own = fit_each(sites, spec, guarded=True)
+    return SiteEstimates.joined(shared(group, own.plain(), SiteEstimates, discloses=SITE_TOTALS))
 
 
 def _split(sites: Sequence[SiteTable], terms: ModelTerms, network: Network) -> tuple[list[SiteTable], list[SiteTable]]:

@@ -109,7 +109,8 @@ def fit_likelihood(
     if solution.converged:
         message = f"{len(solution.steps) - 1} Newton steps; the next would be {solution.steps[-1]:.1e} standard errors"
     figures = fitted.model.figures(solution.params, solution.terms)
-    found = Estimated(names, params, inference, solution.steps, message, figures, fitted.model.link, events)
+    survival = fitted.model.survival(solution.terms)
+    found = Estimated(names, params, inference, solution.steps, message, figures, fitted.model.link, events, survival)
     return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
 
 
@@ -151,6 +152,7 @@ class Estimated(NamedTuple):
     figures: dict[str, float]
     link: str | None
     events: int | None
+    survival: tuple[tuple[float, float], ...] = ()
 
 
 def _kept(
@@ -171,6 +173,7 @@ def _kept(
     table = TableMetadata(
         found.names, sd, replace(schema, spec=spec), network.rounds, designs.notices,
         found.events, None, tuple(enumerate(found.steps)), found.inference, None, None, found.figures,
+        found.survival,
     )  # fmt: skip
     return FittedModel(
         found.params[~at][None, :], found.params[at] if at.any() else np.zeros(1),
@@ -208,11 +211,11 @@ def _scaled(designs: Designs, network: Network, level: bool) -> tuple[Scaling, t
 
 def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network) -> _Fitted:
     scaling, ready, moments = _scaled(designs, network, level=not model.intercept)
-    if model.labels == "survival":
-        model = _prepared(model, ready, designs, spec, network)
     sums = finite_sum(network, [[d.weight.sum(), *model.outcome_sums(d)] for d in ready])
     known = Outcomes(designs.rows, sums[0], np.array(sums[1:]), designs.schema.classes)
-    _require_outcomes(model, known)
+    _require_outcomes(model, known, str(terms_of(designs.schema).formula.left))
+    if model.labels == "survival":
+        model = _prepared(model, ready, designs, spec, network)
     start = model.start(known, len(designs.names), scaling.intercept)
     first = [model.first_weights(design, start) for design in ready]
     information, shown = check_design(designs, moments, ready, first, 0.0, network)
@@ -230,17 +233,19 @@ def _prepared(model: Any, ready: Sequence[Design], designs: Designs, spec: FitSp
     return model.prepared(ready, spec.grid, few, network)
 
 
-def _require_outcomes(model: TableModel, known: Outcomes) -> None:
-    """An error where the outcomes of all sites leave nothing to fit."""
+def _require_outcomes(model: TableModel, known: Outcomes, outcome: str) -> None:
+    """An error where the outcomes of all sites leave nothing to fit; ``outcome`` is the left side of the formula."""
     if not known.weight > 0.0:
         raise InputError("all sample weights are zero: there is nothing to learn from.")
     totals = known.totals
     if model.labels in ("count", "positive") and not totals[0] > 0.0:
-        raise InputError("all outcomes are 0: the model needs at least one that is not.")
+        raise InputError(f"the outcome {outcome!r} is 0 in all rows: the model needs at least one that is not.")
     if model.labels in ("binary", "counts") and not 0.0 < totals[0] < totals[1]:
-        raise InputError("all rows that have a weight are of one class: the model needs both.")
+        raise InputError(f"all rows that have a weight are of one class of {outcome!r}: the model needs both.")
     if model.labels == "multiclass" and not (totals > 0.0).all():
-        raise InputError("a class of the outcome has no row that has a weight: leave it out.")
+        raise InputError(f"a class of {outcome!r} has no row that has a weight: leave it out.")
+    if model.labels == "survival" and not totals[0] > 0.0:
+        raise InputError(f"no row of any site has an event in {outcome!r}: a Cox model needs some.")
 
 
 # Inference ---------------------------------------------------------------------------------------
@@ -288,7 +293,7 @@ def _null(fitted: _Fitted, spec: FitSpec, network: Network) -> tuple[Array, floa
 
 def _robust(fitted: _Fitted, cov: str, n: int, network: Network) -> Array:
     model, params, p = fitted.model, fitted.solution.params, fitted.coefficients
-    scores = [rows[:, :p] for rows in model.row_scores(fitted.designs, params, network)]
+    scores = [rows[:, :p] for rows in model.row_scores(fitted.designs, params, fitted.solution.terms)]
     scores = [clustered_scores(design, rows, cov) for design, rows in zip(fitted.designs, scores, strict=True)]
     upper = np.triu_indices(p)
     own = [

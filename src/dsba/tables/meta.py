@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import gammaincc, ndtr, ndtri, stdtrit
@@ -17,8 +17,6 @@ from dsba.types import Array
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dsba.tables.results import Results
 
 METHODS = ("fixed", "DL", "REML", "ML")
 LAST_TAU = 1e-14  # relative width of the bracket of tau^2
@@ -128,28 +126,57 @@ def meta(
 class SiteEstimates:
     """The same model at each site alone."""
 
-    fits: dict[str, Results]
+    estimates: dict[str, dict[str, tuple[float, float]]]
+    """For each site, by name, the coefficients and their standard errors."""
     failed: dict[str, str]
-    """Sites whose rows do not determine the model, and why."""
+    """Sites without estimates, and why: their rows do not determine the model, or they do not show it."""
+    ratio: str | None = None
+    """What exp of a coefficient is called."""
+
+    @classmethod
+    def joined(cls, several: Sequence[SiteEstimates]) -> SiteEstimates:
+        """Those of several processes."""
+        names = [name for one in several for name in (*one.estimates, *one.failed)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"two processes sent estimates of the site {twice[0]!r}.")
+        estimates = {site: own for one in several for site, own in one.estimates.items()}
+        failed = {site: why for one in several for site, why in one.failed.items()}
+        return cls(estimates, failed, next((one.ratio for one in several if one.ratio), None))
+
+    def plain(self) -> dict[str, Any]:
+        """The same in JSON's types."""
+        return asdict(self)
 
     @property
     def params(self) -> pd.DataFrame:
         """The coefficients, a row for each site."""
-        import pandas as pd
-
-        return pd.DataFrame({site: fit.params for site, fit in self.fits.items()}).T
+        return self._frame(0)
 
     @property
     def bse(self) -> pd.DataFrame:
         """Their standard errors."""
+        return self._frame(1)
+
+    def _frame(self, place: int) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.DataFrame({site: fit.bse for site, fit in self.fits.items()}).T
+        return pd.DataFrame(
+            {site: {name: pair[place] for name, pair in own.items()} for site, own in self.estimates.items()}
+        ).T
 
     def pairs(self, name: str) -> dict[str, tuple[float, float]]:
         """Estimate and standard error of one coefficient, for each site that has it."""
-        own = {site: fit for site, fit in self.fits.items() if name in fit.params}
-        return {site: (float(fit.params[name]), float(fit.bse[name])) for site, fit in own.items()}
+        return {site: own[name] for site, own in self.estimates.items() if name in own}
+
+    def sentences(self) -> list[str]:
+        """How much the sites differ in each coefficient, and which sites are not among them."""
+        lines = []
+        for name in dict.fromkeys(name for own in self.estimates.values() for name in own):
+            if len(pairs := self.pairs(name)) > 1:
+                found = meta(pairs)
+                common = f"{found.estimate:.4g} (standard error {found.se:.4g}), I2 = {found.I2:.0f} %"
+                lines.append(f"By site: {name} of {len(pairs)} sites: {common}.")
+        return lines + [f"By site: {site} has no estimates: {why}" for site, why in self.failed.items()]
 
     def meta(self, name: str, method: str = "REML") -> MetaAnalysis:
         """The meta-analysis of one coefficient."""
@@ -157,8 +184,7 @@ class SiteEstimates:
 
     def forest(self, name: str, file: str | Path, method: str = "REML") -> None:
         """Write a forest plot of one coefficient at each site, and of its meta-analysis; ratios if there are some."""
-        ratio = next(iter(self.fits.values())).ratio if self.fits else None
-        self.meta(name, method).forest(file, f"{ratio or 'coefficient'} of {name}", ratio is not None)
+        self.meta(name, method).forest(file, f"{self.ratio or 'coefficient'} of {name}", self.ratio is not None)
 
 
 def _analysed(method: str, sites: tuple[str, ...], y: Array, se: Array) -> MetaAnalysis:

@@ -19,12 +19,15 @@ import numpy as np
 from dsba.errors import FitError, InputError
 from dsba.network import Group, summed
 from dsba.tables.design import Design
-from dsba.tables.models.base import symmetric
+from dsba.tables.models.base import ModelSums, symmetric
+from dsba.tables.models.glm import EXACT_SENTENCE
 from dsba.tables.models.scoring import inverse
 from dsba.types import Array
 
 LAST_THETA = 1e-12  # the relative width of the bracket of theta
 LARGEST_THETA_RATIO = 1e8
+EXACT_SHARE = 1e-15  # of the outcomes' squares: less is rounding
+USUAL_THETAS = 30  # at so many at most the likelihood of ordinary tables is evaluated
 
 
 class Profile(NamedTuple):
@@ -54,6 +57,12 @@ class MixedFit(NamedTuple):
     """Of the likelihood, at every theta that was tried."""
 
 
+def random_intercept_sums(p: int) -> ModelSums:
+    """The sums of a fit of p columns, for what is told before a run."""
+    square = (p + 1) * (p + 2) // 2
+    return ModelSums((2 + square,), (2 + 2 * square,), USUAL_THETAS + 1, "evaluations of the likelihood")
+
+
 class SiteSums:
     """The sums of the sites, with X and y beside each other."""
 
@@ -79,6 +88,8 @@ class SiteSums:
         bread = inverse(M[:p, :p], p)
         b = bread @ M[:p, p]
         rss = float(M[p, p] - b @ M[:p, p])
+        if not rss > EXACT_SHARE * self.products[p, p]:
+            raise FitError(EXACT_SENTENCE, range(p))
         left = np.append(-b, 1.0)
         free = self.rows - p if restricted else self.rows
         change = -float(left @ slopes @ left) / rss * free + total[1]
@@ -97,8 +108,6 @@ def fit_mixed(designs: Sequence[Design], group: Group, restricted: bool = True) 
         raise InputError("a random intercept of each site needs two sites, and more rows than coefficients.")
     found, theta = sums.profile(0.0, restricted), 0.0
     fixed_llf = found.llf
-    if not found.rss > 0.0:
-        raise FitError("the columns {columns} give the outcome exactly.", range(sums.p))
     if found.slope > 0.0:
         low, high, rising = 0.0, 1.0 / sums.rows, found.slope
         while (slope := sums.profile(high, restricted).slope) > 0.0:

@@ -12,11 +12,18 @@ from dsba.fitting.spec import plain_of
 from dsba.pages.templates import asset, document, filled
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.evaluation import TITLES, Z95
+from dsba.tables.models import MODELS
 from dsba.tables.results import Results
 from dsba.tables.schema_report import guard_sentences
 from dsba.tables.summary import P_VALUES
+from dsba.tables.terms import terms_of
 
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
+NO_CURVE = (
+    "Times are exact, and a survival curve on exact times would show single rows: the page has none. Where the rows "
+    "are, Results.baseline_hazard(table) computes it."
+)
+MEAN_CURVE = "Times were grouped into {intervals} intervals. The survival of a row that has the mean of every column."
 OPERATORS = {"logit": "Logistic", "log": "Poisson", "identity": "Linear"}
 
 
@@ -24,7 +31,7 @@ def model_page(results: Results, command: str, study: Mapping[str, str] | None =
     """The HTML text; ``command`` is the one that trained the model, ``study`` what there is to know of its study."""
     run = results.model.run
     title = str(results.formula)
-    note, chart = _calibration(results)
+    title_of_fit, note, chart = _fit(results)
     parts = {
         "title": _text(title),
         "lead": _text(_lead(results)),
@@ -35,7 +42,7 @@ def model_page(results: Results, command: str, study: Mapping[str, str] | None =
         "tested": _tested(results),
         "sites": _sites(results),
         "sites_note": _text(_sites_note(results)),
-        "fit_title": "Calibration" if chart else "Fit",
+        "fit_title": title_of_fit,
         "calibration": chart or "",
         "calibration_note": _text(note),
         "convergence": _convergence(results),
@@ -72,9 +79,12 @@ def _number(value: Any) -> str:
 
 def _lead(results: Results) -> str:
     spec = results.model.spec
-    kind = OPERATORS.get(str(results.model.run.link), str(plain_of(spec.operator)))
+    kind = _sentence(str(plain_of(spec.operator)))
+    if spec.operator not in MODELS:
+        kind = OPERATORS.get(str(results.model.run.link), kind)
     sites, penalty = len(results.schema.parts), spec.lam
     shrunk = f", penalty {penalty:g}" if penalty else ""
+    shrunk += ", with a random intercept of each site" if spec.random else ""
     made = f"{kind} model of {results.nobs:,} rows at {sites} sites{shrunk}, in {results.rounds:,} rounds of messages."
     return made + results.coding
 
@@ -91,8 +101,8 @@ def _warnings(results: Results) -> str:
 def _sites_note(results: Results) -> str:
     note = "Counts of single sites stay there; only their sums are known here."
     if (events := results.metadata.events) is not None:
-        coded = f"{results.formula.left} = {results.event}"
-        note += f" Of the {results.nobs:,} rows in the model {events:,} are events ({coded})."
+        coded = "" if results.event is None else f" ({results.formula.left} = {results.event})"
+        note += f" Of the {results.nobs:,} rows in the model {events:,} are events{coded}."
     held = results.model.spec.test_share
     return f"{note} {100 * held:g} % of each site's rows were held out." if held else note
 
@@ -165,6 +175,7 @@ def _figures(results: Results) -> str:
     if results.metadata.inference is not None:
         shown |= {"deviance": results.deviance, "null deviance": results.null_deviance}
         shown |= {"log-likelihood": results.llf, "AIC": results.aic, "BIC": results.bic}
+    shown |= {name.replace("_", " "): value for name, value in results.metadata.figures.items()}
     return _list(shown)
 
 
@@ -279,6 +290,27 @@ def _short(name: str, most: int = 24) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
+def _fit(results: Results) -> tuple[str, str, str | None]:
+    """A title, a sentence, and the picture that shows how the model fits, if it has one."""
+    if results.schema.labels != "survival":
+        note, chart = _calibration(results)
+        return "Calibration" if chart else "Fit", note, chart
+    if not (curve := results.metadata.survival):
+        return "Fit", NO_CURVE, None
+    return "Survival", MEAN_CURVE.format(intervals=len(curve)), survival_picture(curve)
+
+
+def survival_picture(curve: Sequence[tuple[float, float]]) -> str:
+    """The steps of a survival curve."""
+    last = curve[-1][0]
+    plot = _Plot(46, 300, 300, (0.0, last))
+    plot.grid(ticks(0.0, last, 5), {tick: f"{tick:.4g}" for tick in ticks(0.0, 1.0)})
+    before = [(0.0, 1.0), *curve[:-1]]
+    steps = zip(before, curve, strict=True)
+    plot.path([(0.0, 1.0), *(point for (_, high), (time, low) in steps for point in ((time, high), (time, low)))])
+    return plot.svg("Survival", "time; upwards: share without an event")
+
+
 def _calibration(results: Results) -> tuple[str, str | None]:
     """A sentence, and the picture if the model predicts probabilities."""
     if results.test is not None and "calibration" in results.test:
@@ -325,7 +357,7 @@ def interval(share: float, rows: float) -> tuple[float, float]:
 
 
 def _convergence(results: Results) -> str:
-    """The relative residual against rounds of the method, on a logarithmic scale."""
+    """What is left at every step of the method, on a logarithmic scale."""
     points = [(rounds, math.log10(max(residual, 1e-17))) for rounds, residual in results.metadata.convergence]
     rounds, powers = zip(*points, strict=True)
     low, last = math.floor(min(powers)), max(rounds) or 1.0
@@ -335,7 +367,15 @@ def _convergence(results: Results) -> str:
     plot.path(points)
     for point in points[:60]:
         plot.dot(*point)
-    return plot.svg("Convergence", "rounds of messages; upwards: relative residual")
+    return plot.svg("Convergence", _convergence_axes(results))
+
+
+def _convergence_axes(results: Results) -> str:
+    if results.model.spec.random:
+        return "evaluations; upwards: slope of the likelihood"
+    if terms_of(results.schema).model(results.schema.classes) is not None:
+        return "Newton steps; upwards: next step in standard errors"
+    return "rounds of messages; upwards: relative residual"
 
 
 def standalone(svg: str) -> str:

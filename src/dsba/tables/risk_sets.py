@@ -21,7 +21,8 @@ from dsba.errors import InputError
 from dsba.network import Group, summed
 from dsba.types import Array, Flags
 
-GRID_INTERVALS = 64  # intervals of a grid that nobody chose
+GRID_INTERVALS = 96  # intervals of a grid that nobody chose
+EARLY = 1.5  # the power of their ends: most events of most cohorts are early
 RANDOM_WORDS = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
 
 
@@ -95,12 +96,17 @@ def on_grid(time: Array, ends: Array) -> Array:
 
 
 def candidate_ends(times: Sequence[Array], group: Group) -> Array:
-    """Equal intervals up to the longest time, of which everybody is told two digits, rounded up."""
+    """Intervals that are shorter near 0, up to the longest time, of which everybody is told two digits, rounded up."""
     longest = float(group.largest(np.array([max(float(time.max(initial=0.0)) for time in times)]))[0])
     if not longest > 0.0:
         raise InputError("all times are 0: a model of times needs some that are longer.")
     unit = 10.0 ** (np.floor(np.log10(longest)) - 1.0)
-    return np.arange(1, GRID_INTERVALS + 1) * (np.ceil(longest / unit) * unit / GRID_INTERVALS)
+    return (np.arange(1, GRID_INTERVALS + 1) / GRID_INTERVALS) ** EARLY * (np.ceil(longest / unit) * unit)
+
+
+def grid_numbers(ends: int) -> int:
+    """How many numbers the sites add up for each kind of rows, to find a grid among so many ends."""
+    return ends * (ends + 1)
 
 
 def guarded_grid(
@@ -113,20 +119,22 @@ def guarded_grid(
     whether any site has one. No smaller count is told. The rest after the last interval belongs to it.
     """
     rng, m, own = np.random.default_rng(), len(candidates), []
+    start, end = np.triu_indices(m + 1, 1)
     for time, marked in zip(times, marks, strict=True):
         counts = np.zeros((marked.shape[1], m + 1))
         place = np.minimum(np.searchsorted(candidates, time), m - 1)
         np.add.at(counts.T, place + 1, marked.astype(np.float64))
         before = np.cumsum(counts, axis=1)
-        between = before[:, None, :] - before[:, :, None]
+        between = before[:, end] - before[:, start]
         words = np.where(between > 0, rng.integers(1, RANDOM_WORDS, between.shape), 0)
         own.append(np.concatenate([(between >= few).ravel(), words.ravel()]).astype(np.float64))
-    many, some = summed(group, np.array(own)).reshape(2, -1, m + 1, m + 1)
-    fits = ((many >= 2) | (some == 0)).all(axis=0) & (many >= 2).any(axis=0)
+    many, some = summed(group, np.array(own)).reshape(2, -1, len(start))
+    fits = np.zeros((m + 1, m + 1), bool)
+    fits[start, end] = ((many >= 2) | (some == 0)).all(axis=0) & (many >= 2).any(axis=0)
     starts = [0]
-    for end in range(1, m):
-        if fits[starts[-1], end]:
-            starts.append(end)
+    for last in range(1, m):
+        if fits[starts[-1], last]:
+            starts.append(last)
     while starts and not fits[starts[-1], m]:  # the last interval has the rest
         starts.pop()
     if not starts:

@@ -301,10 +301,10 @@ def enforce(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
     return notices
 
 
-def shared(group: Group, own: Any, kind: Any) -> list[Any]:
+def shared(group: Group, own: Any, kind: Any, discloses: str = TOTALS) -> list[Any]:
     """Every process's value. What others sent is read like a file: it must be of the kind that is wanted."""
     try:
-        return TypeAdapter(list[kind]).validate_python(group.share(own, discloses=TOTALS))
+        return TypeAdapter(list[kind]).validate_python(group.share(own, discloses=discloses))
     except ValidationError as error:
         raise other_form(error.errors(include_input=False, include_url=False)[0]["loc"][0]) from None
 

@@ -12,16 +12,19 @@ from scipy.special import gammaincc, ndtri
 
 from dsba.errors import InputError, unknown_name
 from dsba.fitting.spec import FitSpec
-from dsba.network import Alone, Group, counted, summed
+from dsba.graph.topology import Topology
+from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import eliminated
 from dsba.tables import plots
 from dsba.tables import schema as agreed
 from dsba.tables.design import outcome_of
+from dsba.tables.expected_cost import cost_of
 from dsba.tables.formula import parse, quoted
 from dsba.tables.inputs import as_sites
-from dsba.tables.risk_sets import candidate_ends, guarded_grid, on_grid
+from dsba.tables.models.base import ModelSums
+from dsba.tables.risk_sets import GRID_INTERVALS, candidate_ends, grid_numbers, guarded_grid, on_grid
 from dsba.tables.terms import SITE, ModelTerms, SiteTable
-from dsba.types import Array, Flags, Integers, Level
+from dsba.types import Array, Flags, Integers, Level, Notify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,16 +134,24 @@ def survival_curve(
     """
     ends = None if grid is None else tuple(grid)
     spec = FitSpec(formula=formula, operator="cox", strata=strata, grid=ends, missing=missing)
-    return curves_of(as_sites(table, sites, ModelTerms.of(spec)), spec, Alone(), conf_type)
+    held = as_sites(table, sites, ModelTerms.of(spec))
+    return curves_of(held, spec, Simulator(spec.topology(len(held))), conf_type)
 
 
-def curves_of(sites: Sequence[SiteTable], spec: FitSpec, group: Group, conf_type: str = "log") -> SurvivalCurves:
-    """The same for the sites of this process, together with those of the others."""
+def curves_of(
+    sites: Sequence[SiteTable], spec: FitSpec, group: Network, conf_type: str = "log",
+    notify: Notify = lambda sentence: None,
+) -> SurvivalCurves:  # fmt: skip
+    """The same for the sites of this process, together with those of the others.
+
+    ``notify`` gets a sentence about what the curves are expected to cost.
+    """
     if conf_type not in SCALES:
         raise unknown_name("conf_type", conf_type, SCALES)
     terms, column = _terms(spec)
     schema = agreed.agree(sites, terms, group, spec.guards)
     levels = (ALL,) if column is None else schema.levels[column]
+    notify(_expected(terms, len(levels), spec, group.topology))
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     own = []
     for site in sites:
@@ -162,6 +173,14 @@ def curves_of(sites: Sequence[SiteTable], spec: FitSpec, group: Group, conf_type
             sums = summed(group, np.array([_own_test(one, len(levels)) for one in own]))
         test = _tested(sums, len(levels))
     return SurvivalCurves(curves, test, not exact)
+
+
+def _expected(terms: ModelTerms, groups: int, spec: FitSpec, topology: Topology) -> str:
+    """What the curves are expected to cost: the proposed grid, the counts on it, and the sums of a test by site."""
+    ends = GRID_INTERVALS if spec.grid is None else len(spec.grid)
+    sizes = [1 + 7 * len(terms.columns), 2 * groups, 2 * groups * grid_numbers(ends), 2 * groups * ends]
+    own_test = (groups * (groups + 2),) if groups > 1 and spec.strata == "site" else ()
+    return str(cost_of(ModelSums(sizes, (), 1), own_test, groups, topology))
 
 
 def _terms(spec: FitSpec) -> tuple[ModelTerms, str | None]:

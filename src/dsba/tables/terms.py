@@ -75,6 +75,13 @@ class ModelTerms:
         return models.of_spec(self.spec, classes, counts=self.labels == "counts")
 
     @property
+    def by_sums(self) -> bool:
+        """Whether the model is fitted from sums over the sites alone, and not by a method that sends iterates."""
+        spec = self.spec
+        newton = spec.algorithm == "newton" or (spec.algorithm == "auto" and not spec.lam)
+        return newton or spec.random is not None or self.model() is not None
+
+    @property
     def of_classes(self) -> bool:
         """Whether the outcome is a class, and not a number."""
         return self.labels in ("binary", "multiclass")

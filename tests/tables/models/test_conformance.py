@@ -139,3 +139,25 @@ def test_the_page_of_every_model_is_made(case):
     results = found_for(CASES.index(case))
     page = model_page(results, "dsba train")
     assert all(html.escape(name) in page for name in results.metadata.names)
+    kind = {"logistic": "Logistic"}.get(case.operator, case.operator.capitalize())
+    assert f"{kind} model of 500 rows at 5 sites" in page
+    assert "None" not in page
+    assert "Newton steps; upwards: next step in standard errors" in page
+    assert all(name.replace("_", " ") in page for name in results.metadata.figures)
+
+
+def test_the_page_of_a_cox_model_has_a_curve_where_times_are_grouped():
+    grouped, exact = (next(c for c in CASES if c.case == f"{kind}/none/efron") for kind in ("guarded", "exact"))
+    results = found_for(CASES.index(grouped))
+    page = model_page(results, "dsba train")
+    assert f"Times were grouped into {len(GUARDED)} intervals." in page
+    assert 'aria-label="Survival"' in page
+    assert f"Time intervals {len(GUARDED)}." in str(results.summary()).replace("\n", " ")
+    hazard = results.baseline_hazard(cohort(), sites="site")
+    times, found = zip(*results.metadata.survival, strict=True)
+    stratum = hazard.strata["all"]
+    close(found, np.exp(-stratum.hazard), 1e-12)  # its rows are around their means
+    assert times == tuple(stratum.time)
+    page = model_page(found_for(CASES.index(exact)), "dsba train")
+    assert "would show single rows" in page
+    assert 'aria-label="Survival"' not in page

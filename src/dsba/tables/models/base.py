@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
 from dsba.network import Group, summed
 from dsba.types import Array
 
 if TYPE_CHECKING:
+    from dsba.fitting.spec import FitSpec
     from dsba.tables.design import Design
     from dsba.tables.scaling import Scaling
 
@@ -98,6 +100,18 @@ class FitMeasures(NamedTuple):
     pearson_chi2: float | None = None
 
 
+class ModelSums(NamedTuple):
+    """How many numbers there are in each sum over the sites that a fit makes, as far as the formula tells."""
+
+    before: Sequence[int]
+    """Once, before the first point."""
+    point: Sequence[int]
+    """At every point."""
+    points: int = 1 + NEWTON_STEPS
+    """How many points are enough for ordinary tables."""
+    unit: str = "Newton steps"
+
+
 class Outcomes(NamedTuple):
     """What is known of the outcomes of all sites before the fit."""
 
@@ -129,6 +143,8 @@ class TableModel(ABC):
     extra: ClassVar[int] = 0
     """Parameters beside the coefficients that AIC counts."""
     nuisance: ClassVar[int] = 0
+    matrices: ClassVar[int] = 1
+    """How many matrices are summed at a point: 2 where the expected information is not the observed one."""
     endless: ClassVar[str] = (
         "the outcome is separated by {columns}, and the coefficients there grow without end; leave out what separates."
     )
@@ -139,6 +155,10 @@ class TableModel(ABC):
     def back(self, scaling: Scaling, classes: Sequence[Any] | None) -> Array:
         """The matrix that turns the parameters of scaled columns into those of the columns themselves."""
         return scaling.back
+
+    def sums(self, q: int, spec: FitSpec) -> ModelSums:
+        """The sums of a fit of q parameters, for what is told before a run."""
+        return ModelSums((), (1 + q + self.matrices * (q * (q + 1) // 2),))
 
     def outcome_sums(self, sample: Design) -> Array:
         """What the start of the fit needs to know of the outcomes, as sums over rows."""
@@ -153,8 +173,8 @@ class TableModel(ABC):
         """The terms of all sites at a point. NaN where the point is outside of the model."""
 
     @abstractmethod
-    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
-        """For each site here the slopes of its rows, one column a parameter."""
+    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
+        """For each site here the slopes of its rows, one column a parameter; ``terms`` are those of all sites at z."""
 
     def shortened(self, step: Array) -> Array:
         """A Newton step, or the part of it that this model trusts."""
@@ -209,6 +229,10 @@ class TableModel(ABC):
     def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
         """The nuisance parameters by name, for people."""
         return {}
+
+    def survival(self, terms: LikelihoodTerms) -> tuple[tuple[float, float], ...]:
+        """Times and the survival of a row of mean columns, where they show nobody; ``terms`` are the solution's."""
+        return ()
 
     def settled(self, z: Array) -> TableModel:
         """The model with its nuisance parameters known; the null model has the same ones."""

@@ -79,7 +79,7 @@ class Multinomial(_Classes):
         slopes = s.weight[:, None] * (hits - P)
         return (slopes[:, :, None] * s.X[:, None, :]).reshape(len(s.X), -1)
 
-    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
+    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
         return [self._rows(sample, z) for sample in samples]
 
     def row_weights(self, sample: Design, z: Array) -> Array:
@@ -157,7 +157,7 @@ class Ordinal(_Classes):
         own = [self._site(sample, z) for sample in samples]
         return pooled_terms(group, [LikelihoodTerms(one.llf, one.score, one.observed, one.observed) for one in own])
 
-    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
+    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
         found = []
         for s in samples:
             _, a_low, a_high, _, _ = self._rows(s, z)

@@ -19,14 +19,16 @@ import numpy as np
 
 from dsba.algorithms.newton import solved
 from dsba.errors import InputError
-from dsba.network import Group, counted
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowLeverage, TableModel, added, pooled_terms
+from dsba.network import Group
+from dsba.tables.models.base import LikelihoodTerms, ModelSums, Outcomes, RowLeverage, TableModel, added, pooled_terms
 from dsba.tables.risk_sets import (
+    GRID_INTERVALS,
     Deaths,
     Shares,
     candidate_ends,
     deaths_of,
     exact_times,
+    grid_numbers,
     guarded_grid,
     on_grid,
     shared_out,
@@ -34,6 +36,7 @@ from dsba.tables.risk_sets import (
 from dsba.types import Array, Flags
 
 if TYPE_CHECKING:
+    from dsba.fitting.spec import FitSpec
     from dsba.tables.design import Design
 
 
@@ -88,9 +91,6 @@ class Cox(TableModel):
         """The model with its times. In one process and in strata times are exact unless a grid is given."""
         if self.strata not in ("site", "none"):
             raise InputError(SAY_STRATA)
-        (total,) = counted(group, np.array([[float((s.y[:, 1] > 0).sum())] for s in samples]))
-        if not total:
-            raise InputError("no row of any site has an event: a Cox model needs some.")
         times, died = [s.y[:, 0] for s in samples], [s.y[:, 1] > 0 for s in samples]
         if self.strata == "site":
             return self if grid is None else replace(self, times=tuple(grid), rounded=True)
@@ -100,6 +100,13 @@ class Cox(TableModel):
         if group.size > 1:
             ends = guarded_grid(times, [events[:, None] for events in died], ends, few, group)
         return replace(self, times=tuple(ends.tolist()), rounded=True)
+
+    def sums(self, q: int, spec: FitSpec) -> ModelSums:
+        """Without strata the sums at all ends of a grid, of which at most those that are proposed are left."""
+        found, ends = super().sums(q, spec), GRID_INTERVALS if spec.grid is None else len(spec.grid)
+        if self.strata == "site":
+            return found
+        return found._replace(before=(grid_numbers(ends),), point=(ends * (2 * q + 4), *found.point))
 
     def outcome_sums(self, sample: Design) -> Array:
         return np.array([float((sample.y[:, 1] > 0).sum())])
@@ -113,13 +120,21 @@ class Cox(TableModel):
 
     def strata_of(self, samples: Sequence[Design], z: Array, group: Group) -> list[tuple[Lives, Array, Deaths]]:
         """For each site here its rows, the times of its stratum and the sums of its stratum."""
+        total, times = None, np.array(self.times)
+        if self.strata != "site":
+            own = [self._lives(sample, z).deaths(times).flat() for sample in samples]
+            total = Deaths.of(added(group, own), len(times))
+        return self._in_strata(samples, z, total)
+
+    def _in_strata(
+        self, samples: Sequence[Design], z: Array, total: Deaths | None
+    ) -> list[tuple[Lives, Array, Deaths]]:
+        """The same where the sums of all sites are known; None where every site is a stratum."""
         lives = [self._lives(sample, z) for sample in samples]
-        if self.strata == "site":
-            own = [exact_times([one.time], [one.died]) for one in lives]
-            return [(one, times, one.deaths(times)) for one, times in zip(lives, own, strict=True)]
-        times = np.array(self.times)
-        total = Deaths.of(added(group, [one.deaths(times).flat() for one in lives]), len(times))
-        return [(one, times, total) for one in lives]
+        if total is not None:
+            return [(one, np.array(self.times), total) for one in lives]
+        own = [exact_times([one.time], [one.died]) for one in lives]
+        return [(one, times, one.deaths(times)) for one, times in zip(lives, own, strict=True)]
 
     def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
         strata = self.strata_of(samples, z, group)
@@ -152,6 +167,18 @@ class Cox(TableModel):
         llf = rows.llf - float(shares.weight @ np.log(shares.S0))
         return LikelihoodTerms(llf, rows.score - shares.weight @ shares.mean, H, H)
 
+    def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
+        """How many intervals times were grouped into, if they were."""
+        return {"time_intervals": float(len(self.times))} if self.rounded else {}
+
+    def survival(self, terms: LikelihoodTerms) -> tuple[tuple[float, float], ...]:
+        """On a grid of all sites; exact times, and the risk sets of a single site, would show rows."""
+        if not self.rounded or self.strata == "site":
+            return ()
+        shares = shared_out(terms.pooled, self.ties)
+        hazard = np.cumsum(np.bincount(shares.time, shares.weight / shares.S0, minlength=len(self.times)))
+        return tuple(zip(self.times, np.exp(-hazard).tolist(), strict=True))
+
     def first_weights(self, sample: Design, start: Array) -> Array:
         return sample.weight * np.exp(sample.offset)
 
@@ -179,10 +206,10 @@ class Cox(TableModel):
             found.append(RowLeverage(lives.risk[:, None] * parts, at_risk))
         return found
 
-    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
+    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
         """Score residuals: w (x - mean) where the event is, less what the row was expected to have before."""
         found = []
-        for s, (lives, times, deaths) in zip(samples, self.strata_of(samples, z, group), strict=True):
+        for s, (lives, times, deaths) in zip(samples, self._in_strata(samples, z, terms.pooled), strict=True):
             shares = shared_out(deaths, self.ties)
             whole = np.column_stack([np.ones(len(shares.time)), shares.mean])
             h = lives.hazards(times, shares, whole)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
 
+from dsba.errors import FitError
 from dsba.network import Group
 from dsba.tables.models.base import (
     FitMeasures,
@@ -25,6 +26,9 @@ from dsba.types import Array
 
 if TYPE_CHECKING:
     from dsba.tables.design import Design
+
+EXACT_SENTENCE = "the columns {columns} give the outcome exactly: nothing is left to estimate standard errors from."
+UNEXPLAINED = 1e-20  # of the deviance of a row that is not explained: less is rounding
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class Glm(TableModel):
             group, [of_rows(s.X, s.weight, self.rows(s.y, s.X @ z + s.offset)) for s in samples]
         )  # fmt: skip
 
-    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
+    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
         return [s.X * (s.weight * self.rows(s.y, s.X @ z + s.offset).slope)[:, None] for s in samples]
 
     def first_weights(self, sample: Design, start: Array) -> Array:
@@ -90,6 +94,8 @@ class Glm(TableModel):
             columns = [self.unit_deviance(s.y, u), self.unit_deviance(s.y, u0), self.pearson(s.y, u)]
             own.append([*(s.weight @ column for column in (*columns, self.saturated(s.y))), s.weight.sum(), len(s.y)])
         deviance, null_deviance, pearson, saturated, weight, rows = finite_sum(group, own)
+        if self.dispersed and not deviance > UNEXPLAINED * max(null_deviance, weight):
+            raise FitError(EXACT_SENTENCE, range(z.size))
         llf, llnull = (self.log_likelihood(d, saturated, weight) for d in (deviance, null_deviance))
         scale = pearson / (rows - z.size + self.nuisance) if self.dispersed else 1.0
         return FitMeasures(deviance, null_deviance, llf, llnull, scale, pearson)
@@ -189,6 +195,7 @@ class Probit(Binomial):
     """F is the normal distribution function."""
 
     link: ClassVar[str] = "probit"
+    matrices: ClassVar[int] = 2
     ratio: ClassVar[str | None] = None
 
 
@@ -197,6 +204,7 @@ class Cloglog(Binomial):
     """F(u) = 1 - exp(-e^u): with the logarithm of a time as offset, a model of hazards."""
 
     link: ClassVar[str] = "cloglog"
+    matrices: ClassVar[int] = 2
     ratio: ClassVar[str | None] = "hazard ratio"
 
 
@@ -257,6 +265,7 @@ class PositiveNumbers(Glm):
     ratio: ClassVar[str | None] = "ratio of means"
     dispersed: ClassVar[bool] = True
     extra: ClassVar[int] = 1
+    matrices: ClassVar[int] = 2
 
 
 @dataclass(frozen=True)

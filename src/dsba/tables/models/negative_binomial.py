@@ -31,6 +31,7 @@ class KnownTheta(Glm):
     link: ClassVar[str | None] = "log"
     ratio: ClassVar[str | None] = "rate ratio"
     extra: ClassVar[int] = 1
+    matrices: ClassVar[int] = 2
     theta: float = 1.0
 
     def rows(self, y: Array, u: Array) -> RowTerms:
@@ -88,8 +89,8 @@ class NegativeBinomial(KnownTheta):
         expected = _bordered(known.expected, 0.0 * cross, float(s.weight @ slope**2))  # a positive stand-in
         return LikelihoodTerms(known.llf, np.append(known.score, s.weight @ slope), observed, expected)
 
-    def row_scores(self, samples: Sequence[Design], z: Array, group: Group) -> list[Array]:
-        return self.settled(z).row_scores(samples, z[:-1], group)
+    def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
+        return self.settled(z).row_scores(samples, z[:-1], terms)
 
     def shortened(self, step: Array) -> Array:
         return step * min(1.0, LONGEST_STEP / max(abs(float(step[-1])), LONGEST_STEP))
@@ -103,7 +104,7 @@ class NegativeBinomial(KnownTheta):
     def complaint(self, z: Array) -> str | None:
         if z[-1] <= math.log(LARGEST_THETA):
             return None
-        return "the counts vary no more than a Poisson model's, and theta grows without end; use the operator poisson."
+        return "the counts of the outcome vary no more than Poisson's, and theta grows without end; use poisson."
 
     def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
         """Theta, and its standard error from the curvature along theta alone, as glm.nb has it."""

@@ -1,0 +1,115 @@
+"""What an analysis of tables is expected to move, told before it begins: rounds, and bytes into the busiest site.
+
+Every model declares the sums that it makes (``TableModel.sums``). A sum of m numbers is two questions, one of 8 bytes
+and one of 16 m bytes. A question goes up the graph's tree and down again: 2 D rounds for a tree of depth D.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dsba.fitting.spec import FitSpec
+from dsba.graph.topology import Topology
+from dsba.network import Alone
+from dsba.tables.columns import INTERCEPT, agreed_states, model_columns
+from dsba.tables.mixed import random_intercept_sums
+from dsba.tables.models.base import ModelSums
+from dsba.tables.terms import SITE, ModelTerms
+from dsba.types import Level
+
+SITE_ANSWERS = 11  # questions that every site answers for itself: options, names, complaints
+SHARED_BYTES, LEVEL_BYTES = 1000, 16  # in the answers of one site, and in them of one level
+STATE_SUMS = {"center": 2, "cap": 3, "scale": 3, "poly": 5}  # of a function of a column
+QUANTILE_SUMS, QUANTILE_BINS = 11, 64  # those of splines: 64 bits in parts of 6
+INVENTED_ROWS = 64
+
+
+class ExpectedCost(NamedTuple):
+    """Rounds and bytes into the busiest site, if the iteration takes no more than so many ``points``."""
+
+    rounds: int
+    bytes: int
+    points: int
+    unit: str
+
+    def __str__(self) -> str:
+        enough = f", if {self.points} {self.unit} are enough" if self.points else ""
+        return f"Expected: at most {self.rounds} rounds and {_size(self.bytes)} into the busiest site{enough}."
+
+
+def _size(count: int) -> str:
+    return f"{math.ceil(count / 1e5) / 10:.1f} MB" if count >= 1e6 else f"{math.ceil(count / 1e3)} kB"
+
+
+def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, topology: Topology) -> ExpectedCost:
+    """The cost of sums of so many numbers, and of what sites tell each other before, with ``levels`` of factors."""
+    sizes = [*extra, *sums.before, *(sums.points * list(sums.point))]
+    up = sum(8 + 16 * size for size in sizes)
+    down = up + topology.n_nodes * (SHARED_BYTES + LEVEL_BYTES * levels)
+    tree = topology.graph.tree
+    received = up * tree.children + down * (tree.parents >= 0)
+    rounds = 2 * tree.depth * (SITE_ANSWERS + 2 * len(sizes)) * (topology.n_nodes > 1)
+    return ExpectedCost(rounds, int(received.max()), sums.points - 1, sums.unit)
+
+
+def expected_cost(
+    terms: ModelTerms, names: Sequence[str], levels: Mapping[str, Sequence[Level]], classes: Sequence[Level] | None,
+    topology: Topology,
+) -> ExpectedCost:  # fmt: skip
+    """Of a fit of columns with these names; ``levels`` are those of all factors."""
+    spec, model = terms.spec, terms.model(classes)
+    p = q = len(names)
+    sums = ModelSums((), (1 + p + p * (p + 1) // 2,))
+    if model is not None:
+        q = len(model.names(names, classes))
+        sums = model.sums(q + model.nuisance, spec)
+    elif spec.random:
+        sums = random_intercept_sums(p)
+    count = sum(map(len, levels.values())) + len(classes or ())
+    return cost_of(sums, [*design_sums(terms, p, count), *_inference_sums(spec, sums, q)], count, topology)
+
+
+def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
+    """The numbers in the sums before a fit: rows, gaps, levels, means, and the checks of p columns."""
+    c = len(terms.columns)
+    sizes = [1 + 7 * c, 2 * levels + 2, 3 * p + 2 * c + 4, 6 * (c + 1), p + 4, 2 * p + 2, 6 + levels, p * (p + 1) // 2]
+    if terms.spec.missing in ("mean", "indicator"):
+        sizes.append(2 * c)
+    stateful = {one.text: one.state for term in terms.formula.terms for one in term if one.state is not None}
+    for state in stateful.values():
+        quantiles = state not in STATE_SUMS
+        sizes += [QUANTILE_BINS * p if quantiles else 2] * (QUANTILE_SUMS if quantiles else STATE_SUMS[state])
+    return sizes
+
+
+def _inference_sums(spec: FitSpec, sums: ModelSums, q: int) -> list[int]:
+    """Deviances; for robust errors a matrix, and leverages; with an offset the null model."""
+    sizes = [10]
+    if spec.cov != "classical":
+        sizes += [1 + q + q * (q + 1) // 2, 3 * q + 3]
+    if spec.offset or spec.exposure:
+        sizes += [6] * sums.points
+    return sizes
+
+
+def column_names(terms: ModelTerms, columns: Mapping[str, str | Sequence[Level]], sites: Sequence[str]) -> list[str]:
+    """The names of the columns of a model, from types and levels alone: an invented table is made into a design."""
+    import pandas as pd
+
+    made = {}
+    for n, column in enumerate(terms.formula.columns):
+        levels = sites if column == SITE and column not in columns else columns[column]
+        if isinstance(levels, str):
+            made[column] = np.linspace(1.0, 2.0 + n, INVENTED_ROWS)
+        else:
+            made[column] = pd.Categorical(np.resize(np.array(levels, object), INVENTED_ROWS), categories=list(levels))
+    frame = pd.DataFrame(made, index=range(INVENTED_ROWS))
+    states = agreed_states(terms.formula.terms, [frame], Alone(), 1, alone=True)
+    model = terms.model()
+    names = model_columns(terms.formula.terms, frame, states).names
+    gaps = [name for name, levels in columns.items() if levels == "number" and terms.spec.missing == "indicator"]
+    return [*(name for name in names if name != INTERCEPT or model is None or model.intercept), *gaps]

@@ -1,0 +1,141 @@
+"""Every model on every hard table: an answer with finite standard errors, or a sentence that names column and cause."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from registered_models import REGISTERED, Registered, table
+
+import dsba
+
+MODELS = {
+    **REGISTERED,
+    "logistic": Registered("logistic", "readmitted", {}),
+    "linear": Registered("linear", "sbp", {}),
+    "poisson": Registered("poisson", "visits", {}),
+}
+CHANGED = {"Surv(time, died)": "died", "cbind(events, trials - events)": "events"}
+"""The column of an outcome of two columns that a hard table changes."""
+OF_CLASSES = {"probit", "cloglog", "quasi-binomial", "logistic", "multinomial", "ordinal"}
+OF_COUNTS = {"poisson", "quasi-poisson", "negative-binomial"}
+
+
+def column(name):
+    return CHANGED.get(MODELS[name].left, MODELS[name].left)
+
+
+def codes(frame, name):
+    """The outcome as numbers."""
+    return pd.Series(np.unique(frame[column(name)], return_inverse=True)[1], frame.index)
+
+
+def fitted(name, frame, right="age + bmi"):
+    case = MODELS[name]
+    options = dict(case.options)
+    if "levels" in options:
+        options["levels"] = {
+            c: [one for one in known if one in set(frame[c])] for c, known in options["levels"].items()
+        }
+    return dsba.fit(frame, f"{case.left} ~ {right}", case.operator, sites="site", **options)
+
+
+def require_answer(name, frame, right="age + bmi"):
+    found = fitted(name, frame, right)
+    assert found.model.run.status == "converged"
+    assert np.isfinite(found.params).all()
+    assert ((found.bse > 0.0) & (found.bse < 1e3 * found.params.abs().max())).all()
+
+
+def require_sentence(name, frame, right, *words):
+    with pytest.raises(dsba.InputError) as error:
+        fitted(name, frame, right)
+    assert [word for word in words if word not in str(error.value)] == []
+
+
+every = pytest.mark.parametrize("name", MODELS)
+pytestmark = [pytest.mark.filterwarnings(f"ignore:{start}") for start in ("Between owners", "Look at this")]
+
+
+@every
+def test_separation_and_monotone_likelihood(name):
+    """A factor that gives the outcome: classes are separated, a level has no event, or all counts of it are 0."""
+    frame, outcome = table(), column(name)
+    y = codes(frame, name)
+    frame["flag"] = np.where(y > (0 if MODELS[name].operator in (*OF_CLASSES, "cox") else y.median()), "yes", "no")
+    if MODELS[name].operator in OF_COUNTS:
+        frame.loc[frame["flag"] == "no", outcome] = 0
+    if name in ("logistic/counts", "quasi-binomial") and outcome == "events":
+        frame["events"] = np.where(frame["flag"] == "yes", frame["trials"], 0)
+    if MODELS[name].operator in ("linear", "gamma", "inverse-gaussian"):
+        require_answer(name, frame, "flag + age")
+    else:
+        require_sentence(name, frame, "flag + age", "flag[T.yes]")
+
+
+@every
+def test_a_constant_outcome(name):
+    frame, outcome = table(), column(name)
+    frame[outcome] = 0 if MODELS[name].operator in (*OF_COUNTS, "cox") or outcome == "events" else frame[outcome].max()
+    require_sentence(name, frame, "age + bmi", outcome)
+
+
+@pytest.mark.parametrize("name", ["gamma", "inverse-gaussian", "quasi-poisson", "random intercept"])
+def test_columns_that_give_the_outcome(name):
+    frame = table()
+    exact = np.where(frame["age"] > 60, 8.0, 2.0)
+    require_sentence(name, frame.assign(**{column(name): exact}), "I(age > 60) + bmi", "I(age > 60)", "exactly")
+
+
+@every
+def test_a_level_at_one_site_only(name):
+    frame = table()
+    here = (frame["site"] == "north") & (frame["events"] % 2 == 1)
+    require_answer(name, frame.assign(kind=np.where(here, "b", "a")), "kind + age")
+
+
+@every
+def test_a_factor_with_one_level(name):
+    require_sentence(name, table().assign(kind="only"), "kind + age", "'kind'", "one level only")
+
+
+@every
+def test_a_site_with_one_row(name):
+    frame = table()
+    one = frame[frame["site"] == "north"].head(1)
+    require_answer(name, pd.concat([frame[frame["site"] != "north"], one], ignore_index=True))
+
+
+@every
+def test_no_event_or_one_class_at_a_site(name):
+    frame, outcome = table(), column(name)
+    there = frame["site"] == "north"
+    if frame[outcome].dtype.kind not in "if":  # the first class is missing there
+        first, second = sorted(set(frame[outcome]))[:2]
+        frame.loc[there & (frame[outcome] == first), outcome] = second
+    else:
+        frame.loc[there, outcome] = 1.0 if "gamma" in name or "inverse" in name else 0
+    require_answer(name, frame)
+
+
+@every
+def test_more_columns_than_rows(name):
+    frame = table().groupby("site").head(1).assign(a=range(5), b=[1, 5, 2, 4, 3], c=[2, 7, 1, 8, 2], d=[3, 1, 4, 1, 5])
+    if column(name) in ("readmitted", "died"):
+        frame[column(name)] = [0, 1, 0, 1, 1]
+    if MODELS[name].operator in ("multinomial", "ordinal"):
+        frame[column(name)] = sorted(set(table()[column(name)]))[:2] * 2 + sorted(set(table()[column(name)]))[2:]
+    with pytest.raises(dsba.InputError, match=r"weighted sum of the others|have no standard errors|exactly|separated"):
+        fitted(name, frame, "a + b + c + d + age")
+
+
+@pytest.mark.parametrize("strata", ["strata", "grid"])
+def test_ties_at_every_time(strata):
+    frame = table()
+    for time in (1 + np.arange(len(frame)) % 2, np.full(len(frame), 5)):
+        require_answer(f"cox/{strata}", frame.assign(time=time))
+
+
+def test_theta_without_end():
+    frame = table().assign(los=np.where(np.arange(500) % 2, 3, 4))
+    require_sentence("negative-binomial", frame, "age + bmi", "theta grows without end")
