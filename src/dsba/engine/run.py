@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +284,7 @@ class Run:
         """Compile or load kernels before the clock runs."""
         with np.errstate(all="ignore"):
             draws = self._draw(1)
-            self.net.rehearse(lambda: self.algorithm.warm_up(self.state, self.problem, self.net, *draws))
+            self.net.rehearse(partial(self.algorithm.warm_up, self.state, self.problem, self.net, *draws))
 
     def _result(
         self, record: dict[str, float], verdict: tuple[Status, str], good: tuple[int, Iterates] | None
