@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_STEPS = 60
 MOST_HALVINGS = 40
 WITHHELD_HALVINGS = 2  # lengths 1 and 1/2 may be too long for a watch; if 1/4 also is, it ends the run
-LAST_DECREMENT = 1e-10  # a Newton step this short, in standard errors, is not made
+LAST_DECREMENT = 1e-11  # a Newton step this short, in standard errors, is not made
 STALLED_DECREMENT = 1e-7  # a step this short that is hardly shorter than the step before is rounding
 NO_CURVATURE = 1e-3  # near a maximum steps below this, in standard errors, shrink fast
 SLOW_SHARE = 0.3  # a step that is longer than this share of the step before, and than LONG_STEP, leads to infinity
