@@ -19,7 +19,7 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import DEFINING
+from benchmarks.measure import defining
 from benchmarks.rounds import GAP, OUT, TITLES, two_classes
 
 SETS = ("reuters-moneyfx.trn", "rcv1-vw-small", "farm-ads", "news20")
@@ -157,7 +157,7 @@ def measure(words: set[str]) -> None:
     if words:
         return
     table = table_of_pairs(measured, [*pairs()])
-    inputs = (*DEFINING, "src/dsba/network/messages/*.py", "benchmarks/compressed.py")
+    inputs = (*defining(), "src/dsba/network/messages/*.py", "benchmarks/compressed.py")
     record("rounds-pairs", "python -m benchmarks.compressed", table, inputs)
     lines = [["set", "b", "passes", "rounds", "MB"]]
     for case in usual():

@@ -24,7 +24,7 @@ from typing import Any
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import DEFINING, machine
+from benchmarks.measure import defining, machine
 from benchmarks.rounds import TITLES, problem_of
 from dsba.algorithms import Algorithm
 from dsba.algorithms.costs import COMPRESSED, Configuration
@@ -39,7 +39,11 @@ LINKS = (dsba.Link(1e-4, 1e10), dsba.Link(1e-3, 1e9), dsba.Link(0.02, 1e8))
 MOST_ROUNDS, MOST_SECONDS = 2000.0, 60.0
 OUT = Path("results") / "bench" / "plans"
 READING = 3.5e-9  # seconds of the processor for a coordinate of a compressed row, from its bytes
-INPUTS = (*DEFINING, "src/dsba/network/messages/*.py", "benchmarks/plans.py")
+INPUTS = (
+    *defining("p_extra", "inner_solver", "d_admm", "lead", "ssda"),
+    "src/dsba/network/messages/*.py",
+    "benchmarks/plans.py",
+)
 Runs = dict[str, dict[str, Any]]
 
 

@@ -12,11 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 STEP_RULES = "src/dsba/algorithms/step_rules.py"
-TYPED = (
-    "| the paper's | here |",
-    "| extra | for | brings |",
-    "| candidate | sends | good for |",
-)  # words, no measurement
+# Words, no measurement.
+TYPED = ("| the paper's | here |", "| extra | for | brings |", "| candidate | sends | good for |")
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,8 @@
 
 With p coefficients, q samples at the largest node, a tree of the graph of depth D and mixings of K rounds:
 
-    newton     I iterations (2 where the operator is affine, 10 elsewhere), and a sum at the start. An iteration: a sum
-               of 1 + p + p (p + 1)/2 numbers, and p + 3 numbers from the root to all. A sum of m numbers: 4 D rounds,
-               and 16 m bytes from each child and from the parent.
+    newton     I iterations (2 where the operator is affine, 10 elsewhere), each a sum of 1 + p + p (p + 1)/2 numbers. A
+               sum of m numbers: 4 D rounds, and 16 m bytes from each child and from the parent.
                Beyond ``MOST_COLUMNS`` coefficients: conjugate gradients, with a sum of p numbers for each step.
     dsba       batches of b samples, q' = q/b of them; (q' + 1/(alpha mu) + 1/gamma_K) times a function of the accuracy
                iterations of K rounds. alpha is the automatic step size, mu the regularisation; where the step size is
@@ -111,8 +110,8 @@ class CostModel:
         """By sums over the tree; beyond ``MOST_COLUMNS`` columns with conjugate gradients."""
         p, tree, small = self.problem.dim, self.topology.graph.tree, self.problem.dim <= MOST_COLUMNS
         steps = AFFINE_STEPS if self.problem.component.affine else NEWTON_STEPS
-        sums, width = (1 + steps, 1 + p + p * (p + 1) / 2) if small else (1 + 2 * steps + self._products, p)
-        rounds = tree.depth * (4 * sums + steps * small)
+        sums, width = (steps, 1 + p + p * (p + 1) / 2) if small else (1 + 2 * steps + self._products, p)
+        rounds = 4 * tree.depth * sums
         links = float((tree.children + (tree.parents >= 0)).max())
         arithmetic = sums * self._q * self.problem.mean_nnz ** (1 + small) + small * steps * p**3 / 3
         return self._estimate(
