@@ -257,12 +257,6 @@ def _begins_with_numbers(values: pd.Series) -> bool:
 
 
 def _has_long_numbers(values: pd.Series) -> bool:
-    if getattr(values.dtype, "storage", "") == "pyarrow":  # which knows the lengths in bytes
-        import pyarrow as pa
-        from pyarrow import compute
-
-        if (compute.max(compute.binary_length(pa.array(values))).as_py() or 0) < LONG_DIGITS:
-            return False
     lengths = (values.astype(str) if values.dtype == object else values).str.len()
     if not lengths.max() >= LONG_DIGITS:  # may be nan
         return False

@@ -141,7 +141,8 @@ def absent_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> st
         for column in terms.columns:
             if column not in names and (column != SITE or column in own):
                 close = get_close_matches(column, names, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else "."
+                role = "is the outcome" if column in terms.formula.response else "the model needs"
+                hint = f"; did you mean {close[0]!r}?" if close else f", which {role}."
                 return f"{site} has no column {column!r}{hint}"
     return None
 
