@@ -104,6 +104,11 @@ def test_a_folder_of_somebody_else_runs_nothing(finished, tmp_path):
     assert refused.returncode == 2
     assert "say --plugin evil.py if you trust it" in refused.stderr
     assert not (tmp_path / "ran").exists()
+    for what in (out, *out.glob("runs/*.dsba")):
+        refused = command("verify", what, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "names code that dsba would run" in refused.stderr
+        assert not (tmp_path / "ran").exists()
 
 
 def test_code_may_be_confirmed_at_a_terminal(tmp_path):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 from small_experiments import SMALL
+from typer.testing import CliRunner
 
+import dsba
+from dsba.cli import app
 from dsba.lab import run
 from dsba.lab.folder import Folder
+from dsba.lab.reading import read
 from dsba.lab.verify import verify_results
 
 TWO = SMALL | {"method": [{"algorithm": "dsba"}, {"algorithm": "extra", "step_size": "auto"}], "seeds": [0, 1]}
@@ -18,9 +22,18 @@ def results(tmp_path):
 
 
 def test_rows_that_were_computed_are_confirmed(results):
-    found = list(verify_results(results.folder.root, None))
+    found = list(verify_results(results.folder, read(results.folder.config)))
     assert len(found) == len(results.runs) == 4
     assert all(one.fine and "same bits" in one.sentence for one in found)
+
+
+def test_one_row_is_verified_by_its_file(results):
+    wanted = results.runs[2]
+    done = CliRunner().invoke(app, ["verify", str(results.folder.run(wanted.id))])
+    assert done.exit_code == 0, done.output
+    assert done.output == f"ok    {wanted.id} ({wanted.method}, seed {wanted.seed}): a second run gave the same bits.\n"
+    with pytest.raises(dsba.InputError, match="has no run 1f0c"):
+        list(verify_results(results.folder, read(results.folder.config), "1f0c"))
 
 
 def test_a_row_that_was_improved_by_hand_is_named(results):
@@ -31,7 +44,7 @@ def test_a_row_that_was_improved_by_hand_is_named(results):
     columns = {name: values.copy() for name, values in history.to_dict().items()}
     columns["gap"][-1] = columns["gap"][-1] * (1 - 1e-15)
     folder.write_sealed(folder.run(run_id), outcome, columns)
-    wrong = [one for one in verify_results(results.folder.root, None) if not one.fine]
+    wrong = [one for one in verify_results(results.folder, read(results.folder.config)) if not one.fine]
     assert [one.sentence for one in wrong] == [
         f"{run_id} ({results.runs[-1].method}, seed {results.runs[-1].seed}): a second run has other numbers in gap."
     ]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,7 +137,7 @@ def compare(
     elif file is None:
         raise InputError("compare needs an experiment file; `dsba compare --example` prints one.")
     else:
-        _run(_read(file, plugin), Asked(out, workers, force, live, port, file.parent, plain, executor))
+        _run(read_allowed(file, plugin), Asked(out, workers, force, live, port, file.parent, plain, executor))
 
 
 @lab.command(cls=Forcing, epilog="Examples:  `dsba tune mine.toml`,  `dsba tune --data breast-cancer --problem ridge`")
@@ -155,7 +156,9 @@ def tune(
     """The step-size search by itself: successive halving over each method's grid, its table saved."""
     from dsba.lab import run
 
-    experiment = _read(file, plugin) if file else _paper(data, problem, max_passes=max_passes, tune_passes=tune_passes)
+    experiment = (
+        read_allowed(file, plugin) if file else _paper(data, problem, max_passes=max_passes, tune_passes=tune_passes)
+    )
     with stoppable(STOPPED):
         results = run(experiment, out, tune_only=_split(method) or True, **_options(workers, force))
     rows = [
@@ -184,7 +187,7 @@ def _paper(data: Sequence[str] | None, problem: Sequence[str] | None, **options:
     return paper(_split(data) or DATA, _split(problem) or PROBLEMS, **options)
 
 
-def _read(file: Path, allowed: Sequence[str] | None) -> Experiment:
+def read_allowed(file: Path, allowed: Sequence[str] | None) -> Experiment:
     """The experiment in a file; code that it names is run only if it was named on the command line or confirmed."""
     from dsba.lab.reading import read
     from dsba.storage.plugins import code_of

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dsba.cli.lab import Plugins, read_allowed
 from dsba.cli.options import Commands, Json, echo_json
 from dsba.errors import InputError, require_package
 from dsba.types import Finding
 
 verifying = Commands()
 
-Verifier = Callable[[Path, str | None], Iterator[Finding]]
+
+@dataclass(frozen=True)
+class ToVerify:
+    """What shall be verified."""
+
+    path: Path
+    approved: str | None
+    plugins: Sequence[str] | None
+    """Files of code that may be run."""
 
 
-def _study(path: Path, approved: str | None) -> Iterator[Finding]:
+Verifier = Callable[[ToVerify], Iterator[Finding]]
+
+
+def _study(asked: ToVerify) -> Iterator[Finding]:
     require_package("a study", "cryptography", "sites")
     from dsba.study.verify import verify_study
 
-    return verify_study(path, approved)
+    return verify_study(asked.path, asked.approved)
 
 
-def _totals(path: Path, approved: str | None) -> Iterator[Finding]:
+def _totals(asked: ToVerify) -> Iterator[Finding]:
     require_package("a study", "cryptography", "sites")
     from dsba.study.verify import verify_totals
 
-    return verify_totals(path, approved)
+    return verify_totals(asked.path, asked.approved)
 
 
-def _results(path: Path, approved: str | None) -> Iterator[Finding]:
+def _results(asked: ToVerify) -> Iterator[Finding]:
+    from dsba.lab.folder import RUNS, Folder
     from dsba.lab.verify import verify_results
 
-    return verify_results(path, approved)
+    row = asked.path.parent.name == RUNS
+    folder = Folder(asked.path.parent.parent if row else asked.path)
+    return verify_results(folder, read_allowed(folder.config, asked.plugins), asked.path.stem if row else None)
 
 
 VERIFIERS: dict[str, tuple[str, Verifier]] = {
@@ -47,13 +63,16 @@ VERIFIERS: dict[str, tuple[str, Verifier]] = {
 
 
 NOT_RECOMPUTED = 4  # the exit code where nothing is known to be wrong, and something could not be looked at
-VERIFY_EXAMPLES = "Example:  `dsba verify run`   `dsba verify run --approved 1f0c-...`"
+VERIFY_EXAMPLES = "Example:  `dsba verify run`   `dsba verify results`   `dsba verify results/runs/1f0c.dsba`"
 
 
 @verifying.command(epilog=VERIFY_EXAMPLES)
 def verify(
-    path: Annotated[Path, typer.Argument(help="A site's folder of a study, a copy of its totals, or results.")],
+    path: Annotated[
+        Path, typer.Argument(help="A site's folder of a study, a copy of its totals, results, or one run of results.")
+    ],
     approved: Annotated[str | None, typer.Option(help="The hash of the study that your site approved.")] = None,
+    plugin: Plugins = None,
     plain: Json = False,
 ) -> None:
     """Verify what a folder holds: that log, totals, study and model belong together and were not changed.
@@ -63,12 +82,13 @@ def verify(
     The exit code is 1 if anything is wrong, and 4 if nothing is known to be wrong and something could not be computed
     again.
     """
-    kinds = [verifier for name, (_, verifier) in VERIFIERS.items() if (path / name).exists()]
+    places = (path, path.parent.parent) if path.is_file() else (path,)
+    kinds = [verifier for name, (_, verifier) in VERIFIERS.items() if any((place / name).exists() for place in places)]
     if not kinds:
         known = ", ".join(dict.fromkeys(kind for kind, _ in VERIFIERS.values()))
         raise InputError(f"{path} is nothing that can be verified: give {known}.")
     findings = []
-    for finding in kinds[0](path, approved):
+    for finding in kinds[0](ToVerify(path, approved, plugin)):
         findings.append(finding)
         if not plain:
             typer.echo(_mark(finding) + finding.sentence)

@@ -34,7 +34,8 @@ from dsba.storage import folders, sealed
 from dsba.storage.atomic import PART, replacing
 from dsba.types import Array, Arrays
 
-PARTS = ("optima", "tuning", "runs", "checkpoints", "figures")
+RUNS = "runs"
+PARTS = ("optima", "tuning", RUNS, "checkpoints", "figures")
 RESULTS_MARKER = ".dsba-results"
 REQUIRED_COLUMNS = (
     "passes", "work", "rounds", "doubles_max", "bytes_max", "seconds", "cpu_seconds", "distance",
@@ -62,7 +63,7 @@ class Folder:
         return self.root / "tuning" / f"{id}.dsba"
 
     def run(self, id: str) -> Path:
-        return self.root / "runs" / f"{id}.dsba"
+        return self.root / RUNS / f"{id}.dsba"
 
     def checkpoint(self, id: str) -> Path:
         return self.inside(self.root / "checkpoints" / f"{id}.dsba")
