@@ -77,7 +77,19 @@ class Evaluation:
     sites: dict[str, Measures]
 
     def plain(self) -> dict[str, Any]:
-        """In JSON's types."""
+        """Return the measures in JSON's types.
+
+        Returns
+        -------
+        dict[str, Any]
+            ``pooled`` and ``sites``.
+
+        Examples
+        --------
+        >>> from dsba.tables.evaluation import Evaluation
+        >>> Evaluation({"rows": 3}, {}).plain()
+        {'pooled': {'rows': 3}, 'sites': {}}
+        """
         return {"pooled": self.pooled, "sites": self.sites}
 
 
