@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import re
+from functools import cached_property
 
 import pytest
 from conftest import ROOT
@@ -14,10 +15,18 @@ from numpydoc.validate import validate
 import dsba
 
 MODULES = (dsba, dsba.algorithms, dsba.data, dsba.lab, dsba.network, dsba.operators, dsba.penalties)
-OTHERS = ("dsba.errors.FitError", "dsba.tables.results.Results", "dsba.tables.evaluation.Evaluation")
+# What functions of tables return. Their methods have examples, which continue the example of the class.
+TABLES = (
+    "dsba.tables.results.Results", "dsba.tables.tests.WaldTest", "dsba.tables.tests.LinearTests",
+    "dsba.tables.tests.Prediction", "dsba.tables.evaluation.Evaluation", "dsba.tables.hazards.BaselineHazard",
+    "dsba.tables.meta.SiteEstimates", "dsba.tables.meta.MetaAnalysis", "dsba.tables.survival.SurvivalCurves",
+    "dsba.tables.survival.LogRank", "dsba.tables.elastic_net.ElasticNetPath", "dsba.tables.exports.TextTable",
+    "dsba.data.sources.TableSource",
+)  # fmt: skip
+OTHERS = ("dsba.errors.FitError", *TABLES)
 NOT_ASKED = {"ES01", "SA01"}  # an extended summary and a See Also section
 NOT_CALLED = ("dsba.network.contract.Group", "dsba.engine.run.Status")  # classes whose constructor nobody calls
-WITH_METHODS = ("Topology", "History", "Link", "Penalty")
+WITH_METHODS = ("Topology", "History", "Link", "Penalty", *(path.rpartition(".")[2] for path in TABLES))
 FACE = {"from_arrays", "n_nodes", "n_samples", "n_features", "dim", "lam", "classes", "objective"}  # of a Problem
 # Pages and examples of those who write algorithms and losses, which use more of a Problem.
 INSIDE = ("architecture.md", "own-algorithm.md", "own_algorithm.py", "paper.md")
@@ -44,8 +53,15 @@ def methods():
     for path, cls in PUBLIC.items():
         if cls.__name__ in WITH_METHODS or cls.__name__.startswith("Decentralized"):
             for name, one in inspect.getmembers(cls, callable):
-                if not name.startswith("_") and inspect.unwrap(one).__module__.startswith("dsba"):
+                if not name.startswith("_") and str(getattr(inspect.unwrap(one), "__module__", "")).startswith("dsba"):
                     yield f"{path}.{name}"
+
+
+def properties(path):
+    """The public properties of a class, by their full names."""
+    for name, _ in inspect.getmembers(PUBLIC[path], lambda one: isinstance(one, property | cached_property)):
+        if not name.startswith("_"):
+            yield f"{path}.{name}"
 
 
 def faults(path, excused):
@@ -86,13 +102,27 @@ def test_methods_have_parameters_and_returns():
     assert [fault for path in paths for fault in faults(path, NOT_ASKED | {"EX01"})] == []
 
 
+@pytest.mark.parametrize("path", TABLES)
+def test_what_functions_of_tables_return_is_documented_whole(path):
+    """Every method has an example, and what the annotations say it returns; every property has its sentence."""
+    named = [one for one in methods() if one.startswith(f"{path}.")]
+    assert [fault for one in named for fault in faults(one, NOT_ASKED)] == []
+    assert [fault for one in properties(path) for fault in faults(one, NOT_ASKED | {"EX01"})] == []
+    for method in (getattr(PUBLIC[path], one.rpartition(".")[2]) for one in named):
+        returns = inspect.signature(method).return_annotation != "None"
+        assert ("\nReturns\n-------\n" in inspect.getdoc(method)) == returns, method
+
+
+@pytest.mark.filterwarnings("ignore:Between owners", "ignore:Look at this")
 @pytest.mark.parametrize("path", PUBLIC)
 def test_examples_run(path, tmp_path, monkeypatch):
+    """Examples of methods follow the example of their class, and use its names."""
     monkeypatch.chdir(tmp_path)
-    runner = doctest.DocTestRunner(optionflags=FLAGS)
-    for test in doctest.DocTestFinder().find(PUBLIC[path], path, globs={}):
+    runner, names = doctest.DocTestRunner(optionflags=FLAGS), {}
+    for test in sorted(doctest.DocTestFinder().find(PUBLIC[path], path, globs={})):
         said = []
-        runner.run(test, out=said.append)
+        test.globs = names
+        runner.run(test, out=said.append, clear_globs=False)
         assert said == []
 
 

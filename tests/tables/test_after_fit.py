@@ -175,3 +175,16 @@ def test_the_summary_as_json_has_all_of_it(tmp_path, models):
     assert found["vif"]["age"] == models["linear"].vif()["age"]
     assert found["df_model"] == 8
     assert found["converged"] is True
+
+
+def test_quasi_models_have_no_likelihood_to_compare():
+    fits = [dsba.fit(table(), f"visits ~ {right}", "quasi-poisson", sites="site") for right in ("age + sex", "age")]
+    for ask in (lambda: fits[0].compare_lr_test(fits[1]), fits[0].pseudo_rsquared):
+        with pytest.raises(dsba.InputError, match="this model has no likelihood"):
+            ask()
+
+
+def test_a_model_is_not_saved_below_a_file(models, tmp_path):
+    (tmp_path / "taken").touch()
+    with pytest.raises(dsba.errors.DsbaError, match=r"cannot write into .*taken"):
+        models["linear"].save(tmp_path / "taken")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from dsba.cli import app
 from dsba.fitting.spec import FitSpec
 from dsba.tables.describe import NumberSummary, describe_sites
 from dsba.tables.fit import fit_sites
+from dsba.tables.page import description_page
 from dsba.tables.terms import SiteTable
 
 WANTED = values("description")
@@ -90,6 +92,14 @@ def test_pictures_of_histograms(found):
     assert "<b>" not in odd
 
 
+def test_the_page_names_trouble_above_the_table(found):
+    page = description_page("A <study>", replace(found, signs=("the column 'a<b' looks wrong at north.",)))
+    assert page.index("a&lt;b&#x27; looks wrong") < page.index("<table>")
+    assert page.count("A &lt;study&gt;") == 2  # title and heading
+    assert "<study>" not in page
+    assert 'class="warnings"' not in description_page("A study", replace(found, signs=()))
+
+
 def test_by_site_in_one_process_only():
     """Each site's own figures are R's; between processes they are not given."""
     frame = table("gaps")
@@ -159,7 +169,10 @@ def test_the_command(tmp_path, found):
     words = ["describe", *map(str, files), "--by", "treated", "--html", str(tmp_path / "t.html")]
     shown = CliRunner().invoke(app, words, catch_exceptions=False)
     assert str(found) in shown.stdout
-    assert "<table>" in (tmp_path / "t.html").read_text()
+    page = (tmp_path / "t.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.count("<svg") > 2
+    assert "<table>" in page
     parsed = json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).stdout)
     assert parsed["columns"]["age"]["all"]["sum"] == WANTED["all"]["age"]["sum"]
     two = CliRunner().invoke(app, ["describe", *map(str, files[:2])])

@@ -23,7 +23,7 @@ from dsba.tables import fit as fitting
 from dsba.tables.design import held_out
 from dsba.tables.evaluation import evaluate
 from dsba.tables.inputs import as_sites
-from dsba.tables.page import interval, model_page, picture, standalone, ticks
+from dsba.tables.page import interval, model_page, picture, roc_picture, standalone, survival_picture, ticks
 
 SECRET = "patient-4711"
 OUTCOMES = {"logistic": "readmitted", "poisson": "visits", "linear": "cost"}
@@ -170,6 +170,17 @@ def test_only_sums_travel(operator):
         assert found.sites == {sites[rank].name: one.sites[sites[rank].name]}
         assert {rows for rows, _ in widths} == {1}  # one row of sums a site, of a length that the data does not change
         assert widths[2][1] == {"logistic": 2 + 30 + 2 * 2050, "poisson": 2, "linear": 2}[operator]
+
+
+def test_no_text_is_wider_than_its_picture():
+    """A letter is taken to be 6.5 of the 12 pixels of its size wide."""
+    points = [{"false_positive": 0.0, "true_positive": 0.0}, {"false_positive": 1.0, "true_positive": 1.0}]
+    for drawn in (roc_picture(points), picture([]), survival_picture([(9.0, 0.5)])):
+        width = float(re.search(r'viewBox="0 0 (\S+) ', drawn)[1])
+        for middle, text in re.findall(r'<text class="" x="(\S+)" \S+ text-anchor="middle">(.*?)</text>', drawn):
+            reach = 6.5 * len(text) / 2
+            assert float(middle) - reach >= 0.0, text
+            assert float(middle) + reach <= width, text
 
 
 # Held-out rows -----------------------------------------------------------------------------------

@@ -317,7 +317,7 @@ def describe(
     files: Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")],
     by: Annotated[str | None, typer.Option(help="A column whose levels become columns of the table.")] = None,
     plain: Json = False,
-    html: Annotated[Path | None, typer.Option(help="A file for the table as HTML.")] = None,
+    html: Annotated[Path | None, typer.Option(help="A file for the page with the table.")] = None,
     latex: Annotated[Path | None, typer.Option(help="A file for the table as LaTeX.")] = None,
     graph: Annotated[str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.")] = "path",
     allow_two_sites: TwoSites = False,
@@ -330,6 +330,7 @@ def describe(
     """
     from dsba.network import Simulator
     from dsba.tables.fit import describe_files
+    from dsba.tables.page import description_page
 
     with _together():
         spec = FitSpec(graph=graph)
@@ -337,9 +338,10 @@ def describe(
         found = describe_files(files, network, guards_of(allow_two_sites, no_guards), by)
         if network.rank > 0:
             return
-        for file, text in ((html, found.to_html), (latex, found.to_latex)):
-            if file is not None:
-                _write(file, text())
+        if html is not None:
+            _write(html, description_page("Table 1", found))
+        if latex is not None:
+            _write(latex, found.to_latex())
         if plain:
             echo_json(found.plain())
         else:

@@ -104,7 +104,21 @@ def _is_number(text: str) -> bool:
 class TableSource:
     """A file, or a table or query of a database by its URL. Nothing is opened or checked before it is read.
 
-    ``str`` gives what messages may show: a URL stands there without user, password and options.
+    ``str`` gives what messages may show: the URL without user, password and options.
+
+    Parameters
+    ----------
+    place : str
+        The path or the URL.
+    reading : Reading
+        How text is read: its encoding, its marks of missing values and of decimals.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> source = dsba.table_source("north.csv", na_values=[-999])
+    >>> source.site, source.is_database
+    ('north', False)
     """
 
     place: str
@@ -112,36 +126,54 @@ class TableSource:
 
     @classmethod
     def of(cls, place: Any) -> TableSource:
-        """Of a path; a source is given back."""
+        """Return the source of a path; a source is returned as it is.
+
+        Parameters
+        ----------
+        place : str, path-like or TableSource
+            The path, the URL or the source.
+
+        Returns
+        -------
+        TableSource
+            The source.
+
+        Examples
+        --------
+        >>> type(source).of("north.csv").site
+        'north'
+        """
         return place if isinstance(place, TableSource) else cls(os.fspath(place))
 
     @property
     def is_database(self) -> bool:
+        """Whether the place is the URL of a database."""
         return URL.fullmatch(self.place) is not None
 
     @property
     def path(self) -> Path:
-        """Of a file."""
+        """The path of a file; an error if the source is a database."""
         if self.is_database:
             raise InputError(f"{self} is a database, and a file is wanted here; a formula or a target is for tables.")
         return Path(self.place)
 
     @property
     def libsvm(self) -> Path:
-        """The path of LIBSVM text, of which nothing can be said."""
+        """The path of LIBSVM text, which has no options of reading."""
         if words := self.reading.words():
             raise InputError(f"{words[0].partition('=')[0]} is for tables: give a formula or a target as well.")
         return self.path
 
     @property
     def site(self) -> str:
-        """The name of the site whose table it is: of a file its name, of a database what the URL says, or its name."""
+        """The name of the site: the file's name, or ``site`` of a database's URL, or the database's name."""
         if not self.is_database:
             return self.path.name.partition(".")[0]
         return self.keys.get("site") or Path(self.url.path).name.partition(".")[0]
 
     @cached_property
     def url(self) -> SplitResult:
+        """The URL of a database, in its pieces. A URL with a password is refused."""
         try:
             found = urlsplit(self.place)
             secret = found.password is not None or "password" in dict(parse_qsl(found.query))
@@ -169,5 +201,16 @@ class TableSource:
         return f"{self.url.scheme}://{place}{self.url.path}?{own}"
 
     def words(self) -> list[str]:
-        """For the command line of another process."""
+        """Return the words of a command line that name the same source.
+
+        Returns
+        -------
+        list[str]
+            The place and the options.
+
+        Examples
+        --------
+        >>> source.words()
+        ['north.csv', '--na-values=-999']
+        """
         return [self.place, *self.reading.words()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +24,6 @@ from dsba.fitting.codec import MODEL_FILE
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import MASKED_FROM, SITE_PATIENCE, FinishedError, SiteNetwork, SitePlace
-from dsba.pages.templates import document
 from dsba.storage.atomic import replacing
 from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
@@ -38,6 +36,7 @@ from dsba.tables.describe import Description, describe_sites
 from dsba.tables.evaluation import sentences
 from dsba.tables.expected_cost import column_names, expected_cost
 from dsba.tables.fit import evaluate_own, share_each, test_rows, train_own
+from dsba.tables.page import description_page
 from dsba.tables.results import Results
 from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column
@@ -388,7 +387,7 @@ def described(study: Study, site: str, table: Table, guards: Guards, network: Ne
 
 def description_files(study: Study, found: Description) -> dict[str, bytes]:
     """What a site's folder has of a description, by the names of the files."""
-    page = document(html.escape(study.name), found.to_html())
+    page = description_page(study.name, found)
     return {f"{DESCRIPTION}.json": json.dumps(found.plain()).encode(), f"{DESCRIPTION}.html": page.encode()}
 
 

@@ -72,15 +72,33 @@ LOSSES: dict[str, Glm] = {"linear": Gaussian(), "logistic": Binomial(), "poisson
 
 @dataclass(frozen=True)
 class ElasticNetPath:
-    """Coefficients in the columns' own units, a row for each lambda; and what cross-validation says of them."""
+    """Coefficients in the columns' own units, a row for each lambda, with the losses of cross-validation.
+
+    Parameters
+    ----------
+    coefficients : pandas.DataFrame
+        A column for each column of the model, the intercept first; the index is lambda.
+    l1_ratio : float
+        The share of |b|_1 in the penalty.
+    cv : pandas.DataFrame or None
+        ``mean`` and ``se`` of the loss at each lambda: squared errors, or deviances, per row that was left out.
+    sd : tuple[float, ...]
+        The standard deviations of the columns, in the order of the coefficients.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dsba
+    >>> x = np.arange(20.0)
+    >>> table = pd.DataFrame({"x": x, "z": x % 3, "y": 2 * x + x % 2})
+    >>> path = dsba.elastic_net(table, "y ~ x + z", lambdas=[1.0, 0.1], folds=4)
+    >>> path.coefficients.shape
+    (2, 3)
+    """
 
     coefficients: pd.DataFrame
-    """A column for each column of the model, the intercept first; the index is lambda."""
     l1_ratio: float
     cv: pd.DataFrame | None
-    """``mean`` and ``se`` of the loss at each lambda: squared errors, or deviances, per row that was left out."""
     sd: tuple[float, ...]
-    """The standard deviations of the columns, in the order of the coefficients."""
 
     @property
     def lambda_min(self) -> float:
@@ -100,11 +118,47 @@ class ElasticNetPath:
         return self.cv
 
     def params(self, lam: float | None = None) -> pd.Series:
-        """The coefficients at one lambda of the path, or at ``lambda_min``."""
+        """Return the coefficients at one lambda.
+
+        Parameters
+        ----------
+        lam : float or None
+            A lambda of the path. None is ``lambda_min``.
+
+        Returns
+        -------
+        pandas.Series
+            The coefficients by name.
+
+        Raises
+        ------
+        InputError
+            If ``lam`` is None and the path was not cross-validated.
+
+        Examples
+        --------
+        >>> print(path.lambda_min, path.params()["x"].round(2))
+        0.1 1.99
+        """
         return self.coefficients.loc[self.lambda_min if lam is None else lam]
 
     def plot(self, file: str | Path) -> None:
-        """Write the path as a PDF, SVG or PNG file; with folds, the cross-validated loss is above it."""
+        """Write the path as a picture, below the cross-validated loss if there are folds.
+
+        Parameters
+        ----------
+        file : str or Path
+            The file. Its suffix is ``.pdf``, ``.svg`` or ``.png``.
+
+        Raises
+        ------
+        InputError
+            If the suffix is another one.
+
+        Examples
+        --------
+        >>> path.plot("path.svg")
+        """
         plots.elastic_net(self, file)
 
 

@@ -77,7 +77,19 @@ class Evaluation:
     sites: dict[str, Measures]
 
     def plain(self) -> dict[str, Any]:
-        """In JSON's types."""
+        """Return the measures in JSON's types.
+
+        Returns
+        -------
+        dict[str, Any]
+            ``pooled`` and ``sites``.
+
+        Examples
+        --------
+        >>> from dsba.tables.evaluation import Evaluation
+        >>> Evaluation({"rows": 3}, {}).plain()
+        {'pooled': {'rows': 3}, 'sites': {}}
+        """
         return {"pooled": self.pooled, "sites": self.sites}
 
 
@@ -305,8 +317,8 @@ NUMBERS = Kind(_number_sums, _number_measures)
 
 TITLES = {
     "rows": "rows", "left_out": "rows left out", "events": "events", "mean_outcome": "mean outcome",
-    "mean_prediction": "mean prediction", "auc": "AUC", "auc_low": "lower end of its 95 % interval",
-    "auc_high": "upper end", "auc_within": "AUC is exact within", "log_loss": "log loss",
+    "mean_prediction": "mean prediction", "auc": "AUC", "auc_low": "AUC, lower 95 % bound",
+    "auc_high": "AUC, upper 95 % bound", "auc_within": "AUC, error of bins at most", "log_loss": "log loss",
     "brier": "Brier score", "deviance": "mean deviance", "d2": "share of deviance explained", "r2": "R²",
     "rmse": "root mean squared error", "calibration_intercept": "calibration intercept",
     "calibration_intercept_se": "standard error of the intercept", "calibration_slope": "calibration slope",

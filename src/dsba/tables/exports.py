@@ -33,21 +33,63 @@ RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begin
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table for people: every cell is a text."""
+    """A table for people: every cell is a text.
+
+    Parameters
+    ----------
+    title : str
+        The caption.
+    header : tuple[str, ...]
+        The titles of the columns.
+    rows : tuple[tuple[str, ...], ...]
+        The cells.
+
+    Examples
+    --------
+    >>> from dsba.tables.exports import TextTable
+    >>> found = TextTable("Rows", ("site", "rows"), (("north", "12"), ("west", "9")))
+    >>> print(found)
+    Rows
+    site   rows
+    north    12
+    west      9
+    """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
     def to_frame(self) -> pd.DataFrame:
-        """The first column is the index."""
+        """Return the cells as a frame whose index is the first column.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The cells, as texts.
+
+        Examples
+        --------
+        >>> found.to_frame().loc["north", "rows"]
+        '12'
+        """
         import pandas as pd
 
         index = [row[0] for row in self.rows]
         return pd.DataFrame([row[1:] for row in self.rows], index=index, columns=list(self.header[1:]))
 
     def to_latex(self) -> str:
-        """A ``table`` for the package booktabs."""
+        r"""Return LaTeX for the package booktabs.
+
+        Returns
+        -------
+        str
+            A ``table``.
+
+        Examples
+        --------
+        >>> print(found.to_latex().splitlines()[0])
+        \begin{table}
+        """
         lines = [" & ".join(map(latex_text, row)) + r" \\" for row in (self.header, *self.rows)]
         body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
         columns = "l" + "r" * (len(self.header) - 1)
@@ -55,13 +97,35 @@ class TextTable:
         return "\n".join([r"\begin{table}", r"\centering", *inside, r"\end{table}", ""])
 
     def to_html(self) -> str:
-        """A ``table`` without a style."""
+        """Return HTML.
+
+        Returns
+        -------
+        str
+            A ``table`` without a style.
+
+        Examples
+        --------
+        >>> print(found.to_html().splitlines()[3])
+        <tr><td>north</td><td>12</td></tr>
+        """
         lines = [_html_row(row, "td") for row in self.rows]
         caption = f"<caption>{html.escape(self.title)}</caption>"
         return "\n".join(["<table>", caption, _html_row(self.header, "th"), *lines, "</table>", ""])
 
     def to_csv(self) -> str:
-        """Comma-separated text; a cell that a spreadsheet would run gets a quote before it."""
+        """Return comma-separated text.
+
+        Returns
+        -------
+        str
+            The text. A cell that a spreadsheet would run gets a quote before it.
+
+        Examples
+        --------
+        >>> print(found.to_csv().splitlines()[1])
+        north,12
+        """
         import pandas as pd
 
         return csv_text(pd.DataFrame(list(self.rows), columns=list(self.header)))

@@ -42,7 +42,25 @@ class Stratum(NamedTuple):
 
 @dataclass(frozen=True)
 class BaselineHazard:
-    """The cumulative hazards of the strata, and what predictions need beside them."""
+    """The cumulative baseline hazards of a Cox model, by stratum.
+
+    Parameters
+    ----------
+    results : Results
+        The Cox model.
+    centre : numpy.ndarray
+        The means of the columns, at which the hazards are taken.
+    strata : dict[str, Stratum]
+        Times and sums of each stratum; "all" if there are no strata.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> lives = pd.DataFrame({"days": range(1, 31), "died": [1, 0, 1] * 10, "age": [50, 70, 61, 66, 58] * 6})
+    >>> baseline = dsba.fit(lives, "Surv(days, died) ~ age", "cox", strata="none").baseline_hazard(lives)
+    >>> len(baseline.strata["all"].time)
+    20
+    """
 
     results: Results
     centre: Array
@@ -51,9 +69,33 @@ class BaselineHazard:
     def survival(
         self, persons: pd.DataFrame, times: Sequence[float], *, site: str | None = None, conf_type: str = "log"
     ) -> pd.DataFrame:
-        """The survival of persons at the given times with 95 % intervals: a row for each person and time.
+        """Predict the survival of persons at given times, with 95 % intervals.
 
-        ``site`` names the stratum of the persons in a model stratified by site.
+        Parameters
+        ----------
+        persons : pandas.DataFrame
+            A row for each person, with the columns of the model.
+        times : Sequence[float]
+            The times.
+        site : str or None
+            The stratum of the persons in a model stratified by site.
+        conf_type : {"log", "log-log"}
+            The scale of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each person and time: ``survival``, ``cumulative_hazard``, ``std_err``, ``lower`` and ``upper``.
+
+        Raises
+        ------
+        InputError
+            If the site or the scale is not known, or a column is not there.
+
+        Examples
+        --------
+        >>> baseline.survival(lives.head(1), [10.0, 20.0])["survival"].round(2).tolist()
+        [0.75, 0.49]
         """
         import pandas as pd
 

@@ -24,7 +24,40 @@ LAST_TAU = 1e-14  # relative width of the bracket of tau^2
 
 @dataclass(frozen=True)
 class MetaAnalysis:
-    """The common estimate, and how much the sites differ; names as in R's metafor."""
+    """The common estimate, and how much the sites differ; names as in R's metafor.
+
+    Parameters
+    ----------
+    method : str
+        "fixed", "DL", "REML" or "ML".
+    sites : tuple[str, ...]
+        The names of the sites.
+    estimates : tuple[float, ...]
+        The estimates of the sites.
+    errors : tuple[float, ...]
+        Their standard errors.
+    estimate : float
+        The common effect.
+    se : float
+        Its standard error.
+    tau2 : float
+        The variance between sites.
+    Q : float
+        The statistic of the test that all sites have one effect.
+    I2 : float
+        The share of the variance that is between sites, in percent.
+    H2 : float
+        The total variance divided by the variance within sites.
+    weights : tuple[float, ...]
+        The weights of the sites, in percent.
+
+    Examples
+    --------
+    >>> import dsba
+    >>> found = dsba.meta({"north": (0.2, 0.1), "south": (0.5, 0.2), "west": (0.3, 0.1)}, "DL")
+    >>> round(found.I2, 2), round(found.Q_p, 2)
+    (0.0, 0.39)
+    """
 
     method: str
     sites: tuple[str, ...]
@@ -33,20 +66,19 @@ class MetaAnalysis:
     estimate: float
     se: float
     tau2: float
-    """The variance between sites."""
     Q: float
     I2: float
-    """The share of the variance that is between sites, in percent."""
     H2: float
     weights: tuple[float, ...]
-    """Of the sites, in percent."""
 
     @property
     def z(self) -> float:
+        """The common effect divided by its standard error."""
         return self.estimate / self.se
 
     @property
     def p(self) -> float:
+        """The two-sided p-value of the common effect."""
         return float(2.0 * ndtr(-abs(self.z)))
 
     @property
@@ -55,19 +87,69 @@ class MetaAnalysis:
         return float(gammaincc((len(self.sites) - 1) / 2.0, self.Q / 2.0))
 
     def conf_int(self, alpha: float = 0.05) -> tuple[float, float]:
-        """The confidence interval of the common effect."""
+        """Return the confidence interval of the common effect.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the interval.
+
+        Returns
+        -------
+        tuple[float, float]
+            The two bounds.
+
+        Examples
+        --------
+        >>> [round(bound, 3) for bound in found.conf_int()]
+        [0.147, 0.408]
+        """
         reach = float(ndtri(1.0 - alpha / 2.0)) * self.se
         return self.estimate - reach, self.estimate + reach
 
     def prediction(self, alpha: float = 0.05) -> tuple[float, float]:
-        """Where the effect of another site is expected: with t(k - 2), after Higgins, Thompson and Spiegelhalter."""
+        """Return the interval in which the effect of another site is expected.
+
+        It is that of Higgins, Thompson and Spiegelhalter, with Student's t of k - 2 degrees of freedom for k sites.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the interval.
+
+        Returns
+        -------
+        tuple[float, float]
+            The two bounds.
+
+        Raises
+        ------
+        InputError
+            If there are fewer than three sites.
+
+        Examples
+        --------
+        >>> [round(bound, 2) for bound in found.prediction()]
+        [-0.57, 1.12]
+        """
         if len(self.sites) < 3:
             raise InputError("a prediction interval needs at least three sites.")
         reach = float(stdtrit(len(self.sites) - 2, 1.0 - alpha / 2.0)) * math.sqrt(self.tau2 + self.se**2)
         return self.estimate - reach, self.estimate + reach
 
     def to_frame(self) -> pd.DataFrame:
-        """The sites and the common effect with 95 % intervals: the numbers of a forest plot."""
+        """Return the numbers of a forest plot: the sites and the common effect, with 95 % intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each site, and the row ``all``.
+
+        Examples
+        --------
+        >>> list(found.to_frame().index)
+        ['north', 'south', 'west', 'all']
+        """
         import pandas as pd
 
         values = np.array([*self.estimates, self.estimate])
@@ -77,7 +159,26 @@ class MetaAnalysis:
         return pd.DataFrame(columns, [*self.sites, "all"])
 
     def forest(self, file: str | Path, label: str = "effect", ratios: bool = False) -> None:
-        """Write a forest plot as a PDF, SVG or PNG file; ``ratios``: the estimates are logarithms, exp is shown."""
+        """Write a forest plot.
+
+        Parameters
+        ----------
+        file : str or Path
+            The file. Its suffix is ``.pdf``, ``.svg`` or ``.png``.
+        label : str
+            The title of the axis.
+        ratios : bool
+            Whether the estimates are logarithms, of which exp is shown.
+
+        Raises
+        ------
+        InputError
+            If the suffix is another one.
+
+        Examples
+        --------
+        >>> found.forest("effects.svg")
+        """
         plots.meta_forest(self, label, file, ratios)
 
 
@@ -124,18 +225,55 @@ def meta(
 
 @dataclass(frozen=True)
 class SiteEstimates:
-    """The same model at each site alone."""
+    """The same model at each site alone.
+
+    Parameters
+    ----------
+    estimates : dict[str, dict[str, tuple[float, float]]]
+        For each site, by name, the coefficients and their standard errors.
+    failed : dict[str, str]
+        Sites without estimates, and why: their rows do not determine the model, or they do not show it.
+    ratio : str or None
+        What exp of a coefficient is called.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "effect": [0, 2, 5, 6, 1, 3, 4, 7, 1, 1, 4, 6] * 3})
+    >>> table["ward"] = ["east"] * 10 + ["north"] * 12 + ["west"] * 14
+    >>> own = dsba.fit(table, "effect ~ dose", "linear", sites="ward").by_site(table, sites="ward")
+    >>> sorted(own.estimates), own.failed
+    (['east', 'north', 'west'], {})
+    """
 
     estimates: dict[str, dict[str, tuple[float, float]]]
-    """For each site, by name, the coefficients and their standard errors."""
     failed: dict[str, str]
-    """Sites without estimates, and why: their rows do not determine the model, or they do not show it."""
     ratio: str | None = None
-    """What exp of a coefficient is called."""
 
     @classmethod
     def joined(cls, several: Sequence[SiteEstimates]) -> SiteEstimates:
-        """Those of several processes."""
+        """Join the estimates of several processes.
+
+        Parameters
+        ----------
+        several : Sequence[SiteEstimates]
+            The estimates, by process.
+
+        Returns
+        -------
+        SiteEstimates
+            The estimates of all sites.
+
+        Raises
+        ------
+        InputError
+            If two processes have a site of the same name.
+
+        Examples
+        --------
+        >>> type(own).joined([own]) == own
+        True
+        """
         names = [name for one in several for name in (*one.estimates, *one.failed)]
         if twice := [name for name in names if names.count(name) > 1]:
             raise InputError(f"two processes sent estimates of the site {twice[0]!r}.")
@@ -144,7 +282,18 @@ class SiteEstimates:
         return cls(estimates, failed, next((one.ratio for one in several if one.ratio), None))
 
     def plain(self) -> dict[str, Any]:
-        """The same in JSON's types."""
+        """Return the estimates in JSON's types.
+
+        Returns
+        -------
+        dict[str, Any]
+            The fields by name.
+
+        Examples
+        --------
+        >>> list(own.plain())
+        ['estimates', 'failed', 'ratio']
+        """
         return asdict(self)
 
     @property
@@ -154,7 +303,7 @@ class SiteEstimates:
 
     @property
     def bse(self) -> pd.DataFrame:
-        """Their standard errors."""
+        """The standard errors, a row for each site."""
         return self._frame(1)
 
     def _frame(self, place: int) -> pd.DataFrame:
@@ -165,11 +314,38 @@ class SiteEstimates:
         ).T
 
     def pairs(self, name: str) -> dict[str, tuple[float, float]]:
-        """Estimate and standard error of one coefficient, for each site that has it."""
+        """Return the estimate and standard error of one coefficient, for each site that has it.
+
+        Parameters
+        ----------
+        name : str
+            The coefficient.
+
+        Returns
+        -------
+        dict[str, tuple[float, float]]
+            What ``dsba.meta`` takes.
+
+        Examples
+        --------
+        >>> round(own.pairs("dose")["north"][0], 2)
+        1.93
+        """
         return {site: own[name] for site, own in self.estimates.items() if name in own}
 
     def sentences(self) -> list[str]:
-        """How much the sites differ in each coefficient, and which sites are not among them."""
+        """Return how much the sites differ in each coefficient, and which sites are not among them.
+
+        Returns
+        -------
+        list[str]
+            A sentence for each coefficient, and for each site without estimates.
+
+        Examples
+        --------
+        >>> len(own.sentences())
+        2
+        """
         lines = []
         for name in dict.fromkeys(name for own in self.estimates.values() for name in own):
             if len(pairs := self.pairs(name)) > 1:
@@ -179,11 +355,53 @@ class SiteEstimates:
         return lines + [f"By site: {site} has no estimates: {why}" for site, why in self.failed.items()]
 
     def meta(self, name: str, method: str = "REML") -> MetaAnalysis:
-        """The meta-analysis of one coefficient."""
+        """Return the meta-analysis of one coefficient.
+
+        Parameters
+        ----------
+        name : str
+            The coefficient.
+        method : str
+            As in ``dsba.meta``.
+
+        Returns
+        -------
+        MetaAnalysis
+            The common effect, and whether the sites differ.
+
+        Raises
+        ------
+        InputError
+            If fewer than two sites have the coefficient.
+
+        Examples
+        --------
+        >>> print(own.meta("dose").tau2)
+        0.0
+        """
         return meta(self.pairs(name), method)
 
     def forest(self, name: str, file: str | Path, method: str = "REML") -> None:
-        """Write a forest plot of one coefficient at each site, and of its meta-analysis; ratios if there are some."""
+        """Write a forest plot of one coefficient, or ratio, at each site, and of its meta-analysis.
+
+        Parameters
+        ----------
+        name : str
+            The coefficient.
+        file : str or Path
+            The file. Its suffix is ``.pdf``, ``.svg`` or ``.png``.
+        method : str
+            As in ``dsba.meta``.
+
+        Raises
+        ------
+        InputError
+            If fewer than two sites have the coefficient, or the suffix is another one.
+
+        Examples
+        --------
+        >>> own.forest("dose", "dose.svg")
+        """
         self.meta(name, method).forest(file, f"{self.ratio or 'coefficient'} of {name}", self.ratio is not None)
 
 

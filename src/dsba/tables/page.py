@@ -11,6 +11,7 @@ from typing import Any
 from dsba.fitting.spec import plain_of
 from dsba.pages.templates import asset, document, filled
 from dsba.tables.columns import INTERCEPT
+from dsba.tables.describe import Description
 from dsba.tables.evaluation import TITLES, Z95
 from dsba.tables.models import MODELS
 from dsba.tables.results import Results
@@ -24,6 +25,7 @@ NO_CURVE = (
     "are, Results.baseline_hazard(table) computes it."
 )
 MEAN_CURVE = "Times were grouped into {intervals} intervals. The survival of a row that has the mean of every column."
+ROC_NOTE = "ROC curve: the share of events at or above a score, against the share of other rows there."
 OPERATORS = {"logit": "Logistic", "log": "Poisson", "identity": "Linear"}
 
 
@@ -55,6 +57,13 @@ def model_page(results: Results, command: str, study: Mapping[str, str] | None =
     }
     body = filled(asset("dsba.tables", "model.html"), parts)
     return document(parts["title"], body, css="\n" + asset("dsba.tables", "model.css"))
+
+
+def description_page(title: str, found: Description) -> str:
+    """Table 1 with its small histograms, and the signs of trouble above it."""
+    head = f"<header>\n  <h1>{_text(title)}</h1>\n</header>"
+    body = f'{head}\n<main>\n{_warned(found.signs)}\n<div class="card scroll">{found.to_html()}</div>\n</main>\n'
+    return document(_text(title), body, css="\n" + asset("dsba.tables", "description.css"))
 
 
 # Words -------------------------------------------------------------------------------------------
@@ -91,7 +100,10 @@ def _lead(results: Results) -> str:
 
 def _warnings(results: Results) -> str:
     lines = [sentence for sentence in (results.not_converged, results.metadata.why_none) if sentence]
-    lines += guard_sentences(results.schema, results.metadata.notices)
+    return _warned([*lines, *guard_sentences(results.schema, results.metadata.notices)])
+
+
+def _warned(lines: Sequence[str]) -> str:
     if not lines:
         return ""
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
@@ -185,7 +197,7 @@ def _tested(results: Results) -> str:
         return ""
     shown = {TITLES[key]: value for key, value in results.test.items() if key in TITLES and value is not None}
     curve = results.test.get("roc")
-    chart = f'<div class="card plot">{roc_picture(curve)}<p class="note">ROC curve.</p></div>' if curve else ""
+    chart = f'<div class="card plot curve">{roc_picture(curve)}<p class="note">{ROC_NOTE}</p></div>' if curve else ""
     return f'<h3>On held-out rows</h3><dl class="figures">{_list(shown)}</dl>{chart}'
 
 
@@ -338,7 +350,7 @@ def roc_picture(curve: Sequence[dict[str, float]]) -> str:
     """Shares of events against shares of other rows, at or above each score."""
     plot = _shares()
     plot.path((point["false_positive"], point["true_positive"]) for point in curve)
-    return plot.svg("ROC curve", "share of other rows at or above a score; upwards: share of events")
+    return plot.svg("ROC curve", "1 - specificity; upwards: sensitivity")
 
 
 def _shares() -> _Plot:

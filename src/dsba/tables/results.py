@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.engine.run import Status
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, cannot, unknown_name
 from dsba.fitting import codec, not_converged
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
 from dsba.network import Alone
@@ -56,14 +56,12 @@ PLAIN_FIGURES = (
 SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
 
 
-def _inferred(name: str, meaning: str) -> Any:
-    """A property of results: a figure of the inference, or an error that says why there is none."""
-    return property(lambda results: getattr(results._inference, name), doc=meaning)
-
-
 @dataclass(frozen=True)
 class Results:
-    """A fitted model of a table: coefficients of named columns in their own units, and their errors.
+    """A fitted model of a table: coefficients of named columns in their own units, and their standard errors.
+
+    The names are those of statsmodels. The examples of the methods continue the example of the class. Methods that need
+    standard errors raise ``InputError`` after a fit that has none, such as a fit with a penalty.
 
     Parameters
     ----------
@@ -78,31 +76,58 @@ class Results:
     Examples
     --------
     >>> import dsba, pandas as pd
-    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "effect": [0, 2, 5, 6, 1, 3, 4, 7, 1, 1, 4, 6] * 3})
-    >>> results = dsba.fit(table, "effect ~ dose", "linear")
+    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "sex": ["f", "m", "m"] * 12})
+    >>> table["falls"] = [0, 1, 2, 5, 1, 1, 4, 6, 2, 2, 3, 8] * 3
+    >>> table["ward"] = ["east"] * 10 + ["north"] * 12 + ["west"] * 14
+    >>> results = dsba.fit(table, "falls ~ dose + sex", "poisson", sites="ward")
     >>> results.nobs, list(results.params.index)
-    (36, ['Intercept', 'dose'])
+    (36, ['Intercept', 'dose', 'sex[T.m]'])
     """
 
     model: FittedModel
 
     @cached_property
     def metadata(self) -> TableMetadata:
+        """The names of the columns, the schema and the inference, as they are stored."""
         if self.model.table is None:
             raise InputError("this model was not trained on a table with column names: use `dsba predict`.")
         return self.model.table
 
     @property
     def schema(self) -> Schema:
+        """The columns as all sites agreed on them: kinds, levels, and the states of functions."""
         return self.metadata.schema
 
     @cached_property
     def formula(self) -> Formula:
+        """The formula, parsed."""
         return terms_of(self.schema).formula
 
     @classmethod
     def load(cls, folder: str | Path) -> Results:
-        """Read what ``save`` or ``dsba train`` wrote."""
+        """Read the model that ``save`` or ``dsba train`` wrote.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder of the model.
+
+        Returns
+        -------
+        Results
+            The model, with the bits it was saved with.
+
+        Raises
+        ------
+        InputError
+            If there is no model, the file is damaged, or the model is not one of a table.
+
+        Examples
+        --------
+        >>> results.save("falls-model")
+        >>> type(results).load("falls-model").digest() == results.digest()
+        True
+        """
         results = cls(codec.load(Path(folder)))
         names, found = results.metadata.names, results.metadata.inference
         shapes = {len(names)} if found is None else {len(names), len(found.covariance), *map(len, found.covariance)}
@@ -111,17 +136,62 @@ class Results:
         return results
 
     def save(self, folder: str | Path) -> None:
-        """Write ``model.dsba`` (and ``model.json``, a copy for people) into the folder."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        """Write ``model.dsba``, and ``model.json`` as a copy for people, into a folder.
+
+        Parameters
+        ----------
+        folder : str or Path
+            The folder. It is made if it does not exist.
+
+        Raises
+        ------
+        StorageError
+            If the files cannot be written.
+
+        Examples
+        --------
+        >>> results.save("falls-model")
+        """
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot(f"write into {folder}", error) from error
         codec.save(self.model, Path(folder))
 
     def digest(self) -> str:
-        """A fingerprint of the model: the same on every network, and after it was read from its file."""
+        """Return a fingerprint of the model: the same on every network, and after the model was read from its file.
+
+        Returns
+        -------
+        str
+            A SHA-256 hash in hexadecimal digits.
+
+        Examples
+        --------
+        >>> len(results.digest())
+        64
+        """
         known = [repr(self.model.spec.operator), codec.table_content(replace(self.metadata, rounds=0))]
         return hashlib.sha256(json.dumps(known).encode() + self._coefficients.tobytes()).hexdigest()
 
     def tested(self, measures: dict[str, Any]) -> Results:
-        """The same results with the measures of held-out rows."""
+        """Return the same results with the measures of held-out rows.
+
+        Parameters
+        ----------
+        measures : dict[str, Any]
+            The measures, such as those of ``Evaluation.pooled``.
+
+        Returns
+        -------
+        Results
+            Results whose ``test`` has the measures.
+
+        Examples
+        --------
+        >>> results.tested({"rows": 12}).test
+        {'rows': 12}
+        """
         return Results(replace(self.model, table=replace(self.metadata, test=measures)))
 
     # Coefficients --------------------------------------------------------------------------------
@@ -133,39 +203,97 @@ class Results:
 
     @property
     def params(self) -> pd.Series:
-        """The coefficients."""
+        """The coefficients, by the names of the columns."""
         return self._series(self._coefficients)
 
     def cov_params(self) -> pd.DataFrame:
-        """Their covariance."""
+        """Return the covariance of the coefficients.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A symmetric table with a row and a column for each coefficient.
+
+        Raises
+        ------
+        InputError
+            If the model has no standard errors.
+
+        Examples
+        --------
+        >>> print(round(results.cov_params().loc["dose", "dose"], 4))
+        0.0109
+        """
         import pandas as pd
 
         return pd.DataFrame(self._covariance, self._names, self._names)
 
     @property
     def bse(self) -> pd.Series:
-        """Their standard errors."""
+        """The standard errors of the coefficients."""
         return self._series(self._errors)
 
     @property
     def tvalues(self) -> pd.Series:
-        """Coefficients divided by their standard errors."""
+        """The coefficients divided by their standard errors."""
         return self._series(self._coefficients / self._errors)
 
     @property
     def pvalues(self) -> pd.Series:
-        """Two-sided, of the hypotheses that coefficients are zero."""
+        """The two-sided p-values of the hypotheses that a coefficient is zero."""
         return self._series(self._reference.two_sided(self._coefficients / self._errors))
 
     def conf_int(self, alpha: float = 0.05) -> pd.DataFrame:
-        """The confidence intervals of level 1 - alpha."""
+        """Return the confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level: 0.05 gives 95 % intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The lower bounds in column 0, and the upper bounds in column 1.
+
+        Raises
+        ------
+        InputError
+            If the model has no standard errors.
+
+        Examples
+        --------
+        >>> results.conf_int().loc["dose"].round(2).tolist()
+        [0.48, 0.89]
+        """
         import pandas as pd
 
         reach = self._reference.reach(alpha) * self._errors
         return pd.DataFrame({0: self._coefficients - reach, 1: self._coefficients + reach}, self._names)
 
     def ratios(self, alpha: float = 0.05) -> pd.DataFrame:
-        """Odds, rate or hazard ratios, by the model: exp of the coefficients, with intervals."""
+        """Return odds, rate or hazard ratios: exp of the coefficients, with intervals.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each coefficient, with the ratio and, if there are standard errors, ``low`` and ``high``.
+
+        Raises
+        ------
+        InputError
+            If the coefficients of the model are not logarithms of odds, rates or hazards.
+
+        Examples
+        --------
+        >>> results.ratios().loc["dose"].round(2).to_dict()
+        {'rate ratio': 1.98, 'low': 1.61, 'high': 2.43}
+        """
         import pandas as pd
 
         if self.ratio is None:
@@ -178,7 +306,7 @@ class Results:
 
     @property
     def ratio(self) -> str | None:
-        """What exp of a coefficient is called, or None."""
+        """The name of exp of a coefficient, such as "odds ratio"; None if it has none."""
         return RATIOS.get(str(self.model.run.link)) if self._table_model is None else self._table_model.ratio
 
     @cached_property
@@ -189,55 +317,161 @@ class Results:
 
     @property
     def nobs(self) -> int:
-        """Rows of all sites."""
+        """The number of rows of all sites that the model was fitted to."""
         return self.model.run.samples
 
     @property
     def rounds(self) -> int:
-        """Rounds of communication: agreement, fit and inference, without the check with noise between processes."""
+        """The rounds of communication: agreement, fit and inference, without the check with noise between processes."""
         return self.metadata.rounds
 
-    deviance = _inferred("deviance", "The deviance.")
-    null_deviance = _inferred("null_deviance", "The deviance of the model that is an intercept alone.")
-    llf = _inferred("llf", "The log-likelihood.")
-    llnull = _inferred("llnull", "The log-likelihood of the model that is an intercept alone.")
-    df_resid = _inferred("df_resid", "Rows minus coefficients.")
-    scale = _inferred("scale", "The estimated variance of a linear model, else 1.")
-    pearson_chi2 = _inferred("pearson_chi2", "The sum of squared residuals, each divided by its variance.")
+    @property
+    def deviance(self) -> float:
+        """The deviance."""
+        return self._inference.deviance
+
+    @property
+    def null_deviance(self) -> float:
+        """The deviance of the model that is an intercept alone."""
+        return self._inference.null_deviance
+
+    @property
+    def llf(self) -> float | None:
+        """The log-likelihood; None for quasi-models, which have none."""
+        return self._inference.llf
+
+    @property
+    def llnull(self) -> float | None:
+        """The log-likelihood of the model that is an intercept alone; None for quasi-models."""
+        return self._inference.llnull
+
+    @property
+    def df_resid(self) -> int:
+        """The number of rows minus the number of coefficients."""
+        return self._inference.df_resid
+
+    @property
+    def scale(self) -> float:
+        """The variance or dispersion if the model estimates one, else 1."""
+        return self._inference.scale
+
+    @property
+    def pearson_chi2(self) -> float | None:
+        """The sum of squared residuals, each divided by its variance."""
+        return self._inference.pearson_chi2
 
     @property
     def df_model(self) -> int:
-        """Coefficients without the intercept."""
+        """The number of coefficients without the intercept."""
         return len(self._names) - (INTERCEPT in self._names)
 
     @property
     def converged(self) -> bool:
+        """Whether the fit converged."""
         return self.model.run.status is Status.CONVERGED
 
     def vif(self) -> pd.Series:
-        """Variance inflation factors of the columns, without the intercept."""
+        """Return the variance inflation factors of the columns, without the intercept.
+
+        Returns
+        -------
+        pandas.Series
+            A factor for each column: 1 for a column that is not correlated with the others.
+
+        Raises
+        ------
+        InputError
+            If the model has no standard errors.
+
+        Examples
+        --------
+        >>> results.vif().round(3).to_dict()
+        {'dose': 1.0, 'sex[T.m]': 1.0}
+        """
         found = self._series(np.array(self._inference.vif))
         return found[found > 0.0]
 
     # Tests ---------------------------------------------------------------------------------------
 
     def t_test(self, hypothesis: Any) -> LinearTests:
-        """Test linear combinations one by one, such as ``"stage[T.IV] - stage[T.II]"`` or ``"10*age = 1"``.
+        """Test linear combinations of coefficients one by one.
 
-        ``hypothesis`` is a text, a list of texts, or a matrix with a column for each coefficient.
+        Parameters
+        ----------
+        hypothesis : str, list[str] or array-like
+            A text such as ``"stage[T.IV] - stage[T.II]"`` or ``"10*age = 1"``, a list of such texts, or a matrix with a
+            column for each coefficient. A text without ``=`` is compared with 0.
+
+        Returns
+        -------
+        LinearTests
+            The combinations with standard errors, p-values, ``conf_int`` and ``summary_frame``.
+
+        Raises
+        ------
+        InputError
+            If a text is not a linear equation of coefficients, or the model has no standard errors.
+
+        Examples
+        --------
+        >>> print(results.t_test("2*dose = 1").pvalue.round(3))
+        [0.081]
         """
         return linear_tests(hypothesis, self._coefficients, self._covariance, self._names, self._combined.df)
 
     def wald_test(self, hypothesis: Any, use_f: bool | None = None) -> WaldTest:
-        """Test linear hypotheses together, such as ``"age = 0.02, C(sex)[T.M] = treated"``.
+        """Test linear hypotheses together.
 
-        The statistic is F where p-values of coefficients are of Student's t, else chi squared.
+        Parameters
+        ----------
+        hypothesis : str, list[str] or array-like
+            One or several hypotheses, such as ``"age = 0.02, C(sex)[T.M] = treated"``, as in ``t_test``.
+        use_f : bool or None
+            True compares with the F distribution, False with chi squared. None takes F where the p-values of the
+            coefficients are those of Student's t.
+
+        Returns
+        -------
+        WaldTest
+            The statistic, its p-value and its degrees of freedom.
+
+        Raises
+        ------
+        InputError
+            If a hypothesis follows from the others, or is not a linear equation of coefficients.
+
+        Examples
+        --------
+        >>> found = results.wald_test("dose = 0.5, sex[T.m] = 0")
+        >>> round(found.statistic, 3), round(found.pvalue, 3), found.df
+        (3.208, 0.201, 2)
         """
         R, q, _ = hypotheses(hypothesis, self._names)
         return wald(R, q, self._coefficients, self._covariance, self._denominator(use_f))
 
     def wald_test_terms(self, use_f: bool | None = None) -> pd.DataFrame:
-        """A test of every term of the formula: that all its coefficients are 0."""
+        """Test every term of the formula: that all its coefficients are 0.
+
+        Parameters
+        ----------
+        use_f : bool or None
+            As in ``wald_test``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each term, with statistic, p-value and degrees of freedom.
+
+        Raises
+        ------
+        InputError
+            If the model has no standard errors.
+
+        Examples
+        --------
+        >>> results.wald_test_terms()["pvalue"].astype(float).round(3).to_dict()
+        {'dose': 0.0, 'sex': 0.679}
+        """
         import pandas as pd
 
         R, rows = np.eye(len(self._names)), {}
@@ -246,11 +480,57 @@ class Results:
         return pd.DataFrame.from_dict(rows, orient="index", columns=WaldTest._fields)
 
     def compare_lr_test(self, restricted: Results) -> tuple[float, float, int]:
-        """The likelihood-ratio test against a smaller model of the same rows: statistic, p-value, df."""
+        """Test this model against a smaller one of the same rows, by the likelihood ratio.
+
+        Parameters
+        ----------
+        restricted : Results
+            The smaller model. Its columns must be contained in those of this one.
+
+        Returns
+        -------
+        tuple[float, float, int]
+            The statistic, its p-value and its degrees of freedom.
+
+        Raises
+        ------
+        InputError
+            If the two models differ in outcome, rows or operator, or the other one is not smaller.
+
+        Examples
+        --------
+        >>> smaller = dsba.fit(table, "falls ~ dose", "poisson", sites="ward")
+        >>> statistic, pvalue, df = results.compare_lr_test(smaller)
+        >>> round(pvalue, 3), df
+        (0.677, 1)
+        """
         return likelihood_ratio(self._fitted, restricted._fitted)
 
     def get_prediction(self, table: pd.DataFrame, *, name: str = "the table") -> Prediction:
-        """Mean responses with standard errors and intervals; nothing that is needed may be missing in a row."""
+        """Predict mean responses with standard errors and intervals.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame
+            The rows. No column that the model needs may be missing in a row.
+        name : str
+            The site of the rows, if the model has site effects and the table has no column ``site``.
+
+        Returns
+        -------
+        Prediction
+            Its ``summary_frame()`` has the means with their standard errors and intervals.
+
+        Raises
+        ------
+        InputError
+            If a column is not there or has another type, or a value is missing.
+
+        Examples
+        --------
+        >>> results.get_prediction(table.head(2)).summary_frame()["mean_ci_upper"].round(2).tolist()
+        [1.34, 2.29]
+        """
         table = table.rename(columns=str)
         _require_fit(table, self._needed, name)
         if not _complete(table, self._needed).all():
@@ -278,7 +558,14 @@ class Results:
     @property
     def _fitted(self) -> Fitted:
         data = (self.formula.left, self.nobs, repr(self.model.spec.operator), self.schema.classes)
-        return Fitted(self.llf, len(self._names), (*data, self.model.spec.weights, self.model.spec.offset))
+        return Fitted(self._likelihoods[0], len(self._names), (*data, self.model.spec.weights, self.model.spec.offset))
+
+    @property
+    def _likelihoods(self) -> tuple[float, float]:
+        """Of the model, and of an intercept alone."""
+        if self.llf is None or self.llnull is None:
+            raise InputError("this model has no likelihood: quasi-models have none. Use wald_test.")
+        return self.llf, self.llnull
 
     @property
     def _terms(self) -> dict[str, list[int]]:
@@ -291,11 +578,12 @@ class Results:
 
     @property
     def aic(self) -> float:
-        """NaN where there is no likelihood."""
+        """Akaike's information criterion; NaN if there is no likelihood."""
         return np.nan if self.llf is None else -2.0 * self.llf + 2.0 * (len(self._names) + self._inference.extra)
 
     @property
     def bic(self) -> float:
+        """The Bayesian information criterion; NaN if there is no likelihood."""
         counted = len(self._names) + self._inference.extra
         rows = self._inference.bic_rows or self.nobs
         return np.nan if self.llf is None else float(-2.0 * self.llf + np.log(rows) * counted)
@@ -308,22 +596,53 @@ class Results:
         return self.metadata.figures["theta"]
 
     def pseudo_rsquared(self, kind: str = "cs") -> float:
-        """ "cs": Cox and Snell. "mcf": McFadden."""
+        """Return a share of the variation that the model explains, from likelihoods.
+
+        Parameters
+        ----------
+        kind : {"cs", "mcf"}
+            That of Cox and Snell, or that of McFadden.
+
+        Returns
+        -------
+        float
+            0 if the columns explain nothing.
+
+        Raises
+        ------
+        InputError
+            If the kind is another one, or the model has no likelihood.
+
+        Examples
+        --------
+        >>> round(results.pseudo_rsquared("mcf"), 3)
+        0.321
+        """
         if kind not in ("cs", "mcf"):
             raise unknown_name("kind", kind, ("cs", "mcf"))
-        if kind == "mcf":
-            return 1.0 - self.llf / self.llnull
-        return float(-np.expm1((self.llnull - self.llf) * 2.0 / self.nobs))
+        llf, llnull = self._likelihoods
+        return 1.0 - llf / llnull if kind == "mcf" else float(-np.expm1((llnull - llf) * 2.0 / self.nobs))
 
     @property
     def test(self) -> dict[str, Any] | None:
-        """The measures of the held-out rows of all sites, where some were held out."""
+        """The measures of the held-out rows of all sites; None if no rows were held out."""
         return self.metadata.test
 
     # Shown ---------------------------------------------------------------------------------------
 
     def to_frame(self) -> pd.DataFrame:
-        """The table of the summary."""
+        """Return the table of the summary.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each coefficient: estimate, standard error, statistic, p-value and interval.
+
+        Examples
+        --------
+        >>> list(results.to_frame())
+        ['coef', 'std err', 'z', 'P>|z|', '[0.025', '0.975]']
+        """
         import pandas as pd
 
         columns = [name.format(statistic=self.statistic) for name in SUMMARY_COLUMNS]
@@ -333,27 +652,140 @@ class Results:
         return pd.DataFrame(dict(zip(columns, map(np.asarray, values), strict=True)), self._names)
 
     def tidy(self, exponentiate: bool = False) -> pd.DataFrame:
-        """A row for each coefficient (or its exp), with the names of R's broom."""
+        """Return a row for each coefficient, with the names of R's broom.
+
+        Parameters
+        ----------
+        exponentiate : bool
+            Whether estimates and intervals are those of ratios.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``term``, ``estimate``, ``std.error``, ``statistic``, ``p.value``, ``conf.low`` and ``conf.high``. Without
+            standard errors they are NaN.
+
+        Raises
+        ------
+        InputError
+            If ratios are asked of a model that has none.
+
+        Examples
+        --------
+        >>> results.tidy(exponentiate=True)["estimate"].round(2).tolist()
+        [0.75, 1.98, 1.09]
+        """
         return exports.tidy(self, exponentiate)
 
     def glance(self) -> pd.DataFrame:
-        """One row with the figures of the whole model, with the names of R's broom."""
+        """Return one row with the figures of the whole model, with the names of R's broom.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``nobs``, degrees of freedom, log-likelihood, AIC, BIC, deviance and others.
+
+        Examples
+        --------
+        >>> print(results.glance().loc[0, "df.residual"])
+        33
+        """
         return exports.glance(self)
 
     def to_latex(self, ratios: bool = False) -> str:
-        """The coefficients (or ratios) with intervals and p-values, for the package booktabs."""
+        r"""Return the coefficients with intervals and p-values as LaTeX, for the package booktabs.
+
+        Parameters
+        ----------
+        ratios : bool
+            Whether ratios take the place of coefficients.
+
+        Returns
+        -------
+        str
+            A ``table``.
+
+        Raises
+        ------
+        InputError
+            If ratios are asked of a model that has none.
+
+        Examples
+        --------
+        >>> print(results.to_latex().splitlines()[6])
+        Intercept & -0.285 (-0.86 to 0.289) & 0.331 \\
+        """
         return exports.model_table(self, ratios).to_latex()
 
     def to_html(self, ratios: bool = False) -> str:
-        """The same as an HTML table."""
+        """Return the coefficients with intervals and p-values as HTML.
+
+        Parameters
+        ----------
+        ratios : bool
+            Whether ratios take the place of coefficients.
+
+        Returns
+        -------
+        str
+            A ``table`` without a style.
+
+        Raises
+        ------
+        InputError
+            If ratios are asked of a model that has none.
+
+        Examples
+        --------
+        >>> print(results.to_html(ratios=True).splitlines()[3])
+        <tr><td>dose</td><td>1.98 (1.61 to 2.43)</td><td>&lt;0.001</td></tr>
+        """
         return exports.model_table(self, ratios).to_html()
 
     def to_csv(self, exponentiate: bool = False) -> str:
-        """``tidy`` as comma-separated text with all digits; no cell is a formula for a spreadsheet."""
+        """Return ``tidy`` as comma-separated text with all digits.
+
+        Parameters
+        ----------
+        exponentiate : bool
+            Whether estimates and intervals are those of ratios.
+
+        Returns
+        -------
+        str
+            The text. No cell is a formula for a spreadsheet.
+
+        Raises
+        ------
+        InputError
+            If ratios are asked of a model that has none.
+
+        Examples
+        --------
+        >>> print(results.to_csv().splitlines()[0])
+        term,estimate,std.error,statistic,p.value,conf.low,conf.high
+        """
         return exports.csv_text(self.tidy(exponentiate))
 
     def forest(self, file: str | Path, ratios: bool | None = None) -> None:
-        """Write a forest plot of coefficients, or of ratios where the model has some, as a PDF, SVG or PNG file."""
+        """Write a forest plot of the coefficients or ratios.
+
+        Parameters
+        ----------
+        file : str or Path
+            The file. Its suffix is ``.pdf``, ``.svg`` or ``.png``.
+        ratios : bool or None
+            Whether ratios are drawn. None draws them if the model has some.
+
+        Raises
+        ------
+        InputError
+            If the model is an intercept alone, or the suffix is another one.
+
+        Examples
+        --------
+        >>> results.forest("falls.svg")
+        """
         as_ratios = self.ratio is not None if ratios is None else ratios
         frame = self.tidy(as_ratios).set_index("term").drop(INTERCEPT, errors="ignore")
         frame = frame.rename(columns={"conf.low": "low", "conf.high": "high"})[["estimate", "low", "high"]]
@@ -362,12 +794,23 @@ class Results:
         plots.forest(frame, str(self.ratio) if as_ratios else "coefficient", file, as_ratios)
 
     def summary(self) -> Summary:
-        """The coefficients as a table: print it, or let a notebook show it."""
+        """Return the coefficients as a table: print it, or let a notebook show it.
+
+        Returns
+        -------
+        Summary
+            The table below one line about the fit.
+
+        Examples
+        --------
+        >>> "sex[T.m]" in str(results.summary())
+        True
+        """
         return Summary(self)
 
     @property
     def statistic(self) -> str:
-        """ "t" or "z": what the p-values are taken from."""
+        """The distribution of the p-values: "t" for Student's, "z" for the normal one."""
         found = self.metadata.inference
         by_row = found is not None and found.dispersed and self.model.spec.cov == "classical"
         return "t" if by_row or (found is not None and found.df is not None) else "z"
@@ -380,12 +823,12 @@ class Results:
 
     @property
     def not_converged(self) -> str | None:
-        """What to know of a fit that did not converge; None if it did."""
+        """A sentence about a fit that did not converge; None if it did."""
         return not_converged.of_model(self.model)
 
     @property
     def event(self) -> Level | None:
-        """The label whose probability is modelled, where the outcome has two."""
+        """The label whose probability is modelled, if the outcome has two labels."""
         return None if self.schema.classes is None else self.schema.classes[-1]
 
     @property
@@ -406,7 +849,18 @@ class Results:
         return event + (f" Reference levels: {first}." if first else "")
 
     def headline(self) -> str:
-        """The fit in a line: rows, rounds and likelihoods, or why there are none, and whether it did not converge."""
+        """Return one line about the fit: rows, rounds, likelihoods or why there are none, and whether it converged.
+
+        Returns
+        -------
+        str
+            The line above the table of ``summary``.
+
+        Examples
+        --------
+        >>> results.headline()
+        'falls ~ dose + sex: 36 rows of 3 sites, ... AIC 114.164, BIC 118.914. Reference levels: sex = f.'
+        """
         fit = f"{self.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
         said = f" {self.not_converged}" if self.not_converged else ""
         if (found := self.metadata.inference) is None:
@@ -420,7 +874,18 @@ class Results:
         return f"{fit}, cov {self.model.spec.cov}.{said} {shown}{errors}{self.coding}"
 
     def plain(self) -> dict[str, Any]:
-        """The summary in JSON's types; what a penalised model does not have is null."""
+        """Return the summary in JSON's types.
+
+        Returns
+        -------
+        dict[str, Any]
+            What ``dsba summary --json`` prints. What a penalised model does not have is None.
+
+        Examples
+        --------
+        >>> results.plain()["names"]
+        ['Intercept', 'dose', 'sex[T.m]']
+        """
         known: dict[str, Any] = {"names": self._names, "coef": self._coefficients.tolist()}
         known |= dict.fromkeys(("se", "z", "p", "low", "high", "deviance", "aic", *PLAIN_FIGURES, "vif", "terms"))
         if self.metadata.inference is not None:
@@ -444,12 +909,35 @@ class Results:
     def predict(
         self, table: pd.DataFrame, *, labels: bool = False, name: str = "the table"
     ) -> pd.Series | pd.DataFrame:
-        """The mean response (or with ``labels`` the class) of each row; missing where a column it needs is missing.
+        """Predict the mean response, or the class, of each row.
 
-        A model of more than two classes gives a column of probabilities for each; a Cox model gives hazards relative
-        to a row of zeros.
-        ``name`` is the site of the rows if the model has site effects and the table no column ``site``. If the fit
-        did not converge, a ``ConvergenceWarning`` is issued.
+        If the fit did not converge, a ``ConvergenceWarning`` is issued.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame
+            The rows.
+        labels : bool
+            Whether classes take the place of probabilities.
+        name : str
+            The site of the rows, if the model has site effects and the table has no column ``site``.
+
+        Returns
+        -------
+        pandas.Series or pandas.DataFrame
+            A value for each row, missing where a column that the model needs is missing. A model of more than two
+            classes gives a column of probabilities for each class. A Cox model gives hazards relative to a
+            row of zeros.
+
+        Raises
+        ------
+        InputError
+            If a column is not there, has another type or unknown levels, or the model has no classes to label.
+
+        Examples
+        --------
+        >>> results.predict(table.head(2)).round(2).tolist()
+        [0.75, 1.62]
         """
         import pandas as pd
 
@@ -476,7 +964,30 @@ class Results:
         return np.array(self.schema.classes)[shares.argmax(axis=1)] if labels else shares
 
     def scores(self, table: pd.DataFrame, *, name: str = "the table") -> tuple[Array, Array]:
-        """x'b + offset and the offset of each row, of which no column that is needed may be missing."""
+        """Return x'b + offset, and the offset, of each row.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame
+            The rows. No column that the model needs may be missing in a row.
+        name : str
+            The site of the rows, as in ``predict``.
+
+        Returns
+        -------
+        tuple[numpy.ndarray, numpy.ndarray]
+            The scores with offsets, and the offsets.
+
+        Raises
+        ------
+        InputError
+            If a column is not there, or the model has more than two classes.
+
+        Examples
+        --------
+        >>> results.scores(table.head(2))[0].round(3).tolist()
+        [-0.285, 0.484]
+        """
         design = self._design(table, name)
         if design.X.shape[1] != len(self._names):
             raise InputError("a model of more than two classes has no single score.")
@@ -487,14 +998,46 @@ class Results:
         return designed(SiteTable(name, table.reset_index(drop=True)), self._needed, outcome=False)
 
     def mean(self, scores: Array) -> Array:
-        """The mean responses that belong to scores."""
+        """Return the mean responses that belong to scores.
+
+        Parameters
+        ----------
+        scores : numpy.ndarray
+            The scores, as ``scores`` gives them.
+
+        Returns
+        -------
+        numpy.ndarray
+            The inverse link of the scores.
+
+        Examples
+        --------
+        >>> results.mean(results.scores(table.head(2))[0]).round(2).tolist()
+        [0.75, 1.62]
+        """
         if self._table_model is not None:
             return self._table_model.response(scores)
         link = self.model.run.link
         return scores if link is None else link_of(link).mean(scores[:, None])
 
     def known_rows(self, table: pd.DataFrame) -> npt.NDArray[np.bool_]:
-        """Which rows can be predicted: nothing that is needed is missing, and all levels are known."""
+        """Return which rows can be predicted: nothing that is needed is missing, and all levels are known.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame
+            The rows.
+
+        Returns
+        -------
+        numpy.ndarray
+            A truth value for each row.
+
+        Examples
+        --------
+        >>> results.known_rows(pd.DataFrame({"dose": [1, None], "sex": ["f", "m"]})).tolist()
+        [True, False]
+        """
         known = _complete(table, self._needed)
         for column, levels in self.schema.levels.items():
             if column in table.columns:
@@ -504,29 +1047,118 @@ class Results:
         return known
 
     def evaluate(self, table: Any, *, sites: str | None = None) -> Evaluation:
-        """AUC, log loss, calibration, deviance or R^2 on a table with outcomes, at every site and pooled.
+        """Measure the predictions on a table with outcomes, at every site and pooled.
 
-        ``table`` and ``sites`` are as in ``dsba.fit``.
+        Parameters
+        ----------
+        table : object
+            A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
+        sites : str or None
+            The column of a single table that names the site of each row.
+
+        Returns
+        -------
+        Evaluation
+            AUC with its interval, log loss, Brier score and calibration for classes; deviance or R^2 for others.
+
+        Raises
+        ------
+        InputError
+            If no row has an outcome and all columns that the model needs, or the model's kind is not evaluated.
+
+        Examples
+        --------
+        >>> round(results.evaluate(table, sites="ward").pooled["d2"], 3)
+        0.778
         """
         from dsba.tables.evaluation import evaluate
 
         return evaluate(self, as_sites(table, sites, self.needed), Alone())
 
     def by_site(self, table: Any, *, sites: str | None = None) -> SiteEstimates:
-        """The same model fitted at each site alone; ``table`` and ``sites`` are as in ``dsba.fit``.
+        """Fit the same model at each site alone.
 
-        ``.params``, ``.bse``, ``.failed`` and ``.meta(name)``, which says whether the sites differ.
+        Parameters
+        ----------
+        table : object
+            A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
+        sites : str or None
+            The column of a single table that names the site of each row.
+
+        Returns
+        -------
+        SiteEstimates
+            ``.params``, ``.bse``, ``.failed``, and ``.meta(name)``, which tests whether the sites differ.
+
+        Raises
+        ------
+        InputError
+            If the table does not fit the formula.
+
+        Examples
+        --------
+        >>> own = results.by_site(table, sites="ward")
+        >>> own.params["dose"].round(2).to_dict()
+        {'east': 0.61, 'north': 0.68, 'west': 0.71}
         """
         from dsba.tables.fit import fit_each
 
         return fit_each(as_sites(table, sites, ModelTerms.of(self.model.spec)), self.model.spec)
 
     def columns_of(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
-        """The columns of the model, of rows in which nothing is missing."""
+        """Return the columns of the model for rows in which nothing is missing.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame
+            The rows.
+        name : str
+            The site of the rows, as in ``predict``.
+
+        Returns
+        -------
+        numpy.ndarray
+            A column for each coefficient.
+
+        Raises
+        ------
+        InputError
+            If a column is not there or has another type.
+
+        Examples
+        --------
+        >>> results.columns_of(table.head(2)).tolist()
+        [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+        """
         return self._design(table, name).X
 
     def baseline_hazard(self, table: Any, *, sites: str | None = None) -> BaselineHazard:
-        """The baseline hazards of a Cox model, from the rows it was fitted to; ``.survival(persons, times)``."""
+        """Compute the baseline hazards of a Cox model from the rows it was fitted to.
+
+        Parameters
+        ----------
+        table : object
+            A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
+        sites : str or None
+            The column of a single table that names the site of each row.
+
+        Returns
+        -------
+        BaselineHazard
+            Its ``survival(persons, times)`` predicts survival.
+
+        Raises
+        ------
+        InputError
+            If the model is not a Cox model.
+
+        Examples
+        --------
+        >>> lives = pd.DataFrame({"days": range(1, 31), "died": [1, 0, 1] * 10, "age": [50, 70, 61, 66, 58] * 6})
+        >>> cox = dsba.fit(lives, "Surv(days, died) ~ age", "cox", strata="none")
+        >>> cox.baseline_hazard(lives).survival(lives.head(1), [10.0])["survival"].round(2).tolist()
+        [0.75]
+        """
         from dsba.tables.hazards import baseline_hazard
 
         return baseline_hazard(self, as_sites(table, sites, terms_of(self.schema)), Alone())
@@ -534,7 +1166,34 @@ class Results:
     def proportional_hazards_test(
         self, table: Any, *, sites: str | None = None, transform: str = "log"
     ) -> pd.DataFrame:
-        """Whether coefficients of a Cox model change with time ("identity") or its logarithm ("log")."""
+        """Test whether the coefficients of a Cox model change with time: R's ``cox.zph``.
+
+        Parameters
+        ----------
+        table : object
+            A frame, a file or the URL of a database, or a list or dict of them, as in ``dsba.fit``.
+        sites : str or None
+            The column of a single table that names the site of each row.
+        transform : {"log", "identity"}
+            Whether they change with the logarithm of time, or with time itself.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``chi2``, ``df`` and ``p`` for each column, and for all of them in the row ``GLOBAL``.
+
+        Raises
+        ------
+        InputError
+            If the model is not a Cox model, or the transform is another one.
+
+        Examples
+        --------
+        >>> lives = pd.DataFrame({"days": range(1, 31), "died": [1, 0, 1] * 10, "age": [50, 70, 61, 66, 58] * 6})
+        >>> cox = dsba.fit(lives, "Surv(days, died) ~ age", "cox", strata="none")
+        >>> cox.proportional_hazards_test(lives)["p"].round(2).to_dict()
+        {'age': 0.27, 'GLOBAL': 0.27}
+        """
         from dsba.tables.hazards import proportional_hazards
 
         return proportional_hazards(self, as_sites(table, sites, terms_of(self.schema)), Alone(), transform)

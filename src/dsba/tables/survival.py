@@ -35,7 +35,28 @@ LEVEL = 1e-9  # a share this near to a half is a half
 
 
 class LogRank(NamedTuple):
-    """The test that all groups have one curve."""
+    """The test that all groups have one curve.
+
+    Parameters
+    ----------
+    chi2 : float
+        The statistic.
+    df : int
+        The number of groups minus one.
+    p : float
+        The p-value.
+    observed : tuple[float, ...]
+        The events of each group.
+    expected : tuple[float, ...]
+        The events that each group would have if all had one curve.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"time": range(1, 13), "died": [1, 1, 0] * 4, "arm": ["new", "old"] * 6})
+    >>> dsba.survival_curve(table, "Surv(time, died) ~ arm").test.df
+    1
+    """
 
     chi2: float
     df: int
@@ -54,21 +75,61 @@ class _Lifetimes(NamedTuple):
 
 @dataclass(frozen=True)
 class SurvivalCurves:
-    """A table for each group, with the names that R's survfit has, and the test that all curves are the same."""
+    """A table for each group, with the names of R's survfit, and the test that all curves are the same.
+
+    Parameters
+    ----------
+    curves : dict[Level, pandas.DataFrame]
+        A curve by group: ``time``, ``n_risk``, ``n_event``, ``n_censor``, ``survival``, ``std_err``, ``lower`` and
+        ``upper``. Without groups its name is "all".
+    test : LogRank or None
+        The log-rank test, if there are groups.
+    rounded : bool
+        Whether times are rounded up to a grid.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"time": range(1, 13), "died": [1, 1, 0] * 4, "arm": ["new", "old"] * 6})
+    >>> found = dsba.survival_curve(table, "Surv(time, died) ~ arm")
+    >>> list(found.curves), round(found.test.p, 2)
+    (['new', 'old'], 0.79)
+    """
 
     curves: dict[Level, pd.DataFrame]
     test: LogRank | None
     rounded: bool
-    """Whether times are rounded up to a grid."""
 
     def to_frame(self) -> pd.DataFrame:
-        """All curves below each other, with a column ``group``."""
+        """Return all curves below each other.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows of the curves, with a column ``group``.
+
+        Examples
+        --------
+        >>> found.to_frame()["group"].unique().tolist()
+        ['new', 'old']
+        """
         import pandas as pd
 
         return pd.concat(self.curves, names=["group"]).reset_index("group").reset_index(drop=True)
 
     def median(self) -> pd.DataFrame:
-        """The times at which half have had the event, with 95 % intervals; NaN where a curve stays above."""
+        """Return the times at which half have had the event, with 95 % intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``median``, ``lower`` and ``upper`` by group; NaN if a curve stays above one half.
+
+        Examples
+        --------
+        >>> found.median()["median"].tolist()
+        [7.0, 8.0]
+        """
         import pandas as pd
 
         rows = {
@@ -78,7 +139,23 @@ class SurvivalCurves:
         return pd.DataFrame.from_dict(rows, orient="index", columns=["median", "lower", "upper"])
 
     def at_risk(self, times: Sequence[float]) -> pd.DataFrame:
-        """The numbers at risk just before the given times, a row for each group."""
+        """Return the numbers at risk just before given times.
+
+        Parameters
+        ----------
+        times : Sequence[float]
+            The times.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each group, and a column for each time.
+
+        Examples
+        --------
+        >>> found.at_risk([1, 6]).loc["old"].tolist()
+        [6, 4]
+        """
         import pandas as pd
 
         rows = {}
@@ -88,7 +165,24 @@ class SurvivalCurves:
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(times))
 
     def plot(self, file: str | Path, times: Sequence[float] | None = None) -> None:
-        """Write the curves with 95 % bands as a PDF, SVG or PNG file; numbers at risk at the ``times`` are below."""
+        """Write the curves with 95 % bands.
+
+        Parameters
+        ----------
+        file : str or Path
+            The file. Its suffix is ``.pdf``, ``.svg`` or ``.png``.
+        times : Sequence[float] or None
+            The times at which the numbers at risk are shown below the curves.
+
+        Raises
+        ------
+        InputError
+            If the suffix is another one.
+
+        Examples
+        --------
+        >>> found.plot("curves.svg")
+        """
         plots.survival(self, file, times)
 
 

@@ -40,41 +40,111 @@ class Reference(NamedTuple):
 
 
 class WaldTest(NamedTuple):
-    """A test of one or several linear hypotheses at once."""
+    """A test of one or several linear hypotheses at once.
+
+    Parameters
+    ----------
+    statistic : float
+        F if ``df_resid`` is given, else chi squared.
+    pvalue : float
+        Of the hypotheses that all equations hold.
+    df : int
+        The number of hypotheses.
+    df_resid : float or None
+        The degrees of freedom below F.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "effect": [0, 2, 5, 6, 1, 3, 4, 7, 1, 1, 4, 6] * 3})
+    >>> dsba.fit(table, "effect ~ dose", "linear").wald_test("dose = 0").df
+    1
+    """
 
     statistic: float
-    """F if ``df_resid`` is given, else chi squared."""
     pvalue: float
     df: int
-    """The number of hypotheses."""
     df_resid: float | None
 
 
 @dataclass(frozen=True)
 class LinearTests:
-    """Linear combinations of coefficients, each with its own test."""
+    """Linear combinations of coefficients, each with its own test.
+
+    Parameters
+    ----------
+    names : tuple[str, ...]
+        The hypotheses as texts.
+    effect : numpy.ndarray
+        The combinations minus the values that the hypotheses give them.
+    sd : numpy.ndarray
+        Their standard errors.
+    reference : Reference
+        The distribution of the statistics.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "effect": [0, 2, 5, 6, 1, 3, 4, 7, 1, 1, 4, 6] * 3})
+    >>> tests = dsba.fit(table, "effect ~ dose", "linear").t_test(["dose = 2", "10*dose"])
+    >>> tests.effect.round(2).tolist()
+    [-0.07, 19.33]
+    """
 
     names: tuple[str, ...]
     effect: Array
-    """The combinations minus what the hypotheses say they are."""
     sd: Array
     reference: Reference
 
     @property
     def statistic(self) -> Array:
+        """The combinations divided by their standard errors."""
         return self.effect / self.sd
 
     @property
     def pvalue(self) -> Array:
+        """The two-sided p-values."""
         return self.reference.two_sided(self.statistic)
 
     def conf_int(self, alpha: float = 0.05) -> Array:
-        """A row of two bounds for each combination."""
+        """Return the confidence intervals of the combinations.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        numpy.ndarray
+            A row of two bounds for each combination.
+
+        Examples
+        --------
+        >>> tests.conf_int().shape
+        (2, 2)
+        """
         reach = self.reference.reach(alpha) * self.sd
         return np.column_stack([self.effect - reach, self.effect + reach])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """With the names of statsmodels."""
+        """Return the tests as a table with the names of statsmodels.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each combination.
+
+        Examples
+        --------
+        >>> list(tests.summary_frame())
+        ['coef', 'std err', 't', 'P>|t|', 'Conf. Int. Low', 'Conf. Int. Upp.']
+        """
         import pandas as pd
 
         letter = "z" if self.reference.df is None else "t"
@@ -127,36 +197,91 @@ def likelihood_ratio(larger: Fitted, smaller: Fitted) -> tuple[float, float, int
 
 @dataclass(frozen=True)
 class Prediction:
-    """Scores of rows with their standard errors, and the means that belong to them."""
+    """Predicted means of rows, with standard errors and intervals.
+
+    Parameters
+    ----------
+    linear : numpy.ndarray
+        The scores x'b + offset.
+    linear_se : numpy.ndarray
+        The standard errors of the scores.
+    mean : Callable
+        The mean responses of scores; it rises with the score.
+    reference : Reference
+        The distribution of the intervals.
+    scale : float or None
+        The variance of an outcome, if the model is linear.
+    index : object
+        The index of the table.
+
+    Examples
+    --------
+    >>> import dsba, pandas as pd
+    >>> table = pd.DataFrame({"dose": [0, 1, 2, 3] * 9, "effect": [0, 2, 5, 6, 1, 3, 4, 7, 1, 1, 4, 6] * 3})
+    >>> predicted = dsba.fit(table, "effect ~ dose", "linear").get_prediction(table.head(2))
+    >>> predicted.predicted_mean.round(2).tolist()
+    [0.43, 2.37]
+    """
 
     linear: Array
     linear_se: Array
     mean: Callable[[Array], Array]
-    """The means of scores; it rises."""
     reference: Reference
     scale: float | None
-    """The variance of an outcome, where the model has one."""
     index: Any
 
     @property
     def predicted_mean(self) -> Array:
+        """The mean responses."""
         return self.mean(self.linear)
 
     @property
     def se_mean(self) -> Array:
-        """By the delta method."""
+        """The standard errors of the means, by the delta method."""
         if self.scale is not None:
             return self.linear_se
         slope = self.mean(self.linear + SLOPE_STEP) - self.mean(self.linear - SLOPE_STEP)
         return self.linear_se * slope / (2.0 * SLOPE_STEP)
 
     def conf_int(self, alpha: float = 0.05) -> Array:
-        """Of the means: what the link makes of the interval of the score."""
+        """Return the confidence intervals of the means: the inverse link of the intervals of the scores.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        numpy.ndarray
+            A row of two bounds for each row of the table.
+
+        Examples
+        --------
+        >>> predicted.conf_int().round(2).tolist()
+        [[0.07, 0.79], [2.13, 2.6]]
+        """
         reach = self.reference.reach(alpha) * self.linear_se
         return np.column_stack([self.mean(self.linear - reach), self.mean(self.linear + reach)])
 
     def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
-        """With the names of statsmodels; a linear model has intervals of new outcomes as well."""
+        """Return the predictions as a table with the names of statsmodels.
+
+        Parameters
+        ----------
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Means with standard errors and intervals. A linear model has intervals of new outcomes also.
+
+        Examples
+        --------
+        >>> list(predicted.summary_frame())
+        ['mean', 'mean_se', 'mean_ci_lower', 'mean_ci_upper', 'obs_ci_lower', 'obs_ci_upper']
+        """
         import pandas as pd
 
         low, high = self.conf_int(alpha).T
