@@ -41,6 +41,8 @@ BLOCKS = [(page, i, code) for page in PAGES for i, code in enumerate(BLOCK.finda
 def test_block_runs(page, number, code, tmp_path, monkeypatch):
     """A block that raises fails here; blocks have assertions of their own where their result matters."""
     monkeypatch.chdir(tmp_path)
+    for table in (ROOT / "docs" / "assets").glob("*.csv"):  # what a page offers to its readers
+        shutil.copy(table, tmp_path)
     # a block stands alone, as when pasted; dataclasses look their module up by name
     exec(compile(code, f"{page} block {number}", "exec"), {"__name__": "__main__"})
 

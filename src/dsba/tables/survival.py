@@ -60,6 +60,8 @@ class SurvivalCurves:
     test: LogRank | None
     rounded: bool
     """Whether times are rounded up to a grid."""
+    column: str | None = None
+    """What the groups are values of."""
 
     def to_frame(self) -> pd.DataFrame:
         """All curves below each other, with a column ``group``."""
@@ -172,7 +174,7 @@ def curves_of(
         if spec.strata == "site":  # each site's own risk sets, on exact times: only sums over all times leave it
             sums = summed(group, np.array([_own_test(one, len(levels)) for one in own]))
         test = _tested(sums, len(levels))
-    return SurvivalCurves(curves, test, not exact)
+    return SurvivalCurves(curves, test, not exact, column)
 
 
 def _expected(terms: ModelTerms, groups: int, spec: FitSpec, topology: Topology) -> str:
