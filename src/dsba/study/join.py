@@ -258,8 +258,7 @@ def leaving(seat: Seat) -> list[str]:
 
 def of_model(study: Study) -> list[str]:
     """What the study's model tells beside the sums of all models, as a sentence."""
-    told = told_besides(study.terms) if study.evaluates is None else None
-    return [] if told is None else [f"As sums over all sites, of the model {study.spec.operator}: {told}."]
+    return told_besides(study.terms) if study.evaluates is None else []
 
 
 def replaced(study: Study) -> list[str]:

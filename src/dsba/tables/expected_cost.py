@@ -73,12 +73,11 @@ def expected_cost(
     return cost_of(sums, [*design_sums(terms, p, count), *_inference_sums(spec, sums, q)], count, topology)
 
 
-def told_besides(terms: ModelTerms) -> str | None:
-    """What the sums of a fit tell beside those that all models make."""
-    model = terms.model()
-    if model is not None:
-        return model.tells()
-    return RANDOM_TELLS if terms.spec.random else None
+def told_besides(terms: ModelTerms) -> list[str]:
+    """What the sums of a fit tell beside those that all models make, as a sentence."""
+    spec, model = terms.spec, terms.model()
+    told = model.tells() if model is not None else RANDOM_TELLS if spec.random else None
+    return [] if told is None else [f"As sums over all sites, of the model {spec.operator}: {told}."]
 
 
 def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
