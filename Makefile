@@ -47,7 +47,7 @@ bench: .venv/.installed  ## ratios measured in one run; DSBA_DATA=folder for the
 try-wheel: .venv/.installed  ## the wheel in empty environments: README, a study, a comparison; seconds and megabytes of each
 	$(BIN)/python -m benchmarks.installed
 
-SUBJECTS := cohort cox curves families classes meta mixed elastic_net after_fit description formulas
+SUBJECTS := cohort cox curves families classes meta mixed elastic_net after_fit description formulas worked
 yardsticks:  ## reference values from R, made again; tests/yardsticks/README.md names the packages
 	cd tests/yardsticks && for subject in $(SUBJECTS); do OMP_NUM_THREADS=1 Rscript --vanilla $$subject.R || exit 1; done
 

@@ -103,10 +103,12 @@ def server_and_neighbours() -> None:
 
 
 def plots_of_models() -> None:
-    """The plots that the block of docs/howto/models.md writes."""
-    page = (Path(__file__).parent / "howto" / "models.md").read_text()
+    """The plots that blocks of docs/howto/models.md write."""
+    page = (Path(__file__).parent / "howto" / "models.md").read_text().replace("clinic.csv", "../assets/clinic.csv")
     with contextlib.chdir(IMAGES):
-        exec(page.split("```python\n")[1].split("```")[0], {})
+        for block in page.split("```python\n")[1:]:
+            if '.png"' in (code := block.split("```")[0]):
+                exec(code, {})
 
 
 def _write(name: str, width: int, height: int, shapes: list[str]) -> None:

@@ -26,8 +26,11 @@ import dsba
 import dsba.estimators
 from dsba import cli
 from dsba.data import registry, splits
+from dsba.fitting import FitSpec
 from dsba.lab import spec
 from dsba.lab.index import METRICS as MEASURES
+from dsba.tables.mixed import RANDOM_TELLS
+from dsba.tables.models import MODELS
 
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -38,6 +41,8 @@ BLOCKS = [(page, i, code) for page in PAGES for i, code in enumerate(BLOCK.finda
 def test_block_runs(page, number, code, tmp_path, monkeypatch):
     """A block that raises fails here; blocks have assertions of their own where their result matters."""
     monkeypatch.chdir(tmp_path)
+    for table in (ROOT / "docs" / "assets").glob("*.csv"):  # what a page offers to its readers
+        shutil.copy(table, tmp_path)
     # a block stands alone, as when pasted; dataclasses look their module up by name
     exec(compile(code, f"{page} block {number}", "exec"), {"__name__": "__main__"})
 
@@ -139,6 +144,28 @@ def rows_of(page, header):
 
 def code_in(text):
     return re.findall(r"`([^`]+)`", text)
+
+
+TELLS = "| model | beside these |"
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("strata", ["site", None])
+def test_the_privacy_page_says_what_every_model_tells(name, strata):
+    """In the words that the model declares, which a person reads before a study begins."""
+    model = MODELS[name](FitSpec(formula="y ~ x", operator=name, strata=strata), 3)
+    kind = "strata=" + ('"site"' if strata else "None")
+    rows = [said for models, said in rows_of("docs/privacy.md", TELLS) if name in code_in(models)
+            and ("strata" not in models or kind in code_in(models))]  # fmt: skip
+    assert rows == [model.tells()]
+
+
+def test_the_privacy_page_says_what_other_analyses_tell():
+    rows = rows_of("docs/privacy.md", TELLS)
+    named = {name for models, _ in rows for name in code_in(models)}
+    others = {"linear", "logistic", "poisson", "survival_curve", "elastic_net", "by_site", "meta", "baseline_hazard"}
+    assert others | {"proportional_hazards_test"} <= named
+    assert next(said for models, said in rows if 'random="site"' in models) == RANDOM_TELLS
 
 
 METHODS = '| name | applies to | one iteration | "auto" step size |'

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from queues import together
 from registered_models import FIVE, GUARDED, REGISTERED, Registered, own_sites, table
 
@@ -67,6 +68,18 @@ def test_a_fit_moves_no_more_than_it_told(name):
         assert received > 0.25 * size
     if spec.random is None and spec.exposure is None and name != "spline":
         assert rounds <= MOST_ROUNDS
+
+
+def test_the_page_says_how_many_rounds_the_others_took():
+    page = (ROOT / "docs" / "howto" / "models.md").read_text()
+    said = re.search(r"random intercept took (\d+).*spline without knots took (\d+).*and (\d+) beside", page, re.DOTALL)
+    spline = Registered("gamma", "cost", {}).spec(right="ns(age, df=3)")
+    found = []
+    for spec in (CASES["random intercept"], spline, CASES["spline"]):
+        net = Simulator(FIVE)
+        found.append(tables.fit_sites(own_sites(net), spec, net).rounds)
+    assert [*map(int, said.groups())] == found
+    assert min(found) > MOST_ROUNDS  # where this fails, the page may say less
 
 
 @pytest.mark.parametrize(("operator", "left"), [("linear", "sbp"), ("logistic", "readmitted"), ("poisson", "visits")])

@@ -47,6 +47,8 @@ def test_a_forest_plot_shows_where_another_site_is_expected(drawn):
     given = {"a": (0.1, 0.1), "b": (0.9, 0.1), "c": (-0.4, 0.2), "d": (0.5, 0.1)}
     between = drawn(lambda file: dsba.meta(given).forest(file, "difference"))
     assert any("prediction interval" in text for text in between)
+    (said,) = (text for text in between if "prediction interval" in text)
+    assert said.endswith("{:.2f} to {:.2f}".format(*dsba.meta(given).prediction()))
     fixed = drawn(lambda file: dsba.meta(given, "fixed").forest(file, "difference"))
     assert not any("prediction interval" in text for text in fixed)
 
@@ -58,6 +60,7 @@ def test_curves_have_the_numbers_at_risk_below(drawn):
     for group, row in curves.at_risk(times).iterrows():
         at = below.index(group)
         assert below[at + 1 : at + 4] == [str(number) for number in row]
+    assert "stage" in texts
     assert "log-rank p &lt; 0.001" in texts or "log-rank p < 0.001" in texts
 
 

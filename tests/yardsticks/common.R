@@ -9,7 +9,7 @@ json <- function(x, depth = 0) {
     end <- if (depth < 3) paste0("\n", strrep(" ", depth)) else ""
     paste0(open, gap, paste(values, collapse = paste0(",", if (depth < 3) gap else " ")), end, close)
   }
-  quoted <- function(text) paste0('"', gsub('(["\\\\])', "\\\\\\1", text), '"')
+  quoted <- function(text) paste0('"', gsub("\n", "\\\\n", gsub('(["\\\\])', "\\\\\\1", text)), '"')
   if (is.null(x)) return("null")
   if (is.factor(x)) x <- as.character(x)
   if (is.matrix(x)) {

@@ -22,6 +22,7 @@ from dsba.study.file import Study
 from dsba.study.join import (
     disclosed,
     expected,
+    of_model,
     own_key,
     replaced,
     require_columns,
@@ -69,7 +70,7 @@ def _about_study(study: Study) -> Iterator[Finding]:
     yield found(study.require_open, f"The study is open until {study.ends}.")
     if 0 <= (left := (study.ends - now.date()).days) < SOON:
         yield Finding(True, f"The study ends in {left} days.")
-    for sentence in expected(study):
+    for sentence in [*of_model(study), *expected(study)]:
         yield Finding(True, sentence)
     for member in study.members:
         until = keys.parse(keys.text_of(member.certificate)).not_valid_after_utc

@@ -34,7 +34,7 @@ from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.evaluation import sentences
-from dsba.tables.expected_cost import column_names, expected_cost
+from dsba.tables.expected_cost import column_names, expected_cost, told_besides
 from dsba.tables.fit import evaluate_own, share_each, test_rows, train_own
 from dsba.tables.page import description_page
 from dsba.tables.results import Results
@@ -233,6 +233,7 @@ def leaving(seat: Seat) -> list[str]:
         "the missing values and the rows per level.",
         "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
     ]
+    lines += of_model(study)
     if study.describe is not None:
         lines.append("Before the model, as such sums: means, standard deviations and counts of the columns in bins. To "
                      f"all sites: which levels {seat.site} has, and which of its columns look wrong.")  # fmt: skip
@@ -252,6 +253,11 @@ def leaving(seat: Seat) -> list[str]:
     lines += expected(study)
     lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
     return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
+
+
+def of_model(study: Study) -> list[str]:
+    """What the study's model tells beside the sums of all models, as a sentence."""
+    return told_besides(study.terms) if study.evaluates is None else []
 
 
 def replaced(study: Study) -> list[str]:

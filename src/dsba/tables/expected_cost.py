@@ -16,7 +16,7 @@ from dsba.fitting.spec import FitSpec
 from dsba.graph.topology import Topology
 from dsba.network import Alone
 from dsba.tables.columns import INTERCEPT, agreed_states, model_columns
-from dsba.tables.mixed import random_intercept_sums
+from dsba.tables.mixed import RANDOM_TELLS, random_intercept_sums
 from dsba.tables.models.base import ModelSums
 from dsba.tables.terms import SITE, ModelTerms
 from dsba.types import Level
@@ -71,6 +71,13 @@ def expected_cost(
         sums = random_intercept_sums(p)
     count = sum(map(len, levels.values())) + len(classes or ())
     return cost_of(sums, [*design_sums(terms, p, count), *_inference_sums(spec, sums, q)], count, topology)
+
+
+def told_besides(terms: ModelTerms) -> list[str]:
+    """What the sums of a fit tell beside those that all models make, as a sentence."""
+    spec, model = terms.spec, terms.model()
+    told = model.tells() if model is not None else RANDOM_TELLS if spec.random else None
+    return [] if told is None else [f"As sums over all sites, of the model {spec.operator}: {told}."]
 
 
 def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:

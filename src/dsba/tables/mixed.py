@@ -30,6 +30,12 @@ EXACT_SHARE = 1e-15  # of the outcomes' squares: less is rounding
 USUAL_THETAS = 30  # at so many at most the likelihood of ordinary tables is evaluated
 
 
+RANDOM_TELLS = (
+    "the products of the columns and the outcome; for each ratio of variances that is tried, the sums over sites of "
+    "weighted products of a site's sums of columns and outcomes"
+)
+
+
 class Profile(NamedTuple):
     """The fit at one theta."""
 

@@ -13,11 +13,12 @@ from dsba.pages.templates import asset, document, filled
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.describe import Description
 from dsba.tables.evaluation import TITLES, Z95
+from dsba.tables.expected_cost import told_besides
 from dsba.tables.models import MODELS
 from dsba.tables.results import Results
 from dsba.tables.schema_report import guard_sentences
 from dsba.tables.summary import P_VALUES
-from dsba.tables.terms import terms_of
+from dsba.tables.terms import ModelTerms, terms_of
 
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
 NO_CURVE = (
@@ -128,6 +129,7 @@ def _disclosed(results: Results) -> list[str]:
     if results.metadata.inference is not None:
         table = "" if results.metadata.calibration is None else ", and the calibration table"
         lines.append(f"As sums over all sites, after the fit: information matrix and deviance{table}.")
+    lines += told_besides(ModelTerms.of(results.model.spec))
     if results.test is not None:
         lines.append("As sums over all sites, of the held-out rows: counts in bins of the score, and losses.")
     if run.processes == 1:
@@ -174,12 +176,19 @@ def _coefficients(results: Results) -> str:
 
 
 def _ratio(value: float, *ends: float) -> str:
-    interval = f" ({' to '.join(_number(float(end)) for end in ends)})" if ends else ""
-    return _number(float(value)) + interval
+    interval = f" ({' to '.join(map(_digits, ends))})" if ends else ""
+    return _digits(value) + interval
 
 
 def _cell(column: str, value: float) -> str:
-    return "<0.001" if column in P_VALUES and value < 0.001 else _number(float(value))
+    if column in P_VALUES:
+        return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return _digits(value)
+
+
+def _digits(value: float) -> str:
+    """Four digits, zeros as well: numbers below each other are equally precise."""
+    return f"{value:#.4g}".rstrip(".") if abs(value) < 1000 else _number(float(value))
 
 
 def _figures(results: Results) -> str:
@@ -262,7 +271,7 @@ class _Plot:
         """The whole picture, with a text below the axis."""
         if below:
             self.word(sum(self.xs) / 2.0, self.ys[0], below, down=38)
-        size = f"{self.left + self.width + 14} {self.height + (60 if below else 36)}"
+        size = f"{self.left + self.width + 24} {self.height + (60 if below else 36)}"
         return f'<svg viewBox="0 0 {size}" role="img" aria-label="{_text(label)}">{"".join(self.parts)}</svg>'
 
 

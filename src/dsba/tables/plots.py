@@ -25,6 +25,7 @@ NAMED_LINES = 10  # more lines of a path have no names
 SQUARES = (3.0, 9.0)  # points of the marks of the lightest and the heaviest site
 RATIO_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 MOST_TICKS = 8
+WIDEST = 0.3  # of the range of the sites' intervals: a prediction interval is drawn so far beyond it
 
 
 def forest(frame: pd.DataFrame, label: str, file: str | Path, ratios: bool) -> None:
@@ -54,16 +55,30 @@ def meta_forest(found: MetaAnalysis, label: str, file: str | Path, ratios: bool)
     at = -np.arange(len(frame)) - 0.3 * (np.arange(len(frame)) == len(frame) - 1)
     _intervals(axes, frame[:-1], at[:-1], np.array(found.weights))
     middle, low, high = frame.iloc[-1]
-    if predicted is not None:
-        axes.plot(predicted, [at[-1]] * 2, color=COLOURS[1], linewidth=1.2, solid_capstyle="butt")
+    reach = None if predicted is None else _prediction(axes, frame, predicted, at[-1], ratios)
     axes.fill([low, middle, high, middle], at[-1] + np.array([0, 0.3, 0, -0.3]), color=COLOURS[1], zorder=3)
     axes.axvline(middle, color=COLOURS[1], linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
     axes.axhline(at[-1] + 0.65, color="0.8", linewidth=0.8)
     notes = f"I² = {found.I2:.0f} %, τ² = {found.tau2:.3g}, Q = {found.Q:.3g} (p = {found.Q_p:.2g})"
     if predicted is not None:
-        notes += "\nthin line: prediction interval of another site"
-    _finish_forest(axes, frame, at, f"{label}\n{notes}", ratios, predicted)
+        notes += "\nthin line: prediction interval of another site, {:.2f} to {:.2f}".format(*predicted)
+    _finish_forest(axes, frame, at, f"{label}\n{notes}", ratios, reach)
     _save(figure, file)
+
+
+def _prediction(
+    axes: Any, frame: pd.DataFrame, predicted: Sequence[float], at: float, ratios: bool
+) -> list[float]:  # fmt: skip
+    """The line of the prediction interval, and where it ends: with few sites it is too wide, and ends in arrows."""
+    shown = np.append(frame.to_numpy().ravel(), 1.0 if ratios else 0.0)
+    low, high = (np.log(end) if ratios else end for end in (shown.min(), shown.max()))
+    bounds = np.array([low - WIDEST * (high - low), high + WIDEST * (high - low)])
+    reach = np.clip(predicted, *(np.exp(bounds) if ratios else bounds)).tolist()
+    axes.plot(reach, [at] * 2, color=COLOURS[1], linewidth=1.2, solid_capstyle="butt")
+    for end, whole, mark in zip(reach, predicted, "<>", strict=True):
+        if end != whole:
+            axes.plot([end], [at], mark, color=COLOURS[1], markersize=5)
+    return reach
 
 
 def _intervals(axes: Any, frame: pd.DataFrame, at: Any, weights: Any = None) -> None:
@@ -129,7 +144,8 @@ def survival(found: SurvivalCurves, file: str | Path, times: Sequence[float] | N
     ticks = [tick for tick in (axes.get_xticks() if times is None else times) if 0.0 <= tick <= last]
     axes.set_xticks(ticks)
     if groups > 1:
-        axes.legend(list(handles.values()), [_plain(str(group)) for group in found.curves], frameon=False)
+        names, title = [_plain(str(group)) for group in found.curves], _plain(found.column or "")
+        axes.legend(list(handles.values()), names, title=title, frameon=False)
     if found.test is not None:
         chance = "p < 0.001" if found.test.p < 0.001 else f"p = {found.test.p:.3f}"
         axes.text(0.02, 0.04, f"log-rank {chance}", transform=axes.transAxes)
@@ -198,7 +214,7 @@ def _mark(axes: Any, path: ElasticNetPath, named: bool) -> None:
         if lam > 0.0:
             axes.axvline(lam, color="0.4", linewidth=1.0, linestyle=style, zorder=0, label=name if named else None)
     if named:
-        axes.legend(frameon=False, fontsize="small", loc="upper right")
+        axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _figure(file: str | Path, height: float, rows: int = 1) -> tuple[Any, Any]:

@@ -86,6 +86,8 @@ class SurvivalCurves:
         The log-rank test, if there are groups.
     rounded : bool
         Whether times are rounded up to a grid.
+    column : str or None
+        What the groups are values of.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class SurvivalCurves:
     curves: dict[Level, pd.DataFrame]
     test: LogRank | None
     rounded: bool
+    column: str | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """Return all curves below each other.
@@ -266,7 +269,7 @@ def curves_of(
         if spec.strata == "site":  # each site's own risk sets, on exact times: only sums over all times leave it
             sums = summed(group, np.array([_own_test(one, len(levels)) for one in own]))
         test = _tested(sums, len(levels))
-    return SurvivalCurves(curves, test, not exact)
+    return SurvivalCurves(curves, test, not exact, column)
 
 
 def _expected(terms: ModelTerms, groups: int, spec: FitSpec, topology: Topology) -> str:

@@ -17,6 +17,7 @@ from dsba.tables import fit as tables
 from dsba.tables.inputs import as_sites
 from dsba.tables.models import MODELS
 from dsba.tables.page import model_page
+from dsba.tables.terms import ModelTerms
 
 LIVES = "Surv(time, died) ~ age + sex + bmi + log(crp) + treated + stage"
 
@@ -143,6 +144,7 @@ def test_the_page_of_every_model_is_made(case):
     assert f"{kind} model of 500 rows at 5 sites" in page
     assert "None" not in page
     assert "Newton steps; upwards: next step in standard errors" in page
+    assert html.escape(ModelTerms.of(results.model.spec).model().tells()) in page
     assert all(name.replace("_", " ") in page for name in results.metadata.figures)
 
 

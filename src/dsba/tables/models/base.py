@@ -160,6 +160,10 @@ class TableModel(ABC):
         """The sums of a fit of q parameters, for what is told before a run."""
         return ModelSums((), (1 + q + self.matrices * (q * (q + 1) // 2),))
 
+    @abstractmethod
+    def tells(self) -> str:
+        """What its sums tell beside a log-likelihood, slopes and matrices: approvals and docs/privacy.md say it."""
+
     def outcome_sums(self, sample: Design) -> Array:
         """What the start of the fit needs to know of the outcomes, as sums over rows."""
         return np.zeros(0)

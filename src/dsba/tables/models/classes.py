@@ -31,6 +31,9 @@ class _Classes(TableModel):
     )
     n_classes: int = 0
 
+    def tells(self) -> str:
+        return "the rows of every class"
+
     def outcome_sums(self, sample: Design) -> Array:
         return np.bincount(sample.y.astype(np.int64), sample.weight, minlength=self.n_classes).astype(np.float64)
 

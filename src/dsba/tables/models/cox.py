@@ -108,6 +108,15 @@ class Cox(TableModel):
             return found
         return found._replace(before=(grid_numbers(ends),), point=(ends * (2 * q + 4), *found.point))
 
+    def tells(self) -> str:
+        if self.strata == "site":
+            return "the number of events; the sums over a site's own risk sets stay there"
+        return (
+            "at how many sites an interval of time has enough events; at each end of the grid the number of events, "
+            "and sums of e^u and e^u x (u: the score, x: the columns) over the rows at risk and over those with "
+            "an event"
+        )
+
     def outcome_sums(self, sample: Design) -> Array:
         return np.array([float((sample.y[:, 1] > 0).sum())])
 

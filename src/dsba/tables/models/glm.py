@@ -58,6 +58,9 @@ class Glm(TableModel):
         """The score with this mean."""
         return math.log(mean)
 
+    def tells(self) -> str:
+        return "the sum of the outcomes, Pearson's statistic, the deviances"
+
     def outcome_sums(self, sample: Design) -> Array:
         return np.array([sample.weight @ sample.y, sample.weight.sum()])
 

@@ -66,6 +66,9 @@ class NegativeBinomial(KnownTheta):
     def settled(self, z: Array) -> KnownTheta:
         return KnownTheta(float(np.exp(z[-1])))
 
+    def tells(self) -> str:
+        return f"the sum of the squared outcomes, {super().tells()}"
+
     def outcome_sums(self, sample: Design) -> Array:
         return np.append(super().outcome_sums(sample), sample.weight @ sample.y**2)
 
