@@ -85,18 +85,6 @@ def test_the_difference_shows_the_row_where_it_is_only_warned_of():
     np.testing.assert_allclose(row, [1.0, patient["age"], patient["crp"], patient["twin"]], rtol=1e-6)
 
 
-def test_a_row_that_is_singled_out_at_the_solution_only_is_refused_at_a_step():
-    """Poisson: the weights of the rows are their means, which the start does not know."""
-    rng = np.random.default_rng(1)
-    frames = {}
-    for n in range(3):
-        x = rng.normal(size=60)
-        frames[f"site{n}"] = pd.DataFrame({"x": x, "visits": rng.poisson(np.exp(0.1 * x))})
-    frames["site1"].loc[0, ["x", "visits"]] = [5.0, 4000]
-    for sentence in fit_between(frames, "visits ~ x", "poisson"):
-        assert "a row of site1" in sentence
-
-
 def test_leverage_is_that_of_the_hat_matrix():
     """Against the projection, with all rows in one matrix."""
     rng = np.random.default_rng(2)

@@ -107,6 +107,12 @@ class Guards:
             "show these rows."
         )
 
+    def nearly_constant(self, column: str) -> str:
+        return (
+            f"fewer than {self.rows_per_level} pooled rows have nearly all of the spread of the column {column}, and a "
+            "model would show these rows: take the logarithm, write cap() around the column, or leave it out."
+        )
+
     def few_elsewhere(self, site: str, column: str) -> str | None:
         """What a site says of a column whose total, minus its own rows, is a count of few rows of the others."""
         return (

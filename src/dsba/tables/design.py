@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from dsba.errors import InputError, noted
 from dsba.fitting.disclosure import Guards
@@ -61,11 +62,24 @@ class Designs:
         return self.designs[0].names
 
     @property
+    def outcome(self) -> str:
+        """The left side of the formula."""
+        return str(terms_of(self.schema).formula.left)
+
+    @property
+    def wide(self) -> list[Array]:
+        """Of each site here its columns, and beside them what sums with an outcome have in the place of a column."""
+        terms = terms_of(self.schema)
+        offset = terms.spec.offset is not None or terms.spec.exposure is not None
+        return [np.column_stack([d.X, *_outcome_columns(d, terms, offset, self.schema.classes)]) for d in self.designs]
+
+    @property
     def derived(self) -> list[bool]:
-        """Of each column whether it is a product, or a function that may single out rows."""
-        terms = terms_of(self.schema).formula.terms
-        found = {text_of(term) for term in terms if is_derived(term)}
-        return [text in found for text in column_terms(self.schema)]
+        """Of each column of ``wide`` whether it is a product, or a function that may single out rows."""
+        formula = terms_of(self.schema).formula
+        found = {text_of(term) for term in formula.terms if is_derived(term)}
+        outcomes = self.wide[0].shape[1] - len(self.names)
+        return [text in found for text in column_terms(self.schema)] + [formula.sharp] * outcomes
 
 
 def design_tables(
@@ -180,6 +194,19 @@ def outcome_of(site: SiteTable, schema: Schema) -> Array:
     values = frame[list(formula.response)].astype(np.float64)
     columns = [numbers(one, values) for one in formula.outcomes]
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
+def _outcome_columns(design: Design, terms: ModelTerms, offset: bool, classes: Sequence[Level] | None) -> list[Array]:
+    """The columns that outcomes and offsets are in a gradient: of classes all but the first, of times the events."""
+    y, o = design.y, design.offset
+    if terms.labels == "real":
+        return [y - o]
+    with np.errstate(over="ignore"):
+        means = expit(o) if terms.labels in ("binary", "multiclass", "counts") else np.exp(o)
+    found = [y] if y.ndim == 1 else [y[:, 1]] if terms.labels == "survival" else list(y.T)
+    if terms.labels == "multiclass":
+        found = [(y == code).astype(np.float64) for code in range(1, len(classes or ()))]
+    return [*found, means] if offset else found
 
 
 def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array:
