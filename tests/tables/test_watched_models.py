@@ -202,6 +202,35 @@ def test_an_offset_that_gives_the_outcome_but_for_one_row_is_refused(offset, ope
     on_sites(frames, attempt)
 
 
+PEAK = "exp(-500*((age-32)*(age-32)))*crp"
+
+
+@pytest.mark.parametrize("formula", [
+    f"cost ~ age + I({PEAK})", f"cost ~ age + center({PEAK})", f"cost ~ age + scale({PEAK})", f"I({PEAK}) ~ visits + time",
+    f"cost ~ poly({PEAK}, 2)", "cost ~ age + age:tall", f"cost ~ age + cap({PEAK})",
+])  # fmt: skip
+def test_no_mean_of_a_function_that_singles_out_a_row_is_summed(formula):
+    """The sum of exp(-500 (age - 32)^2) crp is crp of the person aged 32: not even a mean may be summed."""
+    frames = cohort()
+    for name, frame in frames.items():
+        frame.loc[(frame["age"] > 31) & (frame["age"] < 33), "age"] = 40.0
+        frame["tall"] = 1e-6 * np.sin(np.arange(len(frame)))
+        if name == "site1":
+            frame.loc[0, ["age", "crp", "tall"]] = [32.0, 7.5, 1.0]
+    spec = FitSpec(formula=formula, operator="linear", graph="ring")
+    secret = 32.0 if "tall" in formula else 7.5
+
+    def attempt(own, net):
+        seen, add = [], net.sum
+        net.sum = lambda rows: seen.append(add(rows)) or seen[-1]
+        with pytest.raises(dsba.InputError, match="one row of site1 makes up most of the spread of the column"):
+            fit_sites(own, spec, net)
+        return np.concatenate(seen)
+
+    for seen in on_sites(frames, attempt):
+        assert not (np.abs(seen / secret - 1.0) < 0.02).any()
+
+
 def test_a_nearly_constant_column_is_a_cell():
     """Values that differ by less than 1e-3 of the range are the same: two rows have the spread to themselves."""
     frames = cohort()

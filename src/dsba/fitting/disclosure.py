@@ -13,6 +13,7 @@ from typing import Any
 from dsba.errors import InputError, as_integer, as_number, unknown_name
 
 SHARES = ("dominance", "leverage")
+DERIVED = 2.0 / 3.0  # the limit of dominance for derived columns, relative to that of columns of the table
 
 
 @dataclass(frozen=True)

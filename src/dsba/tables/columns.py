@@ -234,6 +234,14 @@ BASES: dict[str, Callable[[Array, tuple[float, ...]], Array]] = {
 }  # fmt: skip
 
 
+def inner_functions(terms: Sequence[Term], frames: Sequence[pd.DataFrame]) -> tuple[list[str], list[Array]]:
+    """What functions with a state are functions of, unless it is a column: names, and a matrix for each site here."""
+    found = {one.text: one.number for term in terms for one in term
+             if one.state is not None and one.number is not None and one.number.operation != "column"}  # fmt: skip
+    values = [[numbers(one, frame) for one in found.values()] for frame in frames]
+    return list(found), [np.nan_to_num(np.array(own).T, nan=0.0, posinf=0.0, neginf=0.0) for own in values]
+
+
 def agreed_states(terms: Sequence[Term], frames: Sequence[pd.DataFrame], group: Group, few: int, alone: bool) -> States:
     """The states of all functions that have one, from sums and counts over all sites; ``frames`` has one a site here.
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved, symmetric
 from dsba.errors import FitError
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import DERIVED, Guards
 from dsba.network import Group, summed
 from dsba.operators import Operator, link_of
 from dsba.tables.blurred import check_blurred
@@ -32,7 +32,6 @@ from dsba.tables.scaling import ScaledColumns
 from dsba.tables.schema import end_together
 from dsba.types import Array
 
-DERIVED = 2.0 / 3.0  # the limit of dominance for derived columns, relative to that of columns of the table
 LEVERAGE_ROUNDING = 1e-9  # a limit of 1 refuses nothing
 SHOWN_COLUMNS = 2
 NEAR_USUAL = 1e-3  # of the range of a column: values this near are the same
@@ -81,7 +80,7 @@ class _DesignCheck:
         self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, strictest(designs)
         self.mean, self.sd = moments
         self.sites, self.found = [one.site for one in designs.held], list[str]()
-        self.names = [*designs.names, *[designs.outcome] * (self.sd.size - len(designs.names))]
+        self.names = designs.wide_names
         self.differ = _rows_that_differ(self.wide, self.sd, designs.rows, self.limits.rows_per_level)
         self.counted = False
 
