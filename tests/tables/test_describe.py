@@ -151,6 +151,102 @@ def test_small_counts_are_hidden():
         dsba.describe(frame, by="h")
 
 
+def three(rows=40, seed=1):
+    """Three sites with an arm, a number and a factor."""
+    rng = np.random.default_rng(seed)
+    return {
+        f"h{n}": pd.DataFrame({"arm": rng.choice(["a", "b"], rows), "crp": rng.normal(5, 1, rows),
+                               "sex": rng.choice(["F", "M"], rows)}) for n in range(3)
+    }  # fmt: skip
+
+
+def described(frames, by=None):
+    """The description between processes; that of one process is the same."""
+    alone = dsba.describe(frames, by=by)
+    for one in on_sites(frames, lambda own, net: describe_sites(own, net, by=by)):
+        assert str(one) == str(alone)
+        assert one.plain() == alone.plain()
+    return alone
+
+
+def test_a_mean_that_one_row_makes_up_is_not_shown():
+    """n times the mean is the value of this row."""
+    frames = three()
+    frames["h1"].loc[0, "crp"] = 1e7
+    found = described(frames)
+    one = found.columns["crp"]["all"]
+    assert (one.sum, one.mean, one.sd) == (None, None, None)
+    assert max(one.quartiles) < 10
+    assert "one row of h1 makes up most of the spread of 'crp': its mean" in str(found)
+    assert "e+0" not in str(found)
+
+
+def test_a_stratum_of_one_row_is_not_the_difference_of_two_others():
+    """Before, the sums of all rows and of the other stratum were shown: their difference was the row."""
+    frames = three()
+    for frame in frames.values():
+        frame["arm"] = "a"
+    frames["h1"].loc[0, "arm"] = "b"
+    found = described(frames, "arm")
+    assert found.rows == {"all": 120, "arm = a": None, "arm = b": None}
+    for column in ("crp", "sex"):
+        assert found.columns[column]["all"].n == 120
+        for arm in ("a", "b"):
+            shown = found.columns[column][f"arm = {arm}"]
+            assert shown.n is None
+            assert (getattr(shown, "mean", None), getattr(shown, "quartiles", None)) == (None, None)
+            assert not any(getattr(shown, "counts", {}).values())
+    assert not found.differences
+
+
+def test_a_column_with_one_value_in_a_stratum_is_shown_for_all_rows_only():
+    frames = three()
+    for frame in frames.values():
+        frame.loc[frame["arm"] == "b", "crp"] = np.nan
+    at = frames["h2"].index[frames["h2"]["arm"] == "b"][0]
+    frames["h2"].loc[at, "crp"] = 6.25
+    found = described(frames, "arm")
+    assert {name: one.mean is None for name, one in found.columns["crp"].items()} == {
+        "all": False, "arm = a": True, "arm = b": True,
+    }  # fmt: skip
+    assert found.columns["sex"]["arm = a"].n is not None
+
+
+def test_few_rows_of_the_others_are_not_shown_to_a_site():
+    """Of a stratum with 12 rows at h0 and one elsewhere, h0 would learn the one."""
+    frames = three()
+    for name, frame in frames.items():
+        frame["arm"] = np.where((np.arange(len(frame)) < 12) & (name == "h0"), "b", "a")
+    frames["h1"].loc[0, "arm"] = "b"
+    found = described(frames, "arm")
+    assert found.rows["arm = b"] is None
+    assert found.columns["crp"]["arm = b"].mean is None
+    assert found.columns["crp"]["arm = a"].mean is None
+
+
+def test_a_missing_count_is_not_the_difference_of_two_others():
+    frames = three()
+    frames["h0"].loc[0, "crp"] = np.nan
+    one = described(frames).columns["crp"]["all"]
+    assert (one.n, one.missing, one.sum) == (None, None, None)
+    assert one.mean is not None
+
+
+def test_names_of_persons_are_not_levels():
+    frames = three(rows=12)
+    for name, frame in frames.items():
+        frame["person"] = [f"{name} {n}" for n in range(len(frame))]
+
+    def attempt(own, net):
+        seen, share = [], net.share
+        net.share = lambda value, **how: seen.append(str(value)) or share(value, **how)
+        return describe_sites(own, net), "".join(seen)
+
+    for found, sent in on_sites(frames, attempt):
+        assert "person" not in found.columns
+        assert "h1 3" not in sent
+
+
 def test_the_command(tmp_path, found):
     files = []
     for name, frame in sites().items():

@@ -206,8 +206,8 @@ PEAK = "exp(-500*((age-32)*(age-32)))*crp"
 
 
 @pytest.mark.parametrize("formula", [
-    f"cost ~ age + I({PEAK})", f"cost ~ age + center({PEAK})", f"cost ~ age + scale({PEAK})", f"I({PEAK}) ~ visits + time",
-    f"cost ~ poly({PEAK}, 2)", "cost ~ age + age:tall", f"cost ~ age + cap({PEAK})",
+    f"cost ~ age + I({PEAK})", f"cost ~ age + center({PEAK})", f"cost ~ age + scale({PEAK})",
+    f"I({PEAK}) ~ visits + time", f"cost ~ poly({PEAK}, 2)", "cost ~ age + age:tall", f"cost ~ age + cap({PEAK})",
 ])  # fmt: skip
 def test_no_mean_of_a_function_that_singles_out_a_row_is_summed(formula):
     """The sum of exp(-500 (age - 32)^2) crp is crp of the person aged 32: not even a mean may be summed."""
