@@ -128,6 +128,18 @@ class Guards:
             "take the logarithm, write cap() around the column, or leave it out."
         )
 
+    def few_evaluated(self) -> str:
+        return (
+            f"fewer than {self.rows_per_level} rows, or rows of one class, are evaluated in all, or at all sites but "
+            "one, and the measures would show these rows: evaluate more rows."
+        )
+
+    def dominated_loss(self, site: str) -> str:
+        return (
+            f"one row of {site} makes up most of the loss, and the measures would show this row: leave out the row, or "
+            "take the logarithm of the outcome."
+        )
+
     def singled_out(self, site: str, columns: Sequence[str]) -> str | None:
         return (
             f"the columns {' and '.join(columns)} together single out a row of {site}, and a model would show this "

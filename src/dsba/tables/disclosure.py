@@ -85,7 +85,8 @@ class _DesignCheck:
         self.counted = False
 
     def look_at_columns(self) -> None:
-        ceilings = [self.limits.dominance * (DERIVED if derived else 1.0) for derived in self.designs.derived]
+        share = self.limits.dominance if self.limits.dominance < 1.0 else np.inf
+        ceilings = [share * (DERIVED if derived else 1.0) for derived in self.designs.derived]
         rows = self.designs.rows
         most = np.array(ceilings) * rows * self.sd**2
         for one, site in zip(self.wide, self.sites, strict=True):

@@ -179,7 +179,7 @@ def evaluate_own(results: Results, own: dict[str, Table], network: Network, guar
     sites = [SiteTable(name, columns_of(table, results.needed)) for name, table in own.items()]
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
     enforce(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
-    return evaluate(results, sites, network)
+    return evaluate(results, sites, network, guards)
 
 
 def describe_files(
@@ -252,7 +252,12 @@ def fit_sites(
         results = Results(fit_random_intercept(designs, designs.schema.spec, network, warn))
     else:
         results = _fit_shared(designs, network, notify, warn, options)
-    return results.tested(evaluate(results, tests, network).pooled) if tests else results
+    if not tests:
+        return results
+    measured = evaluate(results, tests, network, spec.guards)
+    for sentence in measured.notices:
+        warn(sentence)
+    return results.tested(measured.pooled)
 
 
 def _signs(designs: Designs, sites: Sequence[SiteTable], network: Network) -> list[str]:
