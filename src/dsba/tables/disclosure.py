@@ -85,10 +85,9 @@ class _DesignCheck:
         self.counted = False
 
     def look_at_columns(self) -> None:
-        share = self.limits.dominance if self.limits.dominance < 1.0 else np.inf
-        ceilings = [share * (DERIVED if derived else 1.0) for derived in self.designs.derived]
-        rows = self.designs.rows
-        most = np.array(ceilings) * rows * self.sd**2
+        rows, share = self.designs.rows, self.limits.dominance
+        spread = share * np.where(self.designs.derived, DERIVED, 1.0) * rows * self.sd**2
+        most = np.where(share < 1.0, spread, np.inf)
         for one, site in zip(self.wide, self.sites, strict=True):
             found = _column_complaint(one, self.names, self.mean, self.sd, most, rows, site, self.limits)
             self.found += [found] if found else []
