@@ -144,7 +144,7 @@ def test_small_counts_are_hidden():
     frame = pd.DataFrame({"rare": ["a"] * 2 + ["b"] * 4 + ["c"] * 30, "x": np.arange(36.0), "g": ["u", "v"] * 18})
     found = dsba.describe(frame, by="g")
     assert found.columns["rare"]["all"].counts == {"a": None, "b": None, "c": 30}
-    assert "<3" in found.to_frame().loc["rare = a", "all"]
+    assert "hidden" in found.to_frame().loc["rare = a", "all"]
     few = dsba.describe(frame.assign(x=frame["x"].where(frame.index < 2)))
     assert few.columns["x"]["all"].mean is None
     with pytest.raises(dsba.InputError, match="'h' is not a column"):
@@ -230,6 +230,54 @@ def test_a_missing_count_is_not_the_difference_of_two_others():
     one = described(frames).columns["crp"]["all"]
     assert (one.n, one.missing, one.sum) == (None, None, None)
     assert one.mean is not None
+
+
+def between(frames, by=None):
+    """The descriptions of all processes, which are the same."""
+    first, *others = on_sites(frames, lambda own, net: describe_sites(own, net, by=by))
+    assert all(one.plain() == first.plain() for one in others)
+    return first
+
+
+def test_a_column_that_tells_sites_apart_makes_no_strata_between_processes():
+    """They would be each site's own means; in one process they are what the user asked for."""
+    frames = {name: frame.assign(region="west" if name == "h2" else "east") for name, frame in three().items()}
+    found = between(frames, "region")
+    assert list(found.rows) == ["all"]
+    assert "region" not in found.columns
+    assert any("h2 alone has rows in a stratum of 'region'" in sign for sign in found.signs)
+    mean = frames["h2"]["crp"].mean()
+    np.testing.assert_allclose(dsba.describe(frames, by="region").columns["crp"]["region = west"].mean, mean)
+
+
+def test_numbers_of_one_site_alone_are_not_described_between_processes():
+    frames = three()
+    for name in ("h0", "h2"):
+        frames[name]["crp"] = np.nan
+    one = between(frames).columns["crp"]["all"]
+    assert (one.n, one.sum, one.mean, one.quartiles, one.histogram) == (None,) * 5
+
+
+def test_bins_of_a_histogram_have_enough_rows_without_those_of_any_site():
+    """Before, a bin of three rows of h0 and one of h1 showed this one to h0."""
+    frames = three(rows=60)
+    tails = {"h0": [9.0, 9.1, 9.2, 1.0], "h1": [9.3, 1.1], "h2": [1.2, 1.3, 1.4]}
+    for name, values in tails.items():
+        frames[name].loc[: len(values) - 1, "crp"] = values
+    bins = described(frames).columns["crp"]["all"].histogram
+    assert sum(one.rows for one in bins) == 180
+    assert len(bins) > 3
+    for one in bins:
+        inside = {name: ((frame["crp"] >= (-np.inf if one.low is None else one.low))
+                         & (frame["crp"] < (np.inf if one.high is None else one.high))).sum()
+                  for name, frame in frames.items()}  # fmt: skip
+        assert all(sum(inside.values()) - own not in (1, 2) for own in inside.values())
+
+
+def test_a_histogram_does_not_tell_how_many_values_are_missing():
+    frames = three()
+    frames["h0"].loc[0, "crp"] = np.nan
+    assert described(frames).columns["crp"]["all"].histogram is None
 
 
 def test_names_of_persons_are_not_levels():

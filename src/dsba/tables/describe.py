@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EVERYONE = "all"
+HIDDEN = "hidden"  # in the place of a count
 QUARTILES = (0.25, 0.5, 0.75)
 
 
@@ -106,7 +107,7 @@ class Description:
         return "\n".join([str(self.table()), *(f"Look at this: {sign}" for sign in self.signs)])
 
     def _count(self, count: int | None) -> str:
-        return f"<{self.few}" if count is None else f"{count:,}"
+        return HIDDEN if count is None else f"{count:,}"
 
     def _lines(self, column: str, found: Sequence[Any]) -> list[tuple[str, list[str]]]:
         if isinstance(found[0], NumberSummary):
@@ -221,7 +222,11 @@ class _Work:
 
     def description(self, by: str | None) -> Description:
         strata = self._strata(by)
-        counts = self._counts([[float(where[k].sum()) for where in strata.values()] for k in range(len(self.sites))])
+        own = [[float(where[k].sum()) for where in strata.values()] for k in range(len(self.sites))]
+        counts = self._counts(own)
+        if counts.alone[1:].any():
+            self._say_alone(f"rows in a stratum of {by!r}", "the strata are", [np.array(n) > 0 for n in own], counts)
+            strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
         rows = dict(zip(strata, self._by_stratum(counts, counts.totals[:, 0].tolist()), strict=True))
         columns = {column: self._column(column, strata) for column in self.columns if column != by}
         differences = {}
@@ -264,7 +269,7 @@ class _Work:
             values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
             self.numbers[column] = values
             found = self._numbers(column, values, strata)
-            if (every := found[EVERYONE]).quartiles is not None:
+            if (every := found[EVERYONE]).quartiles is not None and every.n is not None:
                 whole = [x[np.isfinite(x)] for x in values]
                 bins = pooled_histogram(whole, every.quartiles, self.group, self.few)
                 found[EVERYONE] = every._replace(histogram=bins)
@@ -280,9 +285,18 @@ class _Work:
         totals = np.array(counted(self.group, mine))
         valued = np.arange(totals.size) % cells != (cells if gaps is None else gaps)
         rest = totals - mine
-        few = [(totals > 0) & (totals < self.few), *((rest > 0) & (rest < self.few) & valued)]
-        thin = np.array(counted(self.group, np.array([np.any(few, axis=0)], np.float64))) > 0
-        return _Counts(totals.reshape(-1, cells), thin.reshape(-1, cells))
+        few = (rest > 0) & (rest < self.few) & valued
+        told = np.array(counted(self.group, np.hstack([few, mine > 0]).astype(np.float64)))
+        elsewhere, sites = np.split(told, 2)
+        thin = ((totals > 0) & (totals < self.few)) | (elsewhere > 0)
+        alone = (sites == 1) & ~thin & (self.group.size > 1)
+        return _Counts(*(one.reshape(-1, cells) for one in (totals, thin, alone)))
+
+    def _say_alone(self, what: str, hidden: str, held: Sequence[Flags], counts: _Counts) -> None:
+        """``held``: of each site here the strata with rows."""
+        for site, own in zip(self.sites, held, strict=True):
+            if (own & counts.alone[:, 0]).any():
+                self.signs.append(f"{site.name} alone has {what}: {hidden} not shown, they would be of this site only.")
 
     def _by_stratum(self, counts: _Counts, values: Sequence[Any]) -> list[Any]:
         """The values of all strata, or of all rows only: the first is that of all rows."""
@@ -295,6 +309,8 @@ class _Work:
         pairs = [zip(all_rows, known, strict=True) for all_rows, known in zip(kept, whole, strict=True)]
         sizes = [[n for x, known in own for n in (float(len(known)), float(len(x) - len(known)))] for own in pairs]
         counts = self._counts(sizes, 2, gaps=1)
+        counts.thin[:, 0] |= counts.alone[:, 0]
+        self._say_alone(f"values of {column!r}", "their means are", [np.array(n[::2]) > 0 for n in sizes], counts)
         enough = [not counts.thin[0, 0], *[not counts.thin.any()] * (len(strata) - 1)]
         found = [
             self._moments([own[s] for own in whole], int(n)) if enough[s] and n >= max(self.few, 2) else None
@@ -372,6 +388,8 @@ class _Counts(NamedTuple):
 
     totals: Any
     thin: Flags
+    alone: Flags
+    """Which are of one site alone, between processes: means would be this site's own."""
 
 
 class _Moments(NamedTuple):
