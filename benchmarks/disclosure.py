@@ -49,7 +49,7 @@ class Owners(dsba.Simulator):
 def refusal(frame: pd.DataFrame, formula: str, operator: str) -> str:
     """The sentence that ends the fit between owners, or nothing.
 
-    What also ends a fit without guards, as a model without a solution does, is no matter of disclosure.
+    A sentence that also ends the fit without guards, as of a model without a solution, is no matter of disclosure.
     """
     sites, said = as_sites(frame, "site"), list[str]()
     for guards in (Guards(rows=0), Guards.off()):  # how many rows a site has is not what is measured
@@ -60,7 +60,7 @@ def refusal(frame: pd.DataFrame, formula: str, operator: str) -> str:
             said.append(str(error))
         else:
             break
-    return said[0] if len(said) == 1 else ""
+    return said[0] if len(set(said)) == len(said) > 0 else ""
 
 
 # Ordinary cohorts --------------------------------------------------------------------------------
@@ -165,6 +165,11 @@ def difference(frame: pd.DataFrame, rng: np.random.Generator) -> str:
     return "cost ~ age + crp + twin"
 
 
+def copied(frame: pd.DataFrame, rng: np.random.Generator) -> str:
+    frame["copy"] = frame["cost"] + (np.arange(len(frame)) == 0)
+    return "cost ~ age + copy"
+
+
 def event(frame: pd.DataFrame, rng: np.random.Generator) -> str:
     frame["died"] = (np.arange(len(frame)) == 0).astype(int)
     return "died ~ age + bmi"
@@ -172,6 +177,11 @@ def event(frame: pd.DataFrame, rng: np.random.Generator) -> str:
 
 def extreme(frame: pd.DataFrame, rng: np.random.Generator) -> str:
     frame.loc[0, "crp"] = 1e7
+    return "cost ~ age + crp"
+
+
+def extreme_outcome(frame: pd.DataFrame, rng: np.random.Generator) -> str:
+    frame.loc[0, "cost"] = 1e7
     return "cost ~ age + crp"
 
 
@@ -183,8 +193,10 @@ ATTACKS: dict[str, Callable[[pd.DataFrame, np.random.Generator], str]] = {
     "a smooth function that singles out two persons at two sites": lambda frame, rng: peak(frame, rng, 2),
     "a smooth function that singles out three persons at three sites": lambda frame, rng: peak(frame, rng, 3),
     "two columns that differ in one row": difference,
+    "a column that is the outcome but for one row": copied,
     "one event": event,
     "one value far from all others": extreme,
+    "one outcome far from all others": extreme_outcome,
 }
 
 

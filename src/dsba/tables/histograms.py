@@ -45,9 +45,7 @@ def pooled_histogram(
     counts = counted(group, own.astype(np.float64))
     ends = [None, *edges, None]
     groups = _safe_groups(large_groups(counts, few), np.array(counts), own, group, few)
-    return tuple(
-        HistogramBin(ends[first], ends[last + 1], sum(counts[first : last + 1])) for first, last in groups
-    )
+    return tuple(HistogramBin(ends[first], ends[last + 1], sum(counts[first : last + 1])) for first, last in groups)
 
 
 def _safe_groups(

@@ -19,16 +19,22 @@ from dsba.types import Array
 PLACES = 64  # powers of two below the largest magnitude; smaller ones are counted together
 
 
+def peak_sums(names: int) -> list[int]:
+    """The numbers in the questions about so many functions, as sums of these sizes."""
+    return [names, (PLACES + 1) * names]
+
+
 def require_spread(
     names: Sequence[str], functions: Sequence[Array], sites: Sequence[str], limits: Guards, group: Group
 ) -> None:
     """Between processes an error at all of them if a row of any site makes up most of a function.
 
-    ``functions`` has one matrix for each site here, a column for each name. The questions are not counted.
+    ``functions`` has one matrix for each site here, a column for each name. One process asks as well, so that a model
+    has the same rounds on every network; what it warns of follows from the moments.
     """
-    if group.size == 1 or not names or limits.dominance >= 1.0:
+    if not names or limits.dominance >= 1.0:
         return
-    group, far = group.aside(), [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
+    far = [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
     largest = np.array([X.max(axis=0, initial=0.0) for X in far])
     top = group.largest(np.frexp(largest.max(axis=0))[1].astype(np.float64))
     scaled = [np.ldexp(X, -top.astype(np.int64)) for X in far]  # below 1
@@ -41,4 +47,4 @@ def require_spread(
         for site, X in zip(sites, scaled, strict=True)
         if (above := X.max(axis=0, initial=0.0) ** 2 > most).any()
     ]
-    end_together(group, next(iter(found), None))
+    end_together(group, next(iter(found), None) if group.size > 1 else None)
