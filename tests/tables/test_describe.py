@@ -262,8 +262,8 @@ def test_bins_of_a_histogram_have_enough_rows_without_those_of_any_site():
     """Before, a bin of three rows of h0 and one of h1 showed this one to h0."""
     frames = three(rows=60)
     tails = {"h0": [9.0, 9.1, 9.2, 1.0], "h1": [9.3, 1.1], "h2": [1.2, 1.3, 1.4]}
-    for name, values in tails.items():
-        frames[name].loc[: len(values) - 1, "crp"] = values
+    for name, tail in tails.items():
+        frames[name].loc[: len(tail) - 1, "crp"] = tail
     bins = described(frames).columns["crp"]["all"].histogram
     assert sum(one.rows for one in bins) == 180
     assert len(bins) > 3

@@ -51,7 +51,7 @@ def pooled_histogram(
 def _safe_groups(
     groups: list[tuple[int, int]], counts: Array, own: Array, group: Group, few: int
 ) -> list[tuple[int, int]]:
-    """Groups joined until none has 1 to few - 1 rows without those of a site, which knows its own: each site says so."""
+    """Groups joined until none has 1 to few - 1 rows without those of a site. Each site says which of them have."""
     while len(groups) > 1:
         rest = np.array([(counts - own)[:, first : last + 1].sum(axis=1) for first, last in groups]).T
         thin = counted(group, ((rest > 0) & (rest < few)).astype(np.float64))
