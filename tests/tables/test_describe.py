@@ -154,11 +154,155 @@ def test_small_counts_are_hidden():
     frame = pd.DataFrame({"rare": ["a"] * 2 + ["b"] * 4 + ["c"] * 30, "x": np.arange(36.0), "g": ["u", "v"] * 18})
     found = dsba.describe(frame, by="g")
     assert found.columns["rare"]["all"].counts == {"a": None, "b": None, "c": 30}
-    assert "<3" in found.to_frame().loc["rare = a", "all"]
+    assert "hidden" in found.to_frame().loc["rare = a", "all"]
     few = dsba.describe(frame.assign(x=frame["x"].where(frame.index < 2)))
     assert few.columns["x"]["all"].mean is None
     with pytest.raises(dsba.InputError, match="'h' is not a column"):
         dsba.describe(frame, by="h")
+
+
+def three(rows=40, seed=1):
+    """Three sites with an arm, a number and a factor."""
+    rng = np.random.default_rng(seed)
+    return {
+        f"h{n}": pd.DataFrame({"arm": rng.choice(["a", "b"], rows), "crp": rng.normal(5, 1, rows),
+                               "sex": rng.choice(["F", "M"], rows)}) for n in range(3)
+    }  # fmt: skip
+
+
+def described(frames, by=None):
+    """The description between processes; that of one process is the same."""
+    alone = dsba.describe(frames, by=by)
+    for one in on_sites(frames, lambda own, net: describe_sites(own, net, by=by)):
+        assert str(one) == str(alone)
+        assert one.plain() == alone.plain()
+    return alone
+
+
+def test_a_mean_that_one_row_makes_up_is_not_shown():
+    """n times the mean is the value of this row."""
+    frames = three()
+    frames["h1"].loc[0, "crp"] = 1e7
+    found = described(frames)
+    one = found.columns["crp"]["all"]
+    assert (one.sum, one.mean, one.sd) == (None, None, None)
+    assert max(one.quartiles) < 10
+    assert "one row of h1 makes up most of the spread of 'crp': its mean" in str(found)
+    assert "e+0" not in str(found)
+
+
+def test_a_stratum_of_one_row_is_not_the_difference_of_two_others():
+    """Before, the sums of all rows and of the other stratum were shown: their difference was the row."""
+    frames = three()
+    for frame in frames.values():
+        frame["arm"] = "a"
+    frames["h1"].loc[0, "arm"] = "b"
+    found = described(frames, "arm")
+    assert found.rows == {"all": 120, "arm = a": None, "arm = b": None}
+    for column in ("crp", "sex"):
+        assert found.columns[column]["all"].n == 120
+        for arm in ("a", "b"):
+            shown = found.columns[column][f"arm = {arm}"]
+            assert shown.n is None
+            assert (getattr(shown, "mean", None), getattr(shown, "quartiles", None)) == (None, None)
+            assert not any(getattr(shown, "counts", {}).values())
+    assert not found.differences
+
+
+def test_a_column_with_one_value_in_a_stratum_is_shown_for_all_rows_only():
+    frames = three()
+    for frame in frames.values():
+        frame.loc[frame["arm"] == "b", "crp"] = np.nan
+    at = frames["h2"].index[frames["h2"]["arm"] == "b"][0]
+    frames["h2"].loc[at, "crp"] = 6.25
+    found = described(frames, "arm")
+    assert {name: one.mean is None for name, one in found.columns["crp"].items()} == {
+        "all": False, "arm = a": True, "arm = b": True,
+    }  # fmt: skip
+    assert found.columns["sex"]["arm = a"].n is not None
+
+
+def test_few_rows_of_the_others_are_not_shown_to_a_site():
+    """Of a stratum with 12 rows at h0 and one elsewhere, h0 would learn the one."""
+    frames = three()
+    for name, frame in frames.items():
+        frame["arm"] = np.where((np.arange(len(frame)) < 12) & (name == "h0"), "b", "a")
+    frames["h1"].loc[0, "arm"] = "b"
+    found = described(frames, "arm")
+    assert found.rows["arm = b"] is None
+    assert found.columns["crp"]["arm = b"].mean is None
+    assert found.columns["crp"]["arm = a"].mean is None
+
+
+def test_a_missing_count_is_not_the_difference_of_two_others():
+    frames = three()
+    frames["h0"].loc[0, "crp"] = np.nan
+    one = described(frames).columns["crp"]["all"]
+    assert (one.n, one.missing, one.sum) == (None, None, None)
+    assert one.mean is not None
+
+
+def between(frames, by=None):
+    """The descriptions of all processes, which are the same."""
+    first, *others = on_sites(frames, lambda own, net: describe_sites(own, net, by=by))
+    assert all(one.plain() == first.plain() for one in others)
+    return first
+
+
+def test_a_column_that_tells_sites_apart_makes_no_strata_between_processes():
+    """They would be each site's own means; in one process they are what the user asked for."""
+    frames = {name: frame.assign(region="west" if name == "h2" else "east") for name, frame in three().items()}
+    found = between(frames, "region")
+    assert list(found.rows) == ["all"]
+    assert "region" not in found.columns
+    assert any("h2 alone has rows in a stratum of 'region'" in sign for sign in found.signs)
+    mean = frames["h2"]["crp"].mean()
+    np.testing.assert_allclose(dsba.describe(frames, by="region").columns["crp"]["region = west"].mean, mean)
+
+
+def test_numbers_of_one_site_alone_are_not_described_between_processes():
+    frames = three()
+    for name in ("h0", "h2"):
+        frames[name]["crp"] = np.nan
+    one = between(frames).columns["crp"]["all"]
+    assert (one.n, one.sum, one.mean, one.quartiles, one.histogram) == (None,) * 5
+
+
+def test_bins_of_a_histogram_have_enough_rows_without_those_of_any_site():
+    """Before, a bin of three rows of h0 and one of h1 showed this one to h0."""
+    frames = three(rows=60)
+    tails = {"h0": [9.0, 9.1, 9.2, 1.0], "h1": [9.3, 1.1], "h2": [1.2, 1.3, 1.4]}
+    for name, tail in tails.items():
+        frames[name].loc[: len(tail) - 1, "crp"] = tail
+    bins = described(frames).columns["crp"]["all"].histogram
+    assert sum(one.rows for one in bins) == 180
+    assert len(bins) > 3
+    for one in bins:
+        inside = {name: ((frame["crp"] >= (-np.inf if one.low is None else one.low))
+                         & (frame["crp"] < (np.inf if one.high is None else one.high))).sum()
+                  for name, frame in frames.items()}  # fmt: skip
+        assert all(sum(inside.values()) - own not in (1, 2) for own in inside.values())
+
+
+def test_a_histogram_does_not_tell_how_many_values_are_missing():
+    frames = three()
+    frames["h0"].loc[0, "crp"] = np.nan
+    assert described(frames).columns["crp"]["all"].histogram is None
+
+
+def test_names_of_persons_are_not_levels():
+    frames = three(rows=12)
+    for name, frame in frames.items():
+        frame["person"] = [f"{name} {n}" for n in range(len(frame))]
+
+    def attempt(own, net):
+        seen, share = [], net.share
+        net.share = lambda value, **how: seen.append(str(value)) or share(value, **how)
+        return describe_sites(own, net), "".join(seen)
+
+    for found, sent in on_sites(frames, attempt):
+        assert "person" not in found.columns
+        assert "h1 3" not in sent
 
 
 def test_the_command(tmp_path, found):

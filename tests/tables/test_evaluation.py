@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from hospital_tables import hospitals, on_sites, pooled
 from mpi import MPIEXEC, mpiexec, needs_mpi
 from queues import together
 from scipy.stats import norm
@@ -18,6 +19,7 @@ from test_inference import FORMULAS, patients
 from test_table_commands import ask, refused, tables
 
 import dsba
+from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as fitting
 from dsba.tables.design import held_out
@@ -169,7 +171,7 @@ def test_only_sums_travel(operator):
         assert found.pooled == one.pooled
         assert found.sites == {sites[rank].name: one.sites[sites[rank].name]}
         assert {rows for rows, _ in widths} == {1}  # one row of sums a site, of a length that the data does not change
-        assert widths[2][1] == {"logistic": 2 + 30 + 2 * 2050, "poisson": 2, "linear": 2}[operator]
+        assert widths[5][1] == {"logistic": 2 + 30 + 2 * 2050, "poisson": 2, "linear": 2}[operator]
 
 
 def test_no_text_is_wider_than_its_picture():
@@ -391,3 +393,45 @@ def test_the_picture_of_effects_has_the_intervals_of_the_table():
     unit = (bars[0, 1] - bars[0, 0]) / (intervals[0, 1] - intervals[0, 0])
     np.testing.assert_allclose(bars, zero + unit * intervals, atol=0.2)
     assert "information matrix and deviance." in page
+
+
+def evaluated(frames, guards=None):
+    """What every site ends with: a sentence or measures of the model of these rows."""
+    model = dsba.fit(pooled(hospitals()), "outcome ~ age + crp", "logistic", sites="site", event="yes")
+
+    def attempt(own, net):
+        try:
+            return evaluate(model, own, net, guards).pooled
+        except dsba.InputError as error:
+            return str(error)
+
+    return on_sites(frames, attempt)
+
+
+@pytest.mark.parametrize("events", [(1, 0, 0), (12, 1, 0), (12, 2, 0)])
+def test_few_events_are_not_evaluated_between_processes(events):
+    """Of one event, or of one that a site does not have itself, the sums tell the score."""
+    frames = hospitals()
+    for frame, count in zip(frames.values(), events, strict=True):
+        frame["outcome"] = np.where(np.arange(len(frame)) < count, "yes", "no")
+    for sentence in evaluated(frames):
+        assert "fewer than 3 rows, or rows of one class, are evaluated" in sentence
+    assert all(isinstance(found, dict) for found in evaluated(frames, Guards.off()))
+
+
+def test_enough_rows_are_evaluated_between_processes():
+    assert all(isinstance(found, dict) for found in evaluated(hospitals()))
+
+
+def test_a_row_that_makes_up_the_loss_is_not_evaluated_between_processes():
+    frames = hospitals()
+    model = dsba.fit(pooled(frames), "cost ~ age + crp", "linear", sites="site")
+    frames["site1"].loc[0, "cost"] = 1e8
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match="one row of site1 makes up most of the loss"):
+            evaluate(model, own, net)
+
+    on_sites(frames, attempt)
+    with pytest.warns(UserWarning, match="would be refused: one row of site1 makes up most of the loss"):
+        model.evaluate(pooled(frames), sites="site")

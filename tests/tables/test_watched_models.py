@@ -14,6 +14,7 @@ from dsba.fitting import FitSpec
 from dsba.fitting.disclosure import Guards
 from dsba.network import Alone
 from dsba.study.ledger import Allowed, Ledger, used_rows
+from dsba.tables import inference
 from dsba.tables.design import Design
 from dsba.tables.disclosure import is_steered
 from dsba.tables.elastic_net import path_of
@@ -109,6 +110,43 @@ def lone_event(frames):
     return "age + crp"
 
 
+def outcome_difference(frames):
+    """A column is the outcome but for one row: X'y minus a column of X'X is the row."""
+    for frame in frames.values():
+        frame["copy"] = frame["cost"]
+    frames["site1"].loc[0, "copy"] += 50.0
+    return "age + copy"
+
+
+def event_difference(frames):
+    for frame in frames.values():
+        frame["copy"] = frame["died"].astype(float)
+    frames["site1"].loc[0, "copy"] = 1.0 - frames["site1"].loc[0, "copy"]
+    return "age + copy"
+
+
+def count_difference(frames):
+    for frame in frames.values():
+        frame["copy"] = frame["visits"].astype(float)
+    frames["site1"].loc[0, "copy"] += 1.0
+    return "age + copy"
+
+
+def class_difference(frames):
+    for frame in frames.values():
+        frame["copy"] = (frame["kind"] == "q").astype(float)
+    frames["site1"].loc[0, "copy"] = 1.0 - frames["site1"].loc[0, "copy"]
+    return "age + copy"
+
+
+def extreme_outcome(frames):
+    """X'y is nearly this row times its outcome."""
+    frames["site1"].loc[0, ["cost", "visits"]] = [1e8, 10_000_000]
+    return "age + crp"
+
+
+DIFFERENCES = {"cost": outcome_difference, "died": event_difference, "visits": count_difference,
+               "kind": class_difference, "Surv(time, died)": event_difference}  # fmt: skip
 ATTACKS = [numeric_cell, interaction_cell, peak, difference, lone_event]
 
 
@@ -124,6 +162,90 @@ def test_a_row_is_refused_before_any_sum_shows_it(model, attack, monkeypatch):
         if attack is not lone_event:
             assert "row" in sentence
             assert not any(shows(total, frames) for total in seen)
+
+
+@every
+def test_an_outcome_that_a_column_gives_but_for_one_row_is_refused_before_a_step(model, monkeypatch):
+    for step in ("fit.fit_rows", "likelihood.maximised", "likelihood.fit_mixed", "elastic_net._problems"):
+        monkeypatch.setattr(f"dsba.tables.{step}", lambda *_, **__: pytest.fail("a step was summed"))
+    frames = cohort()
+    for sentence, _ in between(frames, model, DIFFERENCES[OUTCOMES[model]](frames)):
+        assert isinstance(sentence, str)
+        assert "together single out a row of site1" in sentence
+
+
+@pytest.mark.parametrize("model", [name for name, outcome in OUTCOMES.items() if outcome in ("cost", "visits")])
+def test_an_extreme_outcome_is_refused_before_a_step(model, monkeypatch):
+    for step in ("fit.fit_rows", "likelihood.maximised", "likelihood.fit_mixed", "elastic_net._problems"):
+        monkeypatch.setattr(f"dsba.tables.{step}", lambda *_, **__: pytest.fail("a step was summed"))
+    frames = cohort()
+    for sentence, _ in between(frames, model, extreme_outcome(frames)):
+        assert f"one row of site1 makes up most of the spread of the column {OUTCOMES[model]}," in sentence
+
+
+@pytest.mark.parametrize(
+    ("offset", "operator"), [("offset", "linear"), ("exposure", "poisson"), ("offset", "logistic")]
+)
+def test_an_offset_that_gives_the_outcome_but_for_one_row_is_refused(offset, operator):
+    """The first gradient X'(y - mean(offset)) would be this row."""
+    frames = cohort()
+    for frame in frames.values():
+        died = np.where(frame["died"] > 0, 30.0, -30.0)
+        frame["known"] = {"linear": frame["cost"], "poisson": frame["visits"] + 1e-3, "logistic": died}[operator]
+    frames["site1"].loc[0, "known"] = {"linear": 900.0, "poisson": 20.0, "logistic": 0.0}[operator]
+    spec = replace(spec_of(operator, f"{OUTCOMES[operator]} ~ age + crp"), **{offset: "known"})
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match=r"row of site1|of the column"):
+            fit_sites(own, spec, net)
+
+    on_sites(frames, attempt)
+
+
+PEAK = "exp(-500*((age-32)*(age-32)))*crp"
+
+
+@pytest.mark.parametrize("formula", [
+    f"cost ~ age + I({PEAK})", f"cost ~ age + center({PEAK})", f"cost ~ age + scale({PEAK})",
+    f"I({PEAK}) ~ visits + time", f"cost ~ poly({PEAK}, 2)", "cost ~ age + age:tall", f"cost ~ age + cap({PEAK})",
+])  # fmt: skip
+def test_no_mean_of_a_function_that_singles_out_a_row_is_summed(formula):
+    """The sum of exp(-500 (age - 32)^2) crp is crp of the person aged 32: not even a mean may be summed."""
+    frames = cohort()
+    for name, frame in frames.items():
+        frame.loc[(frame["age"] > 31) & (frame["age"] < 33), "age"] = 40.0
+        frame["tall"] = 1e-6 * np.sin(np.arange(len(frame)))
+        if name == "site1":
+            frame.loc[0, ["age", "crp", "tall"]] = [32.0, 7.5, 1.0]
+    spec = FitSpec(formula=formula, operator="linear", graph="ring")
+    secret = 32.0 if "tall" in formula else 7.5
+
+    def attempt(own, net):
+        seen, add = [], net.sum
+        net.sum = lambda rows: seen.append(add(rows)) or seen[-1]
+        with pytest.raises(dsba.InputError, match="one row of site1 makes up most of the spread of the column"):
+            fit_sites(own, spec, net)
+        return np.concatenate(seen)
+
+    for seen in on_sites(frames, attempt):
+        assert not (np.abs(seen / secret - 1.0) < 0.02).any()
+
+
+def test_a_nearly_constant_column_is_a_cell():
+    """Values that differ by less than 1e-3 of the range are the same: two rows have the spread to themselves."""
+    frames = cohort()
+    rng = np.random.default_rng(0)
+    for name, frame in frames.items():
+        frame["flag"] = 1e-5 * rng.normal(size=len(frame)) + ((np.arange(len(frame)) == 0) & (name != "site0"))
+        frame["cost"] = frame["flag"]
+    for right, outcome in (("age + flag", "visits"), ("age + crp", "cost")):
+        spec = FitSpec(formula=f"{outcome} ~ {right}", operator="linear", graph="ring")
+
+        def attempt(own, net, spec=spec):
+            with pytest.raises(dsba.InputError, match="fewer than 3 pooled rows have nearly all of the spread"):
+                fit_sites(own, spec, net)
+
+        on_sites(frames, attempt)
 
 
 def shows(total, frames):
@@ -247,20 +369,47 @@ def test_the_leverage_of_classes_is_the_largest_of_any_class():
 
 
 @pytest.mark.parametrize("model", ["poisson", "quasi-poisson"])
-def test_a_row_that_only_the_solution_singles_out_is_refused_at_a_step(model):
-    rng = np.random.default_rng(1)
-    frames = {}
-    for n in range(3):
-        x = rng.normal(size=60)
-        frames[f"site{n}"] = pd.DataFrame({"x": x, "visits": rng.poisson(np.exp(0.1 * x))})
-    frames["site1"].loc[0, ["x", "visits"]] = [5.0, 4000]
-    spec = FitSpec(formula="visits ~ x", operator=model, graph="ring")
+def test_a_row_that_only_the_solution_singles_out_is_refused_at_a_step(model, monkeypatch):
+    monkeypatch.setattr("dsba.tables.disclosure.check_blurred", lambda *_: None)  # it would refuse the outcome
+    frames = poisson_outlier(5.0, 4000)
+    spec = FitSpec(formula="visits ~ x", operator=model, graph="ring", guards=Guards(rows_per_level=1, dominance=1.0))
 
     def attempt(own, net):
-        with pytest.raises(dsba.InputError, match="of site1"):
+        with pytest.raises(dsba.InputError, match=r"rows of site1, or very few|single out a row of site1"):
             fit_sites(own, spec, net)
 
     on_sites(frames, attempt)
+
+
+@pytest.mark.parametrize("cov", ["classical", "HC0"])
+def test_a_method_of_iterates_sums_nothing_at_a_solution_that_singles_out_a_row(cov, monkeypatch):
+    """A leverage of 0.09 at the start and of 0.99 at the solution: the sums there show the row."""
+    frames = poisson_outlier(3.0, 300)
+    asked = []
+    add = inference._sums
+    monkeypatch.setattr(inference, "_sums", lambda *args: asked.append(1) or add(*args))
+    spec = FitSpec(formula="visits ~ x", operator="poisson", graph="ring", algorithm="extra", cov=cov, max_passes=300)
+
+    def attempt(own, net):
+        seen, add = [], net.sum
+        net.sum = lambda rows: seen.append(add(rows)) or seen[-1]
+        with pytest.raises(dsba.InputError, match="of site1"):
+            fit_sites(own, spec, net)
+        assert not np.isfinite(seen[-1]).any()
+
+    monkeypatch.setattr("dsba.tables.disclosure.check_blurred", lambda *_: None)  # it would refuse the outcome
+    spec = replace(spec, guards=Guards(rows_per_level=1, dominance=1.0))
+    on_sites(frames, attempt)
+    assert len(asked) == 3  # the sites came to the solution
+
+
+def poisson_outlier(x0, visits):
+    rng, frames = np.random.default_rng(1), {}
+    for n in range(3):
+        x = rng.normal(size=60)
+        frames[f"site{n}"] = pd.DataFrame({"x": x, "visits": rng.poisson(np.exp(0.1 * x))})
+    frames["site1"].loc[0, ["x", "visits"]] = [x0, visits]
+    return frames
 
 
 def test_effective_rows():
@@ -285,6 +434,12 @@ class Steering:
     def __init__(self, net, q, toward, size, first=1):
         self.net, self.q, self.toward, self.size = net, q, toward, size
         self.add, self.steps, self.first, self.later = net.sum, 0, first, []
+        quiet = net.aside()  # the matrix with noise may be as long as a step
+        quiet.sum, net.aside = net.sum, lambda: quiet
+        self.announced, net.about = False, self.about
+
+    def about(self, kind, point):
+        self.announced = True
 
     def is_step(self, numbers):
         half = self.q * (self.q + 1) // 2
@@ -294,7 +449,8 @@ class Steering:
         if self.steps >= self.first:
             self.later.append(self.add(rows if self.net.rank else np.zeros_like(rows)))
             return self.later[-1]
-        self.steps += self.is_step(rows.shape[1])
+        # An elastic net announces nothing, and its other sums have other lengths.
+        self.steps += self.is_step(rows.shape[1]) and (self.announced or self.first > 1)
         if self.net.rank == 0 and self.steps == self.first:
             rows, eye = rows.copy(), np.eye(self.q)[np.triu_indices(self.q)]
             rows[0, 1 : 1 + self.q] += self.size * self.toward

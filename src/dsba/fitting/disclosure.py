@@ -13,6 +13,7 @@ from typing import Any
 from dsba.errors import InputError, as_integer, as_number, unknown_name
 
 SHARES = ("dominance", "leverage")
+DERIVED = 2.0 / 3.0  # the limit of dominance for derived columns, relative to that of columns of the table
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,12 @@ class Guards:
             "show these rows."
         )
 
+    def nearly_constant(self, column: str) -> str:
+        return (
+            f"fewer than {self.rows_per_level} pooled rows have nearly all of the spread of the column {column}, and a "
+            "model would show these rows: take the logarithm, write cap() around the column, or leave it out."
+        )
+
     def few_elsewhere(self, site: str, column: str) -> str | None:
         """What a site says of a column whose total, minus its own rows, is a count of few rows of the others."""
         return (
@@ -119,6 +126,18 @@ class Guards:
         return (
             f"one row of {site} makes up most of the spread of {which}, and a model would show this row: "
             "take the logarithm, write cap() around the column, or leave it out."
+        )
+
+    def few_evaluated(self) -> str:
+        return (
+            f"fewer than {self.rows_per_level} rows, or rows of one class, are evaluated in all, or at all sites but "
+            "one, and the measures would show these rows: evaluate more rows."
+        )
+
+    def dominated_loss(self, site: str) -> str:
+        return (
+            f"one row of {site} makes up most of the loss, and the measures would show this row: leave out the row, or "
+            "take the logarithm of the outcome."
         )
 
     def singled_out(self, site: str, columns: Sequence[str]) -> str | None:

@@ -34,6 +34,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt, "abs": np.abs, "pmin": np.minimum, "pmax": np.maximum,
 }  # fmt: skip
 CAPPED_AT = 4.0  # of cap(): pooled standard deviations about the mean
+MOST_CAPS, SAME_CAP = 8, 0.95  # how often the ends are made at most, and their part that is nearly the same
 
 
 def numbers(what: Arithmetic, frame: pd.DataFrame) -> Array:
@@ -234,6 +235,14 @@ BASES: dict[str, Callable[[Array, tuple[float, ...]], Array]] = {
 }  # fmt: skip
 
 
+def inner_functions(terms: Sequence[Term], frames: Sequence[pd.DataFrame]) -> tuple[list[str], list[Array]]:
+    """What functions with a state are functions of, unless it is a column: names, and a matrix for each site here."""
+    found = {one.text: one.number for term in terms for one in term
+             if one.state is not None and one.number is not None and one.number.operation != "column"}  # fmt: skip
+    values = [[numbers(one, frame) for one in found.values()] for frame in frames]
+    return list(found), [np.nan_to_num(np.array(own).T, nan=0.0, posinf=0.0, neginf=0.0) for own in values]
+
+
 def agreed_states(terms: Sequence[Term], frames: Sequence[pd.DataFrame], group: Group, few: int, alone: bool) -> States:
     """The states of all functions that have one, from sums and counts over all sites; ``frames`` has one a site here.
 
@@ -257,11 +266,10 @@ def _moments(one: TermFactor, values: Sequence[Array], group: Group) -> tuple[fl
     mean = float(mean + rest / max(rows, 1.0))
     if one.state == "center":
         return (mean,)
-    if one.state in ("cap", "scale"):
+    if one.state == "cap":
+        return _cap_ends(values, mean, float(rows), group)
+    if one.state == "scale":
         (squares,) = summed(group, np.array([[((x - mean) ** 2).sum()] for x in values]))
-        reach = CAPPED_AT * float(np.sqrt(squares / max(rows, 1.0)))
-        if one.state == "cap":
-            return mean - reach, mean + reach
         return mean, float(np.sqrt(squares / max(rows - 1.0, 1.0)))
     centres, norms = [mean], [float(rows)]
     degree = int(dict(one.options).get("degree", (1.0,))[0])
@@ -274,6 +282,24 @@ def _moments(one: TermFactor, values: Sequence[Array], group: Group) -> tuple[fl
         norms.append(norm)
         centres.append(mean + moment / norm)
     return (*centres[:degree], *norms[: degree + 1])
+
+
+def _cap_ends(values: Sequence[Array], mean: float, rows: float, group: Group) -> tuple[float, float]:
+    """The mean and four standard deviations, of what earlier ends left: one huge value would set its own end.
+
+    Ends are made 2 to 8 times, a sum for each, until they are at least 95 % as far apart as before.
+    """
+    low, high, last = -np.inf, np.inf, np.inf
+    for _ in range(MOST_CAPS):
+        held = [np.clip(x, low, high) - mean for x in values]
+        shift, squares = summed(group, np.array([[x.sum(), (x**2).sum()] for x in held])) / max(rows, 1.0)
+        mean += float(shift)
+        reach = CAPPED_AT * float(np.sqrt(max(squares - shift**2, 0.0)))
+        low, high = mean - reach, mean + reach
+        if reach >= SAME_CAP * last:
+            break
+        last = reach
+    return low, high
 
 
 def _knots(one: TermFactor, values: Sequence[Array], group: Group, few: int, alone: bool) -> tuple[float, ...]:

@@ -1,7 +1,9 @@
 """Table 1: what the columns of all sites hold, from sums and counts over the sites, and signs of trouble.
 
-Counts of 1 to k - 1 rows are never shown, k being the largest minimum count of any site. A sign of trouble is found
-by the site itself. It names a column and a site, and no value.
+Counts of 1 to k - 1 rows are never shown, k being the largest minimum count of any site. Other cells must not tell
+them: if a stratum has such a count, or has it without the rows of one site, the column is shown for all rows only. A
+mean that one row makes up is not shown either. A sign of trouble is found by the site itself. It names a column and a
+site, and no value.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EVERYONE = "all"
+HIDDEN = "hidden"  # in the place of a count
 QUARTILES = (0.25, 0.5, 0.75)
 
 
@@ -104,7 +107,7 @@ class Description:
         return "\n".join([str(self.table()), *(f"Look at this: {sign}" for sign in self.signs)])
 
     def _count(self, count: int | None) -> str:
-        return f"<{self.few}" if count is None else f"{count:,}"
+        return HIDDEN if count is None else f"{count:,}"
 
     def _lines(self, column: str, found: Sequence[Any]) -> list[tuple[str, list[str]]]:
         if isinstance(found[0], NumberSummary):
@@ -179,12 +182,13 @@ def describe_sites(
 ) -> Description:
     """The same for the sites of this process, together with those of the others."""
     guards = guards or Guards()
-    own = [[site.name, guards.rows_per_level, _declared(site)] for site in sites]
-    known = [tuple(one) for theirs in shared(group, own, list[tuple[str, int, dict[str, tuple[str, list[Level]]]]])
-             for one in theirs]  # fmt: skip
-    few = max(1, *(minimum for _, minimum, _ in known))
+    limits = [guards.rows_per_level, guards.dominance]
+    own = [[site.name, *limits, _declared(site)] for site in sites]
+    kind = list[tuple[str, int, float, dict[str, tuple[str, list[Level]]]]]
+    known = [tuple(one) for theirs in shared(group, own, kind) for one in theirs]
+    few, most = max(1, *(one[1] for one in known)), min(one[2] for one in known)
     enforce(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
-    work = _Work(sites, group, few, {name: declared for name, _, declared in known})
+    work = _Work(sites, group, few, most, {name: declared for name, _, _, declared in known})
     return work.description(by)
 
 
@@ -194,16 +198,23 @@ def _declared(site: SiteTable) -> dict[str, tuple[str, list[Level]]]:
     for column in site.frame.columns:
         kind = kind_of(site.frame[column])
         levels = plain(site.frame[column]) if kind in ("text", "truth") else []
-        if kind not in ("date", "mixed") and len(levels) <= MOST_LEVELS:
+        if kind not in ("date", "mixed") and len(levels) <= MOST_LEVELS and not _names_rows(site.frame[column], levels):
             found[str(column)] = (kind, levels)
     return found
+
+
+def _names_rows(values: Any, levels: Sequence[Level]) -> bool:
+    """Whether most levels are of one row, as names of persons are: they are not sent."""
+    return len(levels) > 2 and 2 * int((values.value_counts() == 1).sum()) > len(levels)
 
 
 class _Work:
     """What a process finds out together with the others; every question is asked by all in the same order."""
 
-    def __init__(self, sites: Sequence[SiteTable], group: Group, few: int, declared: Mapping[str, Any]) -> None:
-        self.sites, self.group, self.few, self.declared = sites, group, few, declared
+    def __init__(
+        self, sites: Sequence[SiteTable], group: Group, few: int, most: float, declared: Mapping[str, Any]
+    ) -> None:
+        self.sites, self.group, self.few, self.most, self.declared = sites, group, few, most, declared
         columns = dict.fromkeys(column for known in declared.values() for column in known)
         self.columns = [column for column in columns if all(column in known for known in declared.values())]
         self.signs: list[str] = []
@@ -211,10 +222,12 @@ class _Work:
 
     def description(self, by: str | None) -> Description:
         strata = self._strata(by)
-        rows = {
-            name: self._shown(counted(self.group, np.array([[float(w.sum())] for w in where]))[0])
-            for name, where in strata.items()
-        }
+        own = [[float(where[k].sum()) for where in strata.values()] for k in range(len(self.sites))]
+        counts = self._counts(own)
+        if counts.alone[1:].any():
+            self._say_alone(f"rows in a stratum of {by!r}", "the strata are", [np.array(n) > 0 for n in own], counts)
+            strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
+        rows = dict(zip(strata, self._by_stratum(counts, counts.totals[:, 0].tolist()), strict=True))
         columns = {column: self._column(column, strata) for column in self.columns if column != by}
         differences = {}
         if len(strata) == 3:
@@ -254,28 +267,90 @@ class _Work:
             return {}
         if usual == "number":
             values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
-            found = {name: self._numbers(values, where) for name, where in strata.items()}
-            if (every := found[EVERYONE]).quartiles is not None:
+            self.numbers[column] = values
+            found = self._numbers(column, values, strata)
+            if (every := found[EVERYONE]).quartiles is not None and every.n is not None:
                 whole = [x[np.isfinite(x)] for x in values]
                 bins = pooled_histogram(whole, every.quartiles, self.group, self.few)
                 found[EVERYONE] = every._replace(histogram=bins)
-            self.numbers[column] = values
             return found
         return self._levels(column, strata)
 
-    def _numbers(self, values: Sequence[Array], where: Sequence[Flags]) -> NumberSummary:
-        kept = [x[w] for x, w in zip(values, where, strict=True)]
-        whole = [x[np.isfinite(x)] for x in kept]
-        sizes = [[float(len(x)), float(len(k) - len(x))] for x, k in zip(whole, kept, strict=True)]
-        n, missing = counted(self.group, np.array(sizes))
-        if n < max(self.few, 2):
-            return NumberSummary(self._shown(n), self._shown(missing), *[None] * 5)
-        (total,) = summed(self.group, np.array([[x.sum()] for x in whole])).tolist()
+    def _counts(self, own: Sequence[Sequence[float]], cells: int = 1, gaps: int | None = None) -> _Counts:
+        """Counts of every stratum, in ``cells``; and which are of too few rows, or are without the rows of a site.
+
+        The cell ``gaps`` has rows without a value, which others cannot learn.
+        """
+        mine = np.array(own, np.float64)
+        totals = np.array(counted(self.group, mine))
+        valued = np.arange(totals.size) % cells != (cells if gaps is None else gaps)
+        rest = totals - mine
+        few = (rest > 0) & (rest < self.few) & valued
+        told = np.array(counted(self.group, np.hstack([few, mine > 0]).astype(np.float64)))
+        elsewhere, sites = np.split(told, 2)
+        thin = ((totals > 0) & (totals < self.few)) | (elsewhere > 0)
+        alone = (sites == 1) & ~thin & (self.group.size > 1)
+        return _Counts(*(one.reshape(-1, cells) for one in (totals, thin, alone)))
+
+    def _say_alone(self, what: str, hidden: str, held: Sequence[Flags], counts: _Counts) -> None:
+        """``held``: of each site here the strata with rows."""
+        for site, own in zip(self.sites, held, strict=True):
+            if (own & counts.alone[:, 0]).any():
+                self.signs.append(f"{site.name} alone has {what}: {hidden} not shown, they would be of this site only.")
+
+    def _by_stratum(self, counts: _Counts, values: Sequence[Any]) -> list[Any]:
+        """The values of all strata, or of all rows only: the first is that of all rows."""
+        every = None if counts.thin[0].any() else values[0]
+        return [every, *(values[1:] if not counts.thin.any() else [None] * (len(values) - 1))]
+
+    def _numbers(self, column: str, values: Sequence[Array], strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
+        kept = [[x[where[k]] for where in strata.values()] for k, x in enumerate(values)]
+        whole = [[x[np.isfinite(x)] for x in own] for own in kept]
+        pairs = [zip(all_rows, known, strict=True) for all_rows, known in zip(kept, whole, strict=True)]
+        sizes = [[n for x, known in own for n in (float(len(known)), float(len(x) - len(known)))] for own in pairs]
+        counts = self._counts(sizes, 2, gaps=1)
+        counts.thin[:, 0] |= counts.alone[:, 0]
+        self._say_alone(f"values of {column!r}", "their means are", [np.array(n[::2]) > 0 for n in sizes], counts)
+        enough = [not counts.thin[0, 0], *[not counts.thin.any()] * (len(strata) - 1)]
+        found = [
+            self._moments([own[s] for own in whole], int(n)) if enough[s] and n >= max(self.few, 2) else None
+            for s, n in enumerate(counts.totals[:, 0])
+        ]
+        self._hide_dominated(column, found)
+        return {
+            name: self._number_summary([own[s] for own in whole], counts, s, found[s]) for s, name in enumerate(strata)
+        }
+
+    def _moments(self, parts: Sequence[Array], n: int) -> _Moments:
+        (total,) = summed(self.group, np.array([[x.sum()] for x in parts])).tolist()
         mean = total / n
-        (squares,) = summed(self.group, np.array([[((x - mean) ** 2).sum()] for x in whole])).tolist()
-        found = pooled_quantiles(whole, QUARTILES, self.group, self.few) or []
+        (squares,) = summed(self.group, np.array([[((x - mean) ** 2).sum()] for x in parts])).tolist()
+        most = [float(((x - mean) ** 2).max(initial=0.0)) > self.most * squares for x in parts]
+        return _Moments(total, mean, float(np.sqrt(squares / (n - 1))), most)
+
+    def _hide_dominated(self, column: str, found: list[_Moments | None]) -> None:
+        """Leave out means that one row makes, and those of strata, which would tell them."""
+        own = [[float(one.dominated[k]) if one else 0.0 for one in found] for k in range(len(self.sites))]
+        over = np.array(counted(self.group, np.array(own))) > 0
+        for site, flags in zip(self.sites, own, strict=True):
+            if any(flags):
+                hidden = "its mean and standard deviation are not shown."
+                self.signs.append(f"one row of {site.name} makes up most of the spread of {column!r}: {hidden}")
+        for s, one in enumerate(found):
+            if one and (over[0] or (s and over.any())):
+                found[s] = one._replace(total=None, mean=None, sd=None)
+
+    def _number_summary(
+        self, parts: Sequence[Array], counts: _Counts, stratum: int, moments: _Moments | None
+    ) -> NumberSummary:
+        hidden = bool(counts.thin[stratum].any() or (stratum and counts.thin.any()))
+        n, missing = (None, None) if hidden else map(int, counts.totals[stratum])
+        if moments is None:
+            return NumberSummary(n, missing, None, None, None, None, None)
+        found = pooled_quantiles(parts, QUARTILES, self.group, self.few) or []
         quartiles, within = tuple(one.value for one in found), max(one.within for one in found)
-        return NumberSummary(n, self._shown(missing), total, mean, float(np.sqrt(squares / (n - 1))), quartiles, within)
+        total = None if hidden else moments.total
+        return NumberSummary(n, missing, total, moments.mean, moments.sd, quartiles, within)
 
     def _levels(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
         by_site = {site: {*known[column][1]} for site, known in self.declared.items()}
@@ -285,26 +360,45 @@ class _Work:
             if common and (alone := by_site[site.name] - common):
                 many = f"the column {column!r} has {len(alone)} level(s) at {site.name}"
                 self.signs.append(f"{many} that no other site has.")
+        own = []
+        for k, site in enumerate(self.sites):
+            of_strata = [site.frame[column][where[k]] for where in strata.values()]
+            own.append(
+                [n for x in of_strata for n in (float(x.isna().sum()), *(float((x == v).sum()) for v in levels))]
+            )
+        counts = self._counts(own, 1 + len(levels), gaps=0)
         found = {}
-        for name, where in strata.items():
-            own = []
-            for site, w in zip(self.sites, where, strict=True):
-                values = site.frame[column][w]
-                own.append([float(values.isna().sum()), *(float((values == level).sum()) for level in levels)])
-            missing, *counts = counted(self.group, np.array(own))
-            shown = dict(zip(levels, self._all_shown(counts), strict=True))
-            found[name] = FactorSummary(self._shown(sum(counts)), self._shown(missing), shown)
+        for s, name in enumerate(strata):
+            missing, *shown = self._all_shown(counts.totals[s].tolist(), counts.thin[s] | (s > 0 and counts.thin.any()))
+            known = [count for count in shown if count is not None]
+            n = sum(known) if missing is not None and len(known) == len(shown) else None
+            found[name] = FactorSummary(n, missing, dict(zip(levels, shown, strict=True)))
         return found
 
-    def _all_shown(self, counts: Sequence[int]) -> list[int | None]:
+    def _all_shown(self, counts: Sequence[int], thin: Flags) -> list[int | None]:
         """Counts of levels. If one alone is hidden, the next smallest is hidden as well: their sum would tell it."""
-        shown = [self._shown(count) for count in counts]
+        shown = [None if few else count for count, few in zip(counts, thin, strict=True)]
         if shown.count(None) == 1 and (others := [count for count in shown if count]):
             shown[shown.index(min(others))] = None
         return shown
 
-    def _shown(self, count: int) -> int | None:
-        return None if 0 < count < self.few else count
+
+class _Counts(NamedTuple):
+    """Pooled counts, a row for each stratum and a column for each cell; which of them must not be shown."""
+
+    totals: Any
+    thin: Flags
+    alone: Flags
+    """Which are of one site alone, between processes: means would be this site's own."""
+
+
+class _Moments(NamedTuple):
+    """Of one stratum; and for each site here whether one row of it makes up most of the spread."""
+
+    total: float | None
+    mean: float | None
+    sd: float | None
+    dominated: list[bool]
 
 
 def _difference(first: NumberSummary | FactorSummary, second: NumberSummary | FactorSummary) -> float | None:

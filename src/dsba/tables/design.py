@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from dsba.errors import InputError, noted
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.model import Schema
 from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
-from dsba.tables.columns import INTERCEPT, agreed_states, model_columns, numbers, text_of
+from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns, numbers, text_of
 from dsba.tables.formula import is_derived
+from dsba.tables.peaks import require_spread
 from dsba.tables.schema import MERGED_LEVEL, MISSING_LEVEL, Held, enforce, plain_value, usable_rows
 from dsba.tables.terms import ModelTerms, SiteTable, terms_of
 from dsba.types import Array, Flags, Level
@@ -61,11 +63,25 @@ class Designs:
         return self.designs[0].names
 
     @property
+    def wide(self) -> list[Array]:
+        """Of each site here its columns, and beside them what sums with an outcome have in the place of a column."""
+        terms = terms_of(self.schema)
+        offset = terms.spec.offset is not None or terms.spec.exposure is not None
+        return [np.column_stack([d.X, *_outcome_columns(d, terms, offset, self.schema.classes)]) for d in self.designs]
+
+    @property
+    def wide_names(self) -> list[str]:
+        """Those of the columns of ``wide``: an outcome is called as on the left side of the formula."""
+        outcomes = self.wide[0].shape[1] - len(self.names)
+        return [*self.names, *[str(terms_of(self.schema).formula.left)] * outcomes]
+
+    @property
     def derived(self) -> list[bool]:
-        """Of each column whether it is a product, or a function that may single out rows."""
-        terms = terms_of(self.schema).formula.terms
-        found = {text_of(term) for term in terms if is_derived(term)}
-        return [text in found for text in column_terms(self.schema)]
+        """Of each column of ``wide`` whether it is a product, or a function that may single out rows."""
+        formula = terms_of(self.schema).formula
+        found = {text_of(term) for term in formula.terms if is_derived(term)}
+        outcomes = len(self.wide_names) - len(self.names)
+        return [text in found for text in column_terms(self.schema)] + [formula.sharp] * outcomes
 
 
 def design_tables(
@@ -76,6 +92,8 @@ def design_tables(
     schema = agreed.agree(sites, terms, group, guards)
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     ready = [_ready(SiteTable(site.name, usable_rows(site.frame, terms)), schema) for site in sites]
+    limits, named = Guards.strictest([part.guards for part in schema.parts]), [site.name for site in sites]
+    require_spread(*inner_functions(terms.formula.terms, ready), named, limits, group)
     states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))
     designs = tuple(designed(site, schema) for site in sites)
@@ -97,7 +115,10 @@ def design_tables(
         _require_varied_outcome(str(terms.formula.left), differ)
     rare = enforce(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
     held = tuple(agreed.held_at(site, terms) for site in sites)
-    return Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
+    found = Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
+    sharp = np.flatnonzero(found.derived)
+    require_spread([found.wide_names[j] for j in sharp], [X[:, sharp] for X in found.wide], named, limits, group)
+    return found
 
 
 def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design:
@@ -180,6 +201,19 @@ def outcome_of(site: SiteTable, schema: Schema) -> Array:
     values = frame[list(formula.response)].astype(np.float64)
     columns = [numbers(one, values) for one in formula.outcomes]
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
+
+
+def _outcome_columns(design: Design, terms: ModelTerms, offset: bool, classes: Sequence[Level] | None) -> list[Array]:
+    """The columns that outcomes and offsets are in a gradient: of classes all but the first, of times the events."""
+    y, o = design.y, design.offset
+    if terms.labels == "real":
+        return [y - o]
+    with np.errstate(over="ignore"):
+        means = expit(o) if terms.labels in ("binary", "multiclass", "counts") else np.exp(o)
+    found = [y] if y.ndim == 1 else [y[:, 1]] if terms.labels == "survival" else list(y.T)
+    if terms.labels == "multiclass":
+        found = [(y == code).astype(np.float64) for code in range(1, len(classes or ()))]
+    return [*found, means] if offset else found
 
 
 def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved, symmetric
 from dsba.errors import FitError
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import DERIVED, Guards
 from dsba.network import Group, summed
 from dsba.operators import Operator, link_of
 from dsba.tables.blurred import check_blurred
@@ -32,9 +32,10 @@ from dsba.tables.scaling import ScaledColumns
 from dsba.tables.schema import end_together
 from dsba.types import Array
 
-DERIVED = 2.0 / 3.0  # the limit of dominance for derived columns, relative to that of columns of the table
 LEVERAGE_ROUNDING = 1e-9  # a limit of 1 refuses nothing
 SHOWN_COLUMNS = 2
+NEAR_USUAL = 1e-3  # of the range of a column: values this near are the same
+MOST_NEAR = 0.5  # of its standard deviation
 EFFECTIVE = 0.05  # of a site's rows: fewer must not make up its part of a step
 BOUND_SLACK = 1e-2  # of a matrix that X'VX must not exceed
 LOST_DIGITS = 1e-20  # of the outcomes: parts of one sum share a scale, so that huge outcomes cost X'VX digits
@@ -52,29 +53,70 @@ def check_design(
     """X'VX at the start; and sentences, where a column or a combination of columns shows a row of the sites here.
 
     Between processes a column that shows a row ends the fit at all of them, and so does a combination that shows one
-    row, before X'VX is summed. ``moments`` are the pooled means and standard deviations of the columns, ``ready`` has
-    the scaled columns. The sentences of the last check are for the caller to share.
+    row, before X'VX is summed. An outcome is one of these columns: X'y shows a row where y and a column differ in it
+    alone. ``moments`` are the pooled means and standard deviations of columns and outcomes, ``ready`` has the scaled
+    columns. The sentences of the last check are for the caller to share.
     """
-    limits, names, sites = strictest(designs), designs.names, [one.site for one in designs.held]
-    ceilings = [limits.dominance * (DERIVED if derived else 1.0) for derived in designs.derived]
-    most = np.array(ceilings) * designs.rows * moments[1] ** 2
-    columns = zip(designs.designs, sites, strict=True)
-    found = [c for one, site in columns if (c := _column_complaint(one, *moments, most, designs.rows, site, limits))]
-
-    def refuse(rows: Sequence[RowLeverage], limit: float) -> None:
-        found.extend(c for site, one in zip(sites, rows, strict=True) if (c := lever(names, site, one, limits, limit)))
-
-    X, upper = [one.X for one in ready], np.triu_indices(len(names))
-    if group.size > 1 and limits.leverage < 1.0:
-        # Not counted: the number of sums depends on the noise, and a model has the same rounds on every network.
-        check_blurred(X, weights, limits.leverage, refuse, lambda rows: summed_unless(group.aside(), found, rows))
+    check, p = _DesignCheck(designs, moments, group), len(designs.names)
+    check.look_at_columns()
+    X, upper = [one.X for one in ready], np.triu_indices(p)
+    if group.size == 1:
+        check.look_at_counts(check.differ.sum(axis=0))
+    elif check.limits.leverage < 1.0:
+        check_blurred(check.beside(X), weights, check.limits.leverage, check.refuse, check.total)
     own = np.array([(x.T @ (x * w[:, None]))[upper] for x, w in zip(X, weights, strict=True)])
-    information = symmetric(summed_unless(group, found, own), len(names))
-    inverse, flat = solved(information, np.eye(len(information)))
+    information = symmetric(summed_unless(group, check.found, own), p)
+    inverse, flat = solved(information, np.eye(p))
     if flat is not None and lam == 0.0:
-        raise FitError(DEPENDENT_SENTENCE, np.flatnonzero(flat)).named(names)
-    refuse([RowLeverage.of(x, w, inverse) for x, w in zip(X, weights, strict=True)], limits.leverage)
-    return information, found
+        raise FitError(DEPENDENT_SENTENCE, np.flatnonzero(flat)).named(designs.names)
+    check.refuse([RowLeverage.of(x, w, inverse) for x, w in zip(X, weights, strict=True)], check.limits.leverage)
+    return information, check.found
+
+
+class _DesignCheck:
+    """What a process finds in the columns and outcomes of its sites; ``found`` are its complaints."""
+
+    def __init__(self, designs: Designs, moments: tuple[Array, Array], group: Group) -> None:
+        self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, strictest(designs)
+        self.mean, self.sd = moments
+        self.sites, self.found = [one.site for one in designs.held], list[str]()
+        self.names = designs.wide_names
+        self.differ = _rows_that_differ(self.wide, self.sd, designs.rows, self.limits.rows_per_level)
+        self.counted = False
+
+    def look_at_columns(self) -> None:
+        rows, share = self.designs.rows, self.limits.dominance
+        spread = share * np.where(self.designs.derived, DERIVED, 1.0) * rows * self.sd**2
+        most = np.where(share < 1.0, spread, np.inf)
+        for one, site in zip(self.wide, self.sites, strict=True):
+            found = _column_complaint(one, self.names, self.mean, self.sd, most, rows, site, self.limits)
+            self.found += [found] if found else []
+
+    def look_at_counts(self, differ: Array) -> None:
+        """``differ``: the pooled rows of each column that differ from the rest."""
+        if not self.found:
+            few = (self.differ.sum(axis=0) > 0.0) & (differ < self.limits.rows_per_level)
+            self.found += [self.limits.nearly_constant(self.names[j]) for j in np.flatnonzero(few)]
+
+    def beside(self, X: Sequence[Array]) -> list[Array]:
+        """The scaled columns with the scaled outcomes beside them."""
+        p = len(self.designs.names)
+        mean, sd = self.mean[p:], np.where(self.sd > 0.0, self.sd, 1.0)[p:]
+        return [np.column_stack([x, (one[:, p:] - mean) / sd]) for x, one in zip(X, self.wide, strict=True)]
+
+    def total(self, rows: Array) -> Array:
+        """The sum over all sites, the first time with the counts; not counted: how many there are is up to noise."""
+        extra = rows[:, :0] if self.counted else self.differ
+        total = summed_unless(self.group.aside(), self.found, np.hstack([rows, extra]))
+        if not self.counted:
+            self.counted = True
+            self.look_at_counts(total[rows.shape[1] :])
+        return total[: rows.shape[1]]
+
+    def refuse(self, rows: Sequence[RowLeverage], limit: float) -> None:
+        """Keep sentences about rows here whose leverage is above the limit."""
+        found = [lever(self.names, site, one, self.limits, limit) for site, one in zip(self.sites, rows, strict=True)]
+        self.found += [sentence for sentence in found if sentence]
 
 
 def summed_unless(group: Group, complaints: Sequence[str], rows: Array) -> Array:
@@ -92,19 +134,30 @@ def base_weights(columns: ScaledColumns, n: int, component: Operator) -> Array:
     return design.weight * np.exp(design.offset) if component.link == "log" else design.weight
 
 
+def _rows_that_differ(wide: Sequence[Array], sd: Array, rows: int, few: int) -> Array:
+    """Of each site and column the number of rows, up to ``few``, that differ from the rest by a part of the range.
+
+    If fewer than ``few`` rows make up the spread S of a column, one of them is sqrt(S/few) away from the rest. The rest
+    is near the median of each site.
+    """
+    near = sd * min(NEAR_USUAL * np.sqrt(rows / max(few - 1, 1)), MOST_NEAR)
+    own = [np.count_nonzero(np.abs(X - np.median(X, axis=0)) > near, axis=0) if len(X) else 0 * sd for X in wide]
+    return np.minimum(own, few).astype(np.float64)
+
+
 def _column_complaint(
-    design: Design, mean: Array, sd: Array, most: Array, rows: int, site: str, limits: Guards
+    X: Array, names: Sequence[str], mean: Array, sd: Array, most: Array, rows: int, site: str, limits: Guards
 ) -> str | None:
     """A sentence about the columns that single out rows of this site, or, for this site, few rows of the others.
 
     ``most`` is the largest square that one row may add to the spread of each column.
     """
-    named = [j for j, name in enumerate(design.names) if name != INTERCEPT]
-    largest = ((design.X - mean) ** 2).max(axis=0, initial=0.0)
-    if dominated := [design.names[j] for j in named if largest[j] > most[j]]:
-        return limits.dominated(site, dominated)
-    few = [j for j in named if _few_elsewhere(design.X[:, j], mean[j], sd[j], rows, limits.rows_per_level)]
-    return limits.few_elsewhere(site, design.names[few[0]]) if few else None
+    named = [j for j, name in enumerate(names) if name != INTERCEPT]
+    largest = ((X - mean) ** 2).max(axis=0, initial=0.0)
+    if dominated := [names[j] for j in named if largest[j] > most[j]]:
+        return limits.dominated(site, list(dict.fromkeys(dominated)))
+    few = [j for j in named if _few_elsewhere(X[:, j], mean[j], sd[j], rows, limits.rows_per_level)]
+    return limits.few_elsewhere(site, names[few[0]]) if few else None
 
 
 def _few_elsewhere(own: Array, mean: float, sd: float, rows: int, few: int) -> bool:
@@ -124,7 +177,7 @@ def lever(names: Sequence[str], site: str, rows: RowLeverage, limits: Guards, li
     leverage = rows.parts.sum(axis=1)
     if leverage.max(initial=0.0) <= (limits.leverage if limit is None else limit) + LEVERAGE_ROUNDING:
         return None
-    largest = abs(rows.parts[leverage.argmax()])
+    largest, names = abs(rows.parts[leverage.argmax()]), names[: rows.parts.shape[1]]
     size = [0.0 if name == INTERCEPT else part for name, part in zip(names, largest, strict=True)]
     most = sorted(np.argsort(size)[-SHOWN_COLUMNS:]) if len(names) > SHOWN_COLUMNS else [int(np.argmax(size))]
     return limits.singled_out(site, [names[j] for j in most if names[j] != INTERCEPT])
@@ -157,6 +210,11 @@ class RowWatch:
     group: Group
     complaints: list[str] = field(default_factory=list)
     """Those at the last point."""
+
+    def look(self, X: Sequence[Array], weights: Sequence[Array], information: Array) -> bool:
+        """Whether sums over the rows X of the sites here must not be sent; ``information`` is X'VX of all sites."""
+        inverse, _ = solved(information, np.eye(len(information)))
+        return self.judged([RowLeverage.of(x, v, inverse) for x, v in zip(X, weights, strict=True)])
 
     def judged(self, found: Sequence[RowLeverage] | None, impossible: bool = False) -> bool:
         """Whether the part must not be sent. A sum that is not finite shows nothing."""
@@ -214,6 +272,10 @@ class StepWatch(RowWatch):
     """The value of the intercept's column in the problem; 0 without an intercept."""
     steepest: Array | None = field(kw_only=True)
     """A matrix that X'VX exceeds at no point, if there is one."""
+    first: Array = field(kw_only=True)
+    """X'VX at 0."""
+    asked: bool = False
+    """Whether the method asks before it sends a part of a step."""
 
     @classmethod
     def of(
@@ -228,15 +290,16 @@ class StepWatch(RowWatch):
         if columns.scaling.mixing is not None:
             first = columns.scaling.mixing.T @ first @ columns.scaling.mixing
         bound = first[np.ix_(order, order)] * np.outer(factor, factor) / columns.size.weight
+        at_zero = FAMILIES[str(component.family)].variance(link_of(str(component.link)).mean(np.zeros((1, 1))))
         return cls(
             [columns.names[j] for j in order], [one.site for one in designs.held], strictest(designs), group,
             columns=columns, component=component, constant=0.0 if at is None else constant,
-            steepest=None if most is None else most * bound,
+            steepest=None if most is None else most * bound, first=at_zero * bound,
         )  # fmt: skip
 
     def __call__(self, z: Array, last: Array, information: Array) -> bool:
         """Whether the part at ``z`` must not be sent; ``information`` is X'VX at ``last``, for weights of sum 1."""
-        sites = range(len(self.sites))
+        sites, self.asked = range(len(self.sites)), True
         X, before, now = [self._rows(n) for n in sites], [self._slopes(n, last) for n in sites], []
         own = information.copy()
         for n in sites:
@@ -247,6 +310,23 @@ class StepWatch(RowWatch):
         inverse, _ = solved(own, np.eye(len(own)))
         found = [RowLeverage.of(X[n], now[n], inverse) for n in sites]
         return self.judged(found, self._exceeds(information))
+
+    def at_solution(self, z: Array) -> RowWatch:
+        """A watch of the sums at the solution, with its complaints about the rows here.
+
+        A method that did not ask has summed no X'VX but the first. That of the others is taken to have grown as the
+        weights of most rows here.
+        """
+        sites, zero = range(len(self.sites)), np.zeros_like(z)
+        before, now = ([self._slopes(n, at) for n in sites] for at in (zero, z))
+        if self.asked:
+            self.judged([RowLeverage.of(self._rows(n), now[n], np.zeros_like(self.first)) for n in sites])
+        else:
+            own = sum(self._rows(n).T @ (self._rows(n) * before[n][:, None]) for n in sites)
+            then, grown = np.concatenate(before), np.concatenate(now)
+            growth = float(np.median(grown[then > 0.0] / then[then > 0.0])) if (then > 0.0).any() else 1.0
+            self(z, zero, growth * self.first + (1.0 - growth) * own)
+        return RowWatch(self.columns.names, self.sites, self.limits, self.group, self.complaints)
 
     def _exceeds(self, information: Array) -> bool:
         """Whether the last total is no X'VX of the rows: a member has sent something else."""

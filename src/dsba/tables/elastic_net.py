@@ -230,8 +230,9 @@ def path_of(
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
     model = LOSSES[str(spec.operator)]
     notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network.topology))
-    mean, sd = pooled_moments([d.X for d in designs.designs], network, range(1, len(designs.names)))
-    scaling = scaling_by(mean, sd, 0)
+    wide, p = designs.wide, len(designs.names)
+    mean, sd = pooled_moments(wide, network, range(1, wide[0].shape[1]))
+    scaling = scaling_by(mean[:p], sd[:p], 0)
     ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]
     _check(designs, (mean, sd), ready, folds, network)
     problems = _problems(model, ready, folds, network)

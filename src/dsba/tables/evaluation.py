@@ -22,11 +22,12 @@ import numpy as np
 from scipy.special import expit, log_expit, xlogy
 
 from dsba.errors import InputError, noted
-from dsba.network import Group, summed
+from dsba.fitting.disclosure import Guards
+from dsba.network import Group, counted, summed
 from dsba.solvers.exact import dot, eliminated
 from dsba.tables.design import outcome_of
 from dsba.tables.models.scoring import MOST_STEPS
-from dsba.tables.schema import kind_of
+from dsba.tables.schema import end_together, kind_of
 from dsba.tables.terms import SiteTable
 from dsba.types import Array
 
@@ -65,6 +66,8 @@ class Evaluation:
         The measures over the rows of all sites.
     sites : dict[str, Measures]
         Those of each site of this process. A site without rows has only their number.
+    notices : tuple[str, ...]
+        What would end the evaluation between owners.
 
     Examples
     --------
@@ -75,6 +78,8 @@ class Evaluation:
 
     pooled: Measures
     sites: dict[str, Measures]
+    notices: tuple[str, ...] = ()
+    """What would end the evaluation between owners."""
 
     def plain(self) -> dict[str, Any]:
         """Return the measures in JSON's types.
@@ -93,15 +98,42 @@ class Evaluation:
         return {"pooled": self.pooled, "sites": self.sites}
 
 
-def evaluate(results: Results, sites: Sequence[SiteTable], group: Group) -> Evaluation:
-    """Evaluate a model on the rows of the sites here, together with those of the other processes."""
+def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards: Guards | None = None) -> Evaluation:
+    """Evaluate a model on the rows of the sites here, together with those of the other processes.
+
+    Between processes too few rows, or a row that makes up most of the loss, end the evaluation before it is measured.
+    """
     kind = _kind(results)
     scored = [scored_rows(results, site) for site in sites]
+    notices = _checked(kind, scored, [site.name for site in sites], guards or Guards(), group)
     pooled = _measured(kind, scored, partial(summed, group))
     if not pooled["rows"]:
         raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
     there = {site.name: _measured(kind, [one], lambda rows: rows[0]) for site, one in zip(sites, scored, strict=True)}
-    return Evaluation(pooled, there)
+    return Evaluation(pooled, there, notices)
+
+
+def _checked(
+    kind: Kind, scored: Sequence[Scored], sites: Sequence[str], guards: Guards, group: Group
+) -> tuple[str, ...]:
+    """Sentences of the sites here about rows that measures would show; between processes one ends the evaluation.
+
+    Rows and, of classes, those of each class are none or enough: in all, and without the rows of each site.
+    """
+    events = [one.y.sum() if kind in (CLASSES, SCORES) else 0.0 for one in scored]
+    own = np.array([[len(one.y), n, len(one.y) - n] for one, n in zip(scored, events, strict=True)])
+    total = np.array(counted(group, own))
+    few = any(((counts > 0) & (counts < guards.rows_per_level)).any() for counts in (total, *(total - own)))
+    found = [guards.few_evaluated()] if few else []
+    losses = [kind.losses(one) for one in scored]
+    (loss,) = summed(group, np.array([[part.sum()] for part in losses]))
+    for site, part in zip(sites, losses, strict=True):
+        if loss > 0.0 and part.max(initial=0.0) > guards.dominance * loss and len(part):
+            found.append(guards.dominated_loss(site))
+    (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (len(scored) - 1)]))
+    if complaints and group.size > 1:
+        end_together(group, next(iter(found), None))
+    return tuple(found)
 
 
 def _kind(results: Results) -> Kind:
@@ -170,6 +202,8 @@ class Kind(NamedTuple):
 
     sums: Callable[[Scored, float], Array]
     measures: Callable[[int, float, Array], Measures]
+    losses: Callable[[Scored], Array] = lambda scored: np.zeros(len(scored.y))
+    """Of each row, where they have no bound."""
 
 
 # Classes -----------------------------------------------------------------------------------------
@@ -292,18 +326,25 @@ def calibration(sums: Array) -> list[dict[str, float]]:
 # Counts and numbers ------------------------------------------------------------------------------
 
 
+def _count_losses(scored: Scored) -> Array:
+    return 2.0 * (xlogy(scored.y, scored.y) - scored.y - scored.y * scored.score + scored.mean)
+
+
 def _count_sums(scored: Scored, mean: float) -> Array:
-    y, u = scored.y, scored.score
-    saturated, null = xlogy(y, y) - y, mean * scored.exposure
-    return np.array([2.0 * (saturated - y * u + scored.mean).sum(), 2.0 * (saturated - xlogy(y, null) + null).sum()])
+    y, null = scored.y, mean * scored.exposure
+    return np.array([_count_losses(scored).sum(), 2.0 * (xlogy(y, y) - y - xlogy(y, null) + null).sum()])
 
 
 def _count_measures(rows: int, total: float, sums: Array) -> Measures:
     return {"deviance": sums[0] / rows, "d2": 1.0 - sums[0] / sums[1] if sums[1] else None}
 
 
+def _number_losses(scored: Scored) -> Array:
+    return (scored.y - scored.mean) ** 2
+
+
 def _number_sums(scored: Scored, mean: float) -> Array:
-    return np.array([((scored.y - scored.mean) ** 2).sum(), ((scored.y - mean) ** 2).sum()])
+    return np.array([_number_losses(scored).sum(), ((scored.y - mean) ** 2).sum()])
 
 
 def _number_measures(rows: int, total: float, sums: Array) -> Measures:
@@ -312,8 +353,8 @@ def _number_measures(rows: int, total: float, sums: Array) -> Measures:
 
 CLASSES = Kind(_class_sums, _class_measures)
 SCORES = Kind(_score_sums, _score_measures)
-COUNTS = Kind(_count_sums, _count_measures)
-NUMBERS = Kind(_number_sums, _number_measures)
+COUNTS = Kind(_count_sums, _count_measures, _count_losses)
+NUMBERS = Kind(_number_sums, _number_measures, _number_losses)
 
 TITLES = {
     "rows": "rows", "left_out": "rows left out", "events": "events", "mean_outcome": "mean outcome",

@@ -15,15 +15,17 @@ import numpy as np
 from dsba.fitting.spec import FitSpec
 from dsba.graph.topology import Topology
 from dsba.network import Alone
-from dsba.tables.columns import INTERCEPT, agreed_states, model_columns
+from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns
+from dsba.tables.formula import is_derived
 from dsba.tables.mixed import RANDOM_TELLS, random_intercept_sums
 from dsba.tables.models.base import ModelSums
+from dsba.tables.peaks import peak_sums
 from dsba.tables.terms import SITE, ModelTerms
 from dsba.types import Level
 
 SITE_ANSWERS = 11  # questions that every site answers for itself: options, names, complaints
 SHARED_BYTES, LEVEL_BYTES = 1000, 16  # in the answers of one site, and in them of one level
-STATE_SUMS = {"center": 2, "cap": 3, "scale": 3, "poly": 5}  # of a function of a column
+STATE_SUMS = {"center": 2, "cap": 10, "scale": 3, "poly": 5}  # of a function of a column
 QUANTILE_SUMS, QUANTILE_BINS = 11, 64  # those of splines: 64 bits in parts of 6
 INVENTED_ROWS = 64
 
@@ -90,7 +92,9 @@ def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
     for state in stateful.values():
         quantiles = state not in STATE_SUMS
         sizes += [QUANTILE_BINS * p if quantiles else 2] * (QUANTILE_SUMS if quantiles else STATE_SUMS[state])
-    return sizes
+    if names := inner_functions(terms.formula.terms, [])[0]:
+        sizes += peak_sums(len(names))
+    return sizes + (peak_sums(p) if terms.formula.sharp or any(map(is_derived, terms.formula.terms)) else [])
 
 
 def _inference_sums(spec: FitSpec, sums: ModelSums, q: int) -> list[int]:

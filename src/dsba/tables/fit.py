@@ -29,7 +29,7 @@ from dsba.tables import schema_report
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.describe import Description, describe_sites, with_names
 from dsba.tables.design import Designs, design_tables, held_out
-from dsba.tables.disclosure import StepWatch, base_weights, check_design
+from dsba.tables.disclosure import RowWatch, StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
@@ -179,7 +179,7 @@ def evaluate_own(results: Results, own: dict[str, Table], network: Network, guar
     sites = [SiteTable(name, columns_of(table, results.needed)) for name, table in own.items()]
     enough = [guards.too_few_rows(name, len(frame)) for name, frame in sites]
     enforce(network, [guards.too_few_sites(network.topology.n_nodes), *enough])
-    return evaluate(results, sites, network)
+    return evaluate(results, sites, network, guards)
 
 
 def describe_files(
@@ -252,7 +252,12 @@ def fit_sites(
         results = Results(fit_random_intercept(designs, designs.schema.spec, network, warn))
     else:
         results = _fit_shared(designs, network, notify, warn, options)
-    return results.tested(evaluate(results, tests, network).pooled) if tests else results
+    if not tests:
+        return results
+    measured = evaluate(results, tests, network, spec.guards)
+    for sentence in measured.notices:
+        warn(sentence)
+    return results.tested(measured.pooled)
 
 
 def _signs(designs: Designs, sites: Sequence[SiteTable], network: Network) -> list[str]:
@@ -292,11 +297,13 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
         done = fit_rows(rows, shrunk, size=size, network=network, watch=watch, notify=notify, **options)
     except FitError as error:
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
-    later = [one for one in (watch.complaints if watch else []) if one not in shown]
+    coefficients = _coefficients(columns, done)
+    inferred, seen = _inferred(columns, coefficients, spec, watch and watch.at_solution(done.result.z))
+    later = [one for one in seen if one not in shown]
     for sentence in later:
         warn(sentence)
     designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown, *later))))
-    return Results(_model(designs, columns, done, spec, network))
+    return Results(_model(designs, columns, done, coefficients, inferred, network))
 
 
 def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False) -> SiteEstimates:
@@ -380,15 +387,22 @@ def _rows(columns: ScaledColumns, component: Operator, network: Network) -> tupl
     return rows, size
 
 
-def _model(designs: Designs, columns: ScaledColumns, done: Fit, spec: FitSpec, network: Network) -> FittedModel:
-    """The coefficients of the columns in their own units, and their inference."""
-    schema, at = designs.schema, columns.scaling.intercept
-    weights, intercepts = done.mean
+def _coefficients(columns: ScaledColumns, done: Fit) -> Array:
+    """Those of the scaled columns, in their order."""
+    (weights, intercepts), at = done.mean, columns.scaling.intercept
     coefficients = np.zeros(len(columns.names))
     coefficients[columns.others] = weights[0]
     if at is not None:
         coefficients[at] = intercepts[0]
-    found = _inferred(columns, coefficients, spec, network)
+    return coefficients
+
+
+def _model(
+    designs: Designs, columns: ScaledColumns, done: Fit, coefficients: Array, found: Inferred, network: Network
+) -> FittedModel:
+    """The coefficients of the columns in their own units, and their inference."""
+    schema, at, spec = designs.schema, columns.scaling.intercept, designs.schema.spec
+    spec = replace(spec, intercept=at is not None)
     rounds = done.rounds_before + network.rounds
     params = columns.scaling.unscaled(coefficients)
     spec, run = carried_out(done, spec, spec.lam or 0.0)
@@ -405,14 +419,17 @@ def _model(designs: Designs, columns: ScaledColumns, done: Fit, spec: FitSpec, n
     )  # fmt: skip
 
 
-def _inferred(columns: ScaledColumns, coefficients: Array, spec: FitSpec, network: Network) -> Inferred:
-    family = operators.get(spec.operator).family
-    if spec.lam or family is None:
-        return Inferred(None, PENALTY if spec.lam else NO_LIKELIHOOD)
+def _inferred(
+    columns: ScaledColumns, coefficients: Array, spec: FitSpec, watch: RowWatch | None
+) -> tuple[Inferred, list[str]]:
+    """What the sums at the solution give, and complaints about rows here that they show."""
+    if spec.lam or watch is None:
+        return Inferred(None, PENALTY if spec.lam else NO_LIKELIHOOD), watch.complaints if watch else []
     try:
-        return infer(columns, coefficients, family, spec.cov, network)
+        found = infer(columns, coefficients, str(operators.get(spec.operator).family), spec.cov, watch)
     except FitError as error:
         raise error.named(columns.names) from None
+    return found, watch.complaints
 
 
 def _convergence(done: Fit) -> tuple[tuple[float, float], ...]:

@@ -139,6 +139,12 @@ class Formula:
         """Whether the left side is more than the name of a column."""
         return self.left is not None and self.left != quoted(self.response[0])
 
+    @property
+    def sharp(self) -> bool:
+        """Whether the left side is more than columns, or functions of ``CLOSER`` of them: it may single out rows."""
+        columns = [one.parts[0] if one.operation in CLOSER else one for one in self.outcomes]
+        return any(one.operation != "column" for one in columns)
+
     def expanded(self, features: Sequence[str]) -> Formula:
         """The formula with the dot written out."""
         if not self.dotted:

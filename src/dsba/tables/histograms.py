@@ -1,4 +1,7 @@
-"""Histograms over all sites. The bins follow from the pooled quartiles, and none has 1 to k - 1 rows."""
+"""Histograms over all sites. The bins follow from the pooled quartiles.
+
+None has 1 to k - 1 rows, in all or without the rows of one site.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,25 @@ def pooled_histogram(
     if edges is None:
         return None
     bounds = np.array([-np.inf, *edges, np.inf])
-    own = [np.diff(np.searchsorted(np.sort(x), bounds)) for x in values]
-    counts = counted(group, np.array(own, np.float64))
+    own = np.array([np.diff(np.searchsorted(np.sort(x), bounds)) for x in values])
+    counts = counted(group, own.astype(np.float64))
     ends = [None, *edges, None]
-    return tuple(
-        HistogramBin(ends[first], ends[last + 1], sum(counts[first : last + 1]))
-        for first, last in large_groups(counts, few)
-    )
+    groups = _safe_groups(large_groups(counts, few), np.array(counts), own, group, few)
+    return tuple(HistogramBin(ends[first], ends[last + 1], sum(counts[first : last + 1])) for first, last in groups)
+
+
+def _safe_groups(
+    groups: list[tuple[int, int]], counts: Array, own: Array, group: Group, few: int
+) -> list[tuple[int, int]]:
+    """Groups joined until none has 1 to few - 1 rows without those of a site. Each site says which of them have."""
+    while len(groups) > 1:
+        rest = np.array([(counts - own)[:, first : last + 1].sum(axis=1) for first, last in groups]).T
+        thin = counted(group, ((rest > 0) & (rest < few)).astype(np.float64))
+        if not any(thin):
+            break
+        at = min(next(k for k, sites in enumerate(thin) if sites), len(groups) - 2)
+        groups = [*groups[:at], (groups[at][0], groups[at + 1][1]), *groups[at + 2 :]]
+    return groups
 
 
 def bin_edges(low: float, high: float) -> list[float] | None:

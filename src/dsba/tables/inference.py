@@ -28,6 +28,7 @@ from dsba.operators import link_of
 from dsba.tables import clustered as clusters
 from dsba.tables.clustered import FEWEST_SITES
 from dsba.tables.design import Design
+from dsba.tables.disclosure import RowWatch, summed_unless
 from dsba.tables.evaluation import calibration, grouped
 from dsba.tables.families import FAMILIES, Family
 from dsba.tables.scaling import ScaledColumns
@@ -55,10 +56,13 @@ class Inferred(NamedTuple):
     """Of probabilities, on the rows themselves."""
 
 
-def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, group: Group) -> Inferred:
-    """Inference at the solution of a fit without a penalty; the rows are those of the sites here."""
-    known, p = FAMILIES[family], coefficients.size
-    total = _Totals(columns, coefficients, known, cov, group)
+def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, watch: RowWatch) -> Inferred:
+    """Inference at the solution of a fit without a penalty; the rows are those of the sites here.
+
+    ``watch`` has its complaints about the rows at this point, and looks again before any residual is summed.
+    """
+    known, p, group = FAMILIES[family], coefficients.size, watch.group
+    total = _Totals(columns, coefficients, known, cov, watch)
     if known.dispersed and max(total.deviance, total.null_deviance) <= total.rounding:
         raise InputError("the outcome is constant over all sites: there is nothing to explain.")
     if total.rows <= p:
@@ -120,6 +124,12 @@ def _sums(design: Design, coefficients: Array, family: Family, cov: str, null: A
     return [sizes, np.concatenate([deviances, meat]), g @ X]
 
 
+def _weights(design: Design, coefficients: Array, family: Family) -> Array:
+    """Those of the rows in the information."""
+    mu = link_of(family.link).mean((design.X @ coefficients + design.offset)[:, None])
+    return design.weight * family.variance(mu)
+
+
 def clustered_scores(design: Design, scores: Array, cov: str) -> Array:
     """The scores of rows, or their sums over what the covariance takes for one: a site, or a cluster."""
     if cov not in CLUSTERED:
@@ -130,11 +140,13 @@ def clustered_scores(design: Design, scores: Array, cov: str) -> Array:
     return sums
 
 
-def _leveraged(design: Design, coefficients: Array, family: Family, bread: Array, power: float) -> Array:
+def _leveraged(
+    design: Design, weights: Array, coefficients: Array, family: Family, bread: Array, power: float
+) -> Array:
     """One node's sum of g^2 x x' / (1 - h)^power, and the number of rows with h = 1, which have no place in it."""
     X, weight = design.X, design.weight
     mu = link_of(family.link).mean((X @ coefficients + design.offset)[:, None])
-    left = 1.0 - weight * family.variance(mu) * np.einsum("ij,jk,ik->i", X, bread, X)
+    left = 1.0 - weights * np.einsum("ij,jk,ik->i", X, bread, X)
     usual = left > LEAST_LEFT
     g = weight * (design.y - mu) * np.where(usual, left, np.inf) ** (-0.5 * power)
     rows = X * g[:, None]
@@ -144,20 +156,25 @@ def _leveraged(design: Design, coefficients: Array, family: Family, bread: Array
 class _Totals:
     """What the sums of all nodes give."""
 
-    def __init__(self, columns: ScaledColumns, coefficients: Array, family: Family, cov: str, group: Group) -> None:
-        null = link_of(family.link).score(np.array([columns.mean]))
+    def __init__(self, columns: ScaledColumns, coefficients: Array, family: Family, cov: str, watch: RowWatch) -> None:
+        null, group = link_of(family.link).score(np.array([columns.mean])), watch.group
         unit = 2.0 ** math.frexp(columns.mean_weight)[1]  # a power of two of the size of the weights
         own = [_sums(one, coefficients, family, cov, null, unit) for one in columns.designs]
-        first, second, score = (summed(group, np.array(part)) for part in zip(*own, strict=True))
+        sizes, squares, scores = (np.array(part) for part in zip(*own, strict=True))
         self.p = p = coefficients.size
+        first = summed_unless(group, watch.complaints, sizes)
         half = p * (p + 1) // 2
         counts, gram, information = np.split(first, [-2 * half, -half])
         self.rows, self.clusters, self.log_weights, self.groups = int(counts[0]), int(counts[1]), counts[2], counts[3:]
+        self.upper_information, self.gram = unit * information, _symmetric(gram, p)
+        weights = [_weights(one, coefficients, family) for one in columns.designs]
+        watch.look([one.X for one in columns.designs], weights, _symmetric(self.upper_information, p))
+        second, score = (summed_unless(group, watch.complaints, part) for part in (squares, scores))
         self.deviance, self.saturated, self.null_deviance, self.rounding, self.pearson = (unit * second[:5]).tolist()
-        self.upper_information, self.upper_meat, self.score = unit * information, unit**2 * second[5:], unit * score
-        self.gram = _symmetric(gram, p)
+        self.upper_meat, self.score = unit**2 * second[5:], unit * score
         if cov in LEVERAGED:
-            parts = [_leveraged(one, coefficients, family, self.bread, LEVERAGED[cov]) for one in columns.designs]
+            both = zip(columns.designs, weights, strict=True)
+            parts = [_leveraged(*one, coefficients, family, self.bread, LEVERAGED[cov]) for one in both]
             total = summed(group, np.array(parts))
             self.upper_meat = total[:-1]
             if total[-1]:

@@ -196,16 +196,16 @@ def _noticed(designs: Designs, shown: Sequence[str], warn: Notify) -> Designs:
 
 
 def _scaled(designs: Designs, network: Network, level: bool) -> tuple[Scaling, tuple[Design, ...], tuple[Array, Array]]:
-    """The columns by their pooled moments, and these.
+    """The columns by their pooled moments, and these, with those of the outcomes.
 
     ``level``: the model has a level of its own, which takes up the means.
     """
     intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
-    others = [j for j in range(len(designs.names)) if j != intercept]
-    mean, sd = pooled_moments([d.X for d in designs.designs], network, others)
-    scaling = scaling_by(mean, sd, intercept)
+    wide, p = designs.wide, len(designs.names)
+    mean, sd = pooled_moments(wide, network, [j for j in range(wide[0].shape[1]) if j != intercept])
+    scaling = scaling_by(mean[:p], sd[:p], intercept)
     if level:
-        scaling = Scaling(mean, scaling.sd, None)
+        scaling = Scaling(mean[:p], scaling.sd, None)
     return scaling, tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs), (mean, sd)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -1073,7 +1074,10 @@ class Results:
         """
         from dsba.tables.evaluation import evaluate
 
-        return evaluate(self, as_sites(table, sites, self.needed), Alone())
+        found = evaluate(self, as_sites(table, sites, self.needed), Alone())
+        for sentence in found.notices:
+            warnings.warn(f"Between owners this would be refused: {sentence}", stacklevel=2)
+        return found
 
     def by_site(self, table: Any, *, sites: str | None = None) -> SiteEstimates:
         """Fit the same model at each site alone.

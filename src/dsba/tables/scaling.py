@@ -95,7 +95,7 @@ class ScaledColumns(NamedTuple):
 
     names: tuple[str, ...]
     moments: tuple[Array, Array]
-    """The pooled means and standard deviations of the columns in their own units."""
+    """The pooled means and standard deviations of the columns and outcomes in their own units."""
     scaling: Scaling
     designs: tuple[Design, ...]
     size: RowTotals
@@ -127,15 +127,17 @@ def scaled(designs: Designs, component: Operator, group: Group) -> ScaledColumns
     """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
     intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
     parts = [null_parts(design, component.family or "gaussian") for design in designs.designs]
-    wide = [np.column_stack([d.X, *both, d.weight]) for d, both in zip(designs.designs, parts, strict=True)]
-    mean, sd = pooled_moments(wide, group, [j for j in range(len(designs.names)) if j != intercept])
+    held = zip(designs.wide, parts, designs.designs, strict=True)
+    wide = [np.column_stack([columns, *both, d.weight]) for columns, both, d in held]
+    p = len(designs.names)
+    mean, sd = pooled_moments(wide, group, [j for j in range(wide[0].shape[1] - 3) if j != intercept])
     outcome, weight, own = mean[-3:].tolist()
     if not weight > 0.0:
         raise InputError("all sample weights are zero: there is nothing to learn from.")
-    scaling = scaling_by(mean[:-3], sd[:-3], intercept)
+    scaling = scaling_by(mean[:p], sd[:p], intercept)
     weights, classes = designs.rows * weight, designs.schema.classes
     codes = None if classes is None else tuple(range(len(classes)))
-    size = RowTotals(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
+    size = RowTotals(designs.rows, weights, weights * p, outcome / weight, codes)
     ready = tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs)
     alike = intercept is not None and not terms_of(designs.schema).extras
     return ScaledColumns(designs.names, (mean[:-3], sd[:-3]), scaling, ready, size, weight / own, alike)
