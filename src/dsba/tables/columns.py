@@ -16,7 +16,7 @@ import numpy as np
 from dsba.errors import InputError
 from dsba.network import Group, summed
 from dsba.tables.formula import Arithmetic, Contrast, Term, TermFactor
-from dsba.tables.quantiles import pooled_quantiles
+from dsba.tables.quantiles import Quantile, quantiles_of_several
 from dsba.types import Array, Level
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 INTERCEPT = "Intercept"
 POLYNOMIALS = (".Linear", ".Quadratic", ".Cubic")
+SPLINES = ("bs", "ns", "cr")
 OUTER = (0.01, 0.99)  # quantiles that are the boundary of a natural spline between sites
 States = Mapping[str, tuple[float, ...]]
 
@@ -249,13 +250,19 @@ def agreed_states(terms: Sequence[Term], frames: Sequence[pd.DataFrame], group: 
     ``alone`` says that there is one site only. Its quantiles are those of R.
     """
     found: dict[str, tuple[float, ...]] = {}
-    for one in dict.fromkeys(one for term in terms for one in term if one.state is not None):
-        values = [numbers(one.number, frame) for frame in frames] if one.number is not None else []
-        values = [x[np.isfinite(x)] for x in values]
-        if one.state in ("cap", "center", "scale", "poly"):
-            found[one.text] = _moments(one, values, group)
+    values = {
+        one: [x[np.isfinite(x)] for x in (numbers(one.number, frame) for frame in frames)]
+        for one in dict.fromkeys(one for term in terms for one in term)
+        if one.state is not None and one.number is not None
+    }
+    splines = {} if alone else {one: asked for one in values if one.state in SPLINES and (asked := _asked(one))}
+    quantiles = quantiles_of_several([(values[one], asked) for one, asked in splines.items()], group, few)
+    known = dict(zip(splines, quantiles, strict=True))
+    for one, own in values.items():
+        if one.state not in SPLINES:
+            found[one.text] = _moments(one, own, group)
         else:
-            found[one.text] = _knots(one, values, group, few, alone)
+            found[one.text] = _own_knots(one, own[0]) if alone else _pooled_knots(one, known.get(one, []))
     return found
 
 
@@ -302,33 +309,44 @@ def _cap_ends(values: Sequence[Array], mean: float, rows: float, group: Group) -
     return low, high
 
 
-def _knots(one: TermFactor, values: Sequence[Array], group: Group, few: int, alone: bool) -> tuple[float, ...]:
+def _asked(one: TermFactor) -> tuple[float, ...]:
+    """The probabilities of the quantiles that a spline is made of: those of its knots, and of its boundary."""
     options = dict(one.options)
-    degree = int(options.get("degree", (3.0,))[0])
-    knots, boundary = options.get("knots"), options.get("boundary")
-    inner = () if knots is not None else _probabilities(one, degree)
-    if alone:
-        x = values[0]
-        knots = knots if knots is not None else tuple(np.quantile(x, inner).tolist())
-        boundary = boundary or (float(x.min()), float(x.max()))
-    else:
-        if boundary is None and one.state == "bs":
-            raise InputError(f"{one.text} needs a boundary between sites, such as boundary=(0, 100): "
-                             "the smallest and the largest value are those of single rows.")  # fmt: skip
-        asked = (*inner, *(OUTER if boundary is None else ()))
-        found = pooled_quantiles(values, asked, group, few) if asked else []
-        if found is None:
-            raise InputError(f"{one.text} has too few rows for quantiles: give knots and a boundary.")
-        numbers_found = tuple(quantile.value for quantile in found)
-        knots = knots if knots is not None else numbers_found[: len(inner)]
-        boundary = boundary or numbers_found[-2:]
+    if "boundary" not in options and one.state == "bs":
+        raise InputError(f"{one.text} needs a boundary between sites, such as boundary=(0, 100): "
+                         "the smallest and the largest value are those of single rows.")  # fmt: skip
+    inner = () if "knots" in options else _probabilities(one)
+    return (*inner, *(() if "boundary" in options else OUTER))
+
+
+def _own_knots(one: TermFactor, x: Array) -> tuple[float, ...]:
+    """Those of R, where there is one site only."""
+    options = dict(one.options)
+    knots = options["knots"] if "knots" in options else tuple(np.quantile(x, _probabilities(one)).tolist())
+    return _rising(one, knots, options.get("boundary") or (float(x.min()), float(x.max())))
+
+
+def _pooled_knots(one: TermFactor, found: Sequence[Quantile] | None) -> tuple[float, ...]:
+    """From the quantiles that were ``_asked`` for."""
+    if found is None:
+        raise InputError(f"{one.text} has too few rows for quantiles: give knots and a boundary.")
+    options, near = dict(one.options), tuple(quantile.value for quantile in found)
+    knots = options["knots"] if "knots" in options else near[: len(_probabilities(one))]
+    return _rising(one, knots, options.get("boundary") or near[-2:])
+
+
+def _rising(one: TermFactor, knots: tuple[float, ...], boundary: tuple[float, ...]) -> tuple[float, ...]:
     every = (boundary[0], *knots, boundary[1])
     if any(b <= a for a, b in pairwise(every)):
         raise InputError(f"the knots of {one.text} do not rise: give other knots, a smaller df or a wider boundary.")
-    return (float(degree), *every) if one.state == "bs" else every
+    return (float(_degree(one)), *every) if one.state == "bs" else every
 
 
-def _probabilities(one: TermFactor, degree: int) -> tuple[float, ...]:
+def _degree(one: TermFactor) -> int:
+    return int(dict(one.options).get("degree", (3.0,))[0])
+
+
+def _probabilities(one: TermFactor) -> tuple[float, ...]:
     df = int(dict(one.options)["df"][0])
-    count = df - degree if one.state == "bs" else df - 1
+    count = df - _degree(one) if one.state == "bs" else df - 1
     return tuple((n + 1) / (count + 1) for n in range(count))

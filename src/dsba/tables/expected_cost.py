@@ -90,8 +90,9 @@ def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
         sizes.append(2 * c)
     stateful = {one.text: one.state for term in terms.formula.terms for one in term if one.state is not None}
     for state in stateful.values():
-        quantiles = state not in STATE_SUMS
-        sizes += [QUANTILE_BINS * p if quantiles else 2] * (QUANTILE_SUMS if quantiles else STATE_SUMS[state])
+        sizes += [2] * STATE_SUMS.get(state, 0)
+    if any(state not in STATE_SUMS for state in stateful.values()):  # all splines in the same sums
+        sizes += [QUANTILE_BINS * p] * QUANTILE_SUMS
     if names := inner_functions(terms.formula.terms, [])[0]:
         sizes += peak_sums(len(names))
     return sizes + (peak_sums(p) if terms.formula.sharp or any(map(is_derived, terms.formula.terms)) else [])

@@ -86,19 +86,29 @@ def pooled_quantiles(
     columns: Sequence[Array], probabilities: Sequence[float], group: Group, few: int
 ) -> list[Quantile] | None:
     """Quantiles of a column that has a part at each site here; None if fewer than ``few`` rows have a value."""
-    keys = [np.sort(_keys(values[np.isfinite(values)])) for values in columns]
-    (total,) = counted(group, np.array([[float(len(own))] for own in keys]))
-    if total < max(few, 1):
-        return None
-    whole = (0, HIGHEST_KEY, total)
-    searches = [_Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, *whole) for p in probabilities]
-    while active := [search for search in searches if not search.done]:
-        edges = [search.edges for search in active]
-        own = [np.concatenate([_counts(one, between) for between in edges]) for one in keys]
+    return quantiles_of_several([(columns, probabilities)], group, few)[0]
+
+
+def quantiles_of_several(
+    wanted: Sequence[tuple[Sequence[Array], Sequence[float]]], group: Group, few: int
+) -> list[list[Quantile] | None]:
+    """The same of several columns with the probabilities of each. One sum adds what is counted in all of them."""
+    if not wanted:
+        return []
+    keys = [[np.sort(_keys(values[np.isfinite(values)])) for values in columns] for columns, _ in wanted]
+    totals = counted(group, np.array([[float(len(own)) for own in site] for site in zip(*keys, strict=True)]))
+    searches = [
+        [_Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, 0, HIGHEST_KEY, total) for p in probabilities]
+        if total >= max(few, 1) else []
+        for total, (_, probabilities) in zip(totals, wanted, strict=True)
+    ]  # fmt: skip
+    while active := [(k, search) for k, column in enumerate(searches) for search in column if not search.done]:
+        edges = [(k, search.edges) for k, search in active]
+        own = [np.concatenate([_counts(keys[k][n], between) for k, between in edges]) for n in range(len(keys[0]))]
         counts = iter(counted(group, np.array(own, np.float64)))
-        for search, between in zip(active, edges, strict=True):
-            search.narrow([next(counts) for _ in between[1:]], max(few, 1), total)
-    return [search.found(total) for search in searches]
+        for (k, search), (_, between) in zip(active, edges, strict=True):
+            search.narrow([next(counts) for _ in between[1:]], max(few, 1), totals[k])
+    return [[one.found(total) for one in found] or None for total, found in zip(totals, searches, strict=True)]
 
 
 def _counts(keys: Keys, edges: Sequence[int]) -> npt.NDArray[np.int64]:
