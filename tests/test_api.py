@@ -21,7 +21,7 @@ TABLES = (
     "dsba.tables.tests.Prediction", "dsba.tables.evaluation.Evaluation", "dsba.tables.hazards.BaselineHazard",
     "dsba.tables.meta.SiteEstimates", "dsba.tables.meta.MetaAnalysis", "dsba.tables.survival.SurvivalCurves",
     "dsba.tables.survival.LogRank", "dsba.tables.elastic_net.ElasticNetPath", "dsba.tables.exports.TextTable",
-    "dsba.data.sources.TableSource",
+    "dsba.tables.describe.Description", "dsba.data.sources.TableSource",
 )  # fmt: skip
 OTHERS = ("dsba.errors.FitError", *TABLES)
 NOT_ASKED = {"ES01", "SA01"}  # an extended summary and a See Also section
