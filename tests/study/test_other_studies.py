@@ -154,6 +154,18 @@ def test_five_sites_on_a_ring_take_at_most_180_rounds(cov, tmp_path):
     assert len(points) == len(set(points)) == 6
 
 
+def test_a_random_intercept_needs_policies_that_allow_site_totals(tables, tmp_path):
+    """Its totals determine the sums of every site (tests/tables/test_mixed.py)."""
+    spec = FitSpec(formula="age ~ sex", operator="linear", random="site", graph="ring")
+    study = arrange(tables, spec, tmp_path / "mixed")
+    seat = Seat(study, NAMES[0], tmp_path / "mixed" / f"{NAMES[0]}.pem", tables[0], tmp_path / "out", patience=60.0)
+    with pytest.raises(dsba.InputError, match="does not allow methods that disclose site totals"):
+        prepared(seat)
+    allowed = replace(seat, policy=Policy(discloses=("totals", "site totals")))
+    prepared(allowed)
+    assert any("by what the sums give together: the number of rows of aarhus" in line for line in leaving(allowed))
+
+
 def test_sites_show_their_own_estimates_where_their_policies_allow_it(tables, arranged):
     """Each site decides for itself; a site that does not show its model is named in one sentence."""
     shows = Policy(discloses=("totals", "site totals"))

@@ -10,6 +10,7 @@ import pytest
 
 import dsba
 from dsba.network import Alone
+from dsba.tables import mixed
 from dsba.tables.design import Design
 from dsba.tables.mixed import fit_mixed
 
@@ -62,3 +63,26 @@ def test_what_it_cannot_do_is_refused(options):
     given = {"operator": "linear", **options}
     with pytest.raises(dsba.InputError, match="random intercept"):
         dsba.fit(table(), "los ~ age", sites="site", random="site", **given)
+
+
+def test_the_totals_of_a_run_give_the_sums_of_each_site(monkeypatch):
+    """Why a random intercept discloses site totals: the totals at several ratios are equations for the sites' sums."""
+    rng, totals, thetas = np.random.default_rng(0), [], []
+    add, profile = mixed.summed, mixed.SiteSums.profile
+    monkeypatch.setattr(mixed, "summed", lambda *asked: totals.append(add(*asked)) or totals[-1])
+    monkeypatch.setattr(mixed.SiteSums, "profile", lambda *asked: thetas.append(asked[1]) or profile(*asked))
+    sizes = (40, 55, 83)
+    parts = [np.column_stack([np.ones(n), rng.normal(k, 1, n), rng.normal(2 * k, 1, n)]) for k, n in enumerate(sizes)]
+    fit_mixed([Design((), W[:, :2], W[:, 2], np.ones(len(W)), np.zeros(len(W))) for W in parts], Alone())
+    rows, told, theta = int(totals[0][0]), np.array(totals[1:]), np.array(thetas)
+
+    def shares(n):  # of every site at every theta
+        return np.array(n) / (1.0 + np.multiply.outer(theta, n))
+
+    guesses = [(a, b, rows - a - b) for a in range(1, rows // 3 + 1) for b in range(a, (rows - a) // 2 + 1)]
+    found = min(guesses, key=lambda n: np.abs(shares(n).sum(axis=1) - told[:, 1]).max())
+    assert found == sizes
+    weights = theta[:, None] / (1.0 + np.multiply.outer(theta, found))
+    squares = np.linalg.lstsq(weights, told[:, 2:8], rcond=None)[0]  # of each site: (1, x, y) with (1, x, y)
+    means = squares[:, 1:3] / np.square(found)[:, None]
+    np.testing.assert_allclose(means, [W[:, 1:].mean(axis=0) for W in parts], rtol=1e-4)

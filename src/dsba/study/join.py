@@ -21,7 +21,7 @@ from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting.codec import MODEL_FILE
-from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
+from dsba.network.contract import ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import MASKED_FROM, SITE_PATIENCE, FinishedError, SiteNetwork, SitePlace
 from dsba.storage.atomic import replacing
@@ -213,6 +213,8 @@ def disclosed(study: Study) -> str:
     if study.evaluates is not None:
         return TOTALS
     spec, name = study.spec, str(study.spec.algorithm)
+    if spec.random is not None:  # the totals at several ratios of variances determine the sums of every site
+        return SITE_TOTALS
     if name == "auto":  # without a penalty that is Newton; else whatever is chosen sends at most iterates
         name = "newton" if spec.lam == 0.0 else "extra"
     options = {} if spec.communication is None else {"communication": spec.communication}
@@ -243,7 +245,10 @@ def leaving(seat: Seat) -> list[str]:
         hidden_here = seat.policy.hides_estimates(seat.site)
         shown = f"To all sites, after the fit: coefficients and standard errors of the same model of {seat.site} alone."
         lines.append(shown if hidden_here is None else f"{hidden_here[0].upper()}{hidden_here[1:]}")
-    if discloses != TOTALS:
+    if discloses == SITE_TOTALS:
+        lines.append(f"To all sites, by what the sums give together: the number of rows of {seat.site}, and the means "
+                     "of its columns and outcomes.")  # fmt: skip
+    if discloses in (ITERATES, ROWS_OF_DATA):
         lines.append(f"To all sites: the number of rows of {seat.site}, and the constants that step sizes are made of.")
     if discloses == ITERATES:
         lines.append(f"To {neighbours}: the model's iterates, in every round. They are not masked.")
