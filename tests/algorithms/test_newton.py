@@ -291,3 +291,33 @@ def test_an_operator_without_a_loss_is_refused():
     X, y = table("ridge")
     with pytest.raises(dsba.InputError, match=r"newton does not apply.*it shortens steps by the objective, and Sloped"):
         newton(dsba.Problem(shards(X, y, [240]), Sloped()), graph("path", 1))
+
+
+class Listening(dsba.Simulator):
+    """Keeps the kind and the width of every sum."""
+
+    kind = ""
+
+    def about(self, kind, point):
+        self.kind = kind
+
+    def sum(self, rows):
+        self.sums.append((self.kind, rows.shape[1]))
+        self.kind = ""
+        return super().sum(rows)
+
+
+def test_a_shortened_step_sums_a_matrix_only_where_it_is_taken():
+    """From a bad start steps are halved many times: a matrix after a full step, and where one was taken."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X @ [1, 2, -1] + rng.normal(size=60) > 0, 1, -1)
+    problem = dsba.Problem.from_arrays(X, y, "logistic", n_nodes=4, lam=1e-6, split=np.arange(60) % 4)
+    net = Listening(graph("ring", 4))
+    net.sums = []
+    result = dsba.solve(problem, net.topology, "newton", network=net, tol=1e-12, z0=np.full(3, -6.0))
+    steps, tried = int(result.history.last()["iteration"]), int(result.history.last()["passes"])
+    matrices = net.sums.count(("information", 10))
+    assert tried > 2 * steps  # many lengths were too long
+    assert matrices <= 2 * steps  # the full step, and the one that was taken
+    np.testing.assert_allclose(result.Z[0], newton(problem, net.topology, tol=1e-12).z, rtol=1e-9)

@@ -247,8 +247,9 @@ def test_a_plan_is_made_once(size, tmp_path, monkeypatch):
 
 
 def test_a_kept_plan_is_the_same_with_its_table():
-    made = plan(text(), Simulator(dsba.Topology.ring(5)))
-    assert MethodPlan.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    ring = dsba.Topology.ring(5)
+    made = plan(text(), Simulator(ring))
+    assert MethodPlan.from_dict(json.loads(json.dumps(made.to_dict())), ring) == made
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from queues import side_by_side
 import dsba
 from dsba.network.exact_sum import WideIntegers, integers, numbers
 from dsba.network.tls.masks import Agreement, Masks
-from dsba.network.tls.protocol import PHASES, Event, Exchange, Phase, signed_part
+from dsba.network.tls.protocol import PHASES, Ending, Event, Exchange, Phase, signed_part
 from dsba.network.tls.site_network import SiteNetwork
 from dsba.network.tls.transcript import Newcomer, Transcript, beginning
 from dsba.network.transport import PARCEL
@@ -112,6 +112,25 @@ def test_different_start_up_answers(sites):
     triple = Triple(sites, nonces=[[b"0" * 32] * 3, [b"0" * 32, b"0" * 32, b"1" * 32], [b"0" * 32] * 3])
     ended(triple.sum())
     assert triple.converted == [0, 0, 0]
+
+
+def test_an_end_is_believed_if_all_sites_signed_it(sites):
+    """Not without one of them, not for another result, and not after different histories."""
+    triple = Triple(sites)
+    triple.share([b'"a digest"'] * 3)
+    said = json.loads(json.dumps(triple.exchanges[0].ending("a digest")))
+    assert Ending.read(said, sites.members).result == "a digest"
+    other = Triple(sites, nonces=[[b"1" * 32] * 3] * 3)
+    other.share([b'"a digest"'] * 3)
+    elsewhere = json.loads(json.dumps(other.exchanges[0].ending("a digest")))
+    result, question, signatures = said
+    for rank in range(3):
+        mixed = [*signatures[:rank], elsewhere[2][rank], *signatures[rank + 1 :]]
+        with pytest.raises(ValueError, match=f"site{rank} has not signed the end"):
+            Ending.read([result, question, mixed], sites.members)
+    for odd in (["another", question, signatures], [result, elsewhere[1], signatures], [result, question, []]):
+        with pytest.raises(ValueError, match=r"has not signed|shorter"):
+            Ending.read(odd, sites.members)
 
 
 def liar_signs(sites, question, part):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import ROOT
 from queues import together
 from registered_models import FIVE, GUARDED, REGISTERED, Registered, own_sites, table
 
 import dsba
+from dsba.data.table_files import open_table
 from dsba.fitting.spec import FitSpec
 from dsba.network import Simulator
 from dsba.tables import fit as tables
@@ -131,3 +133,26 @@ def test_one_site_talks_to_nobody():
     net = Simulator(dsba.Topology.complete(1))
     tables.fit_sites(own_sites(net, table().assign(site="all")), spec, net, notify=told.append)
     assert any("at most 0 rounds" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "rounds"), [("ring", 5, 172), ("star", 20, 86), ("complete", 5, 86), ("ring", 20, 860)]
+)
+def test_the_rounds_that_the_pages_name(family, size, rounds, tmp_path):
+    """A logistic model with six Newton steps, every site a process; README.md and docs/howto/hospitals.md."""
+    rng, files = np.random.default_rng(0), [tmp_path / f"site{place:02}.csv" for place in range(size)]
+    for file in files:
+        frame = pd.DataFrame({"age": rng.integers(20, 90, 200), "crp": rng.normal(size=200)})
+        frame["sex"] = rng.choice(["F", "M"], 200)
+        score = 0.05 * (frame["age"] - 55) + 0.4 * (frame["sex"] == "M")
+        frame["y"] = np.where(rng.random(200) < 1 / (1 + np.exp(-score)), "yes", "no")
+        frame.to_csv(file, index=False)
+    spec = FitSpec(formula="y ~ age + crp + C(sex)", graph=family)
+
+    def one(net):
+        file = files[net.rank]
+        return tables.train_own({file.stem: open_table(file)}, spec, net, notify=lambda sentence: None)
+
+    found = together(spec.topology(size), size, one)
+    assert "the last of 6 Newton steps" in found[0].model.run.message
+    assert {results.rounds for results in found} == {rounds}

@@ -91,10 +91,11 @@ def newton_system(problem: Problem, net: Network) -> str | None:
 class Newton(Algorithm):
     """Newton's method: z+ = z - t H^-1 F(z), with F(z) = (1/Q) sum_i B_i(z) + Lambda z and H its Jacobian.
 
-    All nodes have the same z. Losses, F and H at a trial point are one exact sum over the nodes. Every process solves
-    the system by itself, by an elimination with the same bits on every processor, and no step is sent. t is the first
-    of alpha (1, 1/2, 1/8, 1/64, ...) at which the objective (AUC: the residual) does not rise by more than rounding.
-    Every node checks this itself.
+    All nodes have the same z. Losses, F and H at a trial point are one exact sum over the nodes; a shortened step sums
+    its losses first, and F and H only where the objective does not rise. Every process solves the system by itself, by
+    an elimination with the same bits on every processor, and no step is sent. t is the first of alpha (1, 1/2, 1/8,
+    1/64, ...) at which the objective (AUC: the residual) does not rise by more than rounding. Every node checks this
+    itself.
 
     An iteration of its own, because every trial is a sum over the network, and a checkpoint may lie between two steps.
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
@@ -150,7 +151,7 @@ class Newton(Algorithm):
         length, before = self.alpha, _merit(problem, s.total, s.Z[0], s)
         for trial in range(1 if step.verdict == LAST else TRIALS):
             z = s.Z[0] + length * step.d
-            total = _summed(problem, net, z, chords=trial > 0, before=s)
+            total = _tried(problem, net, z, trial, s, before)
             if trial >= WITHHELD_TRIALS and problem.watch is not None and not np.isfinite(total).all():
                 problem.watch.end()
             s = replace(s, evaluations=s.evaluations + 1)
@@ -216,11 +217,26 @@ def _summed(problem: Problem, net: Network, z: Array, chords: bool, before: Newt
 
     A process whose watch does not let its part go sends NaN, which makes the whole sum NaN: the step is shortened.
     """
-    own, watch = problem.local.derivatives(z, _small(problem), chords), problem.watch if _small(problem) else None
-    if watch and before and watch(z, before.Z[0], _information(problem, before.total)):
-        own = np.full_like(own, math.nan)
+    own = _held_back(problem, problem.local.derivatives(z, _small(problem), chords), z, before)
     net.about(INFORMATION, z)
     return net.sum(own)
+
+
+def _held_back(problem: Problem, own: Array, z: Array, before: NewtonState | None) -> Array:
+    """The part of this process, or NaN if its watch does not let it go."""
+    watch = problem.watch if _small(problem) else None
+    held = watch and before and watch(z, before.Z[0], _information(problem, before.total))
+    return np.full_like(own, math.nan) if held else own
+
+
+def _tried(problem: Problem, net: Network, z: Array, trial: int, s: NewtonState, before: float) -> Array:
+    """The sums at the end of a step. Where a shortened step raises the objective, only that was summed: no matrix."""
+    if trial and problem.has_objective and _small(problem):
+        losses = problem.local.losses(problem.local.images_of(z))[:, None]
+        total = net.sum(_held_back(problem, losses, z, s))
+        if not falls(_merit(problem, total, z, s), before):
+            return np.pad(total, (0, s.total.size - 1))
+    return _summed(problem, net, z, chords=trial > 0, before=s)
 
 
 def symmetric(upper: Array, p: int) -> Array:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from types import NoneType
 from typing import Any
 
 from dsba.algorithms.costs import COMPRESSED, DENSE, USUAL_ACCURACY, Configuration, CostModel, Estimate
@@ -29,6 +28,7 @@ from dsba.algorithms.dsba.method import DSBA
 from dsba.algorithms.newton import MOST_COLUMNS, Newton
 from dsba.algorithms.rivals.p_extra import PExtra
 from dsba.graph.link import Link
+from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.problem.problem import Problem
 
@@ -87,16 +87,19 @@ class MethodPlan:
         return {"chosen": self.chosen, "reason": self.reason, "estimates": self.estimates}
 
     @classmethod
-    def from_dict(cls, kept: Any) -> MethodPlan:
-        """What ``to_dict`` gave; a ValueError if it is something else, or a plan that could not have been made."""
+    def from_dict(cls, kept: Any, topology: Topology) -> MethodPlan:
+        """What ``to_dict`` gave; a ValueError if it is something else, or no plan that is made for this graph."""
         try:
             chosen, reason = Configuration(*kept["chosen"]), str(kept["reason"])
             estimates = tuple(Estimate(Configuration(*kind), *map(float, costs)) for kind, *costs in kept["estimates"])
         except (KeyError, TypeError) as error:
             raise ValueError("it has another form than a plan") from error
-        known = chosen.name in CANDIDATES and chosen.communication in (None, DENSE, COMPRESSED)
-        if not known or type(chosen.batch_size) not in (int, NoneType) or type(chosen.gossip) is not int:
-            raise ValueError(f"a plan is for {', '.join(CANDIDATES)} with dense or compressed rows, got {[*chosen]}")
+        most = max(1.0, math.sqrt(topology.kappa_g))
+        for one in (chosen, *(estimate.configuration for estimate in estimates)):
+            known = one.name in CANDIDATES and one.communication in (None, DENSE, COMPRESSED)
+            counts = all(type(count) is int and count >= 1 for count in (one.batch_size or 1, one.gossip))
+            if not known or not counts or one.gossip > most:
+                raise ValueError(f"a plan is for {', '.join(CANDIDATES)} with dense or compressed rows, got {[*one]}")
         return cls(chosen, reason, estimates)
 
 

@@ -229,7 +229,7 @@ def plan_of(problem: Problem, net: Network, given: bool, path: Path | None = Non
     ``given`` is whether a step size, a way to communicate or an option was given: these are dsba's. ``wanted`` is what
     ``planner.plan`` takes.
     """
-    if path is not None and (kept := _kept_plan(path, problem.group)):
+    if path is not None and (kept := _kept_plan(path, problem.group, net.topology)):
         return kept
     if given:
         return MethodPlan(
@@ -238,13 +238,13 @@ def plan_of(problem: Problem, net: Network, given: bool, path: Path | None = Non
     return plan(problem, net, **wanted)
 
 
-def _kept_plan(path: Path, group: Group) -> MethodPlan | None:
+def _kept_plan(path: Path, group: Group, topology: Topology) -> MethodPlan | None:
     """A resumed run goes on with the method that was chosen when it began."""
     files = [path] if group.size == 1 else checkpoint.slots(path, group.rank)
     own = next(filter(None, map(checkpoint.kept_plan, files)), None)
     kept = next(filter(None, group.aside().share(own, discloses=TOTALS)), None)
     try:
-        return None if kept is None else MethodPlan.from_dict(kept)
+        return None if kept is None else MethodPlan.from_dict(kept, topology)
     except ValueError as error:
         raise CheckpointError(f"the plan in {path} cannot be used: {error}.") from None
 

@@ -94,7 +94,7 @@ class Seat:
     def place(self, key: keys.Key, **more: Any) -> SitePlace:
         """Who takes part, for the network."""
         study, terms = self.study, self.policy.terms(self.study)
-        more = {"policy": terms, "listen": self.listen, **more}
+        more = {"policy": terms, "listen": self.listen, "totals_only": disclosed(study) == TOTALS, **more}
         return SitePlace(study.members, self.rank, self.key, key.sign, study.digest, **more)
 
     @cached_property

@@ -24,6 +24,7 @@ from dsba.network.tls.frames import FRAME_VERSION, FrameError
 from dsba.network.tls.handshakes import Handshakes, Strangers
 from dsba.network.tls.link import SiteLink
 from dsba.network.tls.pinned import HANDSHAKE, Hearing, Refusal, RefusedError, context, dialled, opened
+from dsba.network.tls.protocol import Ending
 
 if TYPE_CHECKING:
     from dsba.network.tls.site_network import SiteNetwork
@@ -252,11 +253,19 @@ class Connections:
         if "farewell" in said:
             self.net.ended = self.net.ended or shown(said["farewell"])
         if "finished" in said:
-            self.net.elsewhere = str(said["finished"])
+            self._over(link, said["finished"])
         if "done" in said:
             link.done = True
         if "refused" in said:
             self.say(link.name, f"{link.name} refused this site: {shown(said['refused'])}")
+
+    def _over(self, link: SiteLink, said: Any) -> None:
+        """The run is over elsewhere, if all sites have signed so; this one as well, before it was stopped."""
+        try:
+            self.net.elsewhere = Ending.read(said, self.place.members).result
+        except (ValueError, TypeError, AttributeError):
+            sentence = f"{link.name} says that the run is over, and not all sites have signed its end."
+            self.net.ended = self.net.ended or sentence
 
     def _refused(self, link: SiteLink, said: dict[str, Any]) -> RefusedError:
         """The error of a neighbour that refuses this site. It ends the run if to dial again would not help."""

@@ -21,10 +21,11 @@ added. Whatever does not fit ends the exchange: from ENDED no event leads anywhe
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dsba.errors import NetworkError
 from dsba.network.tls.transcript import HASH_BYTES, INT64, Question, Transcript, hashed, packed
@@ -94,7 +95,31 @@ def is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
 
 def signed_part(question: Question, rank: int, part: bytes) -> bytes:
     """What the site of this number signs when it gives its part."""
-    return hashed("dsba part", question.packed(), INT64.pack(rank), part)
+    return _signed_part(question.packed(), rank, part)
+
+
+def _signed_part(question: bytes, rank: int, part: bytes) -> bytes:
+    return hashed("dsba part", question, INT64.pack(rank), part)
+
+
+class Ending(NamedTuple):
+    """That a run is over: all sites, the reader included, have signed this result after the same history."""
+
+    result: str
+    question: str
+    """The last question, packed, in hexadecimal digits; so are the signatures."""
+    signatures: list[str]
+
+    @classmethod
+    def read(cls, said: Any, members: Sequence[Member]) -> Ending:
+        """What a neighbour says of the end; a ``ValueError`` or ``TypeError`` unless all sites have signed it."""
+        ending = cls(*said)
+        question, part = bytes.fromhex(ending.question), json.dumps(ending.result).encode()
+        for rank, (member, signature) in enumerate(zip(members, ending.signatures, strict=True)):
+            signed = _signed_part(question, rank, part)
+            if not is_signed(public_key(member.certificate), signed, bytes.fromhex(signature)):
+                raise ValueError(f"{member.name} has not signed the end")
+        return ending
 
 
 class Exchange:
@@ -104,7 +129,8 @@ class Exchange:
         self, rank: int, members: Sequence[Member], sign: Callable[[bytes], bytes], transcript: Transcript
     ) -> None:
         self.rank, self.transcript, self.phase = rank, transcript, Phase.READY
-        self.signatures: list[bytes] = []  # of all sites, under the last parts
+        self.last: Question | None = None  # that was answered by parts
+        self.signatures: list[bytes] = []  # of all sites, under these parts
         self._members, self._sign = members, sign
         self._keys = [public_key(member.certificate) for member in members]
         self._vector = self._salt = self._seen = b""
@@ -126,7 +152,13 @@ class Exchange:
         for rank, part in enumerate(parts):
             self._require(rank, self.signatures[rank], signed_part(question, rank, part))
         self.transcript.answered(None, packed(*parts))
+        self.last = question
         return parts
+
+    def ending(self, result: str) -> Ending:
+        """That all sites gave this result in the last question."""
+        assert self.last is not None, "no result was exchanged"
+        return Ending(result, self.last.packed().hex(), [one.hex() for one in self.signatures])
 
     # Sums ---------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ from dsba.network.tls.frames import cut
 from dsba.network.tls.link import MOST_UNREAD, SiteLink
 from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around
 from dsba.network.tls.pinned import Member
-from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_SUMS, Exchange, is_signed, public_key
+from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_SUMS, Ending, Exchange, is_signed, public_key
 from dsba.network.tls.transcript import INT64, Begun, Newcomer, Recorded, Signed, Transcript
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Network, unpacked
 from dsba.types import Array, Words
@@ -93,6 +93,8 @@ class SitePlace:
     """Called with events and their details."""
     keep: Callable[[Recorded], object] = field(default=lambda line: None)
     """Called with every line of the record: how the run began, the exact totals, and the signatures under its end."""
+    totals_only: bool = False
+    """Whether iterates never leave this site: the study's method sends totals."""
     answers: Answers | None = None
     """What this site has answered in earlier starts; None limits nothing."""
 
@@ -136,9 +138,10 @@ class SiteNetwork(Network):
         self.links = {peer: SiteLink(peer, place.members[peer].name) for peer in self.placement.peers}
         self.epoch, self.joined, self.nonce = 1, 0, b""
         self.run_id = b""
+        self.restarted = 0.0  # when a site was restarted for the first time since the last sum
         self.ended: str | None = None  # a sentence from another site that ends the run here, too
-        self.finished: str | None = None  # the digest of the result, once all have it
-        self.elsewhere: str | None = None  # the same, as a neighbour told it
+        self.finished: Ending | None = None  # what all have signed, once all have the result
+        self.elsewhere: str | None = None  # the digest of the result, as a neighbour showed that all signed it
         self._asked = TOTALS
         self._enter(1)
         self.lines = Connections(self)
@@ -170,6 +173,16 @@ class SiteNetwork(Network):
                 return work()
             except RestartedError:
                 self.place.notify("A site was restarted: all go on from the latest common checkpoint.")
+                self._require_progress()
+
+    def _require_progress(self) -> None:
+        """An error if sites begin anew again and again for longer than this site waits, and no sum is made."""
+        self.restarted = self.restarted or time.monotonic()
+        if time.monotonic() - self.restarted > self.patience:
+            raise NetworkError(
+                f"sites were restarted again and again for {self.patience:g} seconds, and no sum was made: find out "
+                "which one does not run as it should. When all sites start again they go on from the last checkpoint."
+            )
 
     def finish(self, result: str) -> None:
         """All sites have what came out, whose digest this is; it must be the same everywhere."""
@@ -178,7 +191,7 @@ class SiteNetwork(Network):
             raise NetworkError(f"{odd[0]} came to another result than {self.called(0)}: report this.")
         self.place.keep(Signed(tuple(self._run.signatures)))
         with self.changed:
-            self.finished = result
+            self.finished = self._run.ending(result)
 
     def heard(self, link: SiteLink, epoch: int, nonce: bytes) -> None:
         """What a neighbour says of its epoch; called by the threads that read, within ``changed``."""
@@ -325,6 +338,8 @@ class SiteNetwork(Network):
                 f"this method sends rows of the data, and {self.place.name} does not allow it: choose "
                 "communication='dense' in the study, or allow it at every site."
             )
+        if purpose == ROWS and self.place.totals_only:
+            raise InputError(f"a method that sends iterates was chosen, and {self.place.name} approved totals alone.")
         self.place.log("sent", discloses=DISCLOSED_BY.get(purpose, self._asked), bytes=left)
         for part in cut(message):
             left -= len(part)
@@ -426,6 +441,7 @@ class SiteNetwork(Network):
     def _converted(self, total: WideIntegers, scale: int) -> Array:
         """The totals as numbers, after they are part of the history."""
         self._run.answered(scale, total.to_bytes())
+        self.restarted = 0.0
         if self.place.answers is not None:
             self.place.answers.record(scale, total.to_bytes())
         return exact_sum.numbers(total, scale)
