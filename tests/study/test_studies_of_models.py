@@ -13,6 +13,7 @@ from test_verify import wrong
 from dsba.fitting import FitSpec
 from dsba.study.check import check
 from dsba.study.join import Seat, leaving
+from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE
 from dsba.study.trial import arrange
 from dsba.study.verify import verify_study
@@ -36,7 +37,9 @@ def seated(spec, folder):
     study = arrange(files, spec, folder / "study")
     keys = [folder / "study" / f"{name}.pem" for name in parts]
     outs = [folder / f"out-{name}" for name in parts]
-    return [Seat(study, *place, patience=60.0) for place in zip(parts, keys, files, outs, strict=True)]
+    policy = Policy(discloses=("totals", "site totals"))  # a random intercept needs both
+    places = zip(parts, keys, files, outs, strict=True)
+    return [Seat(study, *place, patience=60.0, policy=policy) for place in places]
 
 
 TELL = {

@@ -16,12 +16,12 @@ from dsba.network import Group, counted
 from dsba.tables.schema import end_together
 from dsba.types import Array
 
-PLACES = 64  # powers of two below the largest magnitude; smaller ones are counted together
+MAGNITUDES = 64  # powers of two below the largest magnitude; smaller ones are counted together
 
 
 def peak_sums(names: int) -> list[int]:
     """The numbers in the questions about so many functions, as sums of these sizes."""
-    return [names, (PLACES + 1) * names]
+    return [names, (MAGNITUDES + 1) * names]
 
 
 def require_spread(
@@ -38,10 +38,10 @@ def require_spread(
     largest = np.array([X.max(axis=0, initial=0.0) for X in far])
     top = group.largest(np.frexp(largest.max(axis=0))[1].astype(np.float64))
     scaled = [np.ldexp(X, -top.astype(np.int64)) for X in far]  # below 1
-    places = [np.where(X > 0.0, np.minimum(-np.frexp(X)[1], PLACES), PLACES) for X in scaled]
-    kept = [np.array([np.bincount(at, minlength=PLACES + 1) for at in one.T]).ravel() for one in places]
+    places = [np.where(X > 0.0, np.minimum(-np.frexp(X)[1], MAGNITUDES), MAGNITUDES) for X in scaled]
+    kept = [np.array([np.bincount(at, minlength=MAGNITUDES + 1) for at in one.T]).ravel() for one in places]
     counts = np.array(counted(group, np.array(kept, np.float64))).reshape(len(names), -1)
-    most = limits.dominance * DERIVED * (counts * 0.25 ** np.arange(PLACES + 1)).sum(axis=1)
+    most = limits.dominance * DERIVED * (counts * 0.25 ** np.arange(MAGNITUDES + 1)).sum(axis=1)
     found = [
         limits.dominated(site, [name for name, over in zip(names, above, strict=True) if over])
         for site, X in zip(sites, scaled, strict=True)
