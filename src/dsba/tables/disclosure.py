@@ -300,11 +300,11 @@ class StepWatch(RowWatch):
     def __call__(self, z: Array, last: Array, information: Array) -> bool:
         """Whether the part at ``z`` must not be sent; ``information`` is X'VX at ``last``, for weights of sum 1."""
         sites, self.asked = range(len(self.sites)), True
-        X, before, now = [self._rows(n) for n in sites], [self._slopes(n, last) for n in sites], []
-        own = information.copy()
+        X, now, own = list[Array](), list[Array](), information.copy()
         for n in sites:
+            X.append(self._rows(n))
             now.append(self._slopes(n, z))
-            own += X[n].T @ (X[n] * (now[n] - before[n])[:, None])
+            own += X[n].T @ (X[n] * (now[n] - self._slopes(n, last))[:, None])
         if not np.isfinite(own).all():
             return self.judged(None)
         inverse, _ = solved(own, np.eye(len(own)))
