@@ -56,8 +56,11 @@ def places(size: int, delay: float | None = None) -> Iterator[list[SitePlace]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         made = [keys.make(f"site{n}", folder / f"site{n}.pem") for n in range(size)]
-        ports = [Relay(0).port for _ in range(size)]
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(size)]  # or a relay would take a port
+        ports = [one.getsockname()[1] for one in held]
         fronts = ports if delay is None else [stack.enter_context(Relay(port, delay)).port for port in ports]
+        for one in held:
+            one.close()
         members = [Member(f"site{n}", ("127.0.0.1", fronts[n]), key.certificate) for n, key in enumerate(made)]
         yield [
             SitePlace(members, n, folder / f"site{n}.pem", key.sign, STUDY, listen=("127.0.0.1", ports[n]))
