@@ -84,8 +84,9 @@ class Network:
     A transport defines ``send`` and ``receive``; CONTRIBUTING.md shows a whole one.
 
     >>> import dsba
-    >>> isinstance(dsba.Simulator(dsba.Topology.ring(4)), dsba.network.Network)
-    True
+    >>> network = dsba.Simulator(dsba.Topology.ring(4))
+    >>> network.size, list(network.nodes)
+    (1, [0, 1, 2, 3])
     """
 
     session = 0  # marks the frames of one run

@@ -238,8 +238,9 @@ def fit_sites(
     designs = design_tables(kept, terms, network, spec.guards)
     others = designs.rows - sum(len(design.weight) for design in designs.designs)
     network.tells_of(len(designs.names), others * sum(name != INTERCEPT for name in designs.names))
+    show = look or (lambda sign: notify(f"Look at this: {sign}"))
     for sign in _signs(designs, kept, network):
-        (look or (lambda sentence: notify(f"Look at this: {sentence}")))(sign)
+        show(sign)
     for line in schema_report.report(designs):
         notify(line)
     classes = designs.schema.classes
