@@ -392,8 +392,12 @@ def evaluated(stored: Results, own: dict[str, Table], spec: FitSpec, network: Ne
 def described(study: Study, site: str, table: Table, guards: Guards, network: Network) -> Description:
     """Table 1 of the columns of the study at all sites."""
     assert study.describe is not None
-    own = SiteTable(site, table.read(list(study.columns), codes=study.terms.formula.factors))
-    return describe_sites([own], network, by=study.describe.by, guards=guards)
+    return describe_sites([_own_rows(study, site, table)], network, by=study.describe.by, guards=guards)
+
+
+def _own_rows(study: Study, site: str, table: Table) -> SiteTable:
+    """The columns of the study in a site's table."""
+    return SiteTable(site, table.read(list(study.columns), codes=study.terms.formula.factors))
 
 
 def description_files(study: Study, found: Description) -> dict[str, bytes]:
@@ -414,7 +418,7 @@ def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
 
 def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write the model of each site alone, of the sites that show theirs, and tell people how much the sites differ."""
-    own = SiteTable(seat.site, seat.table.read(list(seat.study.columns), codes=seat.study.terms.formula.factors))
+    own = _own_rows(seat.study, seat.site, seat.table)
     found = share_each([own], seat.spec, network, seat.policy.hides_estimates(seat.site))
     with replacing(seat.out / BY_SITE) as file:
         file.write(json.dumps(found.plain()).encode())

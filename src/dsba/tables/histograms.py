@@ -80,10 +80,8 @@ def bars(name: str, bins: Sequence[HistogramBin]) -> str:
     width = (max(inner) - min(inner)) / max(len(bins), 1) or 1.0
     lows = [min(inner) - width if one.low is None else one.low for one in bins]
     highs = [max(inner) + width if one.high is None else one.high for one in bins]
-    across, up = (
-        PICTURE[0] / (max(highs) - min(lows)),
-        [one.rows / (b - a) for one, a, b in zip(bins, lows, highs, strict=True)],
-    )
+    across = PICTURE[0] / (max(highs) - min(lows))
+    up = [one.rows / (b - a) for one, a, b in zip(bins, lows, highs, strict=True)]
     shapes = "".join(
         f'<rect x="{(a - lows[0]) * across:.1f}" y="{PICTURE[1] * (1 - h / max(up)):.1f}" '
         f'width="{(b - a) * across:.1f}" height="{PICTURE[1] * h / max(up):.1f}"/>'
