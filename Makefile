@@ -35,8 +35,8 @@ quick: .venv/.installed  ## at most a minute: the tests of the files above
 test: lint  ## the gate, at most ten minutes: linters, and every stress test at 1 % of its scale
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
 
-full: lint  ## at most 75 minutes: all combinations of parameters, and the wheel
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=30 -m ""
+full: lint  ## at most 75 minutes: all combinations of parameters, the wheel, and the lines that tests reach
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=30 -m "" --cov --cov-report=term
 
 soak: .venv/.installed  ## about two hours, resumable: a million mutated inputs, hundreds of kills
 	$(BIN)/python -m tests.soak
@@ -60,7 +60,7 @@ docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
 	@echo "site/index.html"
 
 docs-tables: .venv/.installed  ## the measured tables of the documentation, from docs/results; says which are stale
-	$(BIN)/python docs/tables.py
+	$(BIN)/python -m docs.tables
 
 # Built twice, the files have the same bytes: their times are those of the last commit.
 dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
@@ -70,7 +70,7 @@ dist: .venv/.docs  ## the source archive, the wheel and the list of what it brin
 	$(BIN)/python .ci/sbom.py dist
 
 release: dist docs full  ## everything that a release needs; it is published by hand; no table may be stale
-	$(BIN)/python docs/tables.py --check
+	$(BIN)/python -m docs.tables --check
 	@echo "dist/, site/"
 
 lock:  ## the newest versions that work together, with hashes; run the tests before you commit them

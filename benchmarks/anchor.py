@@ -18,14 +18,14 @@ from docs.tables import record
 from sklearn.linear_model import LogisticRegression
 
 import dsba
-from benchmarks.measure import defining
+from benchmarks.depends import starts
 from dsba.problem.problem import Problem
 
 GAP = 1e-8
 SETS = ("farm-ads", "reuters-moneyfx.trn", "a9a")
 NARROW = 1000  # columns: up to here newton-cholesky makes its matrix
 REPEATS = 3
-INPUTS = (*defining(), "src/dsba/kernels/*.py", "benchmarks/anchor.py")
+STARTS = starts("benchmarks.anchor", methods=["dsba"])
 
 
 def solvers(columns: int) -> dict[str, dict[str, object]]:
@@ -91,4 +91,4 @@ if __name__ == "__main__":
     head = ["data", "solver", "CPU ms to a gap of 1e-8", "passes or iterations", "over the best pooled one"]
     names = sys.argv[1:] or list(SETS)
     cells = [row for name in names for row in rows(name)]
-    record("bench-anchor", f"python -m benchmarks.anchor {' '.join(names)}", [head, *cells], INPUTS)
+    record("bench-anchor", f"python -m benchmarks.anchor {' '.join(names)}", [head, *cells], STARTS)

@@ -19,11 +19,12 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import defining
+from benchmarks.depends import starts
 from benchmarks.rounds import GAP, OUT, TITLES, two_classes
 
 SETS = ("reuters-moneyfx.trn", "rcv1-vw-small", "farm-ads", "news20")
 OPERATORS = ("logistic", "ridge", "auc")
+STARTS = starts("benchmarks.compressed", methods=["dsba"], losses=OPERATORS)
 TOPOLOGIES: dict[str, Callable[[], dsba.Topology]] = {
     "random": lambda: dsba.Topology.random(10, 0.4, seed=0),
     "ring": lambda: dsba.Topology.ring(10),
@@ -157,14 +158,13 @@ def measure(words: set[str]) -> None:
     if words:
         return
     table = table_of_pairs(measured, [*pairs()])
-    inputs = (*defining(), "src/dsba/network/messages/*.py", "benchmarks/compressed.py")
-    record("rounds-pairs", "python -m benchmarks.compressed", table, inputs)
+    record("rounds-pairs", "python -m benchmarks.compressed", table, STARTS)
     lines = [["set", "b", "passes", "rounds", "MB"]]
     for case in usual():
         run = measured.of(case)
         cells = f"{run['passes']:.1f}", f"{run['rounds']:.0f}", f"{run['bytes_max'] / 1e6:.2f}"
         lines.append([TITLES[case.data], str(case.b), *cells])
-    record("rounds-compressed", "python -m benchmarks.compressed", lines, inputs)
+    record("rounds-compressed", "python -m benchmarks.compressed", lines, STARTS)
 
 
 def time_passes() -> None:

@@ -12,11 +12,12 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import defining, in_new_process, peak_memory_gb
+from benchmarks.depends import starts
+from benchmarks.measure import in_new_process, peak_memory_gb
 
-INPUTS = (*defining("extra"), "src/dsba/kernels/*.py", "benchmarks/growth.py")
 CASES = [("news20.binary", nodes) for nodes in (10, 20, 50, 100)] + [(str(q), 20) for q in (10_000, 100_000, 1_000_000)]
 METHODS = ("dsba", "extra")
+STARTS = starts("benchmarks.growth", methods=METHODS)
 PASSES = 3
 MEASURE = "from benchmarks.growth import measured; print(*measured({!r}, {}, {!r}))"
 
@@ -48,4 +49,4 @@ if __name__ == "__main__":
         cells.append(row(data, nodes))
         print(cells[-1], file=sys.stderr, flush=True)
     head = ["data", "N", *(f"{method.upper()}: CPU s a pass; peak GB" for method in METHODS)]
-    record("bench-growth", "python -m benchmarks.growth", [head, *cells], INPUTS)
+    record("bench-growth", "python -m benchmarks.growth", [head, *cells], STARTS)

@@ -111,7 +111,7 @@ def main() -> None:
         for row in steps(folder, wheel):
             rows.append(row)
             print(" | ".join(row), flush=True)
-    record("bench-installed", "make try-wheel", rows, ["pyproject.toml", "benchmarks/installed.py"])
+    record("bench-installed", "make try-wheel", rows, ["pyproject.toml", "benchmarks.installed"])
 
 
 if __name__ == "__main__":

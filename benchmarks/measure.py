@@ -17,21 +17,6 @@ import numpy as np
 
 import dsba
 
-# What passes, rounds and bytes depend on: globs of the inputs of tables that have no seconds.
-COMMON = (
-    "src/dsba/algorithms/*.py",
-    "src/dsba/algorithms/dsba/*.py",
-    "src/dsba/graph/*.py",
-    "src/dsba/problem/*.py",
-    "src/dsba/operators/*.py",
-)
-DEFINING = (*COMMON, "src/dsba/algorithms/rivals/*.py")
-
-
-def defining(*rivals: str) -> tuple[str, ...]:
-    """The same for tables of DSBA, DSA, Newton's method and some files of rivals."""
-    return (*COMMON, *(f"src/dsba/algorithms/rivals/{name}.py" for name in rivals))
-
 
 @dataclass(frozen=True)
 class Row:

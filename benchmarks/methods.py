@@ -15,8 +15,8 @@ from typing import Any
 from docs.tables import record
 
 from benchmarks import tuned
-from benchmarks.measure import DEFINING
-from benchmarks.tuned import GAP, SETS, SETTINGS
+from benchmarks.depends import starts
+from benchmarks.tuned import GAP, OUT, SETS, SETTINGS
 from dsba import Link
 from dsba.lab import plan
 from dsba.lab.curves import modelled_seconds
@@ -24,7 +24,6 @@ from dsba.lab.index import written
 from dsba.lab.reading import read
 from dsba.lab.results import ExperimentResults
 
-INPUTS = (*DEFINING, "src/dsba/lab/tuning.py", "benchmarks/tuned.py", "benchmarks/methods.py")
 LINKS = {
     "0.1 ms, 10 Gbit/s": Link(1e-4, 1e10),
     "1 ms, 1 Gbit/s": Link(1e-3, 1e9),
@@ -102,11 +101,8 @@ def all_measured(data: str) -> list[Measured]:
     """What the results folders of a set have."""
     case = plan.make(read(tuned.experiment(data, {"algorithm": "dsba"}))).runs[0].case
     problem, known = case.build(0), tuned.known()
-    names = [name for name in tuned.entries() if f"{data} {name}" in known]
-    return [
-        measured(ExperimentResults.load(tuned.folder_of(data, n)), problem.sweep, problem.n_nodes, known[f"{data} {n}"])
-        for n in names
-    ]
+    keys = [key for name in tuned.entries() if (key := tuned.key_of(data, name)) in known]
+    return [measured(ExperimentResults.load(OUT / key), problem.sweep, problem.n_nodes, known[key]) for key in keys]
 
 
 if __name__ == "__main__":
@@ -115,4 +111,5 @@ if __name__ == "__main__":
         if "--measured" not in sys.argv[1:]:
             tuned.measure(data)
         found, name = all_measured(data), f"methods-{data.partition('-moneyfx')[0]}"
-        record(name, f"python -m benchmarks.methods {data}", table(found), INPUTS, who_wins(found))
+        inputs = starts("benchmarks.methods", methods={entry["algorithm"] for entry in tuned.entries().values()})
+        record(name, f"python -m benchmarks.methods {data}", table(found), inputs, who_wins(found))

@@ -5,10 +5,10 @@ results/bench/plans, on the sets that are named or on all. A run that is there i
 `python -m benchmarks.plans report` runs nothing: it keeps tables of what the files have in docs/results.
 
 Logistic regression on ten nodes of a random graph, unit rows, lambda = 1/(10 Q), to a gap of 1e-6. Rivals are methods
-that are no candidates and show no rows, each with the best of four step sizes in rounds. The time of all is
-rounds x latency + bytes x 8 / bandwidth + seconds of the nodes' own work, which is a tenth of the processor's seconds
-that one process needed, and the time to read the compressed rows of neighbours, which the simulator does not do. Of a
-run that ended before the gap, the time so far is a lower bound.
+that are no candidates and show no rows, each with the best of four step sizes in rounds. The time of all is that of
+whole runs: rounds x latency + bytes x 8 / bandwidth + seconds of the nodes' own work, which is a tenth of the
+processor's seconds that one process needed, and the time to read the compressed rows of neighbours, which the simulator
+does not do. Of a run that ended before the gap, the time so far is a lower bound.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from typing import Any
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import defining, machine
+from benchmarks.depends import starts
+from benchmarks.measure import machine
 from benchmarks.rounds import TITLES, problem_of
 from dsba.algorithms import Algorithm
-from dsba.algorithms.costs import COMPRESSED, Configuration
-from dsba.algorithms.planner import plan
+from dsba.algorithms.costs import COMPRESSED, Configuration, Estimate
+from dsba.algorithms.planner import MethodPlan, plan
 
 GAP = 1e-6
 SETS = ("rcv1-vw-small", "reuters-moneyfx.trn", "farm-ads", "a9a", "w8a", "news20")
@@ -39,11 +40,7 @@ LINKS = (dsba.Link(1e-4, 1e10), dsba.Link(1e-3, 1e9), dsba.Link(0.02, 1e8))
 MOST_ROUNDS, MOST_SECONDS = 2000.0, 60.0
 OUT = Path("results") / "bench" / "plans"
 READING = 3.5e-9  # seconds of the processor for a coordinate of a compressed row, from its bytes
-INPUTS = (
-    *defining("p_extra", "inner_solver", "d_admm", "lead", "ssda"),
-    "src/dsba/network/messages/*.py",
-    "benchmarks/plans.py",
-)
+STARTS = starts("benchmarks.plans", methods=("auto", "dsba", "newton", "p-extra", *RIVALS))
 Runs = dict[str, dict[str, Any]]
 
 
@@ -110,8 +107,9 @@ def candidates(case: Case) -> None:
 
 
 def own(case: Case, kind: Configuration) -> None:
-    """A run of a candidate with its automatic step size."""
-    method = dsba.algorithms.get(kind.name, **kind.options)
+    """A run of a candidate with its automatic step size, as "auto" makes it."""
+    estimate = Estimate(kind, 0, 0, 0, 0)
+    method = dsba.algorithms.get(MethodPlan(kind, "", (estimate,)))
     most, more = MOST_ROUNDS, {}
     if kind.batch_size is not None:
         most, more = (math.inf if kind.batch_size == 1 else 40 * MOST_ROUNDS / kind.batch_size), {"record_every": 0.5}
@@ -119,10 +117,9 @@ def own(case: Case, kind: Configuration) -> None:
 
 
 def seconds(case: Case, label: str, link: dsba.Link) -> float:
-    """The modelled time of a run until its gap was small enough, or until its end."""
+    """The modelled time of a whole run."""
     run = case.runs[label]
-    at = next((i for i, gap in enumerate(run["gap"]) if gap <= GAP), -1)
-    rounds, received, spent = (run[name][at] for name in ("rounds", "bytes_max", "seconds"))
+    rounds, received, spent = (run[name][-1] for name in ("rounds", "bytes_max", "seconds"))
     packed = COMPRESSED in label or label.startswith("lead")
     reading = packed * READING * rounds * float(case.topology.degrees.max()) * case.problem.dim
     return link.seconds(rounds, received) + run["share"] * spent / 10 + reading
@@ -177,7 +174,7 @@ def report(names: Sequence[str]) -> None:
     for name, table in tables.items():
         print(name, *(" | ".join(line) for line in table), sep="\n")
         if set(names) == set(SETS):
-            record(name, "python -m benchmarks.plans report", table, INPUTS)
+            record(name, "python -m benchmarks.plans report", table, STARTS)
 
 
 def main(what: str, names: list[str]) -> None:

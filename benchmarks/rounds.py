@@ -17,7 +17,8 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import defining, machine
+from benchmarks.depends import starts
+from benchmarks.measure import machine
 
 GAP = 1e-6
 SETS = ("farm-ads", "reuters-moneyfx.trn", "rcv1-vw-small", "news20", "a9a", "ijcnn1.tr")
@@ -26,8 +27,6 @@ TITLES = {
     "farm-ads": "Farm Ads", "reuters-moneyfx.trn": "Reuters", "rcv1-vw-small": "RCV1 documents", "news20": "News20",
     "ijcnn1.tr": "ijcnn1",
 }  # fmt: skip
-FILES = ("p_extra", "inner_solver", "ssda", "gossip", "apapc", "nids", "extra", "dlm", "acc_vr_extra", "dvr")
-INPUTS = (*defining(*FILES), "benchmarks/rounds.py")
 SIZES = (1, 25, 32, 50, 100)
 RIVALS = ("p-extra", "ssda", "msda", "opapc", "nids", "extra", "dlm", "acc-vr-extra", "dvr")
 MOST_PASSES = 150.0
@@ -118,7 +117,8 @@ def main(names: list[str]) -> None:
             found = {"machine": machine(), "lines": [asdict(x) for x in lines], "promise": promise(lines)}
             (OUT / "rounds.json").write_text(json.dumps(found, indent=1))
     for operator in OPERATORS if not names else ():
-        record(f"rounds-{operator}", "python -m benchmarks.rounds", cells(lines, operator), INPUTS)
+        inputs = starts("benchmarks.rounds", methods=("dsba", *RIVALS), losses=[operator])
+        record(f"rounds-{operator}", "python -m benchmarks.rounds", cells(lines, operator), inputs)
     print(promise(lines))
 
 

@@ -18,7 +18,8 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.measure import defining, machine
+from benchmarks.depends import starts
+from benchmarks.measure import machine
 from benchmarks.rounds import OUT, SETS, problem_of
 
 FACTORS = (1.0, 0.3, 3.0, 0.1, 10.0, 0.03, 30.0)
@@ -26,6 +27,7 @@ MOST_PASSES = 300.0
 RECORD_EVERY = 0.25
 FILE = OUT / "steps.json"
 METHODS: dict[str, Any] = {"DSBA": dsba.DSBA, "DSA": dsba.DSA}
+STARTS = starts("benchmarks.steps", methods=("dsba", "dsa"), losses=("ridge", "logistic", "softmax", "auc"))
 LAMBDAS = (1e-8, 1e-6, 1e-4, 1e-2, 1e-1)
 
 
@@ -115,7 +117,7 @@ def main(chosen: list[str]) -> None:
         table.append([case.name, *(cell for a, b, r in found for cell in (f"{a:.1f}", f"{b:.1f}", f"{r:.2f}"))])
         print(table[-1], flush=True)
     if not chosen:
-        record("rounds-steps", "python -m benchmarks.steps", table, (*defining(), "benchmarks/steps.py"))
+        record("rounds-steps", "python -m benchmarks.steps", table, STARTS)
 
 
 if __name__ == "__main__":

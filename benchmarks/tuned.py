@@ -2,21 +2,26 @@
 
 `python -m benchmarks.tuned reuters-moneyfx.trn a9a --method apapc` measures these sets of DSBA_DATA and these methods.
 Without `--method` it takes all. It writes results/bench/tuned.json and a results folder for every method. The same
-command goes on where it was stopped: searches have checkpoints, and finished methods are not repeated.
+command goes on where it was stopped: searches have checkpoints, and a finished method is not repeated until an edit
+changes what its numbers depend on.
 `python -m benchmarks.methods` makes the tables of the documentation from them.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from docs.inputs import Tree
+from docs.tables import ROOT
 
 import dsba
+from benchmarks.depends import starts
 from benchmarks.measure import machine
 from dsba.algorithms.open_constants import SearchRange
 from dsba.lab import plan, run
@@ -56,8 +61,10 @@ def experiment(data: str, entry: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def folder_of(data: str, name: str) -> Path:
-    return OUT / "tuned" / data / name
+def key_of(data: str, name: str) -> str:
+    """The name of a method's results, which is another one after an edit of code that they depend on."""
+    inputs = Tree(ROOT).digests(starts("benchmarks.tuned", methods=[entries()[name]["algorithm"]]))
+    return f"tuned/{data}/{name}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12]}"
 
 
 def drawn(ranges: list[SearchRange], random: np.random.Generator) -> dict[str, Any]:
@@ -104,8 +111,8 @@ def measure(data: str, names: list[str] | None = None) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     for name in names or entries():
         found = known()
-        if (key := f"{data} {name}") not in found:
-            found[key] = compared(experiment(data, entries()[name]), folder_of(data, name))
+        if (key := key_of(data, name)) not in found:
+            found[key] = compared(experiment(data, entries()[name]), OUT / key)
             print(key, found[key], flush=True)
             (OUT / "tuned.json").write_text(json.dumps({"machine": machine(), "methods": found}, indent=1))
 

@@ -2,60 +2,37 @@
 
 A page has a table between two comments, `<!-- table NAME -->` and `<!-- end of table -->`. docs/results/NAME.json has
 its cells, sentences that were made from its numbers, the command that measured them, its commit and date, and what they
-depend on: globs of files, each with a digest of the files' contents, of Python files without comments and docstrings.
-Where a content is another one now, the page says that the table is stale.
+depend on (docs/inputs.py): the starts, and for each file a digest of what they reach in it, "unknown" where it was not
+kept. Where that is something else now, the page says that the table is stale.
 
-`python docs/tables.py` writes the pages. `python docs/tables.py --check` writes nothing, and ends with 1 if a table is
+`python -m docs.tables` writes the pages. `python -m docs.tables --check` writes nothing, and ends with 1 if a table is
 stale or a page differs from its results files. A benchmark keeps a new table by `record`.
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import io
 import json
 import re
 import subprocess
 import sys
 import time
-import tokenize
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
+
+from docs.inputs import Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("benchmarks.md", "installation.md", "rounds.md", "reproduction.md", "which-method.md")
 BLOCK = re.compile(r"<!-- table ([a-z0-9-]+) -->\n.*?<!-- end of table -->", re.DOTALL)
 STALE = "**Stale:** "
+FEW = 3  # files that a page names
 
 
-def digest(root: Path, pattern: str) -> str:
-    """SHA-256 of the files that a glob finds, by name and content; of Python files by what they do."""
-    found = hashlib.sha256()
-    for path in sorted(root.glob(pattern)):
-        content = code(path.read_text()) if path.suffix == ".py" else path.read_bytes()
-        found.update(f"{path.relative_to(root).as_posix()}\0{len(content)}\0".encode() + content)
-    return found.hexdigest()
-
-
-@cache
-def code(text: str) -> bytes:
-    """The lines of a Python file without comments and docstrings, which no number depends on."""
-    lines = text.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            lines[token.start[0] - 1] = lines[token.start[0] - 1][: token.start[1]]
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
-    return "\n".join(line.rstrip() for line in lines if line.strip()).encode()
-
-
-def changed(root: Path, table: dict[str, Any]) -> list[str]:
-    """The inputs of a table whose contents are not those that it was measured with."""
-    return [pattern for pattern, known in table["inputs"].items() if digest(root, pattern) != known]
+def changed(tree: Tree, table: dict[str, Any]) -> list[str]:
+    """The files in which what a table depends on is not what it was measured with."""
+    known, now = table["inputs"], tree.digests(table["starts"])
+    return sorted(path for path in known.keys() | now.keys() if known.get(path) != now.get(path))
 
 
 def read(root: Path, name: str) -> dict[str, Any]:
@@ -63,22 +40,27 @@ def read(root: Path, name: str) -> dict[str, Any]:
     return content
 
 
-def markdown(root: Path, name: str) -> str:
+def markdown(tree: Tree, name: str) -> str:
     """The table with its origin, and what is stale about it."""
-    table = read(root, name)
+    table = read(tree.root, name)
     rows = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
     lines = ["|".join(["", *(f" {cell} " if cell else " " for cell in row), ""]) for row in rows]
     origin = f"Measured by `{table['command']}`; numbers of {table['date']}, commit {table['commit'][:10]}."
-    old = ", ".join(f"`{pattern}`" for pattern in changed(root, table))
-    told = [f"{STALE}changed since the measurement: {old}."] if old else []
+    told = [f"{STALE}changed since the measurement: {named(old)}."] if (old := changed(tree, table)) else []
     said = [*(f"- {sentence}" for sentence in table["sentences"]), ""] if table.get("sentences") else []
     return "\n".join([f"<!-- table {name} -->", *lines, "", *said, origin, *told, "<!-- end of table -->"])
 
 
-def made(root: Path, page: str) -> str:
+def named(paths: Sequence[str]) -> str:
+    """The first files, and how many there are beyond them."""
+    more = f" and {len(paths) - FEW} more files" if len(paths) > FEW else ""
+    return ", ".join(f"`{path}`" for path in paths[:FEW]) + more
+
+
+def made(tree: Tree, page: str) -> str:
     """The text of a page with its tables as the results files have them."""
-    text = (root / "docs" / page).read_text()
-    return BLOCK.sub(lambda block: markdown(root, block[1]), text)
+    text = (tree.root / "docs" / page).read_text()
+    return BLOCK.sub(lambda block: markdown(tree, block[1]), text)
 
 
 def without_stale(text: str) -> str:
@@ -92,15 +74,18 @@ def names(root: Path) -> list[str]:
 
 
 def record(
-    name: str, command: str, cells: Iterable[Sequence[str]], inputs: Sequence[str], sentences: Sequence[str] = ()
+    name: str, command: str, cells: Iterable[Sequence[str]], starts: Sequence[str], sentences: Sequence[str] = ()
 ) -> None:
     """Keep a table that was just measured, its head first, with the commit, the date and its inputs' contents."""
     git = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     columns, *rows = ([*row] for row in cells)
     origin = {"command": command, "date": time.strftime("%Y-%m-%d"), "commit": git.stdout.strip() or "unknown"}
-    known = {pattern: digest(ROOT, pattern) for pattern in inputs}
     said = {"sentences": [*sentences]} if sentences else {}
-    write(ROOT, name, {**origin, "inputs": known, **said, "columns": columns, "rows": rows})
+    write(
+        ROOT,
+        name,
+        {**origin, "starts": [*starts], "inputs": Tree(ROOT).digests(starts), **said, "columns": columns, "rows": rows},
+    )
 
 
 def write(root: Path, name: str, table: dict[str, Any]) -> None:
@@ -111,11 +96,12 @@ def write(root: Path, name: str, table: dict[str, Any]) -> None:
 
 
 def main(check: bool) -> int:
+    tree = Tree(ROOT)
     if not check:
         for page in PAGES:
-            (ROOT / "docs" / page).write_text(made(ROOT, page))
-    stale = [name for name in names(ROOT) if changed(ROOT, read(ROOT, name))]
-    other = [page for page in PAGES if made(ROOT, page) != (ROOT / "docs" / page).read_text()]
+            (ROOT / "docs" / page).write_text(made(tree, page))
+    stale = [name for name in names(ROOT) if changed(tree, read(ROOT, name))]
+    other = [page for page in PAGES if made(tree, page) != (ROOT / "docs" / page).read_text()]
     for name in stale:
         print(f"stale: {name}; measure again with {read(ROOT, name)['command']}")
     for page in other:

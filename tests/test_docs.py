@@ -50,7 +50,9 @@ def test_block_runs(page, number, code, tmp_path, monkeypatch):
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SCRIPTS = {page: [code for code in SHELL.findall((ROOT / page).read_text()) if "make " not in code] for page in PAGES}
 # Pages whose commands `make full` runs.
-LONG_PAGES = ("docs/guide.md", "docs/howto/cluster.md", "docs/howto/hospitals.md", "docs/reproduction.md")
+LONG_PAGES = (
+    "docs/guide.md", "docs/howto/cluster.md", "docs/howto/hospitals.md", "docs/howto/models.md", "docs/reproduction.md",
+)  # fmt: skip
 # What a clean checkout cannot have: a cluster's own commands, and pip, whose extras are looked up instead.
 STAND_INS = {
     "module": "",
@@ -65,6 +67,8 @@ def reader(tmp_path):
     data, commands = tmp_path / "data", tmp_path / "bin"
     data.mkdir()
     commands.mkdir()
+    for table in (ROOT / "docs" / "assets").glob("*.csv"):
+        shutil.copy(table, tmp_path)
     names = [f"site{n}.svm" for n in range(3)] + ["new.svm"]
     names += [f"data/{name}" for name in ("a9a", "rcv1_train.binary", "news20.binary", "news20", "reuters-moneyfx.trn")]
     for seed, name in enumerate(names):

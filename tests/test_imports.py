@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import os
+import pkgutil
 import subprocess
 import sys
 import tomllib
@@ -68,3 +71,14 @@ def test_the_laboratory_serves_declared_names_only():
         assert callable(getattr(dsba.lab, name))
     with pytest.raises(AttributeError, match="no attribute 'runs'"):
         dsba.lab.runs  # noqa: B018
+
+
+def test_the_name_of_a_module_gives_the_module():
+    """No function or class of a package hides a module of the same name."""
+    import dsba
+
+    for found in pkgutil.walk_packages(dsba.__path__, "dsba."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+            parent, _, name = found.name.rpartition(".")
+            assert inspect.ismodule(getattr(sys.modules[parent], name)), found.name

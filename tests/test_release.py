@@ -53,7 +53,9 @@ def test_the_page_lists_the_extras_and_what_they_bring():
     }
 
 
-@pytest.mark.parametrize(("lock", "extras"), [("requirements.lock", ["dev"]), ("docs/requirements.lock", ["docs"])])
+@pytest.mark.parametrize(
+    ("lock", "extras"), [("requirements.lock", ["dev"]), ("docs/requirements.lock", ["docs", "release"])]
+)
 def test_every_package_is_locked_with_hashes(lock, extras):
     text = (ROOT / lock).read_text()
     pinned = re.findall(r"^([\w.-]+)==", text, re.MULTILINE)
@@ -72,6 +74,24 @@ def test_the_hooks_before_a_commit_are_the_linters_of_make():
 def test_the_citation_is_of_this_version():
     version = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
     assert version == dsba.__version__
+
+
+def test_the_page_installs_the_wheel_of_this_version():
+    wheels = re.findall(r"dsba-(\d[\w.]*)-py3", (ROOT / "docs" / "installation.md").read_text())
+    assert wheels
+    assert set(wheels) == {dsba.__version__}
+
+
+def test_addresses_on_the_internet_stand_in_one_place():
+    """Examples and names of formats are no addresses that anything is taken from."""
+    files = [*(ROOT / "src").rglob("*.py"), *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "pyproject.toml"]
+    found = {
+        path.name
+        for path in [*files, *ROOT.glob("*.cff"), *(ROOT / ".github").rglob("*.yml")]
+        for host in re.findall(r"https?://([\w.-]+\w)", path.read_text())
+        if host not in ("www.w3.org", "127.0.0.1", "10.0.0.7")
+    }
+    assert found == {"registry.py"}
 
 
 def test_workflows_and_templates_are_yaml():
@@ -166,3 +186,14 @@ def test_without_scikit_learn_the_extra_is_named_and_the_rest_works(tmp_path):
         "the data set breast-cancer needs the package sklearn: install dsba[estimators].",
         "(2, 3) NotConvergedWarning",
     ], ended.stderr
+
+
+def test_every_version_of_the_changelog_has_the_same_parts():
+    """Added, Changed, Fixed, Removed: in this order, each at most once, and no line outside of them."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    for version in text.split("\n## ")[1:]:
+        before, *parts = version.split("\n### ")
+        assert before.count("\n") <= 1
+        titles = [part.partition("\n")[0] for part in parts]
+        assert titles == [one for one in ("Added", "Changed", "Fixed", "Removed") if one in titles]
+    assert max(map(len, text.splitlines())) <= 128

@@ -19,6 +19,8 @@ import pytest
 from conftest import ROOT
 from test_mpi import make_sites
 
+from dsba import __version__
+
 pytestmark = pytest.mark.full
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -83,6 +85,16 @@ def test_the_wheel_has_every_file_of_the_package(wheel):
         path for path in (ROOT / "src" / "dsba").rglob("*") if path.is_file() and "__pycache__" not in path.parts
     ]
     assert {str(path.relative_to(ROOT / "src")) for path in package} <= names
+    described = [name for name in names if not name.startswith("dsba/")]
+    assert {name.partition("/")[0].removesuffix(".dist-info") for name in described} == {f"dsba-{__version__}"}
+
+
+def test_the_wheel_has_its_licence(wheel):
+    archive = zipfile.ZipFile(wheel)
+    about = f"dsba-{__version__}.dist-info"
+    metadata = archive.read(f"{about}/METADATA").decode()
+    assert f"License-Expression: {PROJECT['license']}\n" in metadata
+    assert archive.read(f"{about}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
 
 
 def lowest():

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from conftest import OPERATORS, make_problem
+from conftest import OPERATORS, also_in_full, make_problem
 
 import dsba
 from dsba.algorithms import sampling
@@ -162,7 +162,7 @@ def test_dsba_and_dsa_with_one_node(ours, classic, operator):
 # Neighbourhoods and rates --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("operator", ["ridge", "logistic", "auc"])
+@pytest.mark.parametrize("operator", also_in_full(["logistic"], ["ridge", "logistic", "auc"]))
 def test_dgd_ends_at_a_distance_proportional_to_its_step(operator):
     problem, topology = make_problem(operator, 10, lam=0.1, split="label"), dsba.Topology.random(10, 0.4, seed=0)
     z_star = dsba.optimum(problem).z

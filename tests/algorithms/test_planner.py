@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -15,10 +16,10 @@ from test_newton import shards, table
 
 import dsba
 from dsba.algorithms import planner
-from dsba.algorithms.costs import Configuration, CostModel, Estimate
+from dsba.algorithms.costs import USUAL_ACCURACY, Configuration, CostModel, Estimate
 from dsba.algorithms.planner import FINE_TOLERANCE, MethodPlan, plan
 from dsba.engine import checkpoint
-from dsba.network import Simulator, link_speed
+from dsba.network import Simulator, link_speed, mpi
 
 RING = dsba.Topology.ring(4)
 
@@ -28,11 +29,11 @@ def text(operator="logistic", n_nodes=5, rows=500, columns=3000):
     return dsba.Problem.from_arrays(X, y, operator, n_nodes=n_nodes)
 
 
-def squares(operator="ridge", **options):
+def squares(operator="ridge", rows=400, columns=400, **options):
     """As many rows as columns, more than a small table has."""
     rng = np.random.default_rng(0)
-    y = rng.choice([-1, 1], 400) if operator == "logistic" else rng.normal(size=400)
-    return dsba.Problem.from_arrays(rng.normal(size=(400, 400)), y, operator, 4, **options)
+    y = rng.choice([-1, 1], rows) if operator == "logistic" else rng.normal(size=rows)
+    return dsba.Problem.from_arrays(rng.normal(size=(rows, columns)), y, operator, 4, **options)
 
 
 # What is chosen -----------------------------------------------------------------------------------
@@ -191,6 +192,18 @@ def test_the_engine_plans_and_says_why():
         assert "was given" in other.plan.reason
 
 
+def test_a_newton_that_was_taken_for_its_time_ends_at_the_tolerance():
+    """A newton of this name, and one that is taken without an estimate, go on to the last digits."""
+    problem, kind = squares("logistic", 2000, 120), Configuration("newton")
+    timed, always = MethodPlan(kind, "", (Estimate(kind, 80, 2, 1, 10),)), MethodPlan(kind, "")
+    rough, plain = (dsba.solve(problem, RING, made, tol=1e-5).history for made in (timed, always))
+    assert rough["residual"][-2] > 1e-5 >= rough["residual"][-1] > plain["residual"][-1]
+    assert (rough["residual"] == plain["residual"][: len(rough)]).all()
+    assert rough["rounds"][-1] < plain["rounds"][-1]
+    by_gap = dsba.solve(problem, RING, timed, reference=True, gap_tol=1e-6).history["gap"]
+    assert by_gap[-2] > 1e-6 >= by_gap[-1]
+
+
 def test_the_table_of_a_plan():
     made = plan(text(), Simulator(dsba.Topology.ring(5)), link=dsba.Link(0.01, 1e8))
     reason, head, *lines = str(made).splitlines()
@@ -327,6 +340,41 @@ def test_all_processes_measure_the_same_link_and_make_the_same_plan():
     assert plans[0] == plans[1] == plans[2]
     assert "(measured)" in plans[0].reason
     assert Simulator(topology).measured_link() is None
+
+
+@pytest.mark.parametrize(
+    ("ranks", "crowding"),
+    [
+        ([["a", 0, 1]] * 10, 5.0),
+        ([["a", 0, 1], ["a", 0, 1], ["b", 0, 1]], 1.0),
+        ([["a", 0], ["a", 1], ["b", 0], ["b", 0]], 2.0),  # bound to cores: those of b to the same one
+        ([["a", *range(8)]] * 2, 0.25),
+    ],
+)
+def test_ranks_know_how_many_share_a_core(ranks, crowding):
+    assert mpi._crowding(ranks) == mpi._crowding(ranks[::-1]) == crowding
+
+
+@pytest.mark.parametrize(("size", "crowding", "sharing"), [(6, 3.0, (3.0, 1)), (3, 0.5, (1.0, 2)), (2, 4.0, (4.0, 3))])
+def test_nodes_that_share_a_core_work_one_after_the_other(size, crowding, sharing, monkeypatch):
+    """Where the line is measured. With a given one the plan does not depend on the machines."""
+    topology, whole, line = dsba.Topology.ring(6), text(n_nodes=6, rows=90, columns=400), dsba.Link(1e-4, 1e10)
+    monkeypatch.setattr(dsba.network.Network, "measured_link", lambda net: line)
+
+    def work(net):
+        net.crowding = crowding
+        ends = whole.start[net.nodes.start : net.nodes.stop + 1]
+        own = [(whole.A[a:b], whole.y[a:b]) for a, b in itertools.pairwise(ends)]
+        problem = dsba.Problem(own, "logistic", lam=whole.lam, group=net)
+        return [plan(problem, net, link=given).estimates for given in (None, line)]
+
+    measured, given = next(iter(plans := queues.together(topology, size, work, timeout=60.0)))
+    assert all(other == [measured, given] for other in plans)
+    for estimates, every, shared in ((measured, None, sharing), (given, 1.0, ())):
+        model = CostModel(whole, topology, line, USUAL_ACCURACY, every, *shared)
+        assert {model.newton(), model.dsba(4, "dense"), model.p_extra("compressed")} <= set(estimates)
+    alone, crowded = (CostModel(whole, topology, line, 1e-4, 1.0, *shared).newton().seconds for shared in ((), sharing))
+    assert crowded > alone
 
 
 def test_records_between_processes_are_as_far_apart_as_is_best():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -95,6 +98,33 @@ def test_tables_of_other_programs_have_the_values_of_a_csv_file(name, tmp_path):
     assert len(table.digest) == 64
     with pytest.raises(dsba.InputError, match="has no column 'agee'"):
         table.read(["agee"])
+
+
+@pytest.mark.parametrize("name", ["sample", "sample_bincompressed"])
+def test_data_sets_that_sas_has_written(name, tmp_path):
+    """No program here writes them: these are test data of pyreadstat (Apache License 2.0), with gzip around them."""
+    path = tmp_path / f"{name}.sas7bdat"
+    packed = (Path(__file__).parent / f"{name}.sas7bdat.gz").read_bytes()
+    path.write_bytes(gzip.decompress(packed))
+    table = open_table(path)
+    assert is_table(path)
+    assert table.names == ["mychar", "mynum", "mydate", "dtime", "mylabl", "myord", "mytime"]
+    found = table.read(["mychar", "mynum", "myord", "dtime"])
+    assert found["mychar"].tolist() == ["a", "b", "c", "d", "e"]
+    assert found["mynum"].tolist() == [1.1, 1.2, -1000.3, -1.4, 1000.3]
+    assert found["myord"].tolist() == [1, 2, 3, 1, 1]
+    assert found["dtime"].astype(str).tolist()[:2] == ["2018-05-06 10:10:10", "1880-05-06 10:10:10"]
+    assert [kind_of(found[column]) for column in found] == ["text", "number", "number", "date"]
+    marked = open_table(dsba.table_source(path, na_values=[-1000.3])).read(["mynum"])
+    assert marked["mynum"].isna().tolist() == [False, False, True, False, False]
+    rng, whole = np.random.default_rng(0), path.read_bytes()
+    for _ in range(15):
+        cut = bytearray(whole[: rng.integers(len(whole) // 2, len(whole))])
+        for at in rng.integers(32, 70_000, 20):
+            cut[min(at, len(cut) - 1)] = rng.integers(256)
+        path.write_bytes(cut)
+        with suppress(dsba.DsbaError):
+            open_table(path).read()
 
 
 def test_a_damaged_file_of_another_program_is_read_or_refused(tmp_path):

@@ -53,7 +53,7 @@ for operator, nodes in (("ridge", 4), ("auc", 4), ("ridge", 1), ("auc", 1)):
 """
 
 
-GATE = [("dsba", "{}"), ("dsba", "dict(form='lazy', communication='sparse')"), CASES[-1]]
+GATE = [("dsba", "dict(form='lazy', communication='sparse')"), CASES[-1]]
 
 
 @pytest.mark.parametrize("case", also_in_full(GATE, CASES), ids=str)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.cli.train import MARKER
-from dsba.fitting import FitSpec, FittedModel, codec, fit, train
+from dsba.fitting import FitSpec, FittedModel, codec, fit_rows, train
 from dsba.fitting.fit import carried_out
 from dsba.fitting.not_converged import EXIT_CODE
 from dsba.fitting.rows import as_rows
@@ -138,7 +138,7 @@ def test_no_model(tmp_path):
 @pytest.mark.parametrize("operator", dsba.operators.names())
 def test_predictions_are_those_that_the_operator_declares(operator, tmp_path):
     X, y = make_data(operator)
-    done = fit(as_rows(X, y), FitSpec(operator=operator, max_passes=5.0), n_nodes=3)
+    done = fit_rows(as_rows(X, y), FitSpec(operator=operator, max_passes=5.0), n_nodes=3)
     component, (weights, intercepts) = done.problem.component, done.mean
     known = carried_out(done, FitSpec(operator=operator), done.problem.lam)
     codec.save(FittedModel(weights, intercepts, done.result.Z, done.problem.classes, *known), tmp_path)

@@ -33,6 +33,7 @@ CASES = {
     "clusters": {**COST, "cov": "cluster", "clusters": "ward"},
     "rare_levels": {**COST, "formula": "cost ~ C(ward)", "rare_levels": "merge"},
     "weights": {**COST, "weights": "days"},
+    "weight_kind": {**COST, "weights": "times", "weight_kind": "frequency"},
     "offset": {**COST, "offset": "lab"},
     "exposure": {**VISITS, "exposure": "days"},
     "test_share": {**OUTCOME, "test_share": 0.2},
@@ -61,6 +62,7 @@ CASES = {
 def frames():
     tables = {name: frame.drop(columns="secret name") for name, frame in hospitals().items()}
     tables = {name: frame.assign(died=(frame["year"] == 2002).astype(int)) for name, frame in tables.items()}
+    tables = {name: frame.assign(times=1 + frame["visits"] % 3) for name, frame in tables.items()}
     tables["site0"].loc[tables["site0"].index[:3], "crp"] = None
     tables["site1"].loc[tables["site1"].index[:2], "ward"] = "rare"
     return tables
@@ -172,6 +174,9 @@ def flat(text):
         ({"missing": "guess"}, "unknown missing 'guess'"),
         ({"rare_levels": "drop"}, "unknown rare levels 'drop'"),
         ({"weights": 3}, "weights must be a text, got 3"),
+        ({"weight_kind": "analytic"}, "unknown weight kind 'analytic'"),
+        ({"weight_kind": "sampling"}, "weight_kind = sampling belongs to a column of weights"),
+        ({"weights": "days", "weight_kind": "sampling"}, "sampling weights ask for robust standard errors: give cov"),
         ({"guards": {"site": 2}}, "unknown guard 'site'; did you mean 'sites'"),
         ({"guards": 2}, "guards must be given as numbers by name"),
         ({"test_share": 1.0}, "the held-out share must be at least 0 and below 1"),

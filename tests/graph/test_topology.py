@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import subprocess
 import sys
 from collections import deque
@@ -400,6 +402,43 @@ def test_the_tree_spans_the_graph_and_is_shallow(n_nodes):
     for n, parent in enumerate(graph.tree.parents):
         assert (parent == -1) == (n == graph.tree.root)
         assert parent == -1 or parent in graph.neighbors[n]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_busiest_node_of_the_tree_has_few_links(seed):
+    """Of all spanning trees of this depth, by trying all parents, none has two links fewer; shortest paths alone had up
+    to two more."""
+    graph = Topology.random(7, 0.5, seed=seed).graph
+    tree = graph.tree
+    assert tree.depth == graph.distances.max(axis=1).min()
+    assert [n for n, parent in enumerate(tree.parents) if parent >= 0 and parent not in graph.neighbors[n]] == []
+    links = tree.children + (tree.parents >= 0)
+    least = min(busiest_link(graph, root, parents, tree.depth) for root in range(7) for parents in choices(graph, root))
+    assert links.max() <= least + 1
+    by_shortest = graph.parents[:, tree.root]
+    assert links.max() <= np.bincount(by_shortest[by_shortest >= 0]).max() + 1
+
+
+def choices(graph, root):
+    return itertools.product(*([-1] if n == root else graph.neighbors[n] for n in range(graph.n_nodes)))
+
+
+def busiest_link(graph, root, parents, most):
+    """The most links of a node, or infinity if these parents are no tree of this depth."""
+    for n in range(graph.n_nodes):
+        hops = 0
+        while n != root and hops <= most:
+            n, hops = parents[n], hops + 1
+        if hops > most:
+            return math.inf
+    return max(sum(p == n for p in parents) + (n != root) for n in range(graph.n_nodes))
+
+
+def test_the_tree_of_ten_nodes_is_spread():
+    """By shortest paths along neighbours of smallest number its root would have five children."""
+    graph = Topology.random(10, 0.4, seed=0).graph
+    assert (graph.tree.root, graph.tree.depth) == (4, 2)
+    assert (graph.tree.children + (graph.tree.parents >= 0)).max() == 4
 
 
 # -------------------------------------------------------------------- routes

@@ -6,6 +6,7 @@ import math
 
 import pytest
 from benchmarks.tuned import compared
+from conftest import also_in_full
 from small_experiments import SMALL, spec
 
 import dsba
@@ -121,7 +122,7 @@ def test_the_cost_to_save_decides(tune, link, wanted, tmp_path):
     assert table.parameters == {"p_comp": min(reached, key=reached.get)} == {"p_comp": wanted}
 
 
-@pytest.mark.parametrize("method", ["apapc", "dlm"])
+@pytest.mark.parametrize("method", also_in_full(["apapc"], ["apapc", "dlm"]))
 def test_random_settings_are_not_better_than_the_choice(method, tmp_path):
     """The twin of ``python -m benchmarks.tuned`` on a small problem."""
     stop = {"max_passes": 150, "gap_tol": 1e-6}

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import re
+import subprocess
+import sys
+
 import pytest
 from small_experiments import SMALL
 from typer.testing import CliRunner
@@ -34,6 +39,36 @@ def test_one_row_is_verified_by_its_file(results):
     assert done.output == f"ok    {wanted.id} ({wanted.method}, seed {wanted.seed}): a second run gave the same bits.\n"
     with pytest.raises(dsba.InputError, match="has no run 1f0c"):
         list(verify_results(results.folder, read(results.folder.config), "1f0c"))
+
+
+def test_a_published_row_says_how_to_check_it(results, tmp_path):
+    """Identifier, seed, commit and command are in the CSV file, in the LaTeX table and on the page."""
+    (tmp_path / "e.toml").write_text(results.folder.config.read_text())
+    for words in (
+        ["init", "-q"],
+        ["add", "e.toml"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "dsba", "compare", "e.toml", "--out", "published", "--workers", "1"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    results = dsba.lab.ExperimentResults.load(tmp_path / "published")
+    made = {"commit": commit.stdout.strip(), "command": results.environment.command}
+    assert made["command"].startswith("dsba compare")
+    rows = list(csv.DictReader(results.folder.summary.open()))
+    assert [(row["run"], row["seed"]) for row in rows] == [(one.id, str(one.seed)) for one in results.runs]
+    assert all({name: row[name] for name in made} == made for row in rows)
+    table, page = results.to_latex(), results.page.read_text()
+    for line in (f"% commit {made['commit']}", f"% made by {made['command']}"):
+        assert line in table.splitlines()
+    for one in results.runs:
+        assert f"seed {one.seed}: {one.id}" in next(line for line in table.splitlines() if f"% {one.method}," in line)
+        assert one.id in page
+    assert made["commit"] in page
+    published = re.search(r"seed 1: ([^,\n]+)", table)[1]
+    done = CliRunner().invoke(app, ["verify", str(results.folder.run(published))])
+    assert done.exit_code == 0, done.output
 
 
 def test_a_row_that_was_improved_by_hand_is_named(results):

@@ -328,6 +328,50 @@ def test_files_of_arrays(tmp_path, monkeypatch):
     assert {r.id for r in plan.make(again).runs} == {r.id for r in todo.runs}
 
 
+FLAWED = """
+graph = "ring"
+n_nodes = 4
+link_seed = 3
+"""
+
+
+@pytest.mark.parametrize(("key", "title", "wrap"), [
+    ("bursts = {to_bad = 0.2, to_good = 0.5}", "bursts of loss (to_bad = 0.2, to_good = 0.5)",
+     lambda net: dsba.network.Bursty(net, 0.2, 0.5, seed=3)),
+    ("bursts = {to_bad = 0.2, to_good = 0.5, drop_bad = 0.9, drop_good = 0.1}",
+     "bursts of loss (to_bad = 0.2, to_good = 0.5, drop_good = 0.1, drop_bad = 0.9)",
+     lambda net: dsba.network.Bursty(net, 0.2, 0.5, drop_bad=0.9, drop_good=0.1, seed=3)),
+    ("active = {probability = 0.7}", "resting nodes (probability = 0.7)",
+     lambda net: dsba.network.Activation(net, 0.7, seed=3)),
+    ("active = {cycle = [2, 1]}", "resting nodes (cycle = (2, 1))",
+     lambda net: dsba.network.Activation(net, cycle=(2, 1), seed=3)),
+    ("active = {chain = [0.2, 0.4]}", "resting nodes (chain = (0.2, 0.4))",
+     lambda net: dsba.network.Activation(net, chain=(0.2, 0.4), seed=3)),
+    ("drop = 0.1\nactive = {probability = 0.7}", "10% loss, resting nodes (probability = 0.7)",
+     lambda net: dsba.network.Activation(dsba.network.Lossy(net, 0.1, seed=3), 0.7, seed=3)),
+])  # fmt: skip
+def test_bursts_and_resting_nodes_of_a_file(tmp_path, key, title, wrap):
+    networks = [tomllib.loads(FLAWED + key)]
+    methods = [{"algorithm": "diging", "step_size": "auto"}, {"algorithm": "newton", "step_size": "auto"}]
+    results = run(SMALL | {"network": networks, "method": methods}, tmp_path, workers=1)
+    assert [case.network for case in results.cases] == [f"ring, N = 4, laplacian, {title}"]
+    assert ["NEWTON is left out" in line for line in results.index.left_out] == [True]
+    ring = dsba.Topology.ring(4)
+    net, problem = wrap(dsba.network.Simulator(ring)), made().cases[0].build(0)
+    wanted = dsba.solve(problem, ring, "diging", max_passes=4, network=net)
+    (history,) = results.histories.values()
+    assert history["residual"][-1] == wanted.history["residual"][-1]
+    named = read(
+        {
+            "data": [{"name": "breast-cancer"}],
+            "problem": [{"operator": "ridge"}],
+            "network": networks,
+            "method": methods,
+        }
+    )
+    assert read(tomllib.loads(named.to_toml())).network == named.network
+
+
 @pytest.mark.parametrize(("changes", "message"), [
     ({"metrics": ["acuracy"]}, "unknown metric 'acuracy'; did you mean 'accuracy'"),
     ({"data": [{"name": "mine", "X": X, "y": Y[:3]}]}, "y of the data set 'mine' must be 80 numbers or strings"),
@@ -335,6 +379,13 @@ def test_files_of_arrays(tmp_path, monkeypatch):
     ({"problem": [{"operator": "huber", "dleta": 1.0}]}, "unknown key of the problem huber 'dleta'"),
     ({"method": [{"algorithm": "extra", "grid": {"stepsize": [1.0]}}]}, "unknown option in the grid of EXTRA"),
     ({"network": [{"graph": "ring", "n_nodes": 4, "compress": "zip"}]}, "written like one of"),
+    ({"network": [{"bursts": {"to_bad": 1.5, "to_good": 0.5}}]}, "to_bad must be a probability, got 1.5"),
+    ({"network": [{"bursts": {"to_bad": 0.5}}]}, r"bursts\.to_good: Field required"),
+    ({"network": [{"bursts": {"to_bad": 0.1, "to_good": 0.5, "drop": 0.1}}]}, r"known here: to_bad, to_good, "),
+    ({"network": [{"active": {}}]}, "needs a probability, a cycle or a chain: give one"),
+    ({"network": [{"active": {"probability": 0.5, "cycle": [1, 1]}}]}, "give one"),
+    ({"network": [{"active": {"cycle": [0, 1]}}]}, "active must be"),
+    ({"network": [{"bursts": {"to_bad": 0.1, "to_good": 0.5}, "compress": "4-bit"}]}, "these have bursty loss"),
     ({"data": [{"name": "no.npz"}]}, "cannot read the arrays of no.npz"),
 ])  # fmt: skip
 def test_refused_with_the_reason(changes, message):

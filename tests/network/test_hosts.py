@@ -36,4 +36,4 @@ def test_six_ranks_on_three_hosts(communication, three_hosts, tmp_path, monkeypa
     model, result = train(files, FitSpec(graph="random:0.5", max_passes=10.0, communication=communication))
     assert (found.Z == model.Z).all()
     assert found.run.processes == 6
-    assert found.run.figures["bytes_max"] == result.history["bytes_max"][-1]
+    assert found.run.figures.bytes_max == result.history["bytes_max"][-1]

@@ -133,6 +133,7 @@ def test_ranks_killed_at_any_moment_and_resumed(command, tmp_path):
 
 
 @needs_mpi
+@pytest.mark.full
 def test_a_stopped_rank_ends_the_others_within_the_timeout(command, tmp_path):
     code, text = run(*command("warm", passes=1))  # so that no rank is silent because it compiles
     assert code == EXIT_CODE, text  # the budget is spent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import nullcontext
 
 import mpi_script
 import numpy as np
@@ -12,6 +13,7 @@ from benchmarks.relay import Relay
 from conformance import TOPOLOGIES, answers, check, rows
 from conftest import make_data
 from local_sites import Sites, free_port
+from queues import side_by_side
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
 
 import dsba
@@ -96,6 +98,30 @@ def test_rows_of_data_leave_a_site_only_if_it_allows_them(tmp_path):
     sites = Sites(tmp_path, 3)
     with pytest.raises((dsba.InputError, dsba.NetworkError), match="does not allow it: choose communication='dense'"):
         sites.together(dsba.Topology.ring(3), work)
+
+
+@pytest.mark.parametrize("refusal", [None, "it has no column 'age'; did you mean 'agee'?"])
+def test_all_sites_of_a_ring_wait_for_the_one_that_is_missing(refusal, tmp_path, monkeypatch):
+    """Sites 0 and 1 have both their neighbours. They learn from these who is missing, and why."""
+    for name, seconds in (("TELL_EVERY", 0.05), ("SAY_AFTER", 0.1), ("SAY_EVERY", 0.05)):
+        monkeypatch.setattr(f"dsba.network.tls.site_network.{name}", seconds)
+    sites, ring = Sites(tmp_path, 5), dsba.Topology.ring(5)
+    others, wanted = [sites.said[rank] for rank in (0, 1, 2, 4)], f"site3 refuses: {refusal}" if refusal else "site3 ("
+
+    def all_said():
+        return all(any(line.startswith("Waiting for site3 (") and wanted in line for line in said) for said in others)
+
+    def one(rank):
+        if rank == 3:
+            with sites.network(ring, 3, place=sites.place(3, refusal=refusal)) if refusal else nullcontext():
+                deadline = time.monotonic() + 60
+                while not all_said():
+                    assert time.monotonic() < deadline, sites.said
+                    time.sleep(0.01)
+        with sites.network(ring, rank) as net:
+            return net.run(lambda: net.share(rank, discloses="totals"))
+
+    assert side_by_side(5, one) == [[0, 1, 2, 3, 4]] * 5
 
 
 def test_whoever_is_missing_is_named(tmp_path):

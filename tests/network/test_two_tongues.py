@@ -177,6 +177,29 @@ def test_different_parts(when, sites):
     assert triple.converted[1] == 0
 
 
+@pytest.mark.parametrize("shown", [b"", b"wrong"])
+def test_a_vector_that_one_site_does_not_get_is_a_drop_out(shown, sites):
+    """One site ends without the total. The other one has the total that the pledges had fixed, and no further one.
+
+    So a wrong vector is worth as much as silence, which no number of further exchanges could forbid: the last message
+    of any of them may be kept from one site.
+    """
+
+    def twist(step, to, messages):
+        if step == 2 and to == 1:
+            messages[2] = shown and messages[2][:-1] + bytes([messages[2][-1] ^ 1])
+        return messages
+
+    triple = Triple(sites, twist)
+    found = triple.sum()
+    assert isinstance(found[1], dsba.NetworkError)
+    assert found[0] == Triple(sites).sum()[0] == [111.0, 222.0]
+    assert triple.converted == [1, 0, 1]
+    for question in (triple.sum, lambda: triple.share([b"a", b"b", b"c"])):
+        ended(question())
+    assert triple.converted == [1, 0, 1]
+
+
 def test_a_replayed_question_is_refused(sites):
     """All messages of the first sum, sent again for the second one."""
     seen = {}
@@ -207,7 +230,7 @@ class TwoTongued(SiteNetwork):
     way, lies = "", 0
 
     def send(self, peer, message, purpose):
-        if peer == 0 and not self.lies and (other := self.other()):
+        if peer == 0 and not self.lies and (other := self.vector(message) or self.other()):
             self.lies += 1
             message = PARCEL.pack(self.rank, len(other)) + other
         super().send(peer, message, purpose)
@@ -225,6 +248,13 @@ class TwoTongued(SiteNetwork):
         double = Exchange(self.rank, self.place.members, self.place.sign, Transcript(question.before))
         double.transcript.number = question.number
         return double.pledge(question.kind, question.at, question.scales, bytes(question.length))
+
+    def vector(self, message):
+        """Another vector than the one that was pledged."""
+        run, question = self.questions, self.questions and self.questions.transcript.open
+        if self.way != "vector" or run is None or run.phase is not Phase.REVEALED or question.kind != "sum":
+            return b""
+        return message[PARCEL.size : -1] + bytes([message[-1] ^ 1])
 
     def start_up(self):
         """Another nonce than the one that the other site gets."""
@@ -257,6 +287,32 @@ def test_two_tongues_over_real_lines(way, tmp_path, monkeypatch):
     ended(found)
     assert any("not signed for this question" in str(end) for end in found[:2]), found
     assert not converted
+
+
+def test_a_wrong_vector_over_real_lines(tmp_path, monkeypatch):
+    """The site that gets it ends at once, the other one within one question: it has no second total."""
+    sites, converted = Sites(tmp_path, 3), [[], [], []]
+    monkeypatch.setattr(TwoTongued, "way", "vector")
+
+    def one(rank):
+        def work():
+            for _ in range(3):
+                converted[rank].append(net.sum(ROWS[rank]).tolist())
+
+        try:
+            with (TwoTongued if rank == 2 else SiteNetwork)(
+                dsba.Topology.ring(3), sites.place(rank), patience=30
+            ) as net:
+                return net.run(work)
+        except Exception as error:
+            return error
+
+    found = side_by_side(3, one)
+    ended(found)
+    assert "site2" in str(found[0]), found
+    assert "No total was read" in str(found[0])
+    assert converted[0] == []
+    assert converted[1] in ([], [[111.0, 222.0]])
 
 
 def mutated(rng, message):

@@ -235,6 +235,7 @@ def test_a_class_without_a_file(folder):
         assert run(folder, "-c", source) == pytest.approx([-1 / np.hypot(1, sharp)])
 
 
+@pytest.mark.full
 def test_a_class_without_a_file_and_a_global(folder):
     for sharp in (1.0, 0.5):
         source = AT_A_PROMPT.replace("SHARP = 1.0", f"SHARP = {sharp}")
@@ -250,6 +251,7 @@ print(json.dumps(list(dsba.Problem([(np.eye(1), [1.0])], Smooth(), lam=0.0).pool
 """
 
 
+@pytest.mark.full
 def test_a_class_whose_module_cannot_be_imported(folder):
     """The first process compiles, the second one finds the kernel and must be able to use it."""
     (folder / "unimportable.py").write_text(UNIMPORTABLE)

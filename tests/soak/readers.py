@@ -38,6 +38,7 @@ from dsba.engine import checkpoint
 from dsba.engine.run import Status
 from dsba.errors import InputError
 from dsba.fitting import FitSpec, FittedModel, codec
+from dsba.fitting.measures import LastRecord
 from dsba.fitting.model import FitRun
 from dsba.lab import ExperimentResults
 from dsba.lab import run as run_experiment
@@ -258,7 +259,9 @@ def forge(data: bytes, rng: random.Random) -> bytes:
 def model_corpus() -> list[Input]:
     y = make_data("logistic")[1]
     counts = {"nodes": 4, "samples": len(y), "features": 12, "processes": 1, "masked": False}
-    run = FitRun("binary", "sign", "logit", "dsba", None, Status.CONVERGED, "", **counts, figures={}, versions={})
+    run = FitRun(
+        "binary", "sign", "logit", "dsba", None, Status.CONVERGED, "", **counts, figures=LastRecord(), versions={}
+    )
     model = FittedModel(np.ones((1, 12)), np.zeros(1), np.ones((4, 12)), np.unique(y), FitSpec(), run)
     with tempfile.TemporaryDirectory() as scratch:
         codec.save(model, Path(scratch))

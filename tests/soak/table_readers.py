@@ -219,7 +219,7 @@ def read_test(folder: Path) -> Any:
         copy = Path(scratch) / "test.csv"
         copy.write_bytes((folder / "file").read_bytes())
         found = evaluate_files(_model(), [copy], dsba.Simulator(dsba.Topology.path(1)), Guards.off()).pooled
-    return found["rows"], found["left_out"], found["events"], f"{found['log_loss']:.9g}"
+    return found.rows, found.left_out, found.events, f"{found.log_loss:.9g}"
 
 
 def plain_test(folder: Path) -> Any:

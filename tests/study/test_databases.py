@@ -143,6 +143,11 @@ def test_four_sites_with_a_server_find_the_model_of_csv_files(server, tmp_path, 
         assert b"owner" not in (tmp_path / "study" / "study.toml").read_bytes()
 
 
+def looked_at(seat):
+    prepared(seat)
+    raise dsba.InputError(seat.unfit)
+
+
 @needs_server
 @pytest.mark.parametrize(
     ("place", "password", "sentence"),
@@ -150,7 +155,7 @@ def test_four_sites_with_a_server_find_the_model_of_csv_files(server, tmp_path, 
         ("site0?table=visits", "wrong-4711", "refused the user, the password, or the name of the database"),
         ("site0?table=visit", SECRET, r"has no such table; did you mean 'visits'\?"),
         ("site0?query=gone.sql", SECRET, "the connection to the database was lost: start again"),
-        ("site0?query=dates.sql", SECRET, "the column 'age' must be a number, by the study"),
+        ("site0?query=dates.sql", SECRET, "the column 'age' of site0 must be a number, by the study"),
     ],
 )
 def test_what_goes_wrong_at_a_site_ends_it_before_anybody_is_met(
@@ -164,7 +169,7 @@ def test_what_goes_wrong_at_a_site_ends_it_before_anybody_is_met(
     monkeypatch.setenv("PGPASSWORD", password)
     other = Seat(first.study, first.site, first.key, TableSource(server + place), first.out)
     with pytest.raises(dsba.InputError, match=sentence) as caught:
-        prepared(other)
+        looked_at(other)
     assert "4711" not in str(caught.value)
     assert "owner" not in str(caught.value)
     assert not first.out.exists()

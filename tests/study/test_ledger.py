@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,16 @@ import dsba
 from dsba.fitting.disclosure import Guards
 from dsba.study import policy as policies
 from dsba.study.example import example
-from dsba.study.file import IN_MODEL, parse
+from dsba.study.file import (
+    IN_MODEL,
+    CurvesSection,
+    DescribeSection,
+    ElasticNetSection,
+    Rotation,
+    Study,
+    StudySite,
+    parse,
+)
 from dsba.study.ledger import Allowed, Ledger, differing, used_rows
 
 SECRET = b"a key of thirty-two bytes, no more"[:32]
@@ -71,6 +82,28 @@ def test_a_run_that_differs_by_a_few_rows_is_refused(tmp_path, rows):
     assert ledger.add("allowed", kept(frame.iloc[rows:]), Allowed(5, close=True)) == 0
     with pytest.raises(dsba.InputError, match="this month, and the policy of this site allows 4"):
         ledger.add("month", kept(table(seed=5)), Allowed(5, a_month=4))
+
+
+def test_a_number_that_another_study_reads_as_a_level_is_the_same():
+    """Else a study with C(stage), and one with stage and a row less, would differ in all rows."""
+    numbers = pd.DataFrame({"stage": [1, 2, 3, 10] * 5, "ill": [True, False] * 10, "sex": ["F", "M"] * 10})
+    texts = numbers.assign(stage=numbers["stage"].astype(str).str.zfill(3), ill=numbers["ill"].astype(str).str.upper())
+    for other in (texts, numbers.astype({"stage": float}), texts.astype("category")):
+        assert differing(kept(numbers, list(numbers)), kept(other, list(numbers))) == 0
+        assert differing(kept(numbers, list(numbers)), kept(other.iloc[1:], list(numbers))) == 1
+
+
+def test_a_description_has_rows_that_the_model_has_not(tmp_path):
+    """Two studies whose models have the same rows, and whose descriptions differ in one row without an outcome."""
+    frame, ledger = table(), Ledger(tmp_path / "ledger")
+    model, described = kept(frame.iloc[5:]), kept(frame)
+    assert ledger.add("first", model, Allowed(9), described) == 0
+    with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):
+        ledger.add("second", model, Allowed(9), kept(frame.iloc[1:]))
+    with pytest.raises(dsba.InputError, match="a few rows of an earlier run"):  # of a model and of a description
+        ledger.add("third", kept(frame.iloc[1:]), Allowed(9))
+    assert ledger.add("again", model, Allowed(9), described) == 1
+    assert Ledger(tmp_path / "ledger").add("without", model, Allowed(9)) == 2
 
 
 def test_runs_are_counted_by_used_rows(tmp_path):
@@ -153,5 +186,11 @@ def test_the_example_is_a_policy_and_a_wrong_key_is_named(tmp_path):
 
 def test_the_example_of_a_study_shows_every_option():
     text = example()
-    for name in IN_MODEL:
-        assert name in text, name
+    sections = (Study, StudySite, Rotation, DescribeSection, CurvesSection, ElasticNetSection)
+    own = [name for section in sections for name in section.model_fields]
+    for name in [*IN_MODEL, *own, *asdict(Guards())]:
+        assert re.search(rf"\b{name}\b", text), name
+    shown = re.sub(r"^# (\[(?:describe|elastic_net)\]|by = |l1_ratio|lambdas|folds)", r"\1", text, flags=re.M)
+    asked = parse(re.sub(r"^by = .* a curve for each$", "", shown, flags=re.M).encode(), "study")
+    assert asked.describe == DescribeSection(by="sex")
+    assert asked.elastic_net == ElasticNetSection(lambdas=(0.1, 0.01, 0.001), folds=5)

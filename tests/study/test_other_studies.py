@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from registered_models import JOINED
 from test_study import FORMULA, NAMES, seats, tables, together
 from test_totals import CHANGES, every_change_is_found
 from test_verify import wrong
@@ -18,13 +20,14 @@ from dsba.algorithms.newton import INFORMATION
 from dsba.fitting import FitSpec
 from dsba.network import Simulator
 from dsba.study.audit import AUDIT, read_log
-from dsba.study.join import BY_SITE, DESCRIPTION, EVALUATED, Seat, leaving, prepared
+from dsba.study.join import BY_SITE, DESCRIPTION, EVALUATED, Seat, about, leaving, prepared
 from dsba.study.policy import Policy
 from dsba.study.recompute import differences, recomputed
 from dsba.study.totals import TOTALS_FILE, read_totals
 from dsba.study.trial import arrange
 from dsba.study.verify import verify_study
 from dsba.tables.fit import evaluate_files, train
+from dsba.tables.page import model_page
 
 __all__ = ["seats", "tables"]  # fixtures
 SPEC = FitSpec(formula=FORMULA, graph="ring")
@@ -43,23 +46,46 @@ def arranged(tables, tmp_path):
     return made
 
 
+def test_a_study_moves_no_more_than_it_told(arranged):
+    """Every part goes to all sites, signed, with several scales at once: not what a tree of sums would move."""
+    seats = arranged()
+    told = together(seats)[1]
+    (expected,) = {line for said in told for line in said if line.startswith("Expected: at most")}
+    size, unit = re.search(r"rounds and ([0-9.]+) (kB|MB) into", expected).groups()
+    most = float(size) * {"kB": 1e3, "MB": 1e6}[unit]
+    logs = [(seat.out / "audit.jsonl").read_text().splitlines() for seat in seats]
+    sent = [one["bytes"] for log in logs for one in map(json.loads, log) if one["event"] == "sent"]
+    assert 0.2 * most < sum(sent) / 3 <= most  # on a complete graph a site gets a third
+
+
 def test_an_evaluation_is_that_of_one_process(tables, arranged, tmp_path):
     fit = dsba.fit({f.stem: pd.read_csv(f) for f in tables}, "readmitted ~ age", graph="ring")
     fit.save(tmp_path / "model")
     assert dsba.load(tmp_path / "model").digest() == fit.digest()
     places = [replace(seat, model=tmp_path / "model") for seat in arranged(evaluates=fit.digest())]
     found, told = together(places)
-    wanted = evaluate_files(fit, tables, Simulator(SPEC.topology(3)), SPEC.guards).pooled
+    alone = evaluate_files(fit, tables, Simulator(SPEC.topology(3)), SPEC.guards).pooled
+    wanted = {name: value for name, value in vars(alone).items() if name not in JOINED}
     for seat, results, said in zip(places, found, told, strict=True):
-        assert results.test == wanted
+        assert {k: v for k, v in vars(results.test).items() if k not in JOINED} == wanted
+        assert results.test == found[0].test
         assert (results.params == fit.params).all()
         assert any(line.startswith("All sites: rows 210") for line in said)
         said = list(verify_study(seat.out))
         assert all(one.fine and not one.open for one in said), said
         assert any("The evaluation is what these totals give" in one.sentence for one in said)
-        assert dsba.load(seat.out).test == wanted
+        assert dsba.load(seat.out).test == results.test
     an_evaluation_is_verified(places[0], tmp_path)
-    assert "an evaluation of the stored model" in leaving(places[0])[0]
+    leaves = leaving(places[0])
+    assert "an evaluation of the stored model" in leaves[0]
+    assert not [line for line in leaves if "gradients" in line or "the model." in line]
+    page = model_page(found[0], "the command", about(places[0], found[0].model))
+    assert "<h3>On the rows of aarhus, bergen, cork</h3>" in page
+    assert "210 rows of aarhus, bergen, cork, in groups of the predicted probability" in page
+    assert "held-out" not in page
+    test = found[0].test
+    assert abs(test.auc - alone.auc) <= test.auc_within
+    assert f"{test.auc:.4g} ({test.auc_low:.4g} to {test.auc_high:.4g})" in page
 
 
 def an_evaluation_is_verified(seat, tmp_path):
@@ -71,7 +97,7 @@ def an_evaluation_is_verified(seat, tmp_path):
     results = dsba.load(folder)
     again = recomputed(seat.study, 0, read_totals(folder / TOTALS_FILE, seat.study), dsba.load(folder / EVALUATED))
     assert list(differences(results.model, again.model)) == []
-    changed = results.tested({**results.test, "auc": results.test["auc"] + 1e-8})
+    changed = results.tested(replace(results.test, auc=results.test.auc + 1e-8))
     assert list(differences(changed.model, again.model)) == ["table.test.auc"]
     changed.save(folder)
     assert any("is not the result" in sentence for sentence in wrong(folder))
@@ -127,6 +153,49 @@ def test_a_study_describes_its_columns_before_the_model(tables, arranged, tmp_pa
     every_change_is_found("one bit", folder, places[2].study)
 
 
+@pytest.mark.parametrize("hiding", [(), ("cork",)])
+def test_a_study_describes_each_site_where_policies_allow_it(hiding, tables, arranged):
+    """The figures of one site that does not show its own would be the totals minus the others'."""
+    shows, hides = Policy(discloses=("totals", "site totals")), Policy()
+    places = [
+        replace(seat, policy=hides if seat.site in hiding else shows) for seat in arranged(describe={"by": "site"})
+    ]
+    said = {seat.site: "\n".join(leaving(seat)) for seat in places}
+    for site, lines in said.items():
+        assert ("the policy of cork does not allow site totals" in lines.lower()) == (site in hiding)
+        assert (f"the description of the rows of {site} alone" in lines) == (site not in hiding)
+    found, told = together(places)
+    assert not [one for one in found if isinstance(one, Exception)], found
+    frames = {f.stem: pd.read_csv(f)[["readmitted", "age", "sex"]] for f in tables}
+    wanted = json.loads(json.dumps(dsba.describe(frames, by=None if hiding else "site").plain()))
+    for seat, lines in zip(places, told, strict=True):
+        kept = json.loads((seat.out / f"{DESCRIPTION}.json").read_text())
+        assert (kept["rows"], kept["columns"]) == (wanted["rows"], wanted["columns"])
+        assert bool([line for line in lines if "cork shows no figures of its own rows" in line]) == bool(hiding)
+        assert all(one.fine and not one.open for one in verify_study(seat.out)), list(verify_study(seat.out))
+        sent = {line["discloses"] for line in read_log(seat.out / AUDIT) if line["event"] == "sent"}
+        assert sent == {"totals", "site totals"}
+
+
+@pytest.mark.parametrize(("gaps", "refused"), [([1, 0, 0], True), ([3, 2, 0], True), ([3, 3, 0], False)])
+def test_a_description_of_few_rows_that_the_model_leaves_out(gaps, refused, tables, tmp_path):
+    """Their mean age would be the difference of Table 1 and of the model's means."""
+    for file, count in zip(tables, gaps, strict=True):
+        frame = pd.read_csv(file).astype({"readmitted": object})
+        frame.loc[frame.index[:count], "readmitted"] = None
+        frame.to_csv(file, index=False)
+    spec = FitSpec(formula=FORMULA, graph="ring", missing="drop")
+    study = arrange(tables, spec, tmp_path / "study", describe={"by": "sex"})
+    places = [(name, tmp_path / "study" / f"{name}.pem", file, tmp_path / f"out-{name}") for name, file in
+              zip(NAMES, tables, strict=True)]  # fmt: skip
+    found, _ = together([Seat(study, *place, patience=60.0) for place in places])
+    for one in found:
+        if refused:
+            assert "are in the description and not in the model" in str(one)
+        else:
+            assert one.nobs == 210 - sum(gaps)
+
+
 def test_a_description_by_a_column_that_the_study_does_not_name(arranged):
     with pytest.raises(dsba.InputError, match=r"the column 'ward' of \[describe\] is not under"):
         arranged(describe={"by": "ward"})
@@ -152,6 +221,36 @@ def test_five_sites_on_a_ring_take_at_most_180_rounds(cov, tmp_path):
     (epoch,) = read_totals(places[0].out / TOTALS_FILE, study)
     points = [line.at for line in epoch.answers if line.kind == INFORMATION]
     assert len(points) == len(set(points)) == 6
+
+
+def test_trouble_is_named_at_its_site_before_the_model(tmp_path):
+    """-999 for missing, another unit and another coding of sex; each site hears of its own rows alone."""
+    rng, files = np.random.default_rng(3), []
+    for place in range(3):
+        frame = pd.DataFrame({"age": rng.normal(60, 12, 80).round(), "crp": rng.lognormal(2.0, 0.6, 80),
+                              "sex": rng.choice(["F", "M"], 80), "cost": rng.normal(0, 1, 80)})  # fmt: skip
+        if place == 0:
+            frame.loc[:6, "age"] = -999
+        if place == 1:
+            frame["crp"] /= 10.0
+        if place == 2:
+            frame["sex"] = frame["sex"].map({"F": "female", "M": "male"})
+        files.append(tmp_path / f"h{place}.csv")
+        frame.to_csv(files[-1], index=False)
+    study = arrange(
+        files, FitSpec(formula="cost ~ age + crp + C(sex)", operator="linear", graph="ring"), tmp_path / "s"
+    )
+    found, told = together(
+        [Seat(study, f.stem, tmp_path / "s" / f"{f.stem}.pem", f, tmp_path / f.stem, 60.0) for f in files]
+    )
+    assert not [one for one in found if isinstance(one, Exception)], found
+    signs = [[line for line in said if line.startswith("Look at this")] for said in told]
+    for own, sign in zip(
+        signs, ("'age' is repeated at h0", "'crp' at h1 lies", "'sex' has 2 level(s) at h2"), strict=True
+    ):
+        assert len(own) == 1
+        assert sign in own[0]
+        assert "999" not in own[0]
 
 
 def test_a_random_intercept_needs_policies_that_allow_site_totals(tables, tmp_path):

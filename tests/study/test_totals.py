@@ -202,6 +202,16 @@ def test_totals_leave_only_where_every_policy_allows_it(finished, kept, tables, 
     assert not all(finding.fine for finding in verify_totals(tmp_path / "copy"))
 
 
+def test_the_rows_that_are_made_up_are_not_judged_by_a_strict_policy(tables, tmp_path):  # noqa: F811
+    """More rows of a level than are made up: a site that looked at them would not have sent its part."""
+    seated = arranged(tmp_path, tables)
+    together([replace(seated[0], policy=Policy(guards={"rows_per_level": 10})), *seated[1:]])
+    for seat in seated:
+        assert wrong(seat.out) == []
+    joined = [json.loads((seat.out / "audit.jsonl").read_text().splitlines()[0]) for seat in seated]
+    assert [one["own_guards"] for one in joined] == [["rows_per_level"], [], []]
+
+
 def test_a_run_that_was_stopped_and_went_on(tables, tmp_path, monkeypatch):  # noqa: F811
     """The record has both epochs; the second begins at the checkpoint that the first leads to."""
     seated = arranged(tmp_path, tables)

@@ -45,7 +45,8 @@ def test_a_folder_as_the_run_left_it(finished, kept):
     assert wrong(kept, finished.study.hash) == []
     assert "the approved hash is 0000" in wrong(kept, "0000")[0]
     said = CliRunner().invoke(app, ["verify", str(kept)])
-    assert (said.exit_code, said.output.count("ok    ")) == (0, 8)
+    assert (said.exit_code, said.output.count("ok    ")) == (0, 9)
+    assert re.search(r"Not looked at: answers.jsonl, checkpoint.*\. Changes of these would not be found", said.output)
     (kept / STATE).unlink()
     assert CliRunner().invoke(app, ["verify", str(kept)]).exit_code == 1
 
@@ -58,6 +59,7 @@ def test_the_log_says_what_was_approved(finished, kept):
     assert joined["study"] == study.digest.hex() == digest_of((kept / STUDY_COPY).read_bytes())
     assert joined["data"] == json.loads((kept / STATE).read_text())["data"]
     assert joined["guards"]["rows"] == 10
+    assert joined["own_guards"] == []
     assert joined["approved"] == {"who": "a program", "how": "a call from Python"}
     assert {event["discloses"] for event in events if event["event"] == "sent"} == {"totals"}
 

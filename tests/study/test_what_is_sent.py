@@ -108,6 +108,7 @@ def test_nothing_that_a_site_sends_is_a_fact_of_its_own(share, odd_tables, tmp_p
         real_send(net, peer, message, purpose)
 
     monkeypatch.setattr(SiteNetwork, "send", send)
+    monkeypatch.setattr("dsba.tables.intervals.RANDOM_WORDS", 2)  # a larger random word could be a value by chance
     for least, wanted in ((4, counts), (3, set())):
         monkeypatch.setattr("dsba.network.tls.site_network.MASKED_FROM", least)
         sent.clear()

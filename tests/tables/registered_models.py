@@ -36,6 +36,7 @@ OUTCOMES = {
 ORDERED = {"levels": {"severity": ["mild", "moderate", "severe"]}}
 GUARDED = tuple(float(end) for end in values("cox")["grids"]["guarded"])
 FIVE = dsba.Topology.ring(5)
+JOINED = ("auc", "auc_low", "auc_high", "auc_within", "roc", "calibration")  # measures of joined bins and groups
 
 
 class Registered(NamedTuple):

@@ -22,7 +22,7 @@ from dsba.tables.terms import SiteTable
 
 sys.path.append(str(Path(__file__).parents[1] / "yardsticks"))
 from reference_values import table
-from registered_models import FIVE, own_sites
+from registered_models import FIVE, JOINED, own_sites
 
 OPEN = Guards(dominance=1.0, leverage=1.0)  # a spline may have rows of its own
 COLUMNS = ["age", "sex", "bmi", "crp", "stage", "treated", "readmitted"]
@@ -31,6 +31,7 @@ MODELS = {
                   {"cov": "cluster", "clusters": "ward"}),
     "splines": ("cost ~ ns(age, df=3) + bs(bmi, df=4, boundary=(10, 60)) + poly(crp, 2) + scale(years) + center(sbp)",
                 "linear", {"cov": "HC3"}),
+    "links": ("readmitted ~ age + sex + treated", "probit", {"cov": "HC3"}),
     "products": ("visits ~ (age + sex + treated)**2 + log(crp)", "poisson", {"exposure": "years"}),
 }  # fmt: skip
 
@@ -40,7 +41,7 @@ def answers(network):
     sites = own_sites(network)
     network.reset()
     shown = [SiteTable(site.name, site.frame[COLUMNS]) for site in sites]
-    found = {"Table 1": describe_sites(shown, network, by="treated").plain()}
+    found = {f"Table 1 by {by}": describe_sites(shown, network, by=by).plain() for by in ("treated", "site")}
     for name, (formula, operator, options) in MODELS.items():
         found |= {f"{name}: {question}": one for question, one in _model(formula, operator, options, sites, network)}
     return json.loads(json.dumps(found))
@@ -53,7 +54,7 @@ def _model(formula, operator, options, sites, network):
         return fit_sites(sites, spec, network)
 
     fit, alone = fitted(formula), fitted(f"{formula.partition(' ')[0]} ~ 1")
-    rows = table().head(7)
+    rows, measured = table().head(7), evaluate(fit, sites, network).plain()["pooled"]
     found = {
         "digest": fit.digest(),
         "summary": {key: value for key, value in fit.plain().items() if key != "rounds"},
@@ -62,7 +63,8 @@ def _model(formula, operator, options, sites, network):
         "t": fit.t_test(np.ones((1, len(fit.params)))).summary_frame().to_numpy(float).tolist(),
         "likelihood ratio": list(fit.compare_lr_test(alone)),
         "predictions": fit.get_prediction(rows).summary_frame().to_numpy(float).tolist(),
-        "evaluation": evaluate(fit, sites, network).pooled,
+        "evaluation": {k: v for k, v in measured.items() if k not in JOINED},
+        "curve": {k: measured.get(k) for k in JOINED},
         "alone": alone.digest(),
     }
     return found.items()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from hospital_tables import on_sites
+from mpi import TRAIN, mpiexec, needs_mpi
 from reference_values import table, values
 from typer.testing import CliRunner
 
@@ -62,6 +64,46 @@ def test_quartiles_are_within_the_stated_rank(found):
                 assert (x < value).sum() - reach <= rank <= (x <= value).sum() + reach
 
 
+RNG = np.random.default_rng(1)
+ODD = {
+    "skewed": RNG.pareto(0.5, 900), "lognormal": RNG.lognormal(0, 3, 900), "one value": np.full(900, 7.25),
+    "ties": RNG.choice([1.0, 2.0, 3.0], 900), "most are zero": np.where(RNG.random(900) < 0.9, 0, RNG.normal(size=900)),
+    "whole numbers": RNG.integers(0, 100, 900), "counts": RNG.poisson(3.0, 40_000),
+    "years": RNG.integers(1950, 2020, 900),
+    "identifiers": 10**15 + RNG.integers(0, 1000, 900), "rounded": RNG.normal(60, 12, 40_000).round(1),
+    "small units": 1e-300 * RNG.normal(size=900), "smallest": 5e-324 * RNG.integers(-5, 5, 900),
+    "large units": 1e300 * RNG.normal(size=900), "largest": RNG.choice([-1.7e308, 1.7e308, 0.0], 900),
+    "both signs": np.sinh(20 * RNG.normal(size=900)), "zeros of both signs": RNG.choice([0.0, -0.0, 1.0, -1.0], 900),
+    "twelve rows": RNG.normal(size=12), "one far away": np.append(RNG.normal(size=899), 1e18),
+}  # fmt: skip
+FEW_VALUES = (
+    "one value", "ties", "most are zero", "whole numbers", "counts", "years", "rounded", "zeros of both signs",
+    "smallest", "largest", "identifiers",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ODD)
+def test_quartiles_of_odd_columns_are_within_the_stated_rank(name):
+    x = ODD[name].astype(float)
+    frames = {f"h{n}": pd.DataFrame({"x": part}) for n, part in enumerate(np.array_split(x, 3))}
+    table = dsba.describe(frames)
+    one = table.columns["x"]["all"]
+    assert one.n == len(x)
+    assert one.sum is None or one.sum == pytest.approx(np.sum(x), rel=1e-12, abs=1e-12 * np.abs(x).sum())
+    for p, value in zip((0.25, 0.5, 0.75), one.quartiles, strict=True):
+        rank, reach, same = np.ceil(p * len(x)), one.within * len(x), 1e-9 * abs(value) + 1e-310  # nine digits
+        assert (x < value - same).sum() - reach <= rank <= (x <= value + same).sum() + reach
+    if name in FEW_VALUES:
+        assert one.within == 0.0
+        exact = np.quantile(x, [0.25, 0.5, 0.75], method="inverted_cdf")
+        assert one.quartiles == pytest.approx(exact, rel=0 if np.abs(x).max() < 1e6 and name != "smallest" else 1e-9)
+        assert "rank error" not in str(table)
+    else:
+        assert one.within <= (0.5 if len(x) == 12 else 0.01)  # a handful of rows
+        assert f"quartiles: rank error at most {100 * one.within:.2g} %" in table.to_latex().replace("\\%", "%")
+
+
 def test_histograms_have_the_rows_and_no_small_bin(found):
     """The bins of whole ages are those of R, moved by half a year; small ones have joined their neighbours."""
     for column, strata in found.columns.items():
@@ -100,16 +142,82 @@ def test_the_page_names_trouble_above_the_table(found):
     assert 'class="warnings"' not in description_page("A study", replace(found, signs=()))
 
 
-def test_by_site_in_one_process_only():
-    """Each site's own figures are R's; between processes they are not given."""
+def test_by_site():
+    """Each site's own figures are R's, in one process and between processes."""
     frame = table("gaps")
     pooled = dsba.describe(frame, by="site", sites="site")
     assert str(pooled) == str(dsba.describe(sites(), by="site"))
     for name, wanted in WANTED["by_site"].items():
         assert pooled.rows[f"site = {name}"] == wanted["rows"]
         assert pooled.columns["age"][f"site = {name}"].mean == pytest.approx(wanted["age"]["mean"], rel=1e-13)
-    with pytest.raises(dsba.InputError, match="'site' is not a column"):
-        on_sites(sites(), lambda held, net: describe_sites(held, net, by="site"))
+    assert between(sites(), "site").plain() == pooled.plain()
+
+
+def hidden_at(*names):
+    """Five hospitals by site; the named ones do not show figures of their own rows."""
+    frames = {f"h{n}": frame for n, frame in enumerate([*three().values(), *three(seed=2).values()][:5])}
+
+    def work(own, net):
+        return describe_sites(own, net, by="site", shows=own[0].name not in names)
+
+    first, *others = on_sites(frames, work)
+    assert all(one.plain() == first.plain() for one in others)
+    return frames, first
+
+
+def test_sites_that_do_not_show_their_own_figures_are_together():
+    frames, found = hidden_at("h1", "h2", "h4")
+    assert list(found.rows) == ["all", "site = h0", "site = h3", "other sites"]
+    others = pd.concat([frames[name] for name in ("h1", "h2", "h4")])
+    one = found.columns["crp"]["other sites"]
+    assert (one.n, one.mean) == (120, pytest.approx(others["crp"].mean(), rel=1e-13))
+    assert found.columns["sex"]["other sites"].counts == others["sex"].value_counts().to_dict()
+    assert found.columns["crp"]["site = h3"].mean == pytest.approx(frames["h3"]["crp"].mean(), rel=1e-13)
+    assert found.signs == ()
+
+
+@pytest.mark.parametrize("hiding", [("h1",), ("h1", "h3"), ("h0", "h1", "h2", "h3", "h4")])
+def test_totals_minus_the_sites_that_are_shown_are_not_those_of_one_or_two(hiding):
+    _, found = hidden_at(*hiding)
+    assert list(found.rows) == ["all"]
+    assert list(found.columns["crp"]) == ["all"]
+    said = [sign for sign in found.signs if "shows no figures of its own rows" in sign]
+    assert [sign[:2] for sign in said] == ([] if len(hiding) == 5 else list(hiding))
+
+
+def test_few_rows_of_a_site_are_not_shown_and_not_told_by_the_others():
+    """A level with two rows at one site: the pooled count minus the others' would be these rows."""
+    frames = three()
+    frames["h1"]["sex"] = ["F"] * 38 + ["M"] * 2
+    found = between(frames, "site")
+    sex = found.columns["sex"]
+    assert sex["all"].counts["M"] > 2
+    assert [count for name, one in sex.items() if name != "all" for count in one.counts.values()] == [None] * 6
+    assert found.columns["crp"]["site = h1"].mean is not None
+    frames["h1"]["crp"] = [4.0, 5.0] + [np.nan] * 38
+    crp = between(frames, "site").columns["crp"]
+    assert [one.mean is None for one in crp.values()] == [False, True, True, True]
+
+
+def test_a_mean_that_one_row_of_a_site_makes_up_is_shown_of_no_site():
+    """The row is no matter in the pooled mean; the mean of the site would be the pooled one minus the others."""
+    frames = three()
+    frames["h2"]["crp"] = 5.0 + 1e-3 * np.arange(40)
+    frames["h2"].loc[0, "crp"] = 9.0
+    found = between(frames, "site")
+    assert {name: one.mean is None for name, one in found.columns["crp"].items()} == {
+        "all": False, "site = h0": True, "site = h1": True, "site = h2": True,
+    }  # fmt: skip
+    assert "one row of h2 makes up most of the spread of 'crp'" in str(found)
+
+
+def test_a_stratum_of_two_sites_shows_each_the_other():
+    frames = {name: frame.assign(ward="icu" if name in ("h1", "h2") else "other") for name, frame in three().items()}
+    frames["h1"].loc[:9, "ward"] = frames["h2"].loc[:9, "ward"] = "other"
+    found = between(frames, "ward")
+    assert list(found.rows) == ["all"]
+    assert [sign[:2] for sign in found.signs] == ["h1", "h2"]
+    assert all("is one of fewer than 3 sites that have rows in a stratum of 'ward'" in sign for sign in found.signs)
 
 
 def test_standardised_differences(found):
@@ -255,7 +363,7 @@ def test_a_column_that_tells_sites_apart_makes_no_strata_between_processes():
     found = between(frames, "region")
     assert list(found.rows) == ["all"]
     assert "region" not in found.columns
-    assert any("h2 alone has rows in a stratum of 'region'" in sign for sign in found.signs)
+    assert any("h2 is one of fewer than 3 sites that have rows in a stratum" in sign for sign in found.signs)
     mean = frames["h2"]["crp"].mean()
     np.testing.assert_allclose(dsba.describe(frames, by="region").columns["crp"]["region = west"].mean, mean)
 
@@ -358,6 +466,60 @@ def test_trouble_is_named_by_column_and_site_before_a_fit():
     assert whole == list(wanted.values())
     apart = on_sites(planted(), work)
     assert apart == [[wanted[f"h{n}"]] if f"h{n}" in wanted else [] for n in range(5)]
+
+
+@needs_mpi
+def test_trouble_at_any_rank_is_named_before_a_fit(tmp_path):
+    """Before, what a rank other than the first found in its own rows was not shown."""
+    files = []
+    for name, frame in planted().items():
+        files.append(tmp_path / f"{name}.csv")
+        frame.to_csv(files[-1], index=False)
+    words = [
+        "--formula",
+        "cost ~ age + crp + C(sex)",
+        "--operator",
+        "linear",
+        "--graph",
+        "ring",
+        "--out",
+        tmp_path / "run",
+    ]
+    code, text = mpiexec(5, *TRAIN, *files, *words)
+    assert code == 0, text
+    for sign in ("'age' is repeated at h1", "'crp' at h3 lies outside", "'sex' has 2 level(s) at h4"):
+        assert text.count(sign) == 1
+    assert text.count("Look at this") == 3
+    assert "999" not in text
+
+
+@pytest.mark.filterwarnings("ignore:Between owners", "ignore:Look at this. the column 'age' has 1 level")
+def test_marks_among_numbers_are_named_before_a_fit():
+    """Before, a site that wrote "unknown" in one row got a factor of all its ages, without a word."""
+    frames = {
+        f"h{n}": pd.DataFrame({"age": np.tile(np.arange(40, 60), 3).astype(str), "y": np.arange(60.0)})
+        for n in range(3)
+    }
+    frames["h1"].loc[3, "age"] = "unknown"
+    sign = (
+        "the column 'age' of h1 is text, and all but a few of its values are numbers: are the others marks of missing"
+    )
+    assert [one[: len(sign)] for one in dsba.describe(frames).signs if "of h1" in one] == [sign]
+    with pytest.warns(UserWarning, match=r"Look at this: the column 'age' of h1 is text.*--na-values"):
+        dsba.fit(frames, "y ~ age", "linear")
+    with warnings.catch_warnings(record=True) as caught:
+        dsba.fit(frames, "y ~ C(age)", "linear")  # asked for as a factor
+    assert not [one for one in caught if "na-values" in str(one.message)]
+    frames["h0"]["age"] = frames["h2"]["age"] = np.tile(np.arange(40.0, 60), 3)
+    with pytest.raises(
+        dsba.InputError, match=r"'age' is text at h1 and a number elsewhere. Are there marks of missing"
+    ):
+        dsba.fit(frames, "y ~ age", "linear")
+    many = pd.DataFrame({"age": [*np.arange(20, 80).astype(str), "."], "y": np.arange(61.0)})
+    with pytest.raises(
+        dsba.InputError, match="more than 50 levels at all: it looks like numbers with marks among them"
+    ):
+        dsba.fit(many, "y ~ age", "linear")
 
 
 @pytest.mark.parametrize("factor", [10.0, 0.001])

@@ -33,10 +33,10 @@ def test_an_offset_is_no_merit_of_the_columns(formula, days):
     fit = dsba.fit(visits(1, days), formula, "poisson", sites="hospital", offset="o")
     new = visits(2, days)
     found = fit.evaluate(new, sites="hospital")
-    assert found.pooled["d2"] == pytest.approx(explained(fit, new), rel=1e-9, abs=1e-12)
+    assert found.pooled.d2 == pytest.approx(explained(fit, new), rel=1e-9, abs=1e-12)
     for name, part in new.groupby("hospital"):
-        assert found.sites[name]["d2"] == pytest.approx(explained(fit, part), rel=1e-9, abs=1e-12)
-    same = fit.evaluate(visits(1, days), sites="hospital").pooled["d2"]
+        assert found.sites[name].d2 == pytest.approx(explained(fit, part), rel=1e-9, abs=1e-12)
+    same = fit.evaluate(visits(1, days), sites="hospital").pooled.d2
     assert same == pytest.approx(1.0 - fit.deviance / fit.null_deviance, rel=1e-9, abs=1e-12)
 
 
@@ -48,7 +48,7 @@ def test_an_exposure_is_an_offset(tmp_path):
     words = ("--formula", "visits ~ age", "--operator", "poisson", "--exposure", "days", "--out", tmp_path / "run")
     ask("train", *files, *words)
     fit = dsba.load(tmp_path / "run")
-    assert fit.evaluate(visits(2)).pooled["d2"] == pytest.approx(explained(fit, visits(2)), rel=1e-9)
+    assert fit.evaluate(visits(2)).pooled.d2 == pytest.approx(explained(fit, visits(2)), rel=1e-9)
 
 
 def test_an_offset_whose_exponential_is_infinite_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 from hospital_tables import hospitals, on_sites, pooled
 from mpi import MPIEXEC, mpiexec, needs_mpi
 from queues import together
+from registered_models import JOINED
 from scipy.stats import norm
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
@@ -20,6 +22,7 @@ from test_table_commands import ask, refused, tables
 
 import dsba
 from dsba.fitting.disclosure import Guards
+from dsba.fitting.measures import ClassMeasures, RocPoint
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as fitting
 from dsba.tables.design import held_out
@@ -38,24 +41,24 @@ def outcome(frame, operator):
 
 def assert_measures(found, y, p, operator):
     """scikit-learn's, on the same rows."""
-    assert found["rows"] == len(y)
-    assert found["mean_outcome"] == pytest.approx(y.mean())
-    assert found["mean_prediction"] == pytest.approx(p.mean())
+    assert found.rows == len(y)
+    assert found.mean_outcome == pytest.approx(y.mean())
+    assert found.mean_prediction == pytest.approx(p.mean())
     if operator == "logistic":
-        assert found["events"] == y.sum()
-        assert abs(found["auc"] - metrics.roc_auc_score(y, p)) <= found["auc_within"] < 0.01
-        assert found["log_loss"] == pytest.approx(metrics.log_loss(y, p), rel=1e-12)
-        assert found["brier"] == pytest.approx(metrics.brier_score_loss(y, p), rel=1e-12)
+        assert found.events == y.sum()
+        assert abs(found.auc - metrics.roc_auc_score(y, p)) <= found.auc_within < 0.01
+        assert found.log_loss == pytest.approx(metrics.log_loss(y, p), rel=1e-12)
+        assert found.brier == pytest.approx(metrics.brier_score_loss(y, p), rel=1e-12)
         observed, predicted = calibration_curve(y, p, n_bins=10)
-        np.testing.assert_allclose([group["observed"] for group in found["calibration"]], observed, rtol=1e-12)
-        np.testing.assert_allclose([group["predicted"] for group in found["calibration"]], predicted, rtol=1e-12)
-        assert sum(group["rows"] for group in found["calibration"]) == len(y)
+        np.testing.assert_allclose([group.observed for group in found.calibration], observed, rtol=1e-12)
+        np.testing.assert_allclose([group.predicted for group in found.calibration], predicted, rtol=1e-12)
+        assert sum(group.rows for group in found.calibration) == len(y)
     elif operator == "poisson":
-        assert found["deviance"] == pytest.approx(metrics.mean_poisson_deviance(y, p), rel=1e-12)
-        assert found["d2"] == pytest.approx(metrics.d2_tweedie_score(y, p, power=1), rel=1e-10)
+        assert found.deviance == pytest.approx(metrics.mean_poisson_deviance(y, p), rel=1e-12)
+        assert found.d2 == pytest.approx(metrics.d2_tweedie_score(y, p, power=1), rel=1e-10)
     else:
-        assert found["r2"] == pytest.approx(metrics.r2_score(y, p), rel=1e-12)
-        assert found["rmse"] == pytest.approx(metrics.root_mean_squared_error(y, p), rel=1e-12)
+        assert found.r2 == pytest.approx(metrics.r2_score(y, p), rel=1e-12)
+        assert found.rmse == pytest.approx(metrics.root_mean_squared_error(y, p), rel=1e-12)
 
 
 @pytest.mark.parametrize("operator", list(FORMULAS))
@@ -73,10 +76,10 @@ def test_ends_of_the_scores_and_one_class():
     """Scores beyond the bins are ties; without an event there is no curve."""
     fit = dsba.fit(patients(), "readmitted ~ age", sites="hospital")
     extreme = pd.DataFrame({"age": [-1e4, 1e4, 50.0], "readmitted": ["no", "yes", "no"]})
-    assert fit.evaluate(extreme).pooled["auc"] == 1.0
+    assert fit.evaluate(extreme).pooled.auc == 1.0
     none = fit.evaluate(patients(seed=2).query("readmitted == 'no'")).pooled
-    assert none["auc"] is None
-    assert none["events"] == 0
+    assert none.auc is None
+    assert none.events == 0
 
 
 def test_interval_and_curve_against_loops_over_pairs():
@@ -87,18 +90,18 @@ def test_interval_and_curve_against_loops_over_pairs():
     found = fit.evaluate(new).pooled
     events, others = score[y == 1], score[y == 0]
     right = [[1.0 if a > b else 0.5 if a == b else 0.0 for b in others] for a in events]
-    assert found["auc"] == pytest.approx(np.mean(right), rel=1e-12)
+    assert found.auc == pytest.approx(np.mean(right), rel=1e-12)
     spread = sum(np.var(np.mean(right, axis=k), ddof=1) / np.shape(right)[1 - k] for k in (0, 1))
     reach = norm.ppf(0.975) * np.sqrt(spread)
-    assert (found["auc_low"], found["auc_high"]) == pytest.approx((found["auc"] - reach, found["auc"] + reach))
-    first, *points, last = found["roc"]
-    assert (first["false_positive"], first["true_positive"]) == (0.0, 0.0)
-    assert (last["false_positive"], last["true_positive"]) == (1.0, 1.0)
+    assert (found.auc_low, found.auc_high) == pytest.approx((found.auc - reach, found.auc + reach))
+    first, *points, last = found.roc
+    assert (first.false_positive, first.true_positive) == (0.0, 0.0)
+    assert (last.false_positive, last.true_positive) == (1.0, 1.0)
     assert len(points) >= 5
     for point in points:
-        assert point["true_positive"] == np.mean(events >= 64 * point["score"])
-        assert point["false_positive"] == np.mean(others >= 64 * point["score"])
-    above = [np.sum(score >= 64 * point["score"]) for point in points]
+        assert point.true_positive == np.mean(events >= 64 * point.score)
+        assert point.false_positive == np.mean(others >= 64 * point.score)
+    above = [np.sum(score >= 64 * point.score) for point in points]
     assert np.diff([0, *above, len(y)]).min() >= 10
 
 
@@ -112,14 +115,14 @@ def test_calibration_slope_and_intercept_are_those_of_statsmodels():
     large = sm.GLM(y, np.ones(len(y)), sm.families.Binomial(), offset=score).fit(tol=1e-14)
     for name, value, error in (("slope", slope.params.iloc[1], slope.bse.iloc[1]),
                                ("intercept", large.params.iloc[0], large.bse.iloc[0])):  # fmt: skip
-        assert found[f"calibration_{name}"] == pytest.approx(value, rel=1e-8)
-        assert found[f"calibration_{name}_se"] == pytest.approx(error, rel=1e-6)
+        assert getattr(found, f"calibration_{name}") == pytest.approx(value, rel=1e-8)
+        assert getattr(found, f"calibration_{name}_se") == pytest.approx(error, rel=1e-6)
     seen = fit.evaluate(patients()).pooled  # the rows of the fit
-    assert seen["calibration_slope"] == pytest.approx(1.0, abs=1e-7)
-    assert seen["calibration_intercept"] == pytest.approx(0.0, abs=1e-7)
+    assert seen.calibration_slope == pytest.approx(1.0, abs=1e-7)
+    assert seen.calibration_intercept == pytest.approx(0.0, abs=1e-7)
     parted = pd.DataFrame({"age": [20.0, 30, 70, 80] * 5, "readmitted": ["no", "no", "yes", "yes"] * 5})
     alone = dsba.fit(patients(), "readmitted ~ age", sites="hospital").evaluate(parted).pooled
-    assert alone["calibration_slope"] is None  # the outcomes are separated
+    assert alone.calibration_slope is None  # the outcomes are separated
 
 
 def test_rows_that_cannot_be_predicted_are_left_out_and_counted():
@@ -130,8 +133,8 @@ def test_rows_that_cannot_be_predicted_are_left_out_and_counted():
     gaps.loc[gaps.index[3:5], "sex"] = "X"
     gaps.loc[gaps.index[5], "readmitted"] = None
     found = fit.evaluate(gaps).pooled
-    assert found["left_out"] == 6
-    assert {**found, "left_out": 0} == fit.evaluate(new.iloc[6:]).pooled
+    assert found.left_out == 6
+    assert replace(found, left_out=0) == fit.evaluate(new.iloc[6:]).pooled
 
 
 def test_tables_that_do_not_fit_are_refused_without_a_value():
@@ -167,16 +170,85 @@ def test_only_sums_travel(operator):
         net.sum = lambda rows: widths.append(rows.shape) or add(rows)
         return evaluate(fit, [sites[net.rank]], net), widths
 
-    for rank, (found, widths) in enumerate(together(dsba.Topology.path(4), 4, work)):
-        assert found.pooled == one.pooled
+    everyone = together(dsba.Topology.path(4), 4, work)
+    for rank, (found, widths) in enumerate(everyone):
+        assert found.pooled == everyone[0][0].pooled
+        for name, value in vars(one.pooled).items():
+            assert getattr(found.pooled, name) == value or name in JOINED, name
+        if operator == "logistic":
+            assert abs(found.pooled.auc - one.pooled.auc) <= found.pooled.auc_within < 0.05
         assert found.sites == {sites[rank].name: one.sites[sites[rank].name]}
         assert {rows for rows, _ in widths} == {1}  # one row of sums a site, of a length that the data does not change
-        assert widths[5][1] == {"logistic": 2 + 30 + 2 * 2050, "poisson": 2, "linear": 2}[operator]
+        assert len(widths) == len(everyone[0][1])
+        if operator != "logistic":
+            assert widths[5][1] == 2
+
+
+def shown_counts(found, m, n):
+    """Events and other rows between the points of the curve, and in the groups of the calibration."""
+    points = [(n * one.false_positive, m * one.true_positive) for one in found.roc]
+    groups = [(g.rows * (1.0 - g.observed), g.rows * g.observed) for g in found.calibration]
+    return np.round(np.diff(points, axis=0)), np.round(groups)
+
+
+def own_counts(found, y, score):
+    """The same of the rows of one site."""
+    ends = [np.inf if k == 0 else -np.inf if one.score is None else one.score
+            for k, one in enumerate(found.roc)]  # fmt: skip
+    p = 1 / (1 + np.exp(-score))
+    curve = [[np.sum((y == label) & (score >= low) & (score < high)) for label in (0, 1)]
+             for high, low in pairwise(ends)]  # fmt: skip
+    groups = [[np.sum((y == label) & (p >= g.low - 1e-12) & (p < g.high + (g.high == 1.0)))
+               for label in (0, 1)] for g in found.calibration]  # fmt: skip
+    return np.array(curve), np.array(groups)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_curve_and_no_group_shows_few_rows(seed):
+    """Of y ~ age the score is the age: a bin with one event would be a person of this age with this outcome."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"h": rng.choice(["h0", "h1", "h2"], 600), "age": rng.normal(60, 15, 600)})
+    frame["y"] = (rng.random(600) < 1 / (1 + np.exp(-(0.15 * (frame["age"] - 60) - seed)))).astype(int)
+    frame.loc[0, ["age", "y"]] = 2.0, 1
+    sites = as_sites(frame, "h")
+    spec = FitSpec(formula="y ~ age", graph="ring", guards=Guards(leverage=1.0))
+
+    def work(net):
+        fit = fitting.fit_sites([sites[net.rank]], spec, net)
+        return fit, evaluate(fit, [sites[net.rank]], net, Guards()).pooled
+
+    fit, found = together(dsba.Topology.ring(3), 3, work)[0]
+    m = int(frame["y"].sum())
+    assert sum(group.rows for group in found.calibration) == 600
+    of_fit = replace(found, calibration=fit.metadata.calibration)
+    for measures in (found, of_fit):
+        shown = shown_counts(measures, m, 600 - m)
+        assert len(shown[0]) >= 3
+        for site in sites:
+            own = own_counts(measures, site.frame["y"].to_numpy(), fit.scores(site.frame)[0])
+            for total, here in zip(shown, own, strict=True):
+                for counts in (total, total - here):
+                    assert not ((counts > 0) & (counts < 3)).any()
+    alone = evaluate(fit, sites, dsba.Simulator(dsba.Topology.ring(3)), Guards()).pooled
+    counts = np.concatenate(shown_counts(alone, m, 600 - m))
+    assert ((counts > 0) & (counts < 3)).any()  # in one process nothing is joined
+
+
+def test_few_events_are_counted_together():
+    """Two sites with three events each: only rows without an event may be told apart."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"h": np.repeat(["h0", "h1", "h2"], 50), "age": rng.normal(60, 15, 150), "y": 0})
+    frame.loc[[3, 9, 20, 60, 70, 80], "y"] = 1
+    sites, fit = as_sites(frame, "h"), dsba.fit(frame, "y ~ age", sites="h")
+    everyone = together(dsba.Topology.ring(3), 3, lambda net: evaluate(fit, [sites[net.rank]], net, Guards()).pooled)
+    for found in everyone:
+        assert sorted({events for _, events in shown_counts(found, 6, 144)[0].tolist()}) == [0.0, 6.0]
+        assert [(group.low, group.high) for group in found.calibration] == [(0.0, 1.0)]
 
 
 def test_no_text_is_wider_than_its_picture():
     """A letter is taken to be 6.5 of the 12 pixels of its size wide."""
-    points = [{"false_positive": 0.0, "true_positive": 0.0}, {"false_positive": 1.0, "true_positive": 1.0}]
+    points = [RocPoint(None, 0.0, 0.0), RocPoint(None, 1.0, 1.0)]
     for drawn in (roc_picture(points), picture([]), survival_picture([(9.0, 0.5)])):
         width = float(re.search(r'viewBox="0 0 (\S+) ', drawn)[1])
         for middle, text in re.findall(r'<text class="" x="(\S+)" \S+ text-anchor="middle">(.*?)</text>', drawn):
@@ -204,7 +276,7 @@ def test_a_held_out_share(operator):
     assert (fit.params == whole.params).all()
     assert whole.test is None
     test = pd.concat(tests)
-    assert fit.test["rows"] == len(test) == pytest.approx(0.2 * len(frame), abs=4)
+    assert fit.test.rows == len(test) == pytest.approx(0.2 * len(frame), abs=4)
     assert_measures(fit.test, outcome(test, operator), whole.predict(test), operator)
     if operator == "logistic":
         assert np.mean(test["readmitted"] == "yes") == pytest.approx(np.mean(frame["readmitted"] == "yes"), abs=0.01)
@@ -219,7 +291,7 @@ def test_held_out_rows_with_a_level_of_their_own_are_left_out():
     frame.loc[frame.index[frame["hospital"] == "h0"][out[:2]], "ward"] = "new"
     again = dsba.fit(frame, "readmitted ~ age + C(ward)", sites="hospital", test_share=0.3)
     assert (again.params == fit.params).all()
-    assert again.test["left_out"] == 2
+    assert again.test.left_out == 2
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, "much"])
@@ -276,12 +348,13 @@ def test_ranks_evaluate_and_hold_out_what_one_process_does(tmp_path):
     code, text = mpiexec(4, *program, "train", *files, *words, tmp_path / "many")
     assert code == 0, text
     one, many = dsba.load(tmp_path / "one"), dsba.load(tmp_path / "many")
-    assert one.metadata == many.metadata
+    assert replace(one.metadata, test=None) == replace(many.metadata, test=None)
+    for name, value in vars(one.test).items():
+        assert getattr(many.test, name) == value or name in JOINED, name
+    assert abs(one.test.auc - many.test.auc) <= many.test.auc_within
     code, text = mpiexec(4, *program, "evaluate", tmp_path / "many", *files)
     assert code == 0, text
-    assert sorted(line for line in text.splitlines() if re.match(r"h\d|All", line)) == sorted(
-        line for line in ask("evaluate", tmp_path / "one", *files).splitlines() if re.match(r"h\d|All", line)
-    )
+    assert measured_lines(text) == measured_lines(ask("evaluate", tmp_path / "one", *files))
     code, text = mpiexec(2, *program, "evaluate", tmp_path / "many", *files[:2])
     assert code == 2
     assert "2 sites take part, and at least 3 are wanted" in text
@@ -292,6 +365,15 @@ def test_ranks_evaluate_and_hold_out_what_one_process_does(tmp_path):
     code, text = mpiexec_of(parts)
     assert code == 2
     assert "differs from rank 0 in model" in text
+
+
+def measured_lines(text):
+    """Those of each site, and that of all without what is counted in joined bins."""
+    lines = [line for line in text.splitlines() if re.match(r"h\d|All", line)]
+    return sorted(
+        re.sub(r", (AUC|error of the AUC by bins, at most) [^,]*", "", line) if line.startswith("All") else line
+        for line in lines
+    )
 
 
 def mpiexec_of(parts):
@@ -331,10 +413,17 @@ def test_names_cannot_leave_their_place_on_the_page():
 def test_the_calibration_is_that_of_the_rows_of_the_fit():
     frame = patients()
     fit = dsba.fit(frame, FORMULAS["logistic"], sites="hospital")
-    found = fit.evaluate(frame).pooled["calibration"]
-    assert [group["rows"] for group in fit.metadata.calibration] == [group["rows"] for group in found]
+    found = fit.evaluate(frame).pooled.calibration
+    one = dsba.fit(frame, FORMULAS["logistic"])  # the owner of all rows; of several sites groups are joined
+    assert len(found) > len(fit.metadata.calibration) >= 3
+    assert [group.rows for group in one.metadata.calibration] == [group.rows for group in found]
     for key in ("predicted", "observed"):
-        np.testing.assert_allclose([g[key] for g in fit.metadata.calibration], [g[key] for g in found], rtol=1e-12)
+        ours, wanted = ([getattr(group, key) for group in groups] for groups in (one.metadata.calibration, found))
+        np.testing.assert_allclose(ours, wanted, rtol=1e-12)
+    for group in fit.metadata.calibration:
+        inside = [g for g in found if group.low <= g.low and g.high <= group.high]
+        assert group.rows == sum(g.rows for g in inside)
+        assert group.rows * group.predicted == pytest.approx(sum(g.rows * g.predicted for g in inside))
     assert fit.metadata.events == (frame["readmitted"] == "yes").sum()
     assert standalone(picture(found)).count("<circle") == len(found)
 
@@ -416,11 +505,11 @@ def test_few_events_are_not_evaluated_between_processes(events):
         frame["outcome"] = np.where(np.arange(len(frame)) < count, "yes", "no")
     for sentence in evaluated(frames):
         assert "fewer than 3 rows, or rows of one class, are evaluated" in sentence
-    assert all(isinstance(found, dict) for found in evaluated(frames, Guards.off()))
+    assert all(isinstance(found, ClassMeasures) for found in evaluated(frames, Guards.off()))
 
 
 def test_enough_rows_are_evaluated_between_processes():
-    assert all(isinstance(found, dict) for found in evaluated(hospitals()))
+    assert all(isinstance(found, ClassMeasures) for found in evaluated(hospitals()))
 
 
 def test_a_row_that_makes_up_the_loss_is_not_evaluated_between_processes():

@@ -38,8 +38,8 @@ def test_the_event_and_the_references_are_those_asked_for(tmp_path):
     assert_allclose(ours.predict(frame), theirs.predict(frame), rtol=1e-8)
     assert (ours.predict(frame, labels=True) == np.where(ours.predict(frame) > 0.5, "no", "yes")).all()
     measured = ours.evaluate(frame, sites="site").pooled
-    assert measured["events"] == ours.metadata.events == (frame["outcome"] == "no").sum()
-    assert measured["mean_prediction"] == pytest.approx(measured["mean_outcome"], rel=1e-9)
+    assert measured.events == ours.metadata.events == (frame["outcome"] == "no").sum()
+    assert measured.mean_prediction == pytest.approx(measured.mean_outcome, rel=1e-9)
 
 
 def test_sorted_order_is_the_default_and_is_shown():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import xml.etree.ElementTree as ET
 
@@ -11,6 +12,7 @@ import pytest
 from reference_values import table
 
 import dsba
+from dsba.tables.exports import TextTable
 
 pytestmark = pytest.mark.filterwarnings("ignore:Between owners")
 
@@ -41,6 +43,15 @@ def test_csv_has_all_digits_and_no_cell_that_runs(models):
     assert found["estimate"].tolist() == fit.params.tolist()
     assert "'=1+1" in found["term"].tolist()
     assert not any(cell.startswith(("=", "+", "@")) for line in text.splitlines() for cell in line.split(","))
+
+
+def test_no_cell_of_a_table_runs_in_a_spreadsheet():
+    """Signs that begin a formula, also in their wide form, which some spreadsheets read as the plain one."""
+    starts = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
+    text = TextTable("t", ("", *starts), (("a\r=1", *starts),)).to_csv()
+    header, row = csv.reader(io.StringIO(text, newline=""))
+    assert header[1:] == row[1:] == [f"'{cell}".replace("\r", " ") for cell in starts]
+    assert row[0] == "a =1"
 
 
 def test_latex_and_html_take_names_literally(models):

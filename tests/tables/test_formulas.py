@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,8 +18,9 @@ from dsba.network import Alone
 from dsba.tables.design import design_tables
 from dsba.tables.fit import fit_sites
 from dsba.tables.formula import parse
-from dsba.tables.quantiles import pooled_quantiles
+from dsba.tables.quantiles import quantile_search
 from dsba.tables.terms import ModelTerms, SiteTable, stated
+from dsba.tables.together import answered
 
 SPLINES = values("after_fit")["splines"]
 CONTRASTS = values("after_fit")["contrasts"]
@@ -104,6 +109,10 @@ def test_a_b_spline_between_sites_needs_a_boundary():
         dsba.fit(table(), "sbp ~ bs(age, df=4, boundary=(30, 80))", "linear", sites="site")
 
 
+def quantiles_of(columns, probabilities, group, few):
+    return answered([quantile_search(columns, probabilities, few)], group)[0]
+
+
 @pytest.mark.parametrize("few", [1, 3, 10])
 @pytest.mark.parametrize("scale", [1.0, -1e-9, 1e12])
 def test_pooled_quantiles_are_within_the_stated_rank(few, scale):
@@ -111,10 +120,11 @@ def test_pooled_quantiles_are_within_the_stated_rank(few, scale):
     for values_ in (rng.lognormal(size=700), rng.integers(0, 9, 700).astype(float), np.full(700, 3.0)):
         x = values_ * scale
         probabilities = [0.01, 0.25, 0.5, 0.75, 0.99]
-        found = pooled_quantiles(np.array_split(x, 7), probabilities, Alone(), few)
+        found = quantiles_of(np.array_split(x, 7), probabilities, Alone(), few)
         for p, (value, within) in zip(probabilities, found, strict=True):
-            rank = np.ceil(p * 700)
-            assert (x < value).sum() - within * 700 <= rank <= (x <= value).sum() + within * 700
+            rank, digits = np.ceil(p * 700), 1e-9 * abs(value)  # nine digits are told
+            below, up_to = (x < value - digits).sum(), (x <= value + digits).sum()
+            assert below - within * 700 <= rank <= up_to + within * 700
             assert within <= max(0.05, 4 * few / 700)
 
 
@@ -122,15 +132,38 @@ def test_pooled_quantiles_are_within_the_stated_rank(few, scale):
 def test_a_few_rows_far_away_do_not_move_a_quantile(far):
     """A code for missing in one or two rows; the search stopped there, and told a number of another magnitude."""
     x = np.r_[far, np.random.default_rng(0).normal(60, 10, 500)]
-    for p, (value, within) in zip((0.25, 0.5, 0.75), pooled_quantiles([x], (0.25, 0.5, 0.75), Alone(), 3), strict=True):
+    for p, (value, within) in zip((0.25, 0.5, 0.75), quantiles_of([x], (0.25, 0.5, 0.75), Alone(), 3), strict=True):
         assert within < 0.02
         assert abs((x < value).mean() - p) <= within + 1 / 500
-    (only,) = pooled_quantiles([np.r_[far, np.full(400, 5.0)]], [0.5], Alone(), 3)
+    (only,) = quantiles_of([np.r_[far, np.full(400, 5.0)]], [0.5], Alone(), 3)
     assert only == (5.0, len(far) / (400 + len(far)))
 
 
+@pytest.mark.parametrize("unit", [1.0, 0.1, 1e-7, -12.5, 365.25, 1e15])
+def test_a_quantile_is_the_number_that_was_recorded(unit):
+    """Of the numbers with the same nine digits the shortest: 27.3, not a number near it."""
+    x = np.round(np.random.default_rng(1).normal(60, 10, 4000)) * unit
+    found = quantiles_of([x], (0.1, 0.5, 0.9), Alone(), 3)
+    assert all(f"{value:.9g}" in {f"{one:.9g}" for one in x} for value, _ in found)
+    assert max(len(repr(value)) for value, _ in found) <= 8
+    assert quantiles_of([np.zeros(50)], [0.5], Alone(), 3)[0] == (0.0, 0.0)
+    assert quantiles_of([np.full(50, -1e-310)], [0.5], Alone(), 3)[0].within == 0.0
+
+
+def test_functions_in_units_far_apart_keep_their_digits():
+    """All functions of a formula share their sums; numbers 1e18 times smaller beside larger ones would lose digits."""
+    frame = table()
+    plain = dsba.fit(frame, "sbp ~ ns(age, df=3) + scale(crp) + poly(years, 2)", "linear", sites="site").schema.states
+    frame["crp"], frame["years"] = frame["crp"] * 2.0**-120, frame["years"] * 2.0**70
+    far = dsba.fit(frame, "sbp ~ ns(age, df=3) + scale(crp) + poly(years, 2)", "linear", sites="site").schema.states
+    assert far["ns(age, df=3)"] == plain["ns(age, df=3)"]
+    assert np.array(far["scale(crp)"]) * 2.0**120 == pytest.approx(plain["scale(crp)"], rel=1e-14)
+    factors = 2.0 ** np.array([70, 70, 0, 140, 280])
+    assert np.array(far["poly(years, degree=2)"]) / factors == pytest.approx(plain["poly(years, degree=2)"], rel=1e-14)
+
+
 def test_no_quantile_of_too_few_rows():
-    assert pooled_quantiles([np.array([1.0, 2.0]), np.array([np.nan])], [0.5], Alone(), 3) is None
+    assert quantiles_of([np.array([1.0, 2.0]), np.array([np.nan])], [0.5], Alone(), 3) is None
 
 
 # Refused ---------------------------------------------------------------------------------------------
@@ -179,6 +212,82 @@ def test_hostile_formulas_are_refused_by_the_parser(text):
     with pytest.raises(dsba.InputError) as caught:
         parse(text)
     assert len(str(caught.value)) < 400
+
+
+PAYLOADS = [
+    "__import__('os').system('true')", "eval('1')", "exec('x=1')", "compile('1','','eval')", "open('a').read()",
+    "globals()", "getattr(x, 'a')", "x.__class__.__mro__", "().__class__", "[i for i in x]", "lambda x: 0", "x := 3",
+    "f'{x}'", "{x: 1}", "x if x else z", "x;z", "x\\n", "$(true)", "`true; true`.y", "%(x)s", "<script>1</script>",
+    "../../etc/passwd", "x' OR '1'='1", "x\x00", "\u202ex", "os.system", "@x", "#x", "!x", "~~x",
+]  # fmt: skip
+PLACES = [
+    "y ~ {}", "{} ~ x", "y ~ x + {}", "y ~ I({})", "y ~ log({})", "y ~ C(x, {})", "y ~ C(x, Treatment({}))",
+    "y ~ bs(x, df={})", "y ~ bs(x, knots=({}, 3))", "y ~ poly({}, 2)", "y ~ x:{}", "y ~ (x + {})**2", "y ~ x**{}",
+    "Surv(t, {}) ~ x", "cbind({}, z) ~ x",
+]  # fmt: skip
+
+
+def refusal(text):
+    try:
+        parse(text)
+    except dsba.InputError as error:
+        return str(error)
+    return "accepted"
+
+
+def test_code_in_any_place_of_a_formula_is_refused():
+    """450 formulas: nothing of them is run, and every refusal is one short sentence."""
+    events, watching = [], [True]
+    sys.addaudithook(lambda event, given: events.append(event) if watching else None)  # a hook stays for ever
+    texts = [place.format(payload) for place, payload in product(PLACES, PAYLOADS)]
+    found = [refusal(text) for text in texts]
+    watching.clear()
+    assert {"exec", "compile", "open", "import", "os.system", "subprocess.Popen"} & {*events} == set()
+    assert [text for text, said in zip(texts, found, strict=True) if said == "accepted"] == []
+    assert [said for said in found if len(said) > 400 or not said.isprintable()] == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pieces_of_formulas_in_any_order_are_parsed_or_refused(seed):
+    rng = np.random.default_rng(seed)
+    pieces = [
+        *"~+-*/^:.,()=<>01x",
+        "**",
+        "y ",
+        "C(",
+        "I(",
+        "log(",
+        "bs(",
+        "df=",
+        "'b'",
+        "`a b`",
+        "Treatment(",
+        "Surv(",
+        "%",
+        "\0",
+    ]
+    for _ in range(1000):
+        text = "".join(rng.choice(pieces, rng.integers(1, 25)))
+        with suppress(dsba.InputError):
+            found = parse(text)
+            assert parse(f"{found.left} ~ {found.right}" if found.left else found.right).terms == found.terms
+
+
+@pytest.mark.parametrize(
+    ("text", "works"),
+    [
+        ("y ~ np.log(x)", "log(x) without a module"), ("y ~ as.factor(x)", "C(x)"), ("y ~ factor(x)", "C(x)"),
+        ("y ~ x.1", "`x.1`"), ("y ~ Q('a b')", "`a name`"), ("y ~ (1|site)", "the option random"),
+        ("y ~ offset(x)", "the option offset"), ("Surv(t, e) ~ strata(site)", "the option strata"),
+        ("y ~ x == 1", "I(x > 3)"), ("y ~ 2*x", "I(2*x)"), ("y ~ ns(x, knots=c(1, 2))", "(20, 90)"),
+        ("y ~ standardize(x)", "scale(x)"), ("y ~ df$x", "the name of the column alone"),
+        ("y ~ C(x, contr.sum)", "Treatment, Sum, Poly, Helmert"),
+    ],
+)  # fmt: skip
+def test_refusals_say_what_would_work(text, works):
+    with pytest.raises(dsba.InputError) as caught:
+        parse(text)
+    assert works in str(caught.value)
 
 
 def test_a_reference_that_is_no_level_is_refused():

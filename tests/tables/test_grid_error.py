@@ -41,7 +41,7 @@ def found(name):
     grouped = together(ring, len(sites), lambda net: tables.fit_sites([sites[net.rank]], spec, net))[0]
     off = float(np.abs((grouped.params - exact.params) / exact.bse).max())
     assert np.abs(grouped.bse / exact.bse - 1.0).max() < 0.03
-    return int(frame["died"].sum()), int(grouped.metadata.figures["time_intervals"]), off
+    return int(frame["died"].sum()), int(grouped.metadata.figures.time_intervals), off
 
 
 @pytest.mark.parametrize("name", SITES)

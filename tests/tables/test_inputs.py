@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 import warnings
 
@@ -10,8 +11,10 @@ import pandas as pd
 import pytest
 from hospital_tables import SECRET, hospitals, pooled
 from reference_values import table
+from typer.testing import CliRunner
 
 import dsba
+from dsba.cli import app
 from dsba.data.table_files import TableFile
 from dsba.fitting.spec import FitSpec
 from dsba.tables.fit import train
@@ -96,6 +99,9 @@ def test_survival_curves_and_elastic_nets_of_files(tmp_path):
                     ((files, {}), (table(), {"sites": "site"})))  # fmt: skip
     assert (np.asarray(path.coefficients) == np.asarray(wanted.coefficients)).all()
     cox = dsba.fit(files, "Surv(time, died) ~ age", "cox", strata="site")
+    alone = cox.baseline_hazard(files)
+    first, second = (alone.survival(one, [300.0], site=files[0].stem) for one in (files[0], pd.read_csv(files[0])))
+    pd.testing.assert_frame_equal(first, second)
     times = cox.proportional_hazards_test(files)
     pd.testing.assert_frame_equal(times, cox.proportional_hazards_test(table(), sites="site"))
 
@@ -151,3 +157,70 @@ def test_tables_and_formula_in_the_wrong_order_and_two_ways_to_name_sites(tmp_pa
         dsba.fit(FORMULA, pooled(hospitals()))
     with pytest.raises(dsba.InputError, match="'site' names the sites of one table, and there are 3 tables"):
         dsba.fit(hospitals(), FORMULA, "linear", sites="site")
+
+
+# Predictions -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model():
+    return dsba.fit(hospitals(), FORMULA, "linear")
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_predictions_from_files(ending, model, tmp_path):
+    file = written(tmp_path, ending)[0]
+    rows = next(iter(hospitals().values()))
+    wanted = model.predict(rows).to_numpy()
+    near = pytest.approx(wanted, rel=1e-12 if ending == "xlsx" else 0)  # its writer keeps 16 digits
+    assert model.predict(file).to_numpy() == near
+    assert model.predict(f"{file}").to_numpy() == near
+    assert model.scores(file)[0] == near
+    assert model.get_prediction(file).summary_frame()["mean"].to_numpy() == near
+    assert model.columns_of(file)[:, 1].tolist() == rows["age"].tolist()
+    assert model.known_rows(file).all()
+    model.save(tmp_path / "run")
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(file)], catch_exceptions=False)
+    assert pd.read_csv(io.StringIO(done.stdout))["prediction"].to_numpy() == pytest.approx(wanted, rel=1e-12)
+
+
+def test_predictions_open_a_file_once_and_read_the_columns_of_the_model(model, tmp_path, monkeypatch):
+    file, opened, asked = written(tmp_path)[0], [], []
+    opens, reads = TableFile.__init__, TableFile.read
+
+    def read(self, columns=None, **more):
+        asked.append(columns)
+        return reads(self, columns, **more)
+
+    monkeypatch.setattr(TableFile, "__init__", lambda self, *given: opened.append(1) or opens(self, *given))
+    monkeypatch.setattr(TableFile, "read", read)
+    model.predict(file)
+    assert (len(opened), asked) == (1, [["age", "sex", "crp"]])
+    model.get_prediction(dsba.table_source(file, na_values=[-999]))
+    assert (len(opened), asked) == (2, [["age", "sex", "crp"]] * 2)
+    intercept = dsba.fit(hospitals(), "cost ~ 1", "linear")
+    assert len(intercept.predict(file)) == len(next(iter(hospitals().values())))
+
+
+def test_predictions_stand_beside_the_rows_of_a_table_without_a_key(model, tmp_path):
+    """Before, the columns to keep and those of the model were each read in an order of their own."""
+    rows = next(iter(hospitals().values())).reset_index(names="person")
+    rows["person"] = np.random.default_rng(0).permutation(len(rows))
+    with sqlite3.connect(tmp_path / "north.db") as database:
+        rows.to_sql("visits", database, index=False)
+    model.save(tmp_path / "run")
+    words = ["predict", str(tmp_path / "run"), f"sqlite:///{tmp_path}/north.db?table=visits", "--keep", "person"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    found = pd.read_csv(io.StringIO(done.stdout)).set_index("person")["prediction"]
+    wanted = model.predict(rows).set_axis(rows["person"])
+    assert found.loc[wanted.index].to_numpy() == pytest.approx(wanted.to_numpy(), rel=1e-12)
+
+
+def test_what_is_no_table_to_predict(model, tmp_path):
+    (tmp_path / "north.csv").write_text("age,sex\n50,F\n")
+    with pytest.raises(dsba.InputError, match="north has no column 'crp', which the model needs"):
+        model.predict(tmp_path / "north.csv")
+    with pytest.raises(dsba.InputError, match="wanted a pandas frame, a file or the URL of a database"):
+        model.predict([[50.0, "F", 1.0]])
+    with pytest.raises(dsba.InputError, match="No such file"):
+        model.get_prediction(tmp_path / "gone.csv")

@@ -105,7 +105,7 @@ def test_the_commands_know_it(tmp_path):
     assert "Intercept" in (tmp_path / "run" / "report.html").read_text()
     first = ask("predict", tmp_path / "run", files[0]).splitlines()[1]
     close(float(first), table()["readmitted"].mean())
-    assert "AUC 0.5" in ask("evaluate", tmp_path / "run", *files)
+    assert "AUC (95 % interval) 0.5 " in ask("evaluate", tmp_path / "run", *files)
     sentence = refused("train", *files, "--formula", "readmitted ~ 0", "--out", tmp_path / "none")
     assert sentence == "the right side '0' gives the model no column: wanted at least one."
     with pytest.raises(dsba.InputError, match="an intercept alone: there is no coefficient to draw"):

@@ -107,7 +107,7 @@ def _one_count(frames):
 def _one_weight(frames):
     for frame in frames.values():
         frame["days"] = 1.0
-    frames["site2"].loc[3, "days"] = 1e6
+    frames["site2"].loc[3, "days"] = 2.0
 
 
 def _one_gap(frames):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from test_table_commands import ask
 
 import dsba
 from dsba.fitting.disclosure import Guards
+from dsba.fitting.measures import RowCounts
 from dsba.fitting.spec import FitSpec
 from dsba.tables import fit as tables
 from dsba.tables.evaluation import evaluate
@@ -35,10 +37,10 @@ def test_the_others_are_evaluated(operator):
     found = fit.evaluate(new, sites="hospital")
     known = new[new["hospital"] != "h1"]
     assert_measures(found.pooled, outcome(known, operator), fit.predict(known), operator)
-    assert found.pooled["left_out"] == 90
-    assert found.sites["h1"] == {"rows": 0, "left_out": 90}
+    assert found.pooled.left_out == 90
+    assert found.sites["h1"] == RowCounts(rows=0, left_out=90)
     others = fit.evaluate(known, sites="hospital")
-    assert {**found.pooled, "left_out": 0} == others.pooled
+    assert replace(found.pooled, left_out=0) == others.pooled
     assert {name: found.sites[name] for name in ("h0", "h2", "h3")} == others.sites
 
 
@@ -61,9 +63,9 @@ def few_rows():
 def test_a_share_that_is_no_row_at_a_site():
     frames = few_rows()
     fit = dsba.fit(frames, "cost ~ age", "linear", test_share=0.1)
-    assert fit.test["rows"] == 20 + 22
+    assert fit.test.rows == 20 + 22
     both = {name: frames[name] for name in ("A", "B")}
-    assert dsba.fit(both, "cost ~ age", "linear", test_share=0.1).test["rows"] == 42
+    assert dsba.fit(both, "cost ~ age", "linear", test_share=0.1).test.rows == 42
 
     def work(net):
         spec = FitSpec(formula="cost ~ age", operator="linear", test_share=0.1, guards=Guards.off())
@@ -93,4 +95,4 @@ def test_outcomes_of_a_large_unit_leave_the_counts_alone():
     new = patients(seed=5).assign(cost=lambda f: f["cost"] * 1e40)
     new.loc[new.index[0], "cost"] = np.nan
     found = fit.evaluate(new, sites="hospital").pooled
-    assert (found["rows"], found["left_out"]) == (419, 1)
+    assert (found.rows, found.left_out) == (419, 1)

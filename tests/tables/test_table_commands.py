@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from conftest import also_in_full
 from mpi import MPIEXEC, TRAIN, mpiexec, needs_mpi, run
+from sklearn.datasets import dump_svmlight_file
 from test_inference import FORMULAS, FOUR, MODELS, assert_same, four_hospitals, patients, theirs
 from typer.testing import CliRunner
 
@@ -29,6 +30,7 @@ KEYS |= {
     "event",
     "references",
     "digest",
+    "weights",
     "bic",
     "llf",
     "llnull",
@@ -67,17 +69,40 @@ def from_python(files, operator, **options):
     return dsba.fit(frames, FORMULAS[operator], operator, graph="ring", **options)
 
 
-def test_train_and_predict_open_a_table_once(tmp_path, opened):
-    files = tables(tmp_path)
+def times_opened(opened, files, *words):
+    """How often a command opens each of its files."""
     before = [opened(file) for file in files]
-    ask("train", *files, "--formula", FORMULAS["logistic"], "--out", tmp_path / "run")
-    assert [opened(file) - count for file, count in zip(files, before, strict=True)] == [1] * len(files)
-    ask("predict", tmp_path / "run", files[0], "--keep", "age")
-    assert opened(files[0]) - before[0] == 2
+    ask(*words)
+    return [opened(file) - count for file, count in zip(files, before, strict=True)]
 
 
-def test_a_table_that_is_replaced_before_the_fit_is_refused(tmp_path, monkeypatch):
-    files, read = tables(tmp_path), TableFile.read
+def test_every_command_opens_a_table_once(tmp_path, opened):
+    files, model = tables(tmp_path), tmp_path / "run"
+    words = ("train", *files, "--formula", FORMULAS["logistic"], "--out", model)
+    assert times_opened(opened, files, *words) == [1] * 4
+    assert times_opened(opened, files[:1], "predict", model, files[0], "--keep", "age") == [1]
+    assert times_opened(opened, files, "evaluate", model, *files) == [1] * 4
+    assert times_opened(opened, files, "describe", *files) == [1] * 4
+
+
+def test_commands_open_a_libsvm_file_at_most_twice(tmp_path, opened):
+    X, y = dsba.data.load_breast_cancer()
+    files = [tmp_path / name for name in ("a.svm", "b.svm")]
+    for n, file in enumerate(files):
+        dump_svmlight_file(X[n::2], y[n::2], str(file))
+    words = ("train", *files, "--operator", "logistic", "--max-passes", 2, "--out", tmp_path / "run")
+    before = [opened(file) for file in files]
+    ask(*words, code=3)
+    assert max(opened(file) - count for file, count in zip(files, before, strict=True)) <= 2
+    assert times_opened(opened, files[:1], "predict", tmp_path / "run", files[0])[0] <= 2
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "describe"])
+def test_a_table_that_is_replaced_after_its_header_was_read_is_refused(command, tmp_path, monkeypatch):
+    files, read, model = tables(tmp_path), TableFile.read, tmp_path / "model"
+    dsba.fit({file.stem: pd.read_csv(file, sep=None, engine="python") for file in files}, FORMULAS["logistic"]).save(
+        model
+    )
 
     def swapped(table, *given, **options):
         if table.path == files[2]:
@@ -86,7 +111,12 @@ def test_a_table_that_is_replaced_before_the_fit_is_refused(tmp_path, monkeypatc
         return read(table, *given, **options)
 
     monkeypatch.setattr(TableFile, "read", swapped)
-    words = ("train", *files, "--formula", FORMULAS["logistic"], "--out", tmp_path / "run")
+    words = {
+        "train": ("train", *files, "--formula", FORMULAS["logistic"], "--out", tmp_path / "run"),
+        "predict": ("predict", model, files[2]),
+        "evaluate": ("evaluate", model, *files),
+        "describe": ("describe", *files),
+    }[command]
     assert f"{files[2]} was changed or replaced after its header was read" in refused(*words)
     assert not (tmp_path / "run" / MODEL_FILE).exists()
 

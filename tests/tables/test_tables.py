@@ -55,7 +55,7 @@ def test_a_formula_names_its_columns():
         ("y ~ x +", "wanted the name of a column, got the end"),
         ("y ~ (x", r"wanted '\)', got the end"),
         ("y ~ x)", "got '\\)'"),
-        ("y ~ 2", "a column, or 0 or 1 for the intercept"),
+        ("y ~ 2", "a column, 0 or 1 for the intercept, or arithmetic in I"),
         ("y ~ C(log(x))", "wanted the name of a column"),
         ("y ~ C(x, Sums)", "wanted one of Treatment, Sum, Poly, Helmert"),
         ("y ~ x ~ z", "got '~'"),

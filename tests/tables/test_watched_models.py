@@ -11,12 +11,11 @@ from hospital_tables import on_sites
 
 import dsba
 from dsba.fitting import FitSpec
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import Guards, is_steered
 from dsba.network import Alone
 from dsba.study.ledger import Allowed, Ledger, used_rows
 from dsba.tables import inference
 from dsba.tables.design import Design
-from dsba.tables.disclosure import is_steered
 from dsba.tables.elastic_net import path_of
 from dsba.tables.fit import fit_sites
 from dsba.tables.models import MODELS, Binomial, Cox, Multinomial, Ordinal, Probit

@@ -37,7 +37,16 @@ sandwiches <- function(fit, part) {
   sites <- nrow(sums)
   hc0 <- bread %*% crossprod(part$scores) %*% bread
   clustered <- bread %*% crossprod(sums) %*% bread * sites / (sites - 1) * (n - 1) / (n - p)
-  list(cov_hc0 = square(hc0), bse_hc0 = standard_errors(hc0), bse_hc1 = standard_errors(hc0 * n / (n - p)),
+  by_leverage <- lapply(c(HC2 = 1, HC3 = 2), function(power) {
+    bread %*% crossprod(part$scores * (1 - hatvalues(fit))^(-power / 2)) %*% bread
+  })
+  if (isTRUE(all.equal(part$observed, part$expected))) {
+    for (type in names(by_leverage)) {
+      stopifnot(all.equal(square(by_leverage[[type]]), square(vcovHC(fit, type = type)), tolerance = 1e-9))
+    }
+  }
+  list(cov_hc0 = square(hc0), cov_hc2 = square(by_leverage$HC2), cov_hc3 = square(by_leverage$HC3),
+       bse_hc0 = standard_errors(hc0), bse_hc1 = standard_errors(hc0 * n / (n - p)),
        bse_site = standard_errors(clustered), bse_hc0_expected = standard_errors(sandwich(fit)),
        bse_site_expected = standard_errors(vcovCL(fit, cohort$site, type = "HC1")))
 }

@@ -104,7 +104,7 @@ def get(algorithm: str | Algorithm | MethodPlan, **options: Any) -> Algorithm:
     NetworkNewton(step_size='auto', K=2)
     """
     if isinstance(algorithm, MethodPlan):
-        chosen = get(algorithm.chosen.name, **algorithm.chosen.options, **options)
+        chosen = get(algorithm.chosen.name, **algorithm.options, **options)
         return chosen.warm_started() if algorithm.warm else chosen
     if isinstance(algorithm, Algorithm):
         if options:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dsba.algorithms.iterates import Iterates, StackedRows
-from dsba.algorithms.needs import Need, listed
+from dsba.algorithms.needs import Need
 from dsba.algorithms.open_constants import OpenConstant, SearchRange
 from dsba.algorithms.sampling import INDEPENDENT
 from dsba.errors import InputError, as_number, unknown_name
@@ -105,6 +105,11 @@ class Algorithm:
     """Rows of p numbers that a node sends in a round."""
     rows_updated: ClassVar[int] = 3
     """Rows of p numbers that a node goes over in an iteration, besides those it mixes."""
+
+    @property
+    def exact_links(self) -> str:
+        """Why it needs every message as it was sent, the beginning of a sentence; empty if it does not."""
+        return ""
 
     @property
     def order(self) -> str:
@@ -240,13 +245,15 @@ class Algorithm:
             return f"it has no proximal step, and the problem has the penalty {problem.penalty!r}."
         if net.topology.directed and not self.one_way_links:
             return "it needs links in both directions, and the graph is directed."
+        if self.exact_links and net.flaws:
+            return f"{self.exact_links}, and the links have {_listed(net.flaws)}."
         return next(filter(None, (need(problem, net) for need in self.needs)), None)
 
     def doubts(self, net: Network) -> str:
         """What a result must say where the method is not known to converge on the network; empty elsewhere."""
         if len(net.flaws) <= 1 and net.flaws <= set(self.proven_on):
             return ""
-        return f" ({self.name or type(self).__name__} is not known to converge on links with {listed(net.flaws)})"
+        return f" ({self.name or type(self).__name__} is not known to converge on links with {_listed(net.flaws)})"
 
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         """The same algorithm with its step size as a number, checked."""
@@ -262,9 +269,14 @@ class Algorithm:
         return replace(self, step_size=alpha)
 
 
+def _listed(flaws: frozenset[str]) -> str:
+    """Names of flaws in a sentence."""
+    return " and ".join(sorted(flaws))
+
+
 def most_of_a_mixing(net: Network, width: int) -> dict[str, float]:
-    """What one mixing of rows of ``width`` numbers takes at most. Links with flaws may deliver several rows at once."""
-    if net.flaws:
+    """What one mixing of rows of ``width`` numbers takes at most, if it is the mixing matrix alone that mixes them."""
+    if not net.mixes_by_matrix:
         return {}
     rounds = float(net.topology.mixing.rounds)
     return {"rounds": rounds, "doubles_max": rounds * width * float(net.topology.degrees.max(initial=0))}

@@ -1,6 +1,7 @@
 """What a method is expected to cost: rounds, bytes into the busiest node, seconds.
 
-    seconds    rounds x latency + bytes into the busiest node x 8 / bandwidth + arithmetic of the largest node
+    seconds    rounds x latency + bytes into the busiest node x 8 / bandwidth + arithmetic of the largest node, times
+               the nodes that share a core
 
 With p coefficients, q samples at the largest node, a tree of the graph of depth D and mixings of K rounds:
 
@@ -15,8 +16,9 @@ With p coefficients, q samples at the largest node, a tree of the graph of depth
     p-extra    the same with one batch of all samples and its own step size.
     a record   of the history takes ``MEASURING`` D rounds more where nodes are in several processes, and ``WIDE_SUMS``
                of p numbers, which reach all N nodes over 2 D hops one after the other. The start takes the time of
-               ``STARTING`` records. Of P passes in S seconds, with records of R seconds, the best distance between two
-               records is P sqrt(2 R/S): half of a distance is lost at the end. At least two records are made.
+               ``STARTING`` records, and every process loads its kernels in ``LOADING`` seconds of its core. Of P
+               passes in S seconds, with records of R seconds, the best distance between two records is P sqrt(2 R/S):
+               half of a distance is lost at the end. At least two records are made.
     a row      of p numbers brings 8 p bytes from each neighbour. Compressed it brings ``ROW_HEADER``, and for each
                coordinate ``EMPTY``, and ``TOUCHED`` more where the node has nonzeros.
 
@@ -53,6 +55,7 @@ NEWTON_STEPS, AFFINE_STEPS = 10, 2
 MEASURING = 26  # rounds of a record, for each level of the tree
 WIDE_SUMS = 2  # of a record: the mean of the iterates, and the operator there
 STARTING = 5  # records that take as long as the questions before the first iteration
+LOADING = 0.15  # seconds in which a process loads its kernels
 CG_RATE = 0.5  # sums for a digit, in units of sqrt(L/mu)
 
 
@@ -97,7 +100,8 @@ class CostModel:
     """The costs of methods on one problem, graph and link, for a relative residual of ``accuracy``.
 
     ``record_every`` is the passes between two records that are measured over the network; infinite in one process. With
-    None it is what is best for each method; newton's iterations are all measured.
+    None it is what is best for each method; newton's iterations are all measured. ``crowding`` processes share a core,
+    and each works for so many ``nodes``, one after the other.
     """
 
     problem: Problem
@@ -105,6 +109,8 @@ class CostModel:
     link: Link
     accuracy: float
     record_every: float | None = math.inf
+    crowding: float = 1.0
+    nodes: int = 1
 
     def newton(self) -> Estimate:
         """By sums over the tree; beyond ``MOST_COLUMNS`` columns with conjugate gradients."""
@@ -180,13 +186,14 @@ class CostModel:
         self, configuration: Configuration, rounds: float, received: float, work: float, passes: float, steps: float
     ) -> Estimate:
         """An iteration is measured once at most."""
-        running, every = self.link.seconds(rounds, received) + work, self.record_every
+        running, every = self.link.seconds(rounds, received) + self.crowding * self.nodes * work, self.record_every
         if every is None:
             best = passes * min(0.5, math.sqrt(2 * self._record / running))
             every = 1.0 if configuration.name == "newton" else max(1.0, math.floor(best))
-        measuring = 0.0 if every == math.inf else (min(passes / every, steps) + STARTING) * self._record
-        kept = 1.0 if every == math.inf else every
-        return Estimate(configuration, rounds, received / 1e6, running + measuring, passes, kept)
+        if every == math.inf:
+            return Estimate(configuration, rounds, received / 1e6, running, passes)
+        seconds = running + (min(passes / every, steps) + STARTING) * self._record + LOADING * self.crowding
+        return Estimate(configuration, rounds, received / 1e6, seconds, passes, every)
 
     @property
     def _record(self) -> float:

@@ -70,17 +70,3 @@ def single_rounds(problem: Problem, net: Network) -> str | None:
     """For methods that send messages of their own beside the mixing."""
     rounds = net.topology.mixing.rounds
     return f"it sends its messages to neighbours only, and this mixing takes {rounds} rounds." if rounds > 1 else None
-
-
-def exact_links(reason: str) -> Need:
-    """For methods that need every message as it was sent; ``reason`` says why."""
-
-    def need(problem: Problem, net: Network) -> str | None:
-        return f"{reason}, and the links have {listed(net.flaws)}." if net.flaws else None
-
-    return need
-
-
-def listed(flaws: frozenset[str]) -> str:
-    """Names of flaws in a sentence."""
-    return " and ".join(sorted(flaws))

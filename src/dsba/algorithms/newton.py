@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices, Problem, Topology
-from dsba.algorithms.needs import exact_links
 from dsba.errors import FitError, InputError
 from dsba.kernels.elimination import eliminate
 from dsba.network import Network, exact_sum
@@ -101,17 +100,26 @@ class Newton(Algorithm):
     Beyond ``MOST_COLUMNS`` coefficients no Hessian is summed: conjugate gradients take one sum of p numbers a step.
 
     The method goes on until a step is nothing but rounding: its last steps are few, and ``tol`` does not end it
-    before (with conjugate gradients it does, unless the steps stay as long as they were). The last step is made without
-    a sum at its end, so that no matrix is told at a point that differs by rounding.
+    before (with conjugate gradients it does, unless the steps stay as long as they were; and with
+    ``rough``). The last step is made without a sum at its end, so that no matrix is told at a point that differs by
+    rounding.
 
     Nodes send totals only. With lambda = 0 the method finds out whether the data determines the
     coefficients: columns that depend on each other, and labels that are separated, are a ``FitError``. Far from the
     solution a Hessian may vanish whatever the data is. So if the method began elsewhere than at 0, it begins
     again at 0 before it says so, and also where no length of a step leads further.
+
+    Parameters
+    ----------
+    rough : bool
+        Whether a tolerance ends the method, as it does others, unless the steps stay as long as they were.
     """
 
+    rough: bool = False
+
     name = "newton"
-    needs = (exact_links("it sums over all nodes exactly, along a tree of links"), newton_system)
+    exact_links = "it sums over all nodes exactly, along a tree of links"
+    needs = (newton_system,)
     factors = ()
 
     @property
@@ -186,7 +194,7 @@ class Newton(Algorithm):
         """With separated labels the residual also vanishes, but the steps stay as long as they were."""
         if s.t == 0 or s.stuck:
             return not _separated(problem, s.total)
-        return not _small(problem) and s.straight == 0
+        return (self.rough or not _small(problem)) and s.straight == 0
 
     def passes(self, s: NewtonState, problem: Problem) -> float:
         """Evaluations and products with the Hessian so far, the evaluation at the start included."""

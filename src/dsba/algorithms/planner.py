@@ -12,6 +12,8 @@ Some problems need no estimate. Newton is taken where it applies and
 - there is no penalty (lambda = 0) or a solution to the last digits is wanted: others may need very many rounds;
 - there are at most ``SMALL`` coefficients: it is exact after a few rounds, whatever the conditioning is.
 
+There it goes on to the last digits. A newton that was taken for its time to a tolerance ends at the tolerance.
+
 Where neither newton nor dsba applies (an l1 penalty on many classes), nids is taken. All processes agree on everything
 that a plan depends on, so all have the same plan. A run keeps its plan in its checkpoint.
 """
@@ -52,6 +54,12 @@ class MethodPlan:
     def warm_started(self) -> MethodPlan:
         """As of an ``Algorithm``: the plan for a start near the solution."""
         return replace(self, warm=True)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the method is given: a newton that was taken for its time to a tolerance ends there."""
+        rough = {"rough": True} if self.chosen.name == "newton" and self.estimates else {}
+        return self.chosen.options | rough
 
     @property
     def record_every(self) -> float:
@@ -114,7 +122,8 @@ def plan(
 ) -> MethodPlan:
     """The plan for a relative residual of ``accuracy``, ``USUAL_ACCURACY`` where nothing is asked for.
 
-    ``link`` is how fast the lines are. With None the network measures it; a simulation takes ``Link()``. Records that
+    ``link`` is how fast the lines are. With None the network measures it, and knows how many nodes share a core; a
+    simulation takes ``Link()``, and a core for each node. Records that
     processes measure together, every ``record_every`` passes, take time as well. With None they are made in every pass,
     and where the link is measured as seldom as is best. A candidate that is expected to need more than ``max_passes``
     comes after all others.
@@ -127,7 +136,8 @@ def plan(
         return MethodPlan(Configuration("nids"), f"nids was chosen: dsba does not apply: {unfit}")
     measured = net.measured_link() if link is None else None
     every = (record_every or (None if measured else 1.0)) if net.size > 1 else math.inf
-    model = CostModel(problem, net.topology, link or measured or Link(), accuracy, every)
+    sharing = (max(1.0, net.crowding), math.ceil(net.topology.n_nodes / net.size)) if measured else ()
+    model = CostModel(problem, net.topology, link or measured or Link(), accuracy, every, *sharing)
     most = math.inf if max_passes is None else max_passes
     first, *others = estimates = _ordered(_estimates(model, net), most)
     at = f"{model.link}{' (measured)' if measured else ''}"
@@ -168,7 +178,7 @@ def _estimates(model: CostModel, net: Network) -> Iterator[Estimate]:
             yield model.p_extra(communication)
         for b in model.batch_sizes:
             if DSBA(batch_size=b, communication=communication).why_not(problem, net) is None:
-                for gossip in model.mixings if communication == DENSE and not net.flaws else (1,):
+                for gossip in model.mixings if communication == DENSE and net.mixes_by_matrix else (1,):
                     yield model.dsba(b, communication, gossip)
 
 

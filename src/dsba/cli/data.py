@@ -32,7 +32,7 @@ def list_sets(plain: Json = False) -> None:
     columns = ["name", "rows", "columns", "classes", "checksum", "file, or address below LIBSVM's"]
     print_table("Data sets; the paper's are the first three", columns, rows, columns[1:4])
     typer.echo(f"LIBSVM: {registry.LIBSVM}")
-    typer.echo("Checksum bzip2's: nobody published one of the file; those that bzip2 keeps of its blocks are checked.")
+    typer.echo("Checksum bzip2's: the file's own was not published; those of its blocks are checked.")
 
 
 def _registered(name: str) -> dict[str, Any]:

@@ -207,11 +207,12 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-def _times(text: str | None) -> tuple[float, ...] | None:
+def numbers_of(option: str, text: str | None) -> tuple[float, ...] | None:
+    """The numbers of an option."""
     try:
         return None if text is None else tuple(map(float, text.split(",")))
     except ValueError:
-        raise InputError(f"--grid must be times with commas between them, got {text!r}.") from None
+        raise InputError(f"--{option} must be numbers with commas between them, got {text!r}.") from None
 
 
 def _number_or_name(text: str) -> float | str:
@@ -232,5 +233,5 @@ def _ordered_levels(given: list[str] | None) -> dict[str, list[str]]:
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
-    "features": _names, "grid": _times, "levels": _ordered_levels, "step_size": _number_or_name,
+    "features": _names, "grid": partial(numbers_of, "grid"), "levels": _ordered_levels, "step_size": _number_or_name,
 }  # fmt: skip

@@ -97,7 +97,7 @@ def rotate(
     """Replace the key of this site by a new one that the old key signs, and print the lines for the study file.
 
     The hash of the study stays the same, and so do the ledger and the commitment to the data. Every site adds the lines
-    at the end of its study file. The old key is gone. If it was copied, make a new study instead: whoever has the old
+    at the end of its study file. The old key is gone. If it was copied, make a new study instead: anybody with the old
     key could sign another one.
     """
     _require_extra()
@@ -195,7 +195,8 @@ def join(
         with StudyDisplay(sys.stdout.isatty()) as display:
             results = take_part(seat, notify=display.notify, show=display.show, approval=approval)
         run = results.model.run
-        typer.echo(results.not_converged if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
+        if seat.stored is None:
+            typer.echo(results.not_converged if run.status is Status.BUDGET else f"{run.status}: {run.message}.")
         page = write_page(results.model, out, about(seat, results.model))
         typer.echo(f"Model: {out / MODEL_FILE}   Page: {page}   Audit log: {out / AUDIT}")
         exit_as(run.status)
@@ -209,11 +210,14 @@ def _approved(seat: Seat, approve: str | None) -> Approval:
         typer.echo(sentence)
     if approve is None and not sys.stdin.isatty():
         raise InputError(f"Standard input is not a terminal. Pass --approve {seat.study.hash} to approve the study.")
+    if approve is None and seat.unfit:  # before a person approves what cannot be
+        raise InputError(seat.unfit)
     given = typer.prompt("To join, type the hash of the study") if approve is None else approve
     try:
         seat.study.require_approved(given)
     except InputError:
-        decline(seat, typer.echo)
+        other = f"{seat.site} has not approved this study: the hash that was approved there is another one."
+        decline(seat, other, typer.echo)
         raise
     return Approval(_user(), "typed at a terminal" if approve is None else "--approve")
 

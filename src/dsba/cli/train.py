@@ -26,6 +26,7 @@ from dsba.cli.options import (
     completing,
     echo_json,
     guards_of,
+    numbers_of,
     reading_tables,
     source_argument,
     with_fit_options,
@@ -41,12 +42,15 @@ from dsba.storage.atomic import replacing
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
+    from dsba.fitting.measures import Measures
     from dsba.fitting.model import FittedModel
-    from dsba.network import MPINetwork
+    from dsba.network import MPINetwork, Network
+    from dsba.tables.elastic_net import ElasticNetPath
     from dsba.tables.evaluation import Evaluation
+    from dsba.tables.survival import SurvivalCurves
 
 MARKER, PAGE = ".dsba-train", "report.html"
-PASS_ON = 0.5  # seconds for a launcher to pass on what a rank said, before it ends all of them
+PASS_ON = 0.5  # seconds for a launcher to pass on the output of a rank, before it ends all of them
 
 TRAIN_EXAMPLES = """Examples:
 
@@ -62,12 +66,20 @@ PREDICT_EXAMPLES = (
 EVALUATE_EXAMPLES = (
     "Examples:  `dsba evaluate run test.csv`   `mpiexec -n 3 dsba evaluate run a.csv b.csv c.csv --json`"
 )
+CURVE_EXAMPLES = (
+    'Examples:  `dsba curve a.csv b.csv c.csv --formula "Surv(time, died) ~ treated" --plot curves.svg`   '
+    '`mpiexec -n 3 dsba curve a.csv b.csv c.csv --formula "Surv(time, died) ~ 1" --out curve.csv`'
+)
+NET_EXAMPLES = 'Examples:  `dsba elastic-net a.csv b.csv c.csv --formula "sbp ~ age + bmi + treated" --folds 5`'
 DESCRIBE_EXAMPLES = "Examples:  `dsba describe a.csv b.csv c.csv --by treated`"
 
 tables = Commands()
 of_tables = partial(typer.Option, rich_help_panel=TABLE_PANEL)
 Model = Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")]
 GRAPHS = completing(VALUES["graph"])
+GraphOption = Annotated[
+    str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.", autocompletion=GRAPHS)
+]
 Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")]
 
 
@@ -117,6 +129,8 @@ def train(
         if spec.of_tables:
             from dsba.tables import fit
 
+            if not first:  # what looks wrong in its rows is known to this rank alone
+                options["look"] = lambda sign: typer.echo(f"Look at this: {sign}", err=True)
             model = fit.train(files, spec, **options).model
         else:
             from dsba.fitting import train as train_arrays
@@ -126,7 +140,7 @@ def train(
 
 
 def _end_as(model: FittedModel, out: Path, first: bool, plain: bool) -> None:
-    """Save the model, say how it went, and end with its exit code; only the first process talks and saves."""
+    """Save the model, say how it went, and end with its exit code; only the first process prints and saves."""
     status, message = model.run.status, model.run.message
     if status is Status.DIVERGED:
         raise InputError(f"no model was saved: {message}.")
@@ -147,7 +161,7 @@ def _end_as(model: FittedModel, out: Path, first: bool, plain: bool) -> None:
 def _how_it_went(model: FittedModel) -> dict[str, Any]:
     run = model.run
     about = {name: getattr(run, name) for name in ("method", "plan", "nodes", "samples", "features", "processes")}
-    return {"status": str(run.status), **about, **run.figures}
+    return {"status": str(run.status), **about, **run.figures.plain()}
 
 
 def exit_as(status: Status) -> None:
@@ -281,9 +295,7 @@ def evaluate(
     plain: Json = False,
     plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
     roc: Annotated[Path | None, typer.Option(help="An SVG file for the ROC curve of all sites.")] = None,
-    graph: Annotated[
-        str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.", autocompletion=GRAPHS)
-    ] = "path",
+    graph: GraphOption = "path",
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
     timeout: Timeout = 300.0,
@@ -292,13 +304,12 @@ def evaluate(
 
     Under mpiexec no rank reads another's files, and only sums travel. A site's figures are printed by its own rank.
     """
-    from dsba.network import Simulator
     from dsba.tables.fit import evaluate_files
     from dsba.tables.results import Results
 
     with _together():
         spec = FitSpec(graph=graph)
-        network = _network(spec, len(files), timeout) or Simulator(spec.topology(len(files)))
+        network = _any_network(spec, len(files), timeout)
         results, first = Results.load(model), network.rank == 0
         if first:
             _warn_if_not_converged(results.model)
@@ -319,7 +330,7 @@ def describe(
     plain: Json = False,
     html: Annotated[Path | None, typer.Option(help="A file for the page with the table.")] = None,
     latex: Annotated[Path | None, typer.Option(help="A file for the table as LaTeX.")] = None,
-    graph: Annotated[str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.")] = "path",
+    graph: GraphOption = "path",
     allow_two_sites: TwoSites = False,
     no_guards: NoGuards = False,
     timeout: Timeout = 300.0,
@@ -328,13 +339,12 @@ def describe(
 
     Under mpiexec no rank reads another's files, and only sums and counts travel.
     """
-    from dsba.network import Simulator
     from dsba.tables.fit import describe_files
     from dsba.tables.page import description_page
 
     with _together():
         spec = FitSpec(graph=graph)
-        network = _network(spec, len(files), timeout) or Simulator(spec.topology(len(files)))
+        network = _any_network(spec, len(files), timeout)
         found = describe_files(files, network, guards_of(allow_two_sites, no_guards), by)
         if network.rank > 0:
             return
@@ -348,6 +358,106 @@ def describe(
             typer.echo(str(found))
 
 
+@tables.command(epilog=CURVE_EXAMPLES)
+@reading_tables
+def curve(
+    files: Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")],
+    formula: Annotated[str, typer.Option(help='Such as "Surv(time, died) ~ treated"; ~ 1 is one curve.')],
+    strata: Annotated[str | None, typer.Option(help="site: the log-rank test compares within sites.")] = None,
+    grid: Annotated[str | None, typer.Option(help="Times to which others are rounded up, with commas.")] = None,
+    conf_type: Annotated[str, typer.Option(help="The scale of 95 % intervals: log or log-log.")] = "log",
+    missing: Annotated[str, typer.Option(help="Rows with missing values: error or drop.")] = "error",
+    plain: Json = False,
+    out: Annotated[Path | None, typer.Option(help="A CSV file for the curves.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A PDF, SVG or PNG file.")] = None,
+    at_risk: Annotated[str | None, typer.Option(help="Times of the numbers at risk under the plot.")] = None,
+    graph: GraphOption = "path",
+    allow_two_sites: TwoSites = False,
+    no_guards: NoGuards = False,
+    timeout: Timeout = 300.0,
+) -> None:
+    """Kaplan-Meier curves over all sites, by the groups of a column, and the log-rank test.
+
+    Under mpiexec no rank reads another's files, and only counts by interval of time travel.
+    """
+    from dsba.tables.fit import read_files
+    from dsba.tables.survival import curves_of
+
+    ends, shown = numbers_of("grid", grid), numbers_of("at-risk", at_risk)
+    guards = guards_of(allow_two_sites, no_guards)
+    spec = FitSpec(
+        formula=formula, operator="cox", strata=strata, grid=ends, missing=missing, graph=graph, guards=guards
+    )
+    with _together():
+        network = _any_network(spec, len(files), timeout)
+        sites, spec = read_files(files, spec, network)
+        found = curves_of(sites, spec, network, conf_type, _notify(network, plain))
+        if network.rank == 0:
+            _show(found, plain, out)
+            if plot is not None:
+                found.plot(plot, shown)
+
+
+@tables.command(epilog=NET_EXAMPLES)
+@reading_tables
+def elastic_net(
+    files: Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")],
+    formula: Annotated[str, typer.Option(help="The model, with an intercept.")],
+    operator: Annotated[str, typer.Option(help="linear, logistic or poisson.")] = "linear",
+    l1_ratio: Annotated[float, typer.Option(help="The share of |b|_1 in the penalty: 1 is the lasso.")] = 1.0,
+    lambdas: Annotated[str | None, typer.Option(help="The penalties, with commas; 50 are chosen if not given.")] = None,
+    folds: Annotated[int | None, typer.Option(help="Folds of the cross-validation, inside sites.")] = None,
+    missing: Annotated[str, typer.Option(help="Rows with missing values: error or drop.")] = "error",
+    plain: Json = False,
+    out: Annotated[Path | None, typer.Option(help="A CSV file for the path.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A PDF, SVG or PNG file.")] = None,
+    graph: GraphOption = "path",
+    allow_two_sites: TwoSites = False,
+    no_guards: NoGuards = False,
+    timeout: Timeout = 300.0,
+) -> None:
+    """A path of elastic nets over all sites, with cross-validation if --folds is given.
+
+    Under mpiexec no rank reads another's files, and only sums travel.
+    """
+    from dsba.tables.elastic_net import PathOptions, path_of
+    from dsba.tables.fit import read_files
+
+    asked = PathOptions.checked(operator, l1_ratio, numbers_of("lambdas", lambdas), folds)
+    guards = guards_of(allow_two_sites, no_guards)
+    spec = FitSpec(formula=formula, operator=operator, missing=missing, graph=graph, guards=guards)
+    with _together():
+        network = _any_network(spec, len(files), timeout)
+        sites, spec = read_files(files, spec, network)
+        found = path_of(sites, spec, network, *asked, _notify(network, plain))
+        if network.rank == 0:
+            _show(found, plain, out)
+            if plot is not None:
+                found.plot(plot)
+
+
+def _any_network(spec: FitSpec, n_nodes: int, timeout: float) -> Network:
+    """An MPI network under mpiexec, else all nodes in this process."""
+    from dsba.network import Simulator
+
+    return _network(spec, n_nodes, timeout) or Simulator(spec.topology(n_nodes))
+
+
+def _notify(network: Network, plain: bool) -> Callable[[str], None]:
+    """Sentences are said by the first process, beside the JSON."""
+    return partial(typer.echo, err=plain) if network.rank == 0 else lambda sentence: None
+
+
+def _show(found: SurvivalCurves | ElasticNetPath, plain: bool, out: Path | None) -> None:
+    if out is not None:
+        frame = found.to_frame()
+        _write(out, frame.to_csv(index=frame.index.name is not None))
+    if plain:
+        echo_json(found.plain())
+    else:
+        typer.echo(str(found))
+
+
 def _print_evaluation(found: Evaluation, first: bool) -> None:
     from dsba.tables.evaluation import sentences
 
@@ -355,31 +465,30 @@ def _print_evaluation(found: Evaluation, first: bool) -> None:
         typer.echo(sentences(site, measures))
     if first:
         typer.echo(sentences("All sites", found.pooled))
-        for group in found.pooled.get("calibration", ()):
-            bounds = f"{group['low']:.1f} to {group['high']:.1f}"
-            typer.echo(f"  predicted {bounds}: {group['rows']:,} rows, mean {group['predicted']:.3f}, "
-                       f"events {group['observed']:.3f}")  # fmt: skip
+        for group in getattr(found.pooled, "calibration", ()):
+            bounds = f"{group.low:.1f} to {group.high:.1f}"
+            typer.echo(f"  predicted {bounds}: {group.rows:,} rows, mean {group.predicted:.3f}, "
+                       f"events {group.observed:.3f}")  # fmt: skip
 
 
-def _plot(pooled: dict[str, Any], plot: Path | None, roc: Path | None) -> None:
+def _plot(pooled: Measures, plot: Path | None, roc: Path | None) -> None:
     from dsba.tables.page import picture, roc_picture, standalone
 
     for file, key, draw in ((plot, "calibration", picture), (roc, "roc", roc_picture)):
         if file is not None:
-            if not pooled.get(key):
+            points = getattr(pooled, key, None)
+            if not points:
                 raise InputError(f"there is no {key} to plot: it is of models and rows of two classes.")
-            _write(file, standalone(draw(pooled[key])))
+            _write(file, standalone(draw(points)))
 
 
 def _table_predictions(model: FittedModel, file: TableSource, label: bool, keep: list[str]) -> str:
     from dsba.data.table_files import open_table
+    from dsba.tables.inputs import columns_to_predict
     from dsba.tables.results import Results
 
-    results, source = Results(model), open_table(file)
-    terms = results.needed
-    wanted = [name for name in (*terms.formula.columns, *terms.extras) if name in source.names]
-    wanted = wanted or source.names[:1]  # a model of an intercept alone needs to know how many rows there are
-    kept, table = source.texts(keep), source.read(wanted, codes=terms.formula.factors)
+    results, table = Results(model), open_table(file)
+    kept = table.texts(keep, beside=columns_to_predict(table, results.needed))
     found = results.predict(table, labels=label, name=file.site)
     columns = found if found.ndim > 1 else found.to_frame("prediction")  # several classes have a column each
     return kept.assign(**{str(name): columns[name] for name in columns}).to_csv(index=False)

@@ -81,9 +81,9 @@ class DatabaseTable:
             self._end()
         return self._kept[wanted]
 
-    def texts(self, columns: Sequence[str]) -> pd.DataFrame:
-        """The named columns as the database has them, of the same rows."""
-        return self._rows(self._present(columns))
+    def texts(self, columns: Sequence[str], beside: Sequence[str] = ()) -> pd.DataFrame:
+        """The named columns as the database has them, in the rows and the order of a later read of ``beside``."""
+        return self.read(list(dict.fromkeys((*beside, *columns))))[list(columns)]
 
     def require_same(self) -> None:
         """Nothing is asked: what was read is one state of the database."""
@@ -91,8 +91,6 @@ class DatabaseTable:
     def _rows(self, wanted: list[str]) -> pd.DataFrame:
         import pandas as pd
 
-        if not wanted:
-            return pd.DataFrame(index=self._kept.index if self._kept is not None else None)
         with _reading(self.source), self._open() as database:
             listed = ", ".join(map(database.quoted, wanted))
             order = ", ".join(map(database.quoted, self._key)) or listed

@@ -198,7 +198,7 @@ class TableSource:
         host = self.url.hostname or ""
         own = "&".join(f"{key}={value}" for key, value in self.keys.items() if key in OWN_KEYS)
         place = f"{host}:{self.url.port}" if self.url.port else host
-        return f"{self.url.scheme}://{place}{self.url.path}?{own}"
+        return f"{self.url.scheme}://{place}{self.url.path}{own and f'?{own}'}"
 
     def words(self) -> list[str]:
         """Return the words of a command line that name the same source.

@@ -51,6 +51,15 @@ class Format(Protocol):
         ...
 
 
+FOREIGN = {
+    b"pk\x03\x04": "a zip archive, or a document that is packed as one: unpack it, or save its table as CSV",
+    b"7z\xbc\xaf": "a 7z archive: unpack it first",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook, or one with a password: save it as .xlsx without a password",
+    b"%pdf": "a PDF document: save its table as CSV", b"{\\rtf": "a text document: save its table as CSV",
+    b"<!doctype": "a web page: download the table itself", b"<html": "a web page: download the table itself",
+    b"<?xml": "an XML document: save its table as CSV",
+}  # fmt: skip
+"""How files begin that people take for tables, in small letters."""
 FORMATS: tuple[Format, ...] = (parquet, excel, statistics_packages, text_tables)
 
 
@@ -89,6 +98,8 @@ class TableFile:
                 return  # another class reads it
             # Text says what is wrong with a file that no format recognises.
             self._form = next((form for form in FORMATS if form.recognises(begin)), text_tables)
+            if self._form is text_tables and (mark := next(filter(begin.lower().startswith, FOREIGN), None)):
+                raise InputError(f"{path} is {FOREIGN[mark]}.")
             self.names = _checked_names(path, self._form.names(self._file))
 
     def read(self, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:
@@ -105,8 +116,8 @@ class TableFile:
         frame = self._kept[0]
         return frame.copy(deep=False) if wanted == list(frame.columns) else frame[wanted]
 
-    def texts(self, columns: Sequence[str]) -> pd.DataFrame:
-        """The named columns as the file has them, for people to recognise."""
+    def texts(self, columns: Sequence[str], beside: Sequence[str] = ()) -> pd.DataFrame:
+        """The named columns as the file has them, for people to recognise. A file needs no ``beside``."""
         wanted = self._present(columns)
         with self._opened() as file:
             return self._form.texts(file, wanted)[wanted]
@@ -163,7 +174,8 @@ def open_table(place: Path | TableSource) -> Table:
 
 def _checked_names(path: Path, names: list[Any]) -> list[str]:
     if empty := [n for n, name in enumerate(names, 1) if not (isinstance(name, str) and name)]:
-        raise InputError(f"{path}: the name of column {empty[0]} is empty.")
+        wanted = "the first line must have the names of all columns"
+        raise InputError(f"{path}: the name of column {empty[0]} is empty: {wanted}.")
     if all(NUMBER.fullmatch(name) for name in names):
         raise InputError(f"{path} has no header: its first line must have the names of the columns.")
     if repeated := [name for name, count in Counter(names).items() if count > 1]:

@@ -141,8 +141,11 @@ def other_encoding(path: object, content: bytes) -> InputError:
     """An error for text that is not UTF-8; it names the encoding that the bytes look like."""
     if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         looks = "utf-16"
-    elif b"\x00" in content:
-        looks = "utf-16-le" if content[1:2] == b"\x00" else "utf-16-be"
+    elif zeros := content.count(0):
+        odd = content[1::2].count(0)  # signs of Latin letters and digits have a zero each
+        if odd not in (0, zeros) or 8 * zeros < len(content):
+            return InputError(f"{path} is neither text nor a table of a format that can be read.")
+        looks = "utf-16-le" if odd else "utf-16-be"
     else:
         looks = "cp1252" if content.translate(None, WINDOWS) != content else "latin-1"
     return InputError(f"{path} is not UTF-8 text and looks like {looks}: give encoding {looks} (--encoding {looks}).")

@@ -319,7 +319,7 @@ class Run:
 
         With several processes, each keeps its two latest checkpoints. No process begins to write one before all
         have written the one before. So the latest iteration that all processes have is always among them. Processes
-        that were told different things before have none in common.
+        that received different answers before have none in common.
         """
         self.path, self._identity = path, self.identity
         checkpoint.require_same_kind(path, self.group.size)
@@ -393,7 +393,7 @@ def identity_of(
     return {
         "program": f"dsba {__version__}",
         "topology": f"{net.topology!r}, {net.topology.digest()}",
-        **({"links": repr(net)} if net.flaws else {}),
+        **net.identity,
         "seed": seed,
         "record_every": records[0],
         **({"early": records[1]} if records[1] else {}),

@@ -77,7 +77,8 @@ def solve(
         Stop at this relative residual ||operator(mean z)|| / ||operator(0)||, whatever z0 is, if the nodes agree: their
         root mean square distance from their mean is at most ``tol`` times the larger of the mean's norm and
         ||operator(0)||/L. Where 0 is the solution, the mean norm of the components at 0 takes the place of
-        ||operator(0)||. "newton" goes on to its own end, which costs a few steps more.
+        ||operator(0)||. "newton" goes on to its own end, which costs a few steps more, unless "auto" took it
+        because it is the fastest to this tolerance.
     seed : int
         The seed of the draws of samples.
     reference : bool or array-like or None
@@ -109,7 +110,7 @@ def solve(
         ``Simulator`` where this process holds all of it.
     communication : str or None
         For DSBA and DSA: "dense" sends iterates to the neighbours, "compressed" their changes in few bits,
-        "sparse" (DSBA-s) sparse deltas to everybody, "cached" the same with every sample's indices and values
+        "sparse" (DSBA-s) sparse deltas to all nodes, "cached" the same with every sample's indices and values
         only once. None leaves it to the algorithm, whose default is "dense". P-EXTRA has the first two.
     link : Link or None
         How fast the lines are, for "auto"; None measures them, and in one process is ``Link()``.

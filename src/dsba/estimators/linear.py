@@ -34,7 +34,7 @@ from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Result, Status
 from dsba.errors import InputError, as_number, as_share, unknown_name
-from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit, not_converged, numbered, total_weight
+from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit_rows, not_converged, numbered, total_weight
 from dsba.fitting.fit import Coefficients
 from dsba.fitting.rows import sums
 from dsba.network import Alone, Group
@@ -138,7 +138,7 @@ class Decentralized(BaseEstimator):
 
     def _solve(self, rows: Rows, previous: Coefficients | None, extra: float = 0.0) -> Fit:
         """One problem from its rows to its solution; ``previous`` coefficients and intercepts are a warm start."""
-        done = fit(
+        done = fit_rows(
             rows, self._spec(rows), n_nodes=self.n_nodes, network=self.network, previous=previous, extra=extra,
             progress=bool(self.verbose), callbacks=self.callbacks,
         )  # fmt: skip

@@ -69,6 +69,7 @@ def load(folder: Path) -> FittedModel:
 def content_of(model: FittedModel) -> dict[str, Any]:
     """The JSON of a model's file."""
     content = {"format": MODEL_FORMAT, **_options(model.spec, OF_ALL), **vars(model.run)}
+    content["figures"] = model.run.figures.plain()
     content["converged"] = model.run.status is Status.CONVERGED
     if model.zero_based is not None:
         content["zero_based"] = model.zero_based

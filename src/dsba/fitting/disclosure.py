@@ -6,13 +6,16 @@ None if there is nothing to say. Between processes the sentence ends the fit; in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from dsba.errors import InputError, as_integer, as_number, unknown_name
+from dsba.types import Array
 
 SHARES = ("dominance", "leverage")
+EFFECTIVE = 0.05  # of a site's rows: fewer must not make up its part of a sum
 DERIVED = 2.0 / 3.0  # the limit of dominance for derived columns, relative to that of columns of the table
 
 
@@ -128,6 +131,21 @@ class Guards:
             "take the logarithm, write cap() around the column, or leave it out."
         )
 
+    def few_weighted(self, site: str) -> str:
+        return (
+            f"fewer than {self.rows_per_level} rows of {site}, or very few of them, carry most of its weights, and "
+            "weighted sums would show these rows: cut off large weights, or leave the weights out."
+        )
+
+    def few_left_out(self, rows: int) -> str | None:
+        """``rows`` are described and not in the model, at all sites or at all but one. How many is not said."""
+        if not 0 < rows < self.rows_per_level:
+            return None
+        return (
+            f"fewer than {self.rows_per_level} rows, at all sites or at all but one, are in the description and not in "
+            "the model, and the difference of the two would show them: leave these rows out of the tables."
+        )
+
     def few_evaluated(self) -> str:
         return (
             f"fewer than {self.rows_per_level} rows, or rows of one class, are evaluated in all, or at all sites but "
@@ -157,3 +175,17 @@ class Guards:
             f"{site} finds that the last total cannot be a sum over rows: a member sent wrong numbers, and the next "
             "total could show single rows."
         )
+
+
+def is_steered(weight: Array, few: int) -> bool:
+    """Whether few rows make up a site's part of a step: by their weights (sum v)^2/sum v^2 rows, or one of a few.
+
+    Where all weights vanish, or one has no bound, the point is so far away that other sums show which rows lie where.
+    """
+    if not few or not len(weight):
+        return False
+    largest = float(weight.max())
+    if not 0.0 < largest < math.inf:
+        return True
+    share = weight / largest
+    return bool(share.sum() ** 2 < max(few, EFFECTIVE * len(share)) * (share**2).sum() or share.sum() < few)

@@ -14,7 +14,7 @@ from dsba.data.libsvm import IndexRange, LibsvmFile
 from dsba.data.table_files import is_table
 from dsba.engine.run import Result
 from dsba.errors import InputError
-from dsba.fitting.fit import carried_out, fit
+from dsba.fitting.fit import carried_out, fit_rows
 from dsba.fitting.model import FittedModel
 from dsba.fitting.rows import as_rows
 from dsba.fitting.spec import FitSpec
@@ -59,7 +59,7 @@ def train(
     nodes = np.repeat(np.arange(len(shards)), [len(y) for _, y in shards])
     X, y = sp.vstack([X for X, _ in shards], format="csr"), np.concatenate([y for _, y in shards])
     del own, shards  # their memory is for the fit
-    done = fit(as_rows(X, y, nodes=nodes), spec, network=network, notify=notify, **options)
+    done = fit_rows(as_rows(X, y, nodes=nodes), spec, network=network, notify=notify, **options)
     known = carried_out(done, spec, done.problem.lam)
     return FittedModel(*done.mean, done.gathered, done.problem.classes, *known, zero_based), done.result
 

@@ -17,6 +17,7 @@ from dsba.algorithms.planner import MethodPlan
 from dsba.engine.run import Callback, Result
 from dsba.engine.solve import plan_of, solve
 from dsba.errors import as_integer, as_number
+from dsba.fitting.measures import LastRecord
 from dsba.fitting.model import FitRun
 from dsba.fitting.rows import Rows, RowTotals, measured, normalized, split_long_rows, sums
 from dsba.fitting.spec import FitSpec
@@ -61,7 +62,7 @@ class Fit:
         return self.problem.gathered(self.result.Z, discloses=discloses)
 
 
-def fit(
+def fit_rows(
     rows: Rows,
     spec: FitSpec,
     *,
@@ -124,7 +125,8 @@ def carried_out(done: Fit, spec: FitSpec, lam: float) -> tuple[FitSpec, FitRun]:
     ended["plan"] = result.plan.reason if result.plan else None
     run = FitRun(
         **declared, method=result.algorithm.name, **ended, nodes=problem.n_nodes, samples=done.n_rows,
-        features=problem.n_features, processes=group.size, masked=group.masked, figures=dict(result.history.last()),
+        features=problem.n_features, processes=group.size, masked=group.masked,
+        figures=LastRecord.of(result.history.last()),
         versions={"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )  # fmt: skip
     return replace(spec, lam=lam, step_size=result.step_size), run

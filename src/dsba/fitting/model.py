@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from pydantic import InstanceOf, NonNegativeInt
+from pydantic import Field, InstanceOf, NonNegativeInt
 
 from dsba import operators
 from dsba.engine.run import Status
 from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
+from dsba.fitting.measures import CalibrationGroup, Figures, LastRecord, Measures, NoFigures
 from dsba.fitting.spec import FitSpec
 from dsba.kernels.samples import normalize_rows
 from dsba.types import Array, Level
+
+FIRST_THAT_FITS = Field(union_mode="left_to_right")  # of classes whose fields a part of a file has
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,12 @@ class FitRun:
     features: int
     processes: int
     masked: bool
-    figures: dict[str, float | None]
-    """The last record of the history; a figure that is not finite is None in a file."""
+    figures: LastRecord
     versions: dict[str, str]
 
     @property
     def residual(self) -> float | None:
-        return self.figures["residual"]
+        return self.figures.residual
 
 
 @dataclass(frozen=True)
@@ -135,17 +137,17 @@ class TableMetadata:
     notices: tuple[str, ...]
     events: int | None
     """Rows of the second class, of all sites."""
-    calibration: list[dict[str, int | float]] | None
+    calibration: tuple[CalibrationGroup, ...] | None
     """Of the rows that the model was fitted to, where it predicts probabilities."""
     convergence: tuple[tuple[float, float], ...]
     """Rounds of the method and the relative residual, at every record point."""
     inference: Inference | None
     why_none: str | None
     """Why there is no inference."""
-    test: dict[str, Any] | None = None
+    test: Annotated[Measures | None, FIRST_THAT_FITS] = None
     """Measures of the rows that were held out, over all sites."""
-    figures: dict[str, float] = field(default_factory=dict)
-    """Parameters that have no line in a summary, by name: theta and its standard error."""
+    figures: Annotated[Figures, FIRST_THAT_FITS] = field(default_factory=NoFigures)
+    """Parameters that have no line in a summary."""
     survival: tuple[tuple[float, float], ...] = ()
     """Of a Cox model on a grid of times: its ends, and the survival of a row of mean columns."""
 

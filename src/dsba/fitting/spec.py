@@ -28,7 +28,9 @@ from dsba.types import Level
 
 MISSING_POLICIES = ("error", "drop", "mean", "indicator")
 RARE_POLICIES = ("error", "merge")
-COVARIANCES = ("classical", "HC0", "HC1", "HC2", "HC3", "site", "cluster")
+CLASSICAL = "classical"
+COVARIANCES = (CLASSICAL, "HC0", "HC1", "HC2", "HC3", "site", "cluster")
+PRECISION, FREQUENCY, SAMPLING = WEIGHT_KINDS = ("precision", "frequency", "sampling")
 STRATA, TIES = ("", "site", "none"), ("efron", "breslow")
 FOR_TABLES, FOR_ARRAYS = "tables", "arrays"
 Levels = Mapping[str, Sequence[Level]]
@@ -170,12 +172,17 @@ class FitSpec:
     features: tuple[str, ...] | None = table_option(None, "The columns that explain the target", _names)
     all_features: bool = table_option(False, "All columns but the target", _flag)
     missing: str = table_option("error", "Missing values: error, drop, mean or indicator", _one_of(MISSING_POLICIES))
-    cov: str = table_option("classical", f"Standard errors: {', '.join(COVARIANCES)}", _one_of(COVARIANCES))
+    cov: str = table_option(CLASSICAL, f"Standard errors: {', '.join(COVARIANCES)}", _one_of(COVARIANCES))
     clusters: str | None = table_option(None, "The column of clusters within sites, for cov = cluster", _text)
     rare_levels: str = table_option(
         "error", "Levels with fewer than 3 pooled rows: error or merge", _one_of(RARE_POLICIES)
     )
     weights: str | None = table_option(None, "The column of weights; rows of weight 0 are left out", _text)
+    weight_kind: str = table_option(
+        PRECISION,
+        "What weights are: precision (rows count once), frequency (a row stands for so many) or sampling (robust cov)",
+        _one_of(WEIGHT_KINDS),
+    )
     offset: str | None = table_option(None, "A column to add to the scores", _text)
     exposure: str | None = table_option(None, "A column whose logarithm is an offset", _text)
     test_share: float = table_option(0.0, "The share of each site's rows (or of each class) to hold out", _share)
@@ -224,6 +231,11 @@ class FitSpec:
         return [one.name for one in own if getattr(self, one.name) != OPTIONS[one.name].check(one.name, one.default)]
 
     def _require_one_model(self) -> None:
+        if self.weights is None and self.weight_kind != PRECISION:
+            raise InputError(f"weight_kind = {self.weight_kind} belongs to a column of weights: give weights as well.")
+        if self.weight_kind == SAMPLING and self.cov == CLASSICAL:
+            robust = ", ".join(name for name in COVARIANCES if name != CLASSICAL)
+            raise InputError(f"sampling weights ask for robust standard errors: give cov as one of {robust}.")
         if (self.cov == "cluster") != (self.clusters is not None):
             raise InputError("cov = cluster and a column of clusters belong together: give both or neither.")
         if self.formula is not None:
@@ -231,6 +243,16 @@ class FitSpec:
                 raise InputError("give either a formula, or a target with features or all_features.")
         elif (self.features is None) == (not self.all_features):
             raise InputError("with a target give either features or all_features.")
+
+    @property
+    def weighting(self) -> str:
+        """The column of weights and what they are, for people; nothing without weights."""
+        return "" if self.weights is None else f"{self.weight_kind} weights {self.weights}"
+
+    @property
+    def weighting_counts(self) -> bool:
+        """Whether weighted sums over rows are numbers of rows."""
+        return self.weights is None or self.weight_kind == FREQUENCY
 
     @property
     def of_tables(self) -> bool:

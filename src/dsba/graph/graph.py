@@ -115,11 +115,35 @@ class Graph:
 
     @cached_property
     def tree(self) -> Tree:
-        """The shortest paths to a node in the middle, each along neighbours of smallest number."""
-        root = int(np.argmin(self.distances.max(axis=1)))
-        parents = self.parents[:, root]
-        children = np.bincount(parents[parents >= 0], minlength=parents.size)
-        return Tree(root, parents, int(self.distances[root].max()), children)
+        """Paths to a node in the middle. None is longer than the longest shortest path there, and the busiest node has
+        few links: what a sum takes is mostly the time of the bytes into this node."""
+        far = self.distances.max(axis=1)
+        root = int(np.argmin(far))
+        parents = self._spread(self.parents[:, root].copy(), self.distances[:, root].copy(), int(far[root]))
+        return Tree(root, read_only(parents), int(far[root]), _children(parents))
+
+    def _spread(self, parents: Indices, depths: Indices, most: int) -> Indices:
+        """The tree after leaves of the busiest node have gone to neighbours with fewer links, no deeper than ``most``.
+
+        The sum of squared links falls with every move, so this ends.
+        """
+        while True:
+            links = _children(parents) + (parents >= 0)
+            busiest = int(np.argmax(links))
+            for leaf in np.flatnonzero((parents == busiest) & (links == 1)):
+                nearby = self.neighbors[leaf]
+                free = nearby[(depths[nearby] < most) & (links[nearby] + 1 < links[busiest])]
+                if free.size:
+                    parents[leaf] = free[np.argmin(links[free])]
+                    depths[leaf] = depths[parents[leaf]] + 1
+                    break
+            else:
+                return parents
+
+
+def _children(parents: Indices) -> Indices:
+    """How many children each node of a tree has."""
+    return np.bincount(parents[parents >= 0], minlength=parents.size)
 
 
 # -------------------------------------------------------------------- reading and drawing graphs

@@ -45,7 +45,7 @@ class BatchPlan(NamedTuple):
 
 @njit(cache=True)
 def rows_apart(indptr: Any, indices: Any, k: int, kind: Any) -> bool:
-    """Whether no column is met by rows of different numbers c; ``kind`` is scratch, one entry a column, all -1."""
+    """Whether rows of different numbers c share no column; ``kind`` is scratch, one entry a column, all -1."""
     for row in range(indptr.size - 1):
         for e in range(indptr[row], indptr[row + 1]):
             j = indices[e]

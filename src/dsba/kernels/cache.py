@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numba
-from numba.core import event
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+
+from dsba.kernels.internals import PartCompiler, event, explain_failures, stamp_cache
 
 try:
     import fcntl
@@ -36,7 +35,7 @@ FOLDERS = {"kernels", "operators"}  # all that is compiled, and the constants in
 
 
 class _Notice(event.Listener):
-    """Says that kernels are being compiled when the first one of this process is."""
+    """Logs once that kernels are being compiled, at the first one of this process."""
 
     said = False
 
@@ -48,7 +47,7 @@ class _Notice(event.Listener):
             )
 
     def on_end(self, event: Any) -> None:
-        """Nothing to say."""
+        """Logs nothing."""
 
 
 event.register("numba:compile", _Notice())
@@ -71,12 +70,10 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         compiled = numba.njit(no_cfunc_wrapper=True, **options)(function)  # noqa: TID251
-        file: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-        if hasattr(file, "_source_stamp"):  # not where compilation or the cache is switched off
-            file._source_stamp = (file._source_stamp, sources_digest())
-            compiled.compile = _in_turn(compiled.compile, Path(file._index_path))
-        if hasattr(compiled, "_compile_for_args"):
-            compiled._compile_for_args = _explained(compiled)
+        index = stamp_cache(compiled, sources_digest())
+        if index:
+            compiled.compile = _in_turn(compiled.compile, index)
+        explain_failures(compiled)
         return compiled
 
     return decorate
@@ -87,51 +84,8 @@ def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     The code by which Python enters a function with tuples of arrays is longer than most of these functions.
     """
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
     return numba.njit(**options)  # noqa: TID251
-
-
-class _PartLibrary(JITCodeLibrary):
-    """The code of a part as LLVM has it, for the kernels that take it in.
-
-    Numba would make machine code of it, too, in an eighth of the time of a first fit; nobody could call that code.
-    """
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    @property
-    def codegen(self) -> Self:
-        return self
-
-    def set_env(self, name: str, env: Any) -> None:
-        """An environment belongs to machine code."""
-
-
-class _PartCompiler(Compiler):
-    """Numba's compiler, with the library of a part in place of one that can be run."""
-
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
-        super().__init__(typingctx, targetctx, _PartLibrary(targetctx.codegen(), "part"), *rest)
-
-
-def _explained(compiled: Any) -> Callable[..., Any]:
-    """What Numba calls for arguments of new types. The type of an argument may say in plain words why it fails."""
-    compile_for_args = compiled._compile_for_args
-
-    def compile_or_explain(*args: Any) -> Any:
-        try:
-            return compile_for_args(*args)
-        except Exception as error:
-            kinds = map(compiled.typeof_pyval, args)
-            reasons = (kind.refusal() for kind in kinds if hasattr(kind, "refusal"))
-            reason = next(filter(None, reasons), None)
-            if reason is None:
-                raise
-            raise reason from error
-
-    return compile_or_explain
 
 
 def _in_turn(compile: Callable[[Any], Any], index: Path) -> Callable[[Any], Any]:

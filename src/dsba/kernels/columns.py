@@ -31,7 +31,7 @@ class Touched(NamedTuple):
 
 @part()
 def _count_columns(A: Any, first: Any, k: int, place: Any, columns: Any, starts: Any) -> int:
-    """columns <- the columns in the order in which they are met; starts_f+1 <- the entries of column f.
+    """columns <- the columns in the order of their first entry; starts_f+1 <- the entries of column f.
 
     ``place`` has -1 everywhere; it becomes the number that each column got here.
     """

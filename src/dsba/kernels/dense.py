@@ -240,7 +240,7 @@ def _touch_components(op: Any, rule: Any, samples: Any, parts: Any, drawn: Any, 
 
 @njit(cache=True)
 def finish_dense(op: Any, components: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
-    """One iteration from where the rows have met: ``apart`` is (I - W~)(Z + U)."""
+    """One iteration after the rows were exchanged: ``apart`` is (I - W~)(Z + U)."""
     rule, samples, first, largest, batches = components
     parts, V = (first, batches), np.empty((drawn.size, largest, phi.shape[1]))
     if not rule.backward:

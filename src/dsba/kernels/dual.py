@@ -1,4 +1,4 @@
-"""The dual form of DSBA and DSA (``algorithms/dsba/dual.py``): what an iteration does after the rows have met."""
+"""The dual form of DSBA and DSA (``algorithms/dsba/dual.py``): what an iteration does after the rows were exchanged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _add_component(A: Any, lo: int, hi: int, delta: Any, rule: Any, share: float
 
 @njit(cache=True)
 def finish_dual(op: Any, components: Any, lam: float, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
-    """One iteration from where the rows have met: ``apart`` is (I - W~) Z. All of a node before the next one."""
+    """One iteration after the rows were exchanged: ``apart`` is (I - W~) Z. All of a node before the next one."""
     rule, samples, first, largest, batches = components
     V, g = np.empty((1, largest, phi.shape[1])), np.empty((largest, phi.shape[1]))
     delta = np.empty(g.size)

@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 
 from dsba.kernels.cache import njit, part
+from dsba.kernels.internals import ir
 from dsba.kernels.simd import Emit, instructions
 
 ZERO, ONE = np.uint64(0), np.uint64(1)

@@ -4,7 +4,7 @@ from typing import Any
 
 from dsba.kernels.cache import njit, part
 
-COLUMNS = 512  # a block of columns that stays in cache while all nodes meet
+COLUMNS = 512  # a block of columns that stays in cache while the rows of all nodes are mixed
 
 
 @part()

@@ -1,7 +1,7 @@
 """One node of DSBA-s or DSA-s that keeps dense replicas of all rows, bit by bit those of ``dense.py``.
 
-A node hears of source j's delta distance(n, j) iterations after it was made, so that its replica of row j
-can be that many iterations behind its own. Rows meet by their ``ahead`` = z + u. Two generations of that are enough,
+A node receives source j's delta distance(n, j) iterations after it was made, so that its replica of row j
+can be that many iterations behind its own. What is mixed is ``ahead`` = z + u. Two generations of it are enough,
 generation g in ``ahead[g % 2]``, if the farthest rows advance first: row j goes from g to g + 1 with generation g
 of its neighbours, which are one hop nearer, as near, or one hop farther.
 """
@@ -17,7 +17,7 @@ from dsba.types import Array, Indices
 
 
 class Place(NamedTuple):
-    """Where a node stands: who meets whom, and of every source its 1/q and its distance."""
+    """Where a node stands: its neighbours, and of every source its 1/q and its distance."""
 
     mixing: tuple[Indices, Indices, Array]
     share: Array

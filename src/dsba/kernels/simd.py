@@ -14,10 +14,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
+
+from dsba.kernels.internals import binding, cgutils, ir
 
 LANES = 4
 LINE_DOUBLES = 8
@@ -91,7 +91,7 @@ class Emit:
         return self.builder.fmul(a, b)
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """a b + c. Said in so many words: a compiler that may fuse chooses what, and rounding follows its choice."""
+        """a b + c, fused explicitly: a compiler that may fuse chooses what, and rounding follows its choice."""
         if not _FUSED:
             return self.builder.fadd(self.mul(a, b), c)
         kind, name = ir.FunctionType(self.vector, [self.vector] * 3), f"llvm.fma.v{self.size}f64"

@@ -1,10 +1,11 @@
 """Two threads that work on one sample together.
 
 Where a sample has many columns in copies, as softmax's have, each thread takes the columns of one half of the memory.
-They meet twice a sample: before its equation is solved, which needs both halves' sums, and before its change is added.
-One thread alone also keeps the sums of the halves apart, so the number of threads does not show in any bit.
+They wait for each other twice a sample: before its equation is solved, which needs both halves' sums, and before its
+change is added. One thread alone also keeps the sums of the halves apart, so the number of threads does not show in
+any bit.
 
-On a machine that has other things to do a meeting can take longer than all the rest. A thread that had to wait for
+On a busy machine such a wait can take longer than all the rest. A thread that had to wait for
 long sets a flag, and the pair ends with the iteration.
 """
 
@@ -12,11 +13,10 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from dsba.kernels.cache import part
+from dsba.kernels.internals import cgutils, ir
 from dsba.kernels.simd import LINE_DOUBLES, Emit, instructions
 from dsba.types import Array, Indices
 

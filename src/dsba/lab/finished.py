@@ -100,6 +100,11 @@ class FinishedRuns:
         own = [run for run in self.runs if run.case == case.id]
         return {title: [run for run in own if run.method == title] for title in dict.fromkeys(r.method for r in own)}
 
+    def identifiers(self, case: ShownCase) -> dict[str, str]:
+        """By method, the seeds of a case's finished runs and their identifiers, which ``dsba verify`` takes."""
+        found = self.runs_of(case).items()
+        return {title: ", ".join(f"seed {run.seed}: {run.id}" for run in runs) for title, runs in found}
+
     def entrants(self, case: ShownCase) -> dict[str, Entrant]:
         """The methods of a case, each with the histories of its seeds."""
         return {

@@ -53,7 +53,10 @@ def _comments(results: FinishedRuns, cases: Sequence[ShownCase], tol: float) -> 
     spread = f" ({'quartiles' if band == 'quartiles' else 'least and largest'} of the seeds)" if seeds > 1 else ""
     costs = f"costs: median{spread} to reach a {judged} of {tol:g}"
     warned = [f"% {sentence}" for sentence in results.warnings(cases)]
-    return [*about, f"% {costs}; metrics: mean and standard deviation at the end", *warned]
+    made = results.environment
+    origin = [f"% {name} {text}" for name, text in (("commit", made.commit), ("made by", made.command)) if text]
+    rows = [f"% {title}, {runs}" for case in cases for title, runs in results.identifiers(case).items()]
+    return [*about, f"% {costs}; metrics: mean and standard deviation at the end", *origin, *rows, *warned]
 
 
 def _differences(cases: Sequence[ShownCase]) -> list[str]:

@@ -153,6 +153,7 @@ def _curve(results: FinishedRuns, case: ShownCase, title: str, entrant: Entrant)
         "status": entrant.status,
         "message": " / ".join(dict.fromkeys(messages)),
         "constants": results.constants([case]).get(title, ""),
+        "runs": results.identifiers(case)[title],
         "costs": [{cost: _rounded(entrant.cost(metric, tol, cost)) for cost in COSTS} for tol in TOLERANCES],
         "reached": [[_parts(costs(history, metric, tol)) for history in entrant.histories] for tol in TOLERANCES],
         "spent": [_parts(history.last()) for history in entrant.alive],

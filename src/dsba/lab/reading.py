@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from dsba.errors import InputError, StorageError, cannot, shortened, validation_sentence
 from dsba.graph.link import Link
-from dsba.lab.sections import Data, NetworkSpec, Problems, Section, Stop, Tune
+from dsba.lab.sections import Active, Bursts, Data, NetworkSpec, Problems, Section, Stop, Tune
 from dsba.lab.spec import Experiment, plugins_in, renamed
 from dsba.storage import plugins
 
@@ -84,7 +84,9 @@ def _keys_at(place: tuple[Any, ...]) -> list[str]:
         return [field.name for field in fields(Link)]
     sections: dict[str, type[Section]] = {
         "stop": Stop, "tune": Tune, "data": Data, "problem": Problems, "network": NetworkSpec,
+        "bursts": Bursts, "active": Active,
     }  # fmt: skip
+    place = place[2:] if place[2:3] in (("bursts",), ("active",)) else place  # tables inside of tables
     known = sections.get(str(place[0]), Experiment) if len(place) > 1 else Experiment
     return list(known.model_fields)
 

@@ -76,8 +76,13 @@ class ExperimentResults(FinishedRuns):
             row |= {"run": run.id} | {f"{cost}_spent": float(history[cost][-1]) for cost in COSTS}
             for tol in TOLERANCES:
                 row |= {f"{cost}_to_{tol:g}": value for cost, value in costs(history, metric, tol).items()}
-            rows.append(row | {"dsba": outcome.versions.get("dsba", "")})
+            rows.append(row | {"dsba": outcome.versions.get("dsba", "")} | self._origin)
         return rows
+
+    @property
+    def _origin(self) -> dict[str, str]:
+        """What a row tells beside its identifier and seed: the commit and the command."""
+        return {"commit": self.environment.commit or "", "command": self.environment.command}
 
     def winners(self) -> list[dict[str, Any]]:
         """Per case: a tolerance that two methods reached, and who reached it at the least cost.

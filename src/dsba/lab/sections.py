@@ -35,7 +35,7 @@ from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.lab.index import ShownMethod, ShownNetwork, class_name, written
 from dsba.lab.objects import GivenArrays, read_array, read_numpy
-from dsba.network import Changing, Compressed, Delayed, Lossy, Network, Simulator
+from dsba.network import Activation, Bursty, Changing, Compressed, Delayed, Lossy, Network, Simulator
 from dsba.operators import Operator, penalties
 from dsba.operators.penalties import Penalty
 from dsba.problem.problem import Problem
@@ -203,6 +203,30 @@ class Problems(Section):
         return ", ".join([self.name, *extras])
 
 
+class Flaw(Section):
+    """The numbers of a wrapper of links, by the names of its arguments; the wrapper checks them."""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.model_dump(exclude_unset=True).items())
+
+
+class Bursts(Flaw):
+    """Losses in bursts: ``dsba.network.Bursty``."""
+
+    to_bad: float
+    to_good: float
+    drop_good: float = 0.0
+    drop_bad: float = 1.0
+
+
+class Active(Flaw):
+    """Who takes part when: ``dsba.network.Activation``; one of the three."""
+
+    probability: float | None = None
+    cycle: tuple[int, int] | None = None
+    chain: tuple[float, float] | None = None
+
+
 class NetworkSpec(Section):
     """A graph with its mixing matrix; ``edges`` is a file of node pairs and replaces ``graph``.
 
@@ -211,6 +235,7 @@ class NetworkSpec(Section):
 
     The other keys are flaws of the links (docs/howto/network.md): ``drop`` and ``one_way``, ``delay``, ``change`` (the
     probability of an edge in a round), ``graphs`` (that come one after the other: topologies, or files of node pairs),
+    ``bursts = {to_bad = 0.1, to_good = 0.3}``, ``active = {probability = 0.7}`` (or ``cycle``, or ``chain``),
     ``compress``, ``memory`` and ``pull``. ``link_seed`` is the seed of all of them.
     """
 
@@ -225,6 +250,8 @@ class NetworkSpec(Section):
     one_way: bool | None = None
     delay: AtLeastOne | tuple[Seed, Seed] | None = None
     change: Annotated[float, Field(gt=0, le=1)] | None = None
+    bursts: Bursts | None = None
+    active: Active | None = None
     compress: str | None = None
     memory: bool | None = None
     pull: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -303,6 +330,10 @@ class NetworkSpec(Section):
             net = Delayed(net, self.delay, seed=seed)
         if self.drop is not None:
             net = Lossy(net, self.drop, symmetric=not self.one_way, seed=seed)
+        if self.bursts is not None:
+            net = Bursty(net, **self.bursts.model_dump(), seed=seed)
+        if self.active is not None:
+            net = Activation(net, **self.active.model_dump(), seed=seed)
         if self.compress is not None:
             net = Compressed(net, self.compress, memory=self.memory is not False, step=self.pull or 1.0, seed=seed)
         return net if net.flaws else None
@@ -334,6 +365,8 @@ class NetworkSpec(Section):
         found += [f"{len(self.graphs)} graphs in turn"] if self.graphs else []
         found += [f"{delay} rounds late"] if delay else []
         found += [f"{100 * self.drop:g}% {'one-way ' if self.one_way else ''}loss"] if self.drop else []
+        found += [f"bursts of loss ({self.bursts})"] if self.bursts else []
+        found += [f"resting nodes ({self.active})"] if self.active else []
         pull = f", pull {self.pull:g}" if self.pull else ""
         return found + ([self.compress + (" rows" if self.memory is False else "") + pull] if self.compress else [])
 

@@ -1,4 +1,4 @@
-"""How rows and messages meet, and counters of rounds, DOUBLEs and bytes, behind one contract."""
+"""How rows and messages are exchanged, and counters of rounds, DOUBLEs and bytes, behind one contract."""
 
 from dsba.network.contract import COUNTERS, Counts, Group, alike, counted, require_agreement, summed
 from dsba.network.imperfect import FLAWS, Activation, Bursty, Changing, Delayed, Lossy

@@ -1,6 +1,6 @@
 """The contract of a group: what the processes that hold a problem together may ask each other.
 
-``dsba.network.transport.Network`` is a group whose processes own the nodes of a graph. Nobody asks for its class.
+``dsba.network.transport.Network`` is a group whose processes own the nodes of a graph. No code asks for its class.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TOTALS, SITE_TOTALS, ITERATES, ROWS_OF_DATA = "totals", "site totals", "iterates", "rows"
 """What a question or a method discloses: sums over sites; estimates of single sites; iterates; rows of the data."""
-DISCLOSURE_CLASSES = (TOTALS, SITE_TOTALS, ITERATES, ROWS_OF_DATA)  # each tells more than the one before
+DISCLOSURE_CLASSES = (TOTALS, SITE_TOTALS, ITERATES, ROWS_OF_DATA)  # each discloses more than the one before
 Boxes = list[dict[int, bytes]]  # for each owned node, frames by neighbour
 MOST = 2.0**53  # of what is counted: a float64 has no larger whole number and all smaller ones
 
@@ -70,7 +70,8 @@ class Group(Protocol):
 
     rank: int
     size: int
-    masked: bool  # whether a sum shows nobody the part of a single process
+    masked: bool  # whether a sum hides the part of a single process from all others
+    replayed: bool  # whether the answers come from a record: the rows here are made up, and none of them is looked at
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
         """Every process's value (of JSON's types), in order."""
@@ -93,7 +94,7 @@ class Group(Protocol):
     def tells_of(self, coefficients: int, cells: int) -> None:
         """The next sums are of a model with so many coefficients, and the others' rows have so many cells.
 
-        Sites limit how much a run tells of them.
+        Sites limit how much a run discloses of them.
         """
 
     def aside(self) -> Group:
@@ -201,7 +202,11 @@ def counted(group: Group, rows: Array) -> list[int]:
     >>> dsba.network.counted(dsba.network.Alone(), np.array([[2.0], [3.0]]))
     [5]
     """
-    total = summed(group, rows)
+    return require_counts(summed(group, rows))
+
+
+def require_counts(total: Array) -> list[int]:
+    """A sum over all processes as counts; an error if one of its numbers is none."""
     if (total < 0.0).any() or (total > MOST).any() or (total % 1.0).any():
         raise NetworkError("a count over all processes is not a count: another process sent a wrong part of it.")
     return [int(count) for count in total]

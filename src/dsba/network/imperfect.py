@@ -2,9 +2,11 @@
 
 Each is a wrapper of a network and may wrap another wrapper. What happens in a round depends on the wrapper's own
 seed, the number of the round and the link, so a run can be stopped and resumed, and every process knows the same.
-A method sees a wrapper by ``Network.flaws``, the names of what is wrong with the links, and declares on which of them
-it converges (``Algorithm.proven_on``). The engine asks every network to ``rehearse`` an iteration, to hand out draws in
-``portions``, and for the ``memory`` that a checkpoint keeps.
+A network says by ``flaws`` what is wrong with its links. A method declares what it stands: the flaws on which it is
+known to converge (``Algorithm.proven_on``), and whether it needs every message as it was sent (``exact_links``). The
+two meet in ``Algorithm.why_not``, which refuses, and in ``doubts``, which a result tells. The engine asks every network
+to ``rehearse`` an iteration, to hand out draws in ``portions``, for the ``memory`` that a checkpoint keeps, and for its
+``identity``.
 """
 
 from __future__ import annotations
@@ -152,6 +154,10 @@ class Wrapper(Network):
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings().items())
         return f"{type(self).__name__}({settings})" + (f" over {self.net!r}" if self.net.flaws else "")
+
+    @property
+    def identity(self) -> dict[str, str]:
+        return {"links": repr(self)}
 
     def settings(self) -> dict[str, object]:
         """The settings by which two wrappers of this class are the same."""

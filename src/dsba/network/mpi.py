@@ -7,6 +7,7 @@ non-blocking and polled, so that a silent neighbour ends the run with a sentence
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import time
@@ -32,7 +33,7 @@ WORLD_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS", "PMIX_SIZE
 
 
 class RowBuffers(NamedTuple):
-    """Where rows of one width meet, the same place in every round."""
+    """Where rows of one width are kept, the same place in every round."""
 
     rows: Array  # those of the nodes here, then those of neighbours elsewhere
     incoming: list[tuple[Array, int]]  # the part of ``rows`` that each neighbouring rank fills
@@ -74,14 +75,14 @@ class MPINetwork(Network):
         if comm is None:
             _require_one_world(self.mpi, self.size)
         self.timeout = as_number("timeout", timeout, above=0.0)
+        self.crowding = math.inf  # until all have sent theirs
         self.outgoing: deque[tuple[Any, bytes]] = deque()  # a buffer must live until it is sent
         self.buffers: RowBuffers | None = None
-        self.own_core = False
         super().__init__(topology, self.rank, self.size)
         identity = {"program": f"dsba {__version__}", "topology": repr(topology) + topology.digest()}
         require_agreement(self, identity)
         self.session = zlib.crc32(json.dumps(identity).encode())
-        self.own_core = _enough_cores(self.aside().share([platform.node(), *own_cores()], discloses=TOTALS))
+        self.crowding = _crowding(self.aside().share([platform.node(), *own_cores()], discloses=TOTALS))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MPINetwork:
         return self  # a place among processes has no copy; scikit-learn's clone asks for one
@@ -124,7 +125,7 @@ class MPINetwork(Network):
             message = self.comm.Improbe(peer, purpose, status)
             return message is not None
 
-        poll(arrived, lambda: silence(self.rank, [peer], self.timeout), self.timeout, self.own_core)
+        poll(arrived, lambda: silence(self.rank, [peer], self.timeout), self.timeout, self.crowding)
         frame = bytearray(status.Get_count(self.mpi.BYTE))
         message.Recv([frame, self.mpi.BYTE])
         return bytes(frame)
@@ -145,13 +146,13 @@ class MPINetwork(Network):
             late = [rank for request, rank in zip(requests, ranks, strict=True) if not request.Test()]
             return silence(self.rank, late, self.timeout)
 
-        poll(lambda: all_done(requests), silent, self.timeout, self.own_core)
+        poll(lambda: all_done(requests), silent, self.timeout, self.crowding)
 
 
-def _enough_cores(ranks: list[list[Any]]) -> bool:
-    """Whether every machine has a core for each rank on it; ``ranks`` are their machines and cores."""
+def _crowding(ranks: list[list[Any]]) -> float:
+    """The ranks for each core of the most crowded machine; ``ranks`` are their machines and cores."""
     there = [[cores for name, *cores in ranks if name == machine] for machine in {machine for machine, *_ in ranks}]
-    return all(len(set().union(*cores)) >= len(cores) for cores in there)
+    return max(len(cores) / len(set().union(*cores)) for cores in there)
 
 
 def _mpi() -> Any:
@@ -176,7 +177,7 @@ def _require_one_world(mpi: Any, size: int) -> None:
             )
 
 
-def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: float, own_core: bool = False) -> None:
+def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: float, crowding: float) -> None:
     """Wait until ``done``. After ``timeout`` seconds raise the error that ``silent`` makes."""
     if done():
         return
@@ -185,7 +186,7 @@ def poll(done: Callable[[], bool], silent: Callable[[], NetworkError], timeout: 
         waited = time.monotonic() - begun
         if waited > timeout:
             raise silent()
-        if waited > PATIENCE[own_core]:
+        if waited > PATIENCE[crowding <= 1.0]:
             time.sleep(POLL_PAUSE)
         else:
             os.sched_yield()

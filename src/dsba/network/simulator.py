@@ -15,7 +15,7 @@ from dsba.types import Array
 class Simulator(Network):
     """All nodes in one process; counts what the nodes would have received.
 
-    A subclass may change how rows meet (``mix``, ``differences``, ``laplacian``): every method then goes through it.
+    A subclass may change how rows are mixed (``mix``, ``differences``, ``laplacian``), and every method uses it.
 
     Parameters
     ----------
@@ -73,6 +73,7 @@ class Alone:
     rank = 0
     size = 1
     masked = False
+    replayed = False
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
         return [value]
@@ -90,7 +91,7 @@ class Alone:
         """There is no history."""
 
     def tells_of(self, coefficients: int, cells: int) -> None:
-        """There is nobody else."""
+        """There is no other process."""
 
     def aside(self) -> Alone:
         return self

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,13 +91,15 @@ class Network:
 
     session = 0  # marks the frames of one run
     masked = False
+    replayed = False
+    crowding: float = 1.0  # processes for each core of the most crowded machine, where all have sent theirs
     flaws: frozenset[str] = frozenset()  # names of what is wrong with the links (``dsba.network.imperfect``)
 
     def __init__(self, topology: Topology, rank: int = 0, size: int = 1) -> None:
         self.topology, self.rank, self.size = topology, rank, size
         self.placement = Placement(topology, rank, size)
         self.nodes = self.placement.nodes
-        self.talks = int(topology.n_nodes > 1)  # a single node talks to nobody: its rounds do not count
+        self.talks = int(topology.n_nodes > 1)  # a single node has no neighbour: its rounds do not count
         self._of_width: dict[int, tuple[Array, Array]] = {}
         self.reset()
 
@@ -143,6 +145,11 @@ class Network:
         return self.topology.mixing if self.size == 1 and self.mixes_by_matrix else None
 
     @property
+    def identity(self) -> dict[str, str]:
+        """What tells runs on these links from runs on others; empty for links that deliver what was sent."""
+        return {}
+
+    @property
     def mixes_by_matrix(self) -> bool:
         """Whether rows are mixed by the mixing matrix alone: no subclass and no attribute changes it."""
         changed = any(getattr(type(self), name) is not getattr(Network, name) for name in MIXED_BY)
@@ -158,7 +165,7 @@ class Network:
 
     @property
     def history(self) -> bytes:
-        """Stands for all that this run was told so far, where a transport keeps account of it."""
+        """Stands for all answers that this run has received so far, where a transport keeps account of it."""
         return b""
 
     @property
@@ -182,7 +189,7 @@ class Network:
         yield draws
 
     def _sum_neighbours(self, kernel: Any, weights: Any, Z: Array) -> Array:
-        """One round: every owned row meets its neighbours' rows, in node order."""
+        """One round: every owned row is combined with its neighbours' rows, in node order."""
         out = np.empty_like(Z)
         kernel(weights, self.meet(Z), out)
         if Z.shape[1] not in self._of_width:  # the numbers and the bytes that every node here receives
@@ -285,7 +292,7 @@ class Network:
         """Nothing to keep: only sites have a history."""
 
     def tells_of(self, coefficients: int, cells: int) -> None:
-        """Nothing to limit: only sites keep what they have told."""
+        """Nothing to limit: only sites keep account of what they have disclosed."""
 
     def sum(self, rows: Array | SparseRows) -> Array:
         top = self.top(exact_sum.largest(rows))
@@ -294,6 +301,11 @@ class Network:
         scale = exact_sum.exponent(top, self.topology.n_nodes)
         total = self.add(exact_sum.integers(rows, scale))
         return exact_sum.numbers(total, scale)
+
+    def bytes_of_sums(self, sizes: Sequence[int]) -> int:
+        """What sums of so many numbers bring into the busiest node at most: scales and numbers, up and down a tree."""
+        tree = self.topology.graph.tree
+        return sum(8 + 16 * m for m in sizes) * int((tree.children + (tree.parents >= 0)).max())
 
     def top(self, own: float) -> float:
         """The largest of all processes' magnitudes, or any number with its exponent."""
@@ -404,7 +416,8 @@ class Aside:
     sum = _uncounted("sum")
 
     def __init__(self, net: Network) -> None:
-        self.net, self.rank, self.size, self.masked = net, net.rank, net.size, net.masked
+        self.net, self.rank, self.size = net, net.rank, net.size
+        self.masked, self.replayed = net.masked, net.replayed
 
     def about(self, kind: str, point: Array) -> None:
         self.net.about(kind, point)

@@ -7,10 +7,10 @@ kernel needs of it happens in R^k: u = A_i z forward, and backward the u that so
 
 For k = 1 a loss is a ``ScalarOperator``: a frozen dataclass (its fields are floats) with
 ``map`` (g, the loss's derivative) and ``slope`` (g'), and usually ``value``. Methods are written in
-plain Python with ``math``; they are compiled when a kernel meets them.
+plain Python with ``math``; they are compiled when a kernel first calls them.
 
 An operator also declares what others must know of it: what labels it takes, how scores become
-predictions, and which linear systems its Jacobian gives. Nobody asks for its class or its name.
+predictions, and which linear systems its Jacobian gives. No code asks for its class or its name.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Operator:
     labels: ClassVar[str] = "real"
     """What a label may be: "real", "binary" (mapped to -1, +1), "multiclass" (to 0, 1, 2, ...) or "count"."""
     wrong_side: ClassVar[float] = 0.0
-    """The least loss of a sample whose own class is not the likeliest one; 0 where that does not tell anything."""
+    """The least loss of a sample whose own class is not the likeliest one; 0 where there is no such bound."""
     family: ClassVar[str | None] = None
     """The distribution of which the loss is the negative log-likelihood: "gaussian", "binomial", "poisson" or None."""
 

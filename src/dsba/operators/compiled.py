@@ -11,20 +11,17 @@ compiled anew in every process.)
 import hashlib
 import inspect
 import linecache
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba import extending
-from numba.core import cgutils, types
-from numba.core import utils as numba_utils
-from numba.core.typing.templates import AttributeTemplate
+from numba import extending, types
 
 from dsba.errors import InputError
 from dsba.kernels.cache import part, sources_digest
+from dsba.kernels.internals import AttributeTemplate, cgutils, keep_dynamic_code
 from dsba.operators.base import Operator
 from dsba.storage.fingerprint import code_identity
 
@@ -43,9 +40,7 @@ COMPILED_METHODS: dict[str, tuple[types.Type, ...]] = {
     "backward": (_V, _X, _V, _X, _V),
 }
 
-# Numba keeps code of modules that cannot be imported by name (runpy, exec) in a module of its own;
-# a second process must find it under the same name to read the cached kernels.
-sys.modules.setdefault(numba_utils._dynamic_modname, numba_utils._dynamic_module)
+keep_dynamic_code()
 
 
 class OperatorType(types.Type):
@@ -56,7 +51,7 @@ class OperatorType(types.Type):
         super().__init__(name=name)
 
     def refusal(self) -> InputError | None:
-        """What to say of the first user-defined method that cannot be compiled; None if all of them can."""
+        """A sentence about the first user-defined method that cannot be compiled; None if all of them can."""
         cls = _classes[self.name]
         for method, arguments in COMPILED_METHODS.items():
             function = getattr(cls, method, None)

@@ -64,7 +64,7 @@ def require_consistent(op: Operator, y: Array) -> None:
 
 
 def _failure(op: Operator, error: Exception) -> InputError:
-    """What to say of an error of one of the methods. It names no number: that may be a label."""
+    """A sentence about an error of one of the methods. It names no number: that may be a label."""
     lines = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(str(PACKAGE))]
     kind = operator_type(type(op))  # type: ignore[arg-type]
     if not lines and (refusal := kind.refusal()):  # the package could not use what a method returned
@@ -151,7 +151,7 @@ def _norm(rows: Array) -> Array:
 
 
 def _rounding(before: Array, after: Array, h: Array) -> Array:
-    """Of a difference over h. The points about 0 tell the size of what may have cancelled before a small value."""
+    """Of a difference over h. The points about 0 give the size of what may have cancelled before a small value."""
     size = np.abs(before) + np.abs(after)
     return DIFFERENCE_ROUNDING * (size + np.where(np.isfinite(size), size, 0.0)[2::3].max()) / h
 

@@ -45,14 +45,19 @@ def check(
     if site is None:
         return
     rank, own_policy = study.rank(site), policy or Policy()
-    yield found(partial(require_young, study), "No key may be used for too long.")
+    yield found(
+        partial(require_young, study),
+        f"No certificate is valid for more than {keys.OLDEST.days} days, the largest age of a key.",
+    )
     complaint = own_policy.complaint(study, disclosed(study))
     yield Finding(complaint is None, complaint or f"The policy of {site} allows the study.")
     for number in own_policy.numbers(study):
         yield Finding(True, f"Guard at {site}: {number}.")
     if data is not None:
-        table, row_id = open_table(data), own_policy.row_id
-        yield found(lambda: require_columns(study, table, row_id), f"{data} has the columns of the study.")
+        table = open_table(data)
+        yield found(lambda: require_columns(study, table, str(data)), f"{data} has the columns of the study.")
+        if own_policy.row_id is not None:
+            yield found(lambda: own_policy.require_row_id(table), f"{data} has the column of row_id.")
     if key is None:
         return
     own = found(lambda: own_key(study, site, key), f"{key} is the key of {site}.")

@@ -27,6 +27,7 @@ from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.network.tls.pinned import Member
 from dsba.study import keys
+from dsba.tables.elastic_net import PathOptions
 from dsba.tables.models import MODELS
 from dsba.tables.terms import SITE, ModelTerms, stated
 from dsba.types import Level
@@ -107,7 +108,22 @@ class DescribeSection(StudySection):
     """Table 1 of the columns of the study, before the model."""
 
     by: str | None = None
-    """A column whose levels become columns of the table."""
+    """A column whose levels become columns of the table; "site" for a column of each site that allows site totals."""
+
+
+class CurvesSection(StudySection):
+    """Kaplan-Meier curves of a Cox model's outcome, and the log-rank test, after the model."""
+
+    by: str | None = None
+    """A column whose levels have a curve each."""
+
+
+class ElasticNetSection(StudySection):
+    """A path of elastic nets with the model's formula, after the model."""
+
+    l1_ratio: float = 1.0
+    lambdas: tuple[float, ...] | None = None
+    folds: int | None = None
 
 
 def model_of(section: Any) -> FitSpec:
@@ -163,6 +179,8 @@ class Study(StudySection):
     evaluates: str | None = None
     """The fingerprint of a stored model. The sites evaluate it on their tables and fit nothing."""
     describe: DescribeSection | None = None
+    curves: CurvesSection | None = None
+    elastic_net: ElasticNetSection | None = None
     by_site: bool = False
     """Whether sites that allow site totals show the same model of their own rows, after the fit."""
     sites: Annotated[tuple[StudySite, ...], Field(min_length=2)]
@@ -187,8 +205,9 @@ class Study(StudySection):
             raise ValueError(f"the column {odd[0]!r} is not described under [columns]")
         if odd := sorted(set(self.columns) - wanted):
             raise ValueError(f"the column {odd[0]!r} is under [columns], but not in the model")
-        if self.describe is not None and self.describe.by not in (None, *self.columns):
+        if self.describe is not None and self.describe.by not in (None, SITE, *self.columns):
             raise ValueError(f"the column {self.describe.by!r} of [describe] is not under [columns]")
+        self._check_further()
         labels = terms.formula.response if terms.of_classes else ()
         for column, levels in self.columns.items():
             if isinstance(levels, str) and levels != "number":
@@ -200,6 +219,31 @@ class Study(StudySection):
             if a.address is None and b.address is None:
                 raise ValueError(f"{a.name} and {b.name} are neighbours and both only dial out: one needs an address")
         return self
+
+    def _check_further(self) -> None:
+        """An error where the model has no curves or no path, or where these cannot be had from what it says."""
+        spec = self.model
+        if (self.curves or self.elastic_net) and self.evaluates is not None:
+            raise ValueError("a study that evaluates a stored model has no [curves] and no [elastic_net]")
+        if (self.curves or self.elastic_net) and (spec.weights or spec.offset or spec.exposure):
+            raise ValueError("[curves] and [elastic_net] are for models without weights, offset and exposure")
+        if self.curves is not None:
+            if spec.operator != "cox":
+                raise ValueError(f"[curves] are of the outcome of a cox model, got {spec.operator!r}")
+            if self.curves.by is not None and self.curves.by not in self.levels:
+                raise ValueError(f"the column {self.curves.by!r} of [curves] has no levels under [columns]")
+        if self.elastic_net is not None:
+            PathOptions.checked(spec.operator, **self.elastic_net.model_dump())
+
+    @property
+    def shows_sites(self) -> bool:
+        """Whether sites whose policies allow it show something of their own rows."""
+        return self.by_site or self.describes_sites
+
+    @property
+    def describes_sites(self) -> bool:
+        """Whether that is in Table 1."""
+        return self.describe is not None and self.describe.by == SITE
 
     @property
     def levels(self) -> dict[str, tuple[Level, ...]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from dsba import algorithms
 from dsba._system import signals
@@ -21,24 +23,33 @@ from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting.codec import MODEL_FILE
+from dsba.network import counted
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
-from dsba.network.tls.site_network import MASKED_FROM, SITE_PATIENCE, FinishedError, SiteNetwork, SitePlace
+from dsba.network.tls.site_network import (
+    MASKED_FROM,
+    SITE_PATIENCE,
+    FinishedError,
+    SiteNetwork,
+    SitePlace,
+    bytes_of_spread_sums,
+)
 from dsba.storage.atomic import replacing
 from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
 from dsba.study.file import Study
+from dsba.study.further import further_files, leaving_further
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.evaluation import sentences
-from dsba.tables.expected_cost import column_names, expected_cost, told_besides
+from dsba.tables.expected_cost import Way, column_names, expected_cost, told_besides
 from dsba.tables.fit import evaluate_own, share_each, test_rows, train_own
-from dsba.tables.page import description_page
+from dsba.tables.page import EVALUATED_ON, description_page
 from dsba.tables.results import Results
-from dsba.tables.schema import kind_of, plain, plain_value, usable_rows
+from dsba.tables.schema import enforce, folded, kind_of, plain, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column
 from dsba.types import Notify
 
@@ -120,18 +131,25 @@ class Seat:
             raise InputError(f"the fit of the model in {self.model} was interrupted: end it first.")
         return found
 
+    @cached_property
+    def unfit(self) -> str | None:
+        """Why the table is not as the study says, in a sentence for all sites."""
+        return unfit_columns(self.study, self.table, self.site)
+
     @property
     def spec(self) -> FitSpec:
         """What the study says, with the guards that hold here."""
         return replace(self.study.spec, guards=self.policy.for_study(self.study))
 
-    def used(self, key: keys.Key) -> UsedRows:
-        """The rows that enter the model, as the ledger keeps them."""
+    def used(self, key: keys.Key) -> tuple[UsedRows, UsedRows | None]:
+        """The rows that enter the model, and those of a description before it, as the ledger keeps them."""
         terms, named = self.study.terms, [self.policy.row_id] if self.policy.row_id else []
         columns = list(dict.fromkeys((*self.study.columns, *named)))
         frame = self.table.read(columns, codes=terms.formula.factors)
         kept = frame.loc[~test_rows(frame, terms, self.rank)] if terms.spec.test_share else frame
-        return used_rows(usable_rows(kept, terms), columns, bytes.fromhex(key.commitment(b"rows of the ledger")))
+        secret = bytes.fromhex(key.commitment(b"rows of the ledger"))
+        described = None if self.study.describe is None else used_rows(frame, columns, secret)
+        return used_rows(usable_rows(kept, terms), columns, secret), described
 
     @property
     def allowed(self) -> Allowed:
@@ -150,8 +168,8 @@ def prepared(seat: Seat) -> keys.Key:
         raise InputError(f"the study's method sends rows of the data, and {seat.site} does not allow it.")
     if complaint := seat.policy.complaint(seat.study, disclosed(seat.study)):
         raise InputError(complaint)
-    require_columns(seat.study, seat.table, seat.policy.row_id)
-    _ = seat.stored  # an error if it is not the study's
+    seat.policy.require_row_id(seat.table)
+    _ = seat.stored, seat.unfit  # an error if it is not the study's, or cannot be read
     return key
 
 
@@ -185,27 +203,37 @@ def require_valid(certificate: bytes, site: str) -> None:
         raise InputError(f"{expired}: make a new one, which changes the study. (Before it expires, dsba study rotate.)")
 
 
-def require_columns(study: Study, table: Table, row_id: str | None = None) -> None:
-    """An error unless the table has the columns of the study, of their types and with no other levels."""
-    data, held = table.path, table.names
-    if complaint := own_site_column({str(data): held}, study.terms):
+def require_columns(study: Study, table: Table, name: str) -> None:
+    """An error unless the table, for which ``name`` stands, is as the study says."""
+    if complaint := unfit_columns(study, table, name):
         raise InputError(complaint)
-    wanted = list(dict.fromkeys((*study.columns, *([row_id] if row_id else []))))
-    if missing := [column for column in wanted if column not in held]:
+
+
+def unfit_columns(study: Study, table: Table, name: str) -> str | None:
+    """A sentence unless the table has the columns of the study, of their types and with no other levels.
+
+    The others may read it, so that it has neither the name of a file nor a value.
+    """
+    held = table.names
+    if complaint := own_site_column({name: held}, study.terms):
+        return complaint
+    if missing := [column for column in study.columns if column not in held]:
         close = get_close_matches(missing[0], held, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
-        whose = "study" if missing[0] in study.columns else "policy"
-        raise InputError(f"{data} has no column {missing[0]!r}, which the {whose} names{hint}")
-    frame = table.read(wanted, codes=study.terms.formula.factors)
+        return f"{name} has no column {missing[0]!r}, which the study names{hint}"
+    frame = table.read(list(study.columns), codes=study.terms.formula.factors)
     for column, levels in study.columns.items():
         kind = kind_of(frame[column])
         if isinstance(levels, str):
             if kind not in ("number", "truth", "empty"):
-                raise InputError(f"{data}: the column {column!r} must be a number, by the study.")
+                return f"the column {column!r} of {name} must be a number, by the study."
             continue
         known = {str(plain_value(level)) for level in levels}
-        if strangers := sum(str(level) not in known for level in plain(frame[column])):
-            raise InputError(f"{data}: the column {column!r} has {strangers} levels that the study does not name.")
+        if strangers := {folded(level) for level in map(str, plain(frame[column])) if level not in known}:
+            close = [f"; one is {level!r} but for case or spaces" for level in known if folded(level) in strangers]
+            odd = f"the column {column!r} of {name} has levels that the study does not name"
+            return f"{odd}{''.join(close[:1])}."
+    return None
 
 
 def disclosed(study: Study) -> str:
@@ -231,20 +259,16 @@ def leaving(seat: Seat) -> list[str]:
         f"The study {study.name} of {len(study.sites)} sites: {study.spec.formula} ({study.spec.operator})"
         + ("." if study.evaluates is None else f", an evaluation of the stored model {study.evaluates}."),
         f"{seat.site} talks to {neighbours} and to nobody else; they pass on what is meant for all.",
-        f"As sums over all sites, {sums}: the number of rows, and of the columns {', '.join(study.columns)} the types, "
-        "the missing values and the rows per level.",
-        "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
+        *_sums(study, sums),
     ]
     lines += of_model(study)
+    lines += leaving_further(study)
     if study.describe is not None:
         lines.append("Before the model, as such sums: means, standard deviations and counts of the columns in bins. To "
                      f"all sites: which levels {seat.site} has, and which of its columns look wrong.")  # fmt: skip
-    if study.spec.test_share or study.evaluates is not None:
+    if study.spec.test_share and study.evaluates is None:
         lines.append("As such sums, of the rows held out: counts of events and of other rows in bins of the score.")
-    if study.by_site:
-        hidden_here = seat.policy.hides_estimates(seat.site)
-        shown = f"To all sites, after the fit: coefficients and standard errors of the same model of {seat.site} alone."
-        lines.append(shown if hidden_here is None else f"{hidden_here[0].upper()}{hidden_here[1:]}")
+    lines += _of_site(seat)
     if discloses == SITE_TOTALS:
         lines.append(f"To all sites, by what the sums give together: the number of rows of {seat.site}, and the means "
                      "of its columns and outcomes.")  # fmt: skip
@@ -257,7 +281,35 @@ def leaving(seat: Seat) -> list[str]:
     lines += replaced(study)
     lines += expected(study)
     lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
-    return [*lines, f"To all sites, at the end: the model. The study's hash is {study.hash}."]
+    end = "the model" if study.evaluates is None else "the measures, pooled over all sites"
+    return [*lines, f"To all sites, at the end: {end}. The study's hash is {study.hash}."]
+
+
+def _sums(study: Study, how: str) -> list[str]:
+    """What is summed over the sites, as sentences."""
+    columns = ", ".join(study.columns)
+    if study.evaluates is not None:
+        return [f"As sums over all sites, {how}, of the columns {columns}: the number of rows with and without all "
+                "that the model needs, means of outcomes and predictions, losses, and counts of events and of other "
+                "rows in bins of the score."]  # fmt: skip
+    return [f"As sums over all sites, {how}: the number of rows, and of the columns {columns} the types, the missing "
+            "values and the rows per level.",
+            "As such sums: whether columns are constant or equal at every site, means, gradients, Hessians and losses.",
+            "To all sites, if no model can be fitted: why, and which columns separate the outcomes, depend on each "
+            "other or show few rows.",
+            ]  # fmt: skip
+
+
+def _of_site(seat: Seat) -> list[str]:
+    """What the site shows of its own rows, as sentences."""
+    study, hidden = seat.study, seat.policy.hides_figures(seat.site)
+    if not study.shows_sites:
+        return []
+    if hidden is not None:
+        return [f"{hidden[0].upper()}{hidden[1:]}"]
+    model = f"To all sites, after the fit: coefficients and standard errors of the same model of {seat.site} alone."
+    table = f"To all sites, before the model: the description of the rows of {seat.site} alone."
+    return [*([table] if study.describes_sites else []), *([model] if study.by_site else [])]
 
 
 def of_model(study: Study) -> list[str]:
@@ -282,18 +334,19 @@ def expected(study: Study) -> list[str]:
         return []
     names = column_names(terms, study.columns, [site.name for site in study.sites])
     classes = study.levels.get(terms.formula.response[0]) if terms.of_classes else None
-    more = " The description and the evaluation take further rounds." if study.describe or terms.spec.test_share else ""
-    return [f"{expected_cost(terms, names, study.levels, classes, study.topology)}{more}"]
+    besides = (study.describe, study.curves, study.elastic_net, terms.spec.test_share)
+    way = Way(study.topology, partial(bytes_of_spread_sums, len(study.sites)))
+    more = " What is asked beside the model takes further rounds." if any(besides) else ""
+    return [f"{expected_cost(terms, names, study.levels, classes, way)}{more}"]
 
 
-def decline(seat: Seat, notify: Notify) -> None:
-    """Tell the neighbours that wait that the person at this site approved another study; they go on waiting.
+def decline(seat: Seat, refusal: str, notify: Notify) -> None:
+    """Tell the neighbours that wait why this site does not take part; they tell the others, and all go on waiting.
 
-    Nothing is read from the table and nothing of it is sent.
+    No row is sent and nothing that was counted.
     """
-    refusal = f"{seat.site} has not approved this study: the hash that was approved there is another one."
     place = seat.place(keys.load(seat.key), refusal=refusal)
-    notify("Telling the neighbours that wait that the study was not approved here.")
+    notify(f"Telling the neighbours that wait: {refusal}")
     with SiteNetwork(seat.study.topology, place, patience=0.0) as network:
         told = network.decline(DECLINING)
     notify(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
@@ -305,12 +358,16 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
     ``notify`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
     """
     key, study = prepared(seat), seat.study
+    if seat.unfit:
+        decline(seat, seat.unfit, notify)
+        raise InputError(seat.unfit)
     state = RunState(study.hash, key.commitment(study.digest + seat.table.digest.encode()))
     if _begun(seat, state):
         notify(f"This run is complete: {seat.out / MODEL_FILE}")
         return Results.load(seat.out)
     if not (seat.out / STATE).exists():
-        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, seat.used(key), seat.allowed)
+        rows, described = seat.used(key)
+        Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, rows, seat.allowed, described)
         with replacing(seat.out / STUDY_COPY) as file:
             file.write(study.content)
         state.write(seat.out, key.sign)
@@ -342,6 +399,7 @@ def _joined(seat: Seat, state: RunState) -> dict[str, Any]:
     study, guards = seat.study, asdict(seat.spec.guards)
     model = {"formula": study.spec.formula, "operator": study.spec.operator, "discloses": disclosed(study)}
     own = {"site": seat.site, "fingerprint": study.members[seat.rank].fingerprint, "data": state.data, "guards": guards}
+    own["own_guards"] = [name for name, number in guards.items() if number != getattr(study.guards, name)]
     return {"study": study.digest.hex(), "program": f"dsba {__version__}", **model, **own}
 
 
@@ -362,12 +420,16 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         if seat.stored is not None:
             results = evaluated(seat.stored, own, seat.spec, network)
             seat.stored.save(seat.out / EVALUATED)
-            notify(sentences("All sites", results.test or {}))
+            if results.test is not None:
+                notify(sentences("All sites", results.test))
         else:
             results = train_own(own, seat.spec, network, notify=notify, checkpoint=checkpoint, callbacks=callbacks)
         if results.model.run.status is Status.DIVERGED:
             raise InputError(f"no model was saved: {results.model.run.message}.")
         results.save(seat.out)
+        if results.model.run.status is not Status.INTERRUPTED:
+            rows = [own_rows(study, seat.site, seat.table)]
+            _write(seat, further_files(study, rows, seat.spec, network))
         if results.model.run.status is not Status.INTERRUPTED and study.by_site:
             _show_estimates(seat, network, notify)
         if results.model.run.status is Status.INTERRUPTED:
@@ -389,13 +451,19 @@ def evaluated(stored: Results, own: dict[str, Table], spec: FitSpec, network: Ne
     return stored.tested(evaluate_own(stored, own, network, spec.guards).pooled)
 
 
-def described(study: Study, site: str, table: Table, guards: Guards, network: Network) -> Description:
-    """Table 1 of the columns of the study at all sites."""
+def described(
+    study: Study, site: str, table: Table, guards: Guards, network: Network, shows: bool = False
+) -> Description:
+    """Table 1 of the columns of the study at all sites; ``shows``: this one may have a column of its own."""
     assert study.describe is not None
-    return describe_sites([_own_rows(study, site, table)], network, by=study.describe.by, guards=guards)
+    rows = own_rows(study, site, table)
+    out = len(rows.frame) - len(usable_rows(rows.frame, study.terms))
+    (everywhere,) = counted(network, np.array([[float(out)]]))
+    enforce(network, [guards.few_left_out(count) for count in (everywhere, everywhere - out)])
+    return describe_sites([rows], network, by=study.describe.by, guards=guards, shows=shows)
 
 
-def _own_rows(study: Study, site: str, table: Table) -> SiteTable:
+def own_rows(study: Study, site: str, table: Table) -> SiteTable:
     """The columns of the study in a site's table."""
     return SiteTable(site, table.read(list(study.columns), codes=study.terms.formula.factors))
 
@@ -408,18 +476,23 @@ def description_files(study: Study, found: Description) -> dict[str, bytes]:
 
 def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write Table 1 of all sites into the folder, and notify people of what looks wrong."""
-    found = described(seat.study, seat.site, seat.table, seat.spec.guards, network)
-    for name, content in description_files(seat.study, found).items():
-        with replacing(seat.out / name) as file:
-            file.write(content)
+    shows = seat.policy.hides_figures(seat.site) is None
+    found = described(seat.study, seat.site, seat.table, seat.spec.guards, network, shows)
+    _write(seat, description_files(seat.study, found))
     for sign in found.signs:
         notify(f"Look at this: {sign}")
 
 
+def _write(seat: Seat, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        with replacing(seat.out / name) as file:
+            file.write(content)
+
+
 def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write the model of each site alone, of the sites that show theirs, and tell people how much the sites differ."""
-    own = _own_rows(seat.study, seat.site, seat.table)
-    found = share_each([own], seat.spec, network, seat.policy.hides_estimates(seat.site))
+    own = own_rows(seat.study, seat.site, seat.table)
+    found = share_each([own], seat.spec, network, seat.policy.hides_figures(seat.site))
     with replacing(seat.out / BY_SITE) as file:
         file.write(json.dumps(found.plain()).encode())
     for line in found.sentences():
@@ -446,15 +519,17 @@ def result_hash(model: FittedModel) -> str:
     for part in (model.weights, model.intercepts, model.Z):
         digest.update(part.tobytes())
     if model.table is not None and model.table.test is not None:
-        digest.update(json.dumps(model.table.test, sort_keys=True).encode())
+        digest.update(json.dumps(asdict(model.table.test), sort_keys=True).encode())
     return digest.hexdigest()
 
 
 def about(seat: Seat, model: FittedModel) -> dict[str, str]:
     """What the page says of the study and of this site."""
     study, runs = seat.study, Ledger(Path(f"{seat.key}{LEDGER}")).runs
+    rows = {EVALUATED_ON: f"rows of {', '.join(one.name for one in study.sites)}"} if study.evaluates else {}
     return {
         "study": f"{study.name}, hash {study.hash}",
+        **rows,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "hash of the result": result_hash(model),
         "fingerprints": "; ".join(f"{one.name}: {one.fingerprint}" for one in study.members),

@@ -9,18 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.storage.atomic import PRIVATE, replacing
-from dsba.tables.schema import plain_value
+from dsba.tables.schema import TRUTH, plain_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,11 +35,20 @@ def used_rows(frame: pd.DataFrame, columns: Sequence[str], secret: bytes) -> Use
 
     def hashed(column: str) -> npt.NDArray[np.uint64]:
         codes, values = pd.factorize(frame[column], use_na_sentinel=False)
-        texts = ["" if pd.isna(value) else repr(plain_value(value)) for value in values.tolist()]
+        texts = ["" if pd.isna(value) else _text(value) for value in values.tolist()]
         digests = [hashlib.blake2b(f"{column}\0{text}".encode(), digest_size=8, key=secret).digest() for text in texts]
         return np.frombuffer(b"".join(digests), np.uint64)[codes]
 
     return {column: hashed(column) for column in columns}
+
+
+def _text(value: Any) -> str:
+    """The text of a value. A number, or a truth value, that one study reads as the level of a factor is the same."""
+    if isinstance(value, str):
+        with suppress(ValueError, OverflowError):
+            return repr(plain_value(float(value)))
+        value = TRUTH.get(value.strip().lower(), value)
+    return repr(plain_value(value))
 
 
 def differing(rows: UsedRows, others: UsedRows, row_id: str | None = None) -> int | None:
@@ -82,18 +91,24 @@ class Ledger:
         self.path, self.folder = path, path.with_name(f"{path.name}-rows")
         self.runs = self._read()
 
-    def add(self, study: str, rows: UsedRows, allowed: Allowed) -> int:
-        """Count a run that begins, and give the number of earlier ones with these rows; an error if it is refused."""
+    def add(self, study: str, rows: UsedRows, allowed: Allowed, described: UsedRows | None = None) -> int:
+        """Count a run that begins, and give the number of earlier ones with these rows; an error if it is refused.
+
+        ``described`` are the rows of a description before the model, which has those without an outcome as well.
+        """
         with self._locked():
             self.runs = self._read()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             if complaint := self._of_month(now, allowed):
                 raise InputError(f"{complaint} The ledger is {self.path}.")
-            apart = [differing(rows, self._rows(run["rows"]), allowed.row_id) for run in self.runs]
-            if complaint := _too_close(apart, allowed):
+            now_used = [rows] if described is None else [rows, described]
+            kept = [self._rows(run["rows"]) for run in self.runs]
+            same = [differing(rows, first, allowed.row_id) for first, *_ in kept].count(0)
+            apart = [differing(one, other, allowed.row_id) for used in kept for other in used for one in now_used]
+            if complaint := _too_close(same, apart, allowed):
                 raise InputError(f"{complaint} The ledger is {self.path}.")
-            self._keep({"time": now, "study": study, "rows": f"{len(self.runs)}.npz"}, rows)
-        return apart.count(0)
+            self._keep({"time": now, "study": study, "rows": f"{len(self.runs)}.npz"}, now_used)
+        return same
 
     def _of_month(self, now: str, allowed: Allowed) -> str | None:
         begun = sum(run["time"][:7] == now[:7] for run in self.runs)
@@ -110,20 +125,26 @@ class Ledger:
             raise self._damaged() from None
         return list(runs)
 
-    def _rows(self, name: str) -> UsedRows:
+    def _rows(self, name: str) -> list[UsedRows]:
+        """Those of the model, and those of a description if there was one."""
         try:
             with np.load(self.folder / Path(name).name, allow_pickle=False) as file:
-                return dict(zip(file["columns"].tolist(), file["rows"], strict=True))
+                columns = file["columns"].tolist()
+                parts = [file[part] for part in ("rows", "described") if part in file]
+                return [dict(zip(columns, part, strict=True)) for part in parts]
         except (OSError, ValueError, KeyError, TypeError):
             raise self._damaged() from None
 
     def _damaged(self) -> InputError:
         return InputError(f"the ledger {self.path} is damaged: no run begins before somebody has looked at it.")
 
-    def _keep(self, run: dict[str, str], rows: UsedRows) -> None:
+    def _keep(self, run: dict[str, str], used: Sequence[UsedRows]) -> None:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         with replacing(self.folder / run["rows"], PRIVATE) as file:
-            np.savez(file, columns=np.array(list(rows)), rows=np.stack(list(rows.values())))
+            parts: dict[str, Any] = {"columns": np.array(list(used[0]))}
+            for name, one in zip(("rows", "described"), used, strict=False):
+                parts[name] = np.stack(list(one.values()))
+            np.savez(file, **parts)
         self.runs.append(run)
         with replacing(self.path, PRIVATE) as file:
             file.write(json.dumps(self.runs, indent=1).encode())
@@ -141,11 +162,11 @@ class Ledger:
             yield
 
 
-def _too_close(apart: Sequence[int | None], allowed: Allowed) -> str | None:
-    """Why a run is refused whose rows differ from those of earlier runs by so many."""
-    if (before := apart.count(0)) >= allowed.runs:
+def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str | None:
+    """Why a run is refused whose rows differ from those of earlier runs by so many; ``same`` had the same rows."""
+    if same >= allowed.runs:
         return (
-            f"these rows have been in {before} runs, and the study allows {allowed.runs}: every further run tells more "
+            f"these rows have been in {same} runs, and the study allows {allowed.runs}: every further run tells more "
             "about them."
         )
     if not allowed.close and any(count and count < allowed.few for count in apart):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, PlainValidator, ValidationError, model_validator
 
+from dsba.data.table_files import Table
 from dsba.errors import InputError, cannot, shortened, unknown_name
 from dsba.fitting.disclosure import SHARES, Guards
 from dsba.network.contract import DISCLOSURE_CLASSES, ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
@@ -37,7 +38,7 @@ class Policy(StudySection):
     operators: tuple[str, ...] | None = None
     """The kinds of model that a study may fit; None allows all."""
     discloses: tuple[str, ...] = (TOTALS, ITERATES, ROWS_OF_DATA)
-    """The disclosure classes that a study's method may have. The site's own estimates are shown with "site totals"."""
+    """The disclosure classes that a study's method may have. With "site totals" the site shows figures of its rows."""
     runs_a_month: PositiveCount | None = None
     """How many runs may begin in a month, of all studies together."""
     row_id: str | None = None
@@ -78,11 +79,16 @@ class Policy(StudySection):
             return f"the policy of this site does not allow methods that disclose {discloses}."
         return None
 
-    def hides_estimates(self, site: str) -> str | None:
-        """Why the site does not show a model of its own rows; None if it does."""
+    def require_row_id(self, table: Table) -> None:
+        """An error unless the table has the column by which the ledger knows a row."""
+        if self.row_id is not None and self.row_id not in table.names:
+            raise InputError(f"{table.path} has no column {self.row_id!r}, which the policy names.")
+
+    def hides_figures(self, site: str) -> str | None:
+        """Why the site does not show a model or a description of its own rows; None if it does."""
         if SITE_TOTALS in self.discloses:
             return None
-        return f"the policy of {site} does not allow {SITE_TOTALS}, so that it shows no estimates of its own."
+        return f"the policy of {site} does not allow {SITE_TOTALS}, so that it shows no figures of its own rows."
 
     def numbers(self, study: Study) -> list[str]:
         """The guards that hold at this site, and whose they are, as lines for people."""

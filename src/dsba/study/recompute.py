@@ -19,7 +19,8 @@ from dsba.errors import InputError
 from dsba.fitting import codec
 from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
-from dsba.study.join import CHECKPOINT, described, evaluated, result_hash
+from dsba.study.further import further_files
+from dsba.study.join import CHECKPOINT, described, evaluated, own_rows, result_hash
 from dsba.study.totals import TOTALS_FILE
 from dsba.tables.fit import train_own
 
@@ -47,6 +48,8 @@ class Recomputed(NamedTuple):
     """How many points of the record were compared with the recomputed ones."""
     furthest: float
     """The largest distance between them, relative to a point's largest coordinate."""
+    files: dict[str, bytes]
+    """What the study asked for beside the model."""
 
 
 class MadeUpTable:
@@ -76,7 +79,7 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             start = begun.history(study.digest)
             network = RecordedNetwork(study.topology, rank, answers, masked=begun.masked, start=start)
             try:
-                model, description = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
+                model, description, files = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
             except RecordEndsError as error:
                 if epoch.signed is not None:
                     raise _at_line(error, epoch, network) from None
@@ -86,7 +89,7 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             except InputError as error:
                 raise _at_line(error, epoch, network) from None
             if epoch.signed is not None and network.asked == len(epoch.answers):
-                return Recomputed(model, description, network.points, network.furthest)
+                return Recomputed(model, description, network.points, network.furthest, files)
     raise InputError("the record leads to no model: the run did not come to its end, or answers were added.")
 
 
@@ -97,7 +100,7 @@ def _at_line(error: InputError, epoch: EpochRecord, network: RecordedNetwork) ->
 
 def _again(
     study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None
-) -> tuple[FittedModel, Description | None]:
+) -> tuple[FittedModel, Description | None, dict[str, bytes]]:
     site, table, spec = study.sites[rank].name, MadeUpTable(study), study.spec
     own: Any = {site: table}
     found = None if study.describe is None else described(study, site, own[site], spec.guards, network)
@@ -105,11 +108,14 @@ def _again(
         results = train_own(own, spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
     else:
         results = evaluated(stored, own, spec, network)
+    files = {}
+    if results.model.run.status is not Status.INTERRUPTED:
+        files = further_files(study, [own_rows(study, site, own[site])], spec, network)
     if study.by_site and results.model.run.status is not Status.INTERRUPTED:
         network.share(None, discloses=SITE_TOTALS)
     last = False if results.model.run.status is Status.INTERRUPTED else result_hash(results.model)
     network.aside().share(last, discloses=TOTALS)
-    return results.model, found
+    return results.model, found, files
 
 
 def differences(saved: FittedModel, again: FittedModel) -> Iterator[str]:

@@ -26,6 +26,7 @@ from dsba.study import keys
 from dsba.study.audit import AUDIT, STATE, RunState, log_end, read_log
 from dsba.study.check import found
 from dsba.study.file import Study
+from dsba.study.further import further_names
 from dsba.study.join import (
     DESCRIPTION,
     EVALUATED,
@@ -77,6 +78,9 @@ def verify_study(folder: Path, approved: str | None = None) -> Iterator[Finding]
     if all(finding.fine for finding in looked):
         yield from _about_totals(kept.folder, kept.study, kept.study.rank(kept.site), kept.of("run"))
     yield _of_study(kept.study, kept.site, approved)
+    known = {STUDY_COPY, ROTATIONS, STATE, AUDIT, TOTALS_FILE, MODEL_FILE, MODEL_COPY, *_of_this(kept.study)}
+    if others := sorted({path.name for path in folder.glob("[!.]*") if path.is_file()} - known):
+        yield Finding(True, f"Not looked at: {', '.join(others)}. Changes of these would not be found.")
 
 
 def verify_totals(folder: Path, approved: str | None = None) -> Iterator[Finding]:
@@ -114,6 +118,7 @@ def _of_this(study: Study) -> Iterator[str]:
         yield f"{EVALUATED}/{MODEL_FILE}"
     if study.describe is not None:
         yield from (f"{DESCRIPTION}.json", f"{DESCRIPTION}.html")
+    yield from further_names(study)
 
 
 def _of_study(study: Study, site: str, approved: str | None) -> Finding:
@@ -165,9 +170,13 @@ def _recomputed(folder: Path, study: Study, saved: FittedModel, rank: int, epoch
     files = {} if again.description is None else description_files(study, again.description)
     if changed := [name for name, content in files.items() if _content(folder / name) != content]:
         return Finding(False, f"the totals give another description than {folder / changed[0]}: it was changed.")
+    if changed := [name for name, content in again.files.items() if _content(folder / name) != content]:
+        return Finding(False, f"the totals give another result than {folder / changed[0]}: it was changed.")
     what = f"The {'model' if stored is None else 'evaluation'} is what these totals give"
     if files:
         what += ", and so is the description"
+    if again.files:
+        what += f", and so are {', '.join(again.files)}"
     steps = f"{again.points} points lie at most {again.furthest:.1e} from the steps of the totals before them"
     fitted = f": {steps} (bound {STEP_BOUND:g}), {again.model.run.message}, standard errors within {SAME_ERRORS:g}"
     return Finding(
@@ -236,7 +245,7 @@ def _classes(kept: Kept) -> str:
 def _nothing_above(kept: Kept) -> None:
     most = disclosed(kept.study)
     allowed = {*DISCLOSURE_CLASSES[: DISCLOSURE_CLASSES.index(most) + 1]}
-    if kept.study.by_site:
+    if kept.study.shows_sites:
         allowed.add(SITE_TOTALS)
     if odd := [line for line in kept.of("sent") if line.get("discloses") not in allowed]:
         raise InputError(f"the study discloses {most}, and {odd[0].get('discloses')} were sent.")

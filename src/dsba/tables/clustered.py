@@ -1,14 +1,15 @@
 """Standard errors clustered by few sites: CR2 with Satterthwaite's degrees of freedom, from sums over the sites.
 
-With X~ = (wV)^1/2 X, residuals r~ = (wV)^-1/2 w (y - mu), M = (X~'X~)^-1 and H_g = X~_g M X~_g', site g has
+With X~ = (wV)^1/2 X, M = (X~'X~)^-1 = E'E, Z = X~ E' and residuals r~ = (wV)^-1/2 w (y - mu), site g has
 
-    score  s_g = X~_g' A_g r~_g,   A_g = (I - H_g)^-1/2             cov = M (sum s_g s_g') M
-    for the coefficient of c:  b_g = A_g X~_g M c,  u_g = X~_g' b_g,  t_g = b_g'b_g,  q_g = u_g' M u_g
-    df = (sum t_g - q_g)^2 / [ sum (t_g - q_g)^2 - q_g^2  +  tr(M U M U) ],   U = sum u_g u_g'
+    score  s_g = Z_g' A_g r~_g,   A_g = (I - Z_g Z_g')^-1/2             cov = E' (sum s_g s_g') E
+    for the coefficient of c:  b_g = A_g Z_g E c,  u_g = Z_g' b_g,  t_g = b_g'b_g,  q_g = u_g'u_g
+    df = (sum t_g - q_g)^2 / [ sum (t_g - q_g)^2 - q_g^2  +  tr(U U) ],   U = sum u_g u_g'
 
 df is (sum of eigenvalues)^2 / (sum of their squares) of the matrix P_gh = b_g'(I - H)_gh b_h, whose off-diagonal is
--u_g' M u_h (Bell and McCaffrey 2002; Pustejovsky and Tipton 2018, with the model's own variances as the working ones).
-A_g acts in p dimensions: with E'E = M and E X~_g'X~_g E' = Q L Q' it is I + X~_g E'Q diag(a) Q'E X~_g'.
+-u_g'u_h (Bell and McCaffrey 2002; Pustejovsky and Tipton 2018, with the model's own variances as the working ones).
+A_g acts in p dimensions: with Z_g'Z_g = Q L Q' it is I + Z_g Q diag(a) Q' Z_g'. The columns of Z have no unit, c is
+scaled so that Ec has length 1, and residuals are divided by their standard deviation: no unit costs a sum digits.
 """
 
 from __future__ import annotations
@@ -47,16 +48,23 @@ class Clustered(NamedTuple):
 
 
 def cr2(
-    columns: ScaledColumns, coefficients: Array, family: Family, bread: Array, back: Array, group: Group
-) -> Clustered:
-    """CR2; ``back`` turns the coefficients into those whose degrees of freedom are wanted, one a row."""
-    p = coefficients.size
-    parts = [_site(design.X, *_working(design, coefficients, family), bread, back) for design in columns.designs]
-    total = summed(group, np.array(parts))
+    columns: ScaledColumns, coefficients: Array, family: Family, bread: Array, back: Array, group: Group,
+    scale: float = 1.0,
+) -> Clustered:  # fmt: skip
+    """CR2; ``back`` turns the coefficients into those whose degrees of freedom are wanted, one a row.
+
+    ``scale`` is the variance of residuals, where the family has one.
+    """
+    p, E = coefficients.size, np.linalg.cholesky(bread).T
+    wanted = E @ back.T
+    wanted = wanted / np.sqrt((wanted**2).sum(axis=0))
+    working = [_working(design, coefficients, family) for design in columns.designs]
+    held = zip(columns.designs, working, strict=True)
+    parts = [_site(one.X @ E.T * root[:, None], residual / scale**0.5, wanted) for one, (root, residual) in held]
     half = p * (p + 1) // 2
-    meat, spread, squares, upper = np.split(total, np.cumsum([half, p, p]))
-    cross = np.array([_crossed(symmetric(one, p), bread) for one in upper.reshape(p, half)])
-    return Clustered(bread @ symmetric(meat, p) @ bread, spread**2 / np.maximum(squares + cross, 1e-300))
+    meat, spread, squares, upper = np.split(summed(group, np.array(parts)), np.cumsum([half, p, p]))
+    cross = np.array([(symmetric(one, p) ** 2).sum() for one in upper.reshape(p, half)])
+    return Clustered(scale * (E.T @ symmetric(meat, p) @ E), spread**2 / np.maximum(squares + cross, 1e-300))
 
 
 def _working(design: Design, coefficients: Array, family: Family) -> tuple[Array, Array]:
@@ -69,28 +77,20 @@ def _working(design: Design, coefficients: Array, family: Family) -> tuple[Array
     return root, np.divide(score, root, out=np.zeros_like(root), where=root > 0.0)
 
 
-def _site(X: Array, root: Array, residual: Array, M: Array, back: Array) -> Array:
+def _site(Z: Array, residual: Array, wanted: Array) -> Array:
     """What one site adds: the upper triangles of s s' and of u u', t - q, and (t - q)^2 - q^2."""
-    X, p = X * root[:, None], len(M)
-    E = np.linalg.cholesky(M).T  # E'E = M
-    values, Q = np.linalg.eigh(E @ (X.T @ X) @ E.T)
+    values, Q = np.linalg.eigh(Z.T @ Z)
     values = np.clip(values, 0.0, 1.0)
     usual = values < WHOLE
     # (I - H)^-1/2 = I + sum over eigenvectors; where the site alone has a direction, the inverse is that of the rest.
     growth = np.where(usual, 1.0 / np.sqrt(np.where(usual, 1.0 - values, 1.0)), 0.0) - 1.0
-    vectors = X @ E.T @ Q  # of length sqrt(values)
-    lift = np.divide(growth, values, out=np.zeros(p), where=values > 1e-14)
-    score = X.T @ (residual + vectors @ (lift * (vectors.T @ residual)))
-    B = X @ (M @ back.T)
+    vectors = Z @ Q  # of length sqrt(values)
+    lift = np.divide(growth, values, out=np.zeros(len(Q)), where=values > 1e-14)
+    score = Z.T @ (residual + vectors @ (lift * (vectors.T @ residual)))
+    B = Z @ wanted
     B = B + vectors @ (lift[:, None] * (vectors.T @ B))
-    U = X.T @ B  # a column for each coefficient
-    q = np.einsum("ij,ik,kj->j", U, M, U)
-    left, upper = (B**2).sum(axis=0) - q, np.triu_indices(p)
+    U = Z.T @ B  # a column for each coefficient
+    q = (U**2).sum(axis=0)
+    left, upper = (B**2).sum(axis=0) - q, np.triu_indices(len(Q))
     crosses = [np.outer(u, u)[upper] for u in U.T]
     return np.concatenate([np.outer(score, score)[upper], left, left**2 - q**2, *crosses])
-
-
-def _crossed(U: Array, M: Array) -> float:
-    """tr(M U M U)."""
-    MU = M @ U
-    return float((MU * MU.T).sum())

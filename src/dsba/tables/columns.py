@@ -7,16 +7,18 @@ a factor has all levels, or one column less.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dsba.errors import InputError
-from dsba.network import Group, summed
+from dsba.network import Group
 from dsba.tables.formula import Arithmetic, Contrast, Term, TermFactor
-from dsba.tables.quantiles import Quantile, quantiles_of_several
+from dsba.tables.quantiles import Quantile, quantile_search
+from dsba.tables.together import answered
 from dsba.types import Array, Level
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ POLYNOMIALS = (".Linear", ".Quadratic", ".Cubic")
 SPLINES = ("bs", "ns", "cr")
 OUTER = (0.01, 0.99)  # quantiles that are the boundary of a natural spline between sites
 States = Mapping[str, tuple[float, ...]]
+StateSearch = Generator[Array, Array, tuple[float, ...]]
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "negative": np.negative, "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "**": np.power,
@@ -249,49 +252,55 @@ def agreed_states(terms: Sequence[Term], frames: Sequence[pd.DataFrame], group: 
 
     ``alone`` says that there is one site only. Its quantiles are those of R.
     """
-    found: dict[str, tuple[float, ...]] = {}
-    values = {
-        one: [x[np.isfinite(x)] for x in (numbers(one.number, frame) for frame in frames)]
-        for one in dict.fromkeys(one for term in terms for one in term)
-        if one.state is not None and one.number is not None
-    }
-    splines = {} if alone else {one: asked for one in values if one.state in SPLINES and (asked := _asked(one))}
-    quantiles = quantiles_of_several([(values[one], asked) for one, asked in splines.items()], group, few)
-    known = dict(zip(splines, quantiles, strict=True))
-    for one, own in values.items():
-        if one.state not in SPLINES:
-            found[one.text] = _moments(one, own, group)
-        else:
-            found[one.text] = _own_knots(one, own[0]) if alone else _pooled_knots(one, known.get(one, []))
-    return found
+    found = {one: one.number for term in terms for one in term if one.state is not None and one.number is not None}
+    searches = [
+        _state(one, [x[np.isfinite(x)] for x in (numbers(number, frame) for frame in frames)], few, alone)
+        for one, number in found.items()
+    ]
+    return dict(zip((one.text for one in found), answered(searches, group), strict=True))
 
 
-def _moments(one: TermFactor, values: Sequence[Array], group: Group) -> tuple[float, ...]:
-    rows, total = summed(group, np.array([[len(x), x.sum()] for x in values]))
-    mean = total / max(rows, 1.0)
-    (rest,) = summed(group, np.array([[(x - mean).sum()] for x in values]))
-    mean = float(mean + rest / max(rows, 1.0))
+def _state(one: TermFactor, values: Sequence[Array], few: int, alone: bool) -> StateSearch:
+    """The search for the state of one function; all of them share their sums."""
+    if one.state not in SPLINES:
+        return (yield from _moments(one, values))
+    if alone:
+        return _own_knots(one, values[0])
+    asked = _asked(one)
+    return _pooled_knots(one, (yield from quantile_search(values, asked, few)) if asked else [])
+
+
+def _moments(one: TermFactor, values: Sequence[Array]) -> StateSearch:
+    rows, total = yield np.array([[len(x), x.sum()] for x in values])
+    rows, mean = max(float(rows), 1.0), float(total) / max(rows, 1.0)
+    unit = 2.0 ** math.frexp(mean)[1]  # sums and squares lie far apart where numbers are tiny
+    centred = [(x - mean) / unit for x in values]
+    rest, squares = (yield np.array([[x.sum(), (x**2).sum()] for x in centred])).tolist()
+    mean, squares = mean + rest / rows * unit, max(squares - rest**2 / rows, 0.0)
     if one.state == "center":
         return (mean,)
     if one.state == "cap":
-        return _cap_ends(values, mean, float(rows), group)
+        return (yield from _cap_ends(values, mean, rows))
     if one.state == "scale":
-        (squares,) = summed(group, np.array([[((x - mean) ** 2).sum()] for x in values]))
-        return mean, float(np.sqrt(squares / max(rows - 1.0, 1.0)))
-    centres, norms = [mean], [float(rows)]
+        return mean, unit * math.sqrt(squares / max(rows - 1.0, 1.0))
+    return (yield from _recurrence(one, values, mean, rows))
+
+
+def _recurrence(one: TermFactor, values: Sequence[Array], mean: float, rows: float) -> StateSearch:
+    """The centres and squared norms of the polynomials up to a degree."""
+    centres, norms = [mean], [rows]
     degree = int(dict(one.options).get("degree", (1.0,))[0])
     for _ in range(degree):
         squares = [_polynomials(x, centres, norms)[-1] ** 2 for x in values]
-        own = [[p.sum(), (x - mean) @ p] for x, p in zip(values, squares, strict=True)]
-        norm, moment = summed(group, np.array(own)).tolist()
+        norm, moment = yield np.array([[p.sum(), (x - mean) @ p] for x, p in zip(values, squares, strict=True)])
         if not norm > 0.0:
             raise InputError(f"{one.text} has fewer different values than its degree needs.")
-        norms.append(norm)
-        centres.append(mean + moment / norm)
+        norms.append(float(norm))
+        centres.append(mean + float(moment / norm))
     return (*centres[:degree], *norms[: degree + 1])
 
 
-def _cap_ends(values: Sequence[Array], mean: float, rows: float, group: Group) -> tuple[float, float]:
+def _cap_ends(values: Sequence[Array], mean: float, rows: float) -> StateSearch:
     """The mean and four standard deviations, of what earlier ends left: one huge value would set its own end.
 
     Ends are made 2 to 8 times, a sum for each, until they are at least 95 % as far apart as before.
@@ -299,7 +308,7 @@ def _cap_ends(values: Sequence[Array], mean: float, rows: float, group: Group) -
     low, high, last = -np.inf, np.inf, np.inf
     for _ in range(MOST_CAPS):
         held = [np.clip(x, low, high) - mean for x in values]
-        shift, squares = summed(group, np.array([[x.sum(), (x**2).sum()] for x in held])) / max(rows, 1.0)
+        shift, squares = (yield np.array([[x.sum(), (x**2).sum()] for x in held])) / rows
         mean += float(shift)
         reach = CAPPED_AT * float(np.sqrt(max(squares - shift**2, 0.0)))
         low, high = mean - reach, mean + reach

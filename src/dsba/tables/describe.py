@@ -2,8 +2,11 @@
 
 Counts of 1 to k - 1 rows are never shown, k being the largest minimum count of any site. Other cells must not tell
 them: if a stratum has such a count, or has it without the rows of one site, the column is shown for all rows only. A
-mean that one row makes up is not shown either. A sign of trouble is found by the site itself. It names a column and a
-site, and no value.
+mean that one row makes up is not shown either. Nor is one of the rows of so few sites that they know each other's.
+
+By site, each site that allows it is a stratum, and all others together are one: their figures are what the totals give
+beside those of the sites that are shown. So the same rules keep them. A sign of trouble is found by the site itself. It
+names a column and a site, and no value.
 """
 
 from __future__ import annotations
@@ -17,21 +20,25 @@ import numpy as np
 from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
 from dsba.network import Alone, Group, counted, summed
+from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.tables.exports import TextTable
 from dsba.tables.histograms import HistogramBin, bars, pooled_histogram
 from dsba.tables.inputs import as_sites
-from dsba.tables.quantiles import pooled_quantiles
-from dsba.tables.schema import KIND_WORDS, MOST_LEVELS, enforce, kind_of, plain, plain_value, shared
-from dsba.tables.signs import signs_of
+from dsba.tables.quantiles import Quantile, quantile_search
+from dsba.tables.schema import MOST_LEVELS, enforce, kind_of, odd_kind, plain, plain_value, shared
+from dsba.tables.signs import marked_numbers, signs_of
 from dsba.tables.terms import SITE, SiteTable
+from dsba.tables.together import answered
 from dsba.types import Array, Flags, Level
 
 if TYPE_CHECKING:
     import pandas as pd
 
 EVERYONE = "all"
+OTHER_SITES = "other sites"  # the stratum of all sites that do not show figures of their own rows
 HIDDEN = "hidden"  # in the place of a count
 QUARTILES = (0.25, 0.5, 0.75)
+LARGEST = 1e150  # the square of a larger number is not finite
 
 
 class NumberSummary(NamedTuple):
@@ -110,7 +117,13 @@ class Description:
                 rows.append((label, *cells, "" if n else difference))
         header = ("", *strata, "SMD")
         last = None if self.differences else -1
-        return TextTable("Description of the rows", header[:last], tuple(row[:last] for row in rows))
+        return TextTable(self._title(), header[:last], tuple(row[:last] for row in rows))
+
+    def _title(self) -> str:
+        """What the table is, and how near the quartiles are."""
+        every = [one for found in self.columns.values() for one in found.values()]
+        within = max((one.within or 0.0 for one in every if isinstance(one, NumberSummary)), default=0.0)
+        return "Description of the rows" + (f" (quartiles: rank error at most {100 * within:.2g} %)" if within else "")
 
     def to_frame(self) -> pd.DataFrame:
         """Return the cells of ``table``.
@@ -243,30 +256,43 @@ def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> 
     >>> print(dsba.describe(table, by="sex", sites="ward").to_frame().loc["rows"].tolist())
     ['30', '15', '15', '']
     """
-    held = [SiteTable(name, frame.drop(columns=[sites] if sites else [])) for name, frame in as_sites(table, sites)]
-    return describe_sites(with_names(held, by, sites), Alone(), by=by)
+    unused = [sites] if sites and sites != by else []
+    held = [SiteTable(name, frame.drop(columns=unused)) for name, frame in as_sites(table, sites)]
+    return describe_sites(held, Alone(), by=by)
 
 
-def with_names(held: Sequence[SiteTable], by: str | None, sites: str | None = None) -> Sequence[SiteTable]:
-    """The tables of one process, with a column of the sites' names if Table 1 is to be by site."""
-    if by is None or by not in (sites, SITE) or any(by in site.frame.columns for site in held):
-        return held
-    return [SiteTable(name, frame.assign(**{by: name})) for name, frame in held]
+class _SiteDeclaration(NamedTuple):
+    """What a site says of its table and of its own limits."""
+
+    name: str
+    few: int
+    most: float
+    sites: int
+    stratum: str | None
+    """Where its rows are counted if Table 1 is by site; None if it has a column of that name."""
+    columns: dict[str, tuple[str, list[Level]]]
 
 
 def describe_sites(
-    sites: Sequence[SiteTable], group: Group, *, by: str | None = None, guards: Guards | None = None
+    sites: Sequence[SiteTable], group: Group, *, by: str | None = None, guards: Guards | None = None, shows: bool = True
 ) -> Description:
-    """The same for the sites of this process, together with those of the others."""
+    """The same for the sites of this process, together with those of the others.
+
+    ``shows``: the sites here may have a column each, if Table 1 is by site.
+    """
     guards = guards or Guards()
-    limits = [guards.rows_per_level, guards.dominance]
-    own = [[site.name, *limits, _declared(site)] for site in sites]
-    kind = list[tuple[str, int, float, dict[str, tuple[str, list[Level]]]]]
-    known = [tuple(one) for theirs in shared(group, own, kind) for one in theirs]
-    few, most = max(1, *(one[1] for one in known)), min(one[2] for one in known)
+    own = [_declaration(site, by, guards, shows) for site in sites]
+    discloses = SITE_TOTALS if by == SITE else TOTALS
+    known = [one for theirs in shared(group, own, list[_SiteDeclaration], discloses) for one in theirs]
     enforce(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
-    work = _Work(sites, group, few, most, {name: declared for name, _, _, declared in known})
-    return work.description(by)
+    return _Work(sites, group, known).description(by)
+
+
+def _declaration(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _SiteDeclaration:
+    own = (site.name if shows else OTHER_SITES) if by == SITE and by not in site.frame.columns else None
+    return _SiteDeclaration(
+        site.name, guards.rows_per_level, guards.dominance, guards.sites, own, _declared(site)
+    )  # fmt: skip
 
 
 def _declared(site: SiteTable) -> dict[str, tuple[str, list[Level]]]:
@@ -288,13 +314,16 @@ def _names_rows(values: Any, levels: Sequence[Level]) -> bool:
 class _Work:
     """What a process finds out together with the others; every question is asked by all in the same order."""
 
-    def __init__(
-        self, sites: Sequence[SiteTable], group: Group, few: int, most: float, declared: Mapping[str, Any]
-    ) -> None:
-        self.sites, self.group, self.few, self.most, self.declared = sites, group, few, most, declared
-        columns = dict.fromkeys(column for known in declared.values() for column in known)
-        self.columns = [column for column in columns if all(column in known for known in declared.values())]
+    def __init__(self, sites: Sequence[SiteTable], group: Group, known: Sequence[_SiteDeclaration]) -> None:
+        self.sites, self.group = sites, group
+        self.few, self.most = max(1, *(one.few for one in known)), min(one.most for one in known)
+        self.fewest_sites = max(2, *(one.sites for one in known))
+        self.declared = {one.name: one.columns for one in known}
+        self.strata = {one.name: one.stratum for one in known}
+        columns = dict.fromkeys(column for one in known for column in one.columns)
+        self.columns = [column for column in columns if all(column in one.columns for one in known)]
         self.signs: list[str] = []
+        self.own: list[int] = []  # the strata that are of one site, by its leave
         self.numbers: dict[str, list[Array]] = {}
 
     def description(self, by: str | None) -> Description:
@@ -302,7 +331,7 @@ class _Work:
         own = [[float(where[k].sum()) for where in strata.values()] for k in range(len(self.sites))]
         counts = self._counts(own)
         if counts.alone[1:].any():
-            self._say_alone(f"rows in a stratum of {by!r}", "the strata are", [np.array(n) > 0 for n in own], counts)
+            self._say_alone(f"rows in a stratum of {by!r}", "the strata", [np.array(n) > 0 for n in own], counts)
             strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
         rows = dict(zip(strata, self._by_stratum(counts, counts.totals[:, 0].tolist()), strict=True))
         columns = {column: self._column(column, strata) for column in self.columns if column != by}
@@ -311,6 +340,7 @@ class _Work:
             first, second = list(strata)[1:]
             pairs = {c: (found[first], found[second]) for c, found in columns.items()}
             differences = {c: d for c, pair in pairs.items() if (d := _difference(*pair)) is not None}
+        self.signs += marked_numbers(self.sites, self.columns)
         self.signs += signs_of(self.sites, self.numbers, {}, self.group, self.few)
         signs = sorted(sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs)
         kept = {c: found for c, found in columns.items() if found}
@@ -321,6 +351,8 @@ class _Work:
         strata = {EVERYONE: [np.ones(len(site.frame), bool) for site in self.sites]}
         if by is None:
             return strata
+        if by == SITE and None not in self.strata.values():
+            return strata | self._by_site()
         if by not in self.columns:
             raise InputError(f"the column {by!r} is not a column with a few levels at every site.")
         own = sorted({str(v) for site in self.sites for v in plain(site.frame[by])})[: MOST_LEVELS + 1]
@@ -330,6 +362,27 @@ class _Work:
         texts = [np.array([str(plain_value(v)) for v in site.frame[by].tolist()], object) for site in self.sites]
         return strata | {f"{by} = {level}": [own_texts == level for own_texts in texts] for level in levels}
 
+    def _by_site(self) -> dict[str, list[Flags]]:
+        """A stratum for each site that shows its own figures, and one for all others; nothing if they are too few."""
+        names = sorted((str(one) for one in {*self.strata.values()}), key=lambda one: (one == OTHER_SITES, one))
+        hidden = [*self.strata.values()].count(OTHER_SITES)
+        if 0 < hidden < self.fewest_sites:
+            self.signs += [
+                f"{site.name} shows no figures of its own rows, and fewer than {self.fewest_sites} sites do so: no "
+                "site is shown alone, as the totals without the others would be theirs."
+                for site in self.sites if self.strata[site.name] == OTHER_SITES
+            ]  # fmt: skip
+        if 0 < hidden < self.fewest_sites or hidden == len(self.strata):
+            return {}
+        self.own = [stratum for stratum, name in enumerate(names, 1) if name != OTHER_SITES]
+        every = [np.ones(len(site.frame), bool) for site in self.sites]
+        labels = {name: name if name == OTHER_SITES else f"{SITE} = {name}" for name in names}
+        of_site = [self.strata[site.name] for site in self.sites]
+        return {
+            label: [whole & (mine == name) for whole, mine in zip(every, of_site, strict=True)]
+            for name, label in labels.items()
+        }
+
     def _column(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
         kinds = {site: known[column][0] for site, known in self.declared.items() if known[column][0] != "empty"}
         if not kinds:
@@ -337,10 +390,7 @@ class _Work:
         usual = max(dict.fromkeys(kinds.values()), key=list(kinds.values()).count)
         if odd := [site for site, kind in kinds.items() if kind != usual]:
             here = [site.name for site in self.sites if site.name in odd]
-            self.signs += [
-                f"the column {column!r} is {KIND_WORDS[kinds[name]]} at {name} and {KIND_WORDS[usual]} elsewhere."
-                for name in here
-            ]
+            self.signs += [odd_kind(column, name, kinds[name], usual) for name in here]
             return {}
         if usual == "number":
             values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
@@ -366,14 +416,17 @@ class _Work:
         told = np.array(counted(self.group, np.hstack([few, mine > 0]).astype(np.float64)))
         elsewhere, sites = np.split(told, 2)
         thin = ((totals > 0) & (totals < self.few)) | (elsewhere > 0)
-        alone = (sites == 1) & ~thin & (self.group.size > 1)
-        return _Counts(*(one.reshape(-1, cells) for one in (totals, thin, alone)))
+        alone = (sites > 0) & (sites < self.fewest_sites) & ~thin & (self.group.size > 1)
+        found = _Counts(*(one.reshape(-1, cells) for one in (totals, thin, alone)))
+        found.alone[[stratum for stratum in self.own if stratum < len(found.alone)]] = False
+        return found
 
     def _say_alone(self, what: str, hidden: str, held: Sequence[Flags], counts: _Counts) -> None:
         """``held``: of each site here the strata with rows."""
         for site, own in zip(self.sites, held, strict=True):
             if (own & counts.alone[:, 0]).any():
-                self.signs.append(f"{site.name} alone has {what}: {hidden} not shown, they would be of this site only.")
+                few = f"is one of fewer than {self.fewest_sites} sites that have {what}"
+                self.signs.append(f"{site.name} {few}: {hidden} would be of these sites only, and are not shown.")
 
     def _by_stratum(self, counts: _Counts, values: Sequence[Any]) -> list[Any]:
         """The values of all strata, or of all rows only: the first is that of all rows."""
@@ -387,23 +440,30 @@ class _Work:
         sizes = [[n for x, known in own for n in (float(len(known)), float(len(x) - len(known)))] for own in pairs]
         counts = self._counts(sizes, 2, gaps=1)
         counts.thin[:, 0] |= counts.alone[:, 0]
-        self._say_alone(f"values of {column!r}", "their means are", [np.array(n[::2]) > 0 for n in sizes], counts)
+        self._say_alone(f"values of {column!r}", "their means", [np.array(n[::2]) > 0 for n in sizes], counts)
         enough = [not counts.thin[0, 0], *[not counts.thin.any()] * (len(strata) - 1)]
         found = [
             self._moments([own[s] for own in whole], int(n)) if enough[s] and n >= max(self.few, 2) else None
             for s, n in enumerate(counts.totals[:, 0])
         ]
         self._hide_dominated(column, found)
-        return {
-            name: self._number_summary([own[s] for own in whole], counts, s, found[s]) for s, name in enumerate(strata)
-        }
+        searches = [
+            quantile_search([own[s] for own in whole], QUARTILES, self.few) for s, one in enumerate(found) if one
+        ]
+        quantiles = iter(answered(searches, self.group))
+        summaries = [self._number_summary(counts, s, one, one and next(quantiles)) for s, one in enumerate(found)]
+        return dict(zip(strata, summaries, strict=True))
 
     def _moments(self, parts: Sequence[Array], n: int) -> _Moments:
+        """Rows whose squares have no number make up the spread; their site adds nothing."""
+        endless = [float(np.abs(x).max(initial=0.0)) > LARGEST for x in parts]
+        parts = [x[:0] if large else x for x, large in zip(parts, endless, strict=True)]
         (total,) = summed(self.group, np.array([[x.sum()] for x in parts])).tolist()
         mean = total / n
         (squares,) = summed(self.group, np.array([[((x - mean) ** 2).sum()] for x in parts])).tolist()
         most = [float(((x - mean) ** 2).max(initial=0.0)) > self.most * squares for x in parts]
-        return _Moments(total, mean, float(np.sqrt(squares / (n - 1))), most)
+        dominated = [large or one for large, one in zip(endless, most, strict=True)]
+        return _Moments(total, mean, float(np.sqrt(squares / (n - 1))), dominated)
 
     def _hide_dominated(self, column: str, found: list[_Moments | None]) -> None:
         """Leave out means that one row makes, and those of strata, which would tell them."""
@@ -418,14 +478,13 @@ class _Work:
                 found[s] = one._replace(total=None, mean=None, sd=None)
 
     def _number_summary(
-        self, parts: Sequence[Array], counts: _Counts, stratum: int, moments: _Moments | None
+        self, counts: _Counts, stratum: int, moments: _Moments | None, quantiles: Sequence[Quantile] | None
     ) -> NumberSummary:
         hidden = bool(counts.thin[stratum].any() or (stratum and counts.thin.any()))
         n, missing = (None, None) if hidden else map(int, counts.totals[stratum])
-        if moments is None:
+        if moments is None or quantiles is None:
             return NumberSummary(n, missing, None, None, None, None, None)
-        found = pooled_quantiles(parts, QUARTILES, self.group, self.few) or []
-        quartiles, within = tuple(one.value for one in found), max(one.within for one in found)
+        quartiles, within = tuple(one.value for one in quantiles), max(one.within for one in quantiles)
         total = None if hidden else moments.total
         return NumberSummary(n, missing, total, moments.mean, moments.sd, quartiles, within)
 
@@ -466,7 +525,7 @@ class _Counts(NamedTuple):
     totals: Any
     thin: Flags
     alone: Flags
-    """Which are of one site alone, between processes: means would be this site's own."""
+    """Which are of so few sites, between processes, that means would be their own."""
 
 
 class _Moments(NamedTuple):

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from dsba.errors import InputError, noted
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import Guards, is_steered
 from dsba.fitting.model import Schema
+from dsba.fitting.spec import FREQUENCY
 from dsba.network import Alone, Group, counted, summed
 from dsba.tables import schema as agreed
 from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns, numbers, text_of
@@ -41,6 +42,13 @@ class Design(NamedTuple):
     offset: Array
     cluster: npt.NDArray[np.int64] | None = None
     """The number of each row's cluster within the site, where there are clusters."""
+    repeated: bool = False
+    """Whether weights are frequencies."""
+
+    @property
+    def counts(self) -> Array:
+        """How many rows of equal values each row stands for."""
+        return self.weight if self.repeated else np.ones_like(self.weight)
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,11 @@ def design_tables(
     model = terms.model(schema.classes)
     if not designs[0].names and (model is None or model.intercept or schema.labels == "survival"):
         raise InputError(f"the right side {terms.formula.right!r} gives the model no column: wanted at least one.")
-    agreed.end_together(group, _not_finite(sites, designs) or _odd_outcome(sites, designs, terms.labels))
+    heavy = [limits.few_weighted(n) for n, d in zip(named, designs, strict=True) if is_steered(d.weight, few)]
+    if terms.spec.weights is None:
+        heavy = []
+    odd = _not_finite(sites, designs) or _odd_outcome(sites, designs, terms.labels)
+    agreed.end_together(group, odd or (heavy[0] if heavy and group.size > 1 else None))
     watched = _watched(designs, terms)
     compared = _compared(designs, watched, few, group)
     words = dict(zip(designs[0].names, compared.words, strict=True))
@@ -114,6 +126,7 @@ def design_tables(
     if terms.labels in ("real", "positive") and not (terms.spec.offset or terms.spec.exposure):
         _require_varied_outcome(str(terms.formula.left), differ)
     rare = enforce(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
+    rare = (*heavy, *rare)
     held = tuple(agreed.held_at(site, terms) for site in sites)
     found = Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
     sharp = np.flatnonzero(found.derived)
@@ -136,7 +149,8 @@ def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design
     cluster = None
     if outcome and terms.spec.clusters is not None:
         cluster = np.unique(frame[terms.spec.clusters].astype(str), return_inverse=True)[1]
-    return Design(names, X, y, _numbers(frame, terms.spec.weights, 1.0), offset, cluster)
+    repeated = terms.spec.weight_kind == FREQUENCY
+    return Design(names, X, y, _numbers(frame, terms.spec.weights, 1.0), offset, cluster, repeated)
 
 
 def _kept_columns(names: Sequence[str], schema: Schema) -> list[int]:

@@ -12,7 +12,6 @@ A complaint names the site and the columns, and no value. docs/privacy.md shows 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved, symmetric
 from dsba.errors import FitError
-from dsba.fitting.disclosure import DERIVED, Guards
+from dsba.fitting.disclosure import DERIVED, Guards, is_steered
 from dsba.network import Group, summed
 from dsba.operators import Operator, link_of
 from dsba.tables.blurred import check_blurred
@@ -36,7 +35,6 @@ LEVERAGE_ROUNDING = 1e-9  # a limit of 1 refuses nothing
 SHOWN_COLUMNS = 2
 NEAR_USUAL = 1e-3  # of the range of a column: values this near are the same
 MOST_NEAR = 0.5  # of its standard deviation
-EFFECTIVE = 0.05  # of a site's rows: fewer must not make up its part of a step
 BOUND_SLACK = 1e-2  # of a matrix that X'VX must not exceed
 LOST_DIGITS = 1e-20  # of the outcomes: parts of one sum share a scale, so that huge outcomes cost X'VX digits
 
@@ -183,20 +181,6 @@ def lever(names: Sequence[str], site: str, rows: RowLeverage, limits: Guards, li
     return limits.singled_out(site, [names[j] for j in most if names[j] != INTERCEPT])
 
 
-def is_steered(weight: Array, few: int) -> bool:
-    """Whether few rows make up a site's part of a step: by their weights (sum v)^2/sum v^2 rows, or one of a few.
-
-    Where all weights vanish, or one has no bound, the point is so far away that other sums show which rows lie where.
-    """
-    if not few or not len(weight):
-        return False
-    largest = float(weight.max())
-    if not 0.0 < largest < math.inf:
-        return True
-    share = weight / largest
-    return bool(share.sum() ** 2 < max(few, EFFECTIVE * len(share)) * (share**2).sum() or share.sum() < few)
-
-
 @dataclass
 class RowWatch:
     """What a site looks at before it sends its part of a Newton step: its own rows at the new point.
@@ -231,7 +215,7 @@ class RowWatch:
     @property
     def holds(self) -> bool:
         """Whether the part at the last point must not be sent."""
-        return bool(self.complaints) and self.group.size > 1
+        return bool(self.complaints) and self.group.size > 1 and not self.group.replayed
 
     def end(self) -> None:
         """An error at all processes if one of them does not send its part."""

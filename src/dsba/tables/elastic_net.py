@@ -19,14 +19,14 @@ import numpy as np
 
 from dsba.errors import InputError, as_integer, as_number, as_share, unknown_name
 from dsba.fitting.spec import FitSpec
-from dsba.graph.topology import Topology
 from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import dot, lasso, times
 from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
-from dsba.tables.expected_cost import cost_of, design_sums
+from dsba.tables.expected_cost import Way, cost_of, design_sums
+from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
 from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum, of_rows
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
@@ -117,6 +117,50 @@ class ElasticNetPath:
             raise InputError("the path was not cross-validated: give folds.")
         return self.cv
 
+    def __str__(self) -> str:
+        lines, shown = [], self.coefficients
+        if self.cv is not None:
+            chosen = {"lambda.min": self.lambda_min, "lambda.1se": self.lambda_1se}
+            lines = [f"{name} = {lam:.6g}: loss {self.cv.loc[lam, 'mean']:.6g}" for name, lam in chosen.items()]
+            shown = self.coefficients.loc[[*chosen.values()]].T.set_axis([*chosen], axis=1)
+        return "\n".join([*lines, shown.to_string(float_format="{:.6g}".format)])
+
+    def plain(self) -> dict[str, Any]:
+        """Return the path in JSON's types.
+
+        Returns
+        -------
+        dict[str, Any]
+            What ``dsba elastic-net --json`` prints. Without folds the last three are None.
+
+        Examples
+        --------
+        >>> list(path.plain())
+        ['l1_ratio', 'lambdas', 'coefficients', 'cv', 'lambda_min', 'lambda_1se']
+        """
+        validated = self.cv is not None
+        return {
+            "l1_ratio": self.l1_ratio, "lambdas": [*map(float, self.coefficients.index)],
+            "coefficients": plain_columns(self.coefficients), "cv": plain_columns(self.cv) if validated else None,
+            "lambda_min": self.lambda_min if validated else None,
+            "lambda_1se": self.lambda_1se if validated else None,
+        }  # fmt: skip
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the coefficients at every lambda, beside the cross-validated loss if there are folds.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each lambda.
+
+        Examples
+        --------
+        >>> path.to_frame().columns.tolist()
+        ['Intercept', 'x', 'z', 'loss mean', 'loss se']
+        """
+        return self.coefficients if self.cv is None else self.coefficients.join(self.cv.add_prefix("loss "))
+
     def params(self, lam: float | None = None) -> pd.Series:
         """Return the coefficients at one lambda.
 
@@ -206,14 +250,31 @@ def elastic_net(
     >>> print(path.params(1.0)["z"])
     0.0
     """
-    if operator not in LOSSES:
-        raise unknown_name("operator", operator, LOSSES)
-    ratio = as_share("l1_ratio", l1_ratio)
-    if folds is not None:
-        as_integer("folds", folds, at_least=2)
+    asked = PathOptions.checked(operator, l1_ratio, lambdas, folds)
     spec = FitSpec(formula=formula, operator=operator, missing=missing)
     held = as_sites(table, sites, ModelTerms.of(spec))
-    return path_of(held, spec, Simulator(spec.topology(len(held))), ratio, lambdas, folds)
+    return path_of(held, spec, Simulator(spec.topology(len(held))), *asked)
+
+
+class PathOptions(NamedTuple):
+    """What a path is asked for."""
+
+    l1_ratio: float = 1.0
+    lambdas: Sequence[float] | None = None
+    folds: int | None = None
+
+    @classmethod
+    def checked(
+        cls, operator: Any, l1_ratio: float, lambdas: Sequence[float] | None, folds: int | None
+    ) -> PathOptions:  # fmt: skip
+        """An error if a path of this operator cannot have these."""
+        if operator not in LOSSES:
+            raise unknown_name("operator", operator, LOSSES)
+        if folds is not None:
+            as_integer("folds", folds, at_least=2)
+        if lambdas is not None:
+            lambdas = tuple(as_number("lambdas", lam, at_least=0.0) for lam in lambdas)
+        return cls(as_share("l1_ratio", l1_ratio), lambdas, folds)
 
 
 def path_of(
@@ -229,7 +290,7 @@ def path_of(
     if designs.names[0] != INTERCEPT:
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
     model = LOSSES[str(spec.operator)]
-    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network.topology))
+    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, Way.of(network)))
     wide, p = designs.wide, len(designs.names)
     mean, sd = pooled_moments(wide, network, range(1, wide[0].shape[1]))
     scaling = scaling_by(mean[:p], sd[:p], 0)
@@ -240,7 +301,7 @@ def path_of(
     if lambdas is None:
         largest = float(np.abs(whole.slope[1:]).max()) / max(ratio, LEAST_L1)
         lambdas = np.geomspace(largest, SMALLEST * largest, N_LAMBDAS).tolist()
-    lambdas = sorted((as_number("lambdas", lam, at_least=0.0) for lam in lambdas), reverse=True)
+    lambdas = sorted(lambdas, reverse=True)
     watch = ModelWatch.of(designs, model, ready, (), network)
     paths = _paths(model, problems, lambdas, ratio, watch)
     cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, network)
@@ -248,13 +309,13 @@ def path_of(
     return ElasticNetPath(frame, ratio, cv, tuple(scaling.sd.tolist()))
 
 
-def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, topology: Topology) -> str:
+def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, way: Way) -> str:
     """What the path is expected to cost."""
     p, levels = len(designs.names), sum(map(len, designs.schema.levels.values()))
     fits, points = 1 + folds, lambdas * USUAL_NEWTON[str(terms.spec.operator)]
     point = fits * (1 + p + p * (p + 1) // 2)
     sums = ModelSums((folds, fits * (3 + 2 * p), point, fits * (1 + lambdas)), (point,), 1 + points)
-    return str(cost_of(sums, design_sums(terms, p, levels), levels, topology))
+    return str(cost_of(sums, design_sums(terms, p, levels), levels, way))
 
 
 def _check(

@@ -2,7 +2,8 @@
 
 A site adds up over its own rows, and only these sums leave it: counts of events and of other rows in bins of the
 score, counts and sums of predictions in ten groups of the probability, sums of losses. No label and no score of a row
-leaves it.
+leaves it. Between processes neighbouring bins and groups are joined until each has, of events and of other rows, none
+or enough, in all and without any one site (intervals.py); in one process they are as fine as here.
 
 The area under the ROC curve is that of the bins, in which rows of one bin are ties. ``auc_within`` is how far the area
 of the rows themselves can be from it at most: half of the share of pairs that are ties. Its interval is DeLong's, of
@@ -13,19 +14,33 @@ intercept alone the slope is 1), which is fitted by sums as well.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from pydantic import TypeAdapter
 from scipy.special import expit, log_expit, xlogy
 
 from dsba.errors import InputError, noted
 from dsba.fitting.disclosure import Guards
+from dsba.fitting.measures import (
+    CalibrationGroup,
+    ClassMeasures,
+    CountMeasures,
+    MeanMeasures,
+    Measures,
+    NumberMeasures,
+    RankMeasures,
+    RocPoint,
+    RowCounts,
+)
 from dsba.network import Group, counted, summed
 from dsba.solvers.exact import dot, eliminated
 from dsba.tables.design import outcome_of
+from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.tables.models.scoring import MOST_STEPS
 from dsba.tables.schema import end_together, kind_of
 from dsba.tables.terms import SiteTable
@@ -34,11 +49,10 @@ from dsba.types import Array
 if TYPE_CHECKING:
     from dsba.tables.results import Results
 
-Measures = dict[str, Any]
-
 BINS_PER_UNIT, REACH = 64, 16  # of scores: bins of 1/64 from -16 to 16, and one beyond each end
 BINS = 2 * REACH * BINS_PER_UNIT + 2
 GROUPS = 10  # of probabilities, equally wide
+CURVE_ENDS, SPREAD = 96, 4.0  # ends of joined bins, evenly over so many standard deviations on both sides of the mean
 CURVE_POINTS, CURVE_ROWS = 100, 10  # of a ROC curve: at most so many points, and at least so many rows between them
 Z95 = 1.959963984540054  # of a normal distribution
 NEAR_MAXIMUM = 1e-7  # in standard errors: Newton's next step squares it, and is the last one
@@ -54,6 +68,16 @@ class Scored(NamedTuple):
     exposure: Array
     """exp(offset) of counts, else 1: what the mean outcome is divided by in a model without columns."""
     left_out: int
+
+
+class Bins(NamedTuple):
+    """The intervals in which rows are counted: the first bin of the score, and the first group, of each."""
+
+    scores: npt.NDArray[np.int64] = np.arange(BINS)
+    groups: npt.NDArray[np.int64] = np.arange(GROUPS)
+
+
+FINE = Bins()
 
 
 @dataclass(frozen=True)
@@ -72,8 +96,10 @@ class Evaluation:
     Examples
     --------
     >>> from dsba.tables.evaluation import Evaluation
-    >>> Evaluation({"rows": 3}, {"north": {"rows": 3}}).pooled["rows"]
-    3
+    >>> from dsba.fitting.measures import NumberMeasures
+    >>> found = NumberMeasures(rows=3, left_out=0, mean_outcome=2.0, mean_prediction=2.1, r2=0.9, rmse=0.2)
+    >>> Evaluation(found, {"north": found}).pooled.r2
+    0.9
     """
 
     pooled: Measures
@@ -92,10 +118,11 @@ class Evaluation:
         Examples
         --------
         >>> from dsba.tables.evaluation import Evaluation
-        >>> Evaluation({"rows": 3}, {}).plain()
-        {'pooled': {'rows': 3}, 'sites': {}}
+        >>> from dsba.fitting.measures import RowCounts
+        >>> Evaluation(RowCounts(rows=0, left_out=3), {}).plain()
+        {'pooled': {'rows': 0, 'left_out': 3}, 'sites': {}}
         """
-        return {"pooled": self.pooled, "sites": self.sites}
+        return TypeAdapter(Evaluation).dump_python(self, mode="json", exclude={"notices"})
 
 
 def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards: Guards | None = None) -> Evaluation:
@@ -106,10 +133,13 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
     kind = _kind(results)
     scored = [scored_rows(results, site) for site in sites]
     notices = _checked(kind, scored, [site.name for site in sites], guards or Guards(), group)
-    pooled = _measured(kind, scored, partial(summed, group))
-    if not pooled["rows"]:
+    few = (guards or Guards()).rows_per_level
+    bins = _joined(scored, few, group) if kind in (CLASSES, SCORES) and group.size > 1 and few > 1 else FINE
+    pooled = _measured(kind, scored, partial(summed, group), bins)
+    if not pooled.rows:
         raise InputError("there is no row to evaluate with an outcome and all columns that the model needs.")
-    there = {site.name: _measured(kind, [one], lambda rows: rows[0]) for site, one in zip(sites, scored, strict=True)}
+    alone = [_measured(kind, [one], lambda rows: rows[0], FINE) for one in scored]
+    there = {site.name: found for site, found in zip(sites, alone, strict=True)}
     return Evaluation(pooled, there, notices)
 
 
@@ -178,7 +208,26 @@ def _require_outcome(results: Results, site: SiteTable) -> None:
             raise InputError(f"the column {column!r} of {site.name} is not a number, and the outcome must be one.")
 
 
-def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Array]) -> Measures:
+def _joined(scored: Sequence[Scored], few: int, group: Group) -> Bins:
+    """The finest bins and groups that show no few rows; all rows together if there are none."""
+    own = [[len(one.y), one.score.sum(), one.score @ one.score] for one in scored]
+    rows, first, second = summed(group, np.array(own))
+    mean = first / max(rows, 1.0)
+    reach = SPREAD * math.sqrt(max(second / max(rows, 1.0) - mean * mean, 0.0))
+    ends = np.unique(_bins_of(np.linspace(mean - reach, mean + reach, CURVE_ENDS)))
+    numbers = []
+    for one in scored:
+        marked = np.column_stack([one.y > 0, one.y <= 0])
+        places = np.searchsorted(ends, _bins_of(one.score), side="right")
+        fine = interval_numbers(places, marked, len(ends) + 1, few)
+        numbers.append(np.concatenate([fine, group_numbers(one.y, one.mean, few)]))
+    total = summed(group, np.array(numbers))
+    size = total.size - group_numbers(np.zeros(0), np.zeros(0), few).size
+    starts = finest_starts(total[:size], len(ends) + 1)
+    return Bins(np.append(0, ends)[starts or [0]], group_starts(total[size:]))
+
+
+def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Array], bins: Bins) -> Measures:
     """The measures of rows; ``total`` adds what each site says of its own. Without a row there are only counts.
 
     A site without rows adds zeros. It may not leave: the others would wait for its part of the sums. Counts are summed
@@ -186,22 +235,19 @@ def _measured(kind: Kind, scored: Sequence[Scored], total: Callable[[Array], Arr
     """
     rows, left_out, exposure = total(np.array([[len(one.y), one.left_out, one.exposure.sum()] for one in scored]))
     outcomes, predictions = total(np.array([[one.y.sum(), one.mean.sum()] for one in scored]))
-    sums = total(np.array([kind.sums(one, outcomes / (exposure or 1.0)) for one in scored]))
-    counts = {"rows": int(rows), "left_out": int(left_out)}
+    sums = total(np.array([kind.sums(one, outcomes / (exposure or 1.0), bins) for one in scored]))
     if not rows:
-        return counts
-    found = {"mean_outcome": outcomes / rows, "mean_prediction": predictions / rows}
-    found |= kind.measures(int(rows), outcomes, sums)
-    if kind is CLASSES:
-        found |= _recalibrated(scored, total)
-    return counts | {name: float(value) if isinstance(value, np.floating) else value for name, value in found.items()}
+        return RowCounts(0, int(left_out))
+    means = MeanMeasures(int(rows), int(left_out), float(outcomes / rows), float(predictions / rows))
+    found = kind.measures(means, outcomes, sums, bins)
+    return _recalibrated(found, scored, total) if isinstance(found, ClassMeasures) else found
 
 
 class Kind(NamedTuple):
     """What is measured of one kind of outcome: sums of a site, given the mean of all, and what the totals mean."""
 
-    sums: Callable[[Scored, float], Array]
-    measures: Callable[[int, float, Array], Measures]
+    sums: Callable[[Scored, float, Bins], Array]
+    measures: Callable[[MeanMeasures, float, Array, Bins], Measures]
     losses: Callable[[Scored], Array] = lambda scored: np.zeros(len(scored.y))
     """Of each row, where they have no bound."""
 
@@ -209,25 +255,31 @@ class Kind(NamedTuple):
 # Classes -----------------------------------------------------------------------------------------
 
 
-def _score_sums(scored: Scored, mean: float) -> Array:
+def _bins_of(scores: Array) -> npt.NDArray[np.int64]:
+    return np.clip(np.floor(BINS_PER_UNIT * scores) + BINS // 2, 0, BINS - 1).astype(np.int64)
+
+
+def _score_sums(scored: Scored, mean: float, bins: Bins) -> Array:
     """Events and other rows in every bin."""
-    at = np.clip(np.floor(BINS_PER_UNIT * scored.score) + BINS // 2, 0, BINS - 1).astype(np.int64)
-    return np.concatenate([np.bincount(at, scored.y == label, BINS) for label in (1, 0)])
+    at = np.searchsorted(bins.scores, _bins_of(scored.score), side="right") - 1
+    return np.concatenate([np.bincount(at, scored.y == label, len(bins.scores)) for label in (1, 0)])
 
 
-def _score_measures(rows: int, events: float, sums: Array) -> Measures:
-    positive, negative = np.split(sums, 2)
+def _score_measures(means: MeanMeasures, events: float, sums: Array, bins: Bins) -> RankMeasures:
+    positive, negative = np.zeros((2, BINS))
+    positive[bins.scores], negative[bins.scores] = np.split(sums, 2)
     m, n = positive.sum(), negative.sum()
-    if not m * n:
-        names = ("auc", "auc_low", "auc_high", "auc_within", "roc")
-        return {"events": int(events), **dict.fromkeys(names)}
+    if not m * n or len(bins.scores) == 1:
+        return RankMeasures(**vars(means), events=int(events))
     below = np.cumsum(negative) - negative
     ties = 0.5 * (positive @ negative) / (m * n)
     auc = (positive @ below) / (m * n) + ties
     ranked = (below + 0.5 * negative) / n, (m - np.cumsum(positive) + 0.5 * positive) / m
     low, high = _delong(auc, (positive, negative), ranked)
-    found = {"events": int(events), "auc": auc, "auc_low": low, "auc_high": high, "auc_within": ties}
-    return found | {"roc": _curve(positive, negative)}
+    return RankMeasures(
+        **vars(means), events=int(events), auc=float(auc), auc_low=low, auc_high=high, auc_within=float(ties),
+        roc=tuple(_curve(positive, negative)),
+    )  # fmt: skip
 
 
 def _delong(auc: float, counts: tuple[Array, Array], ranked: tuple[Array, Array]) -> tuple[float | None, float | None]:
@@ -240,7 +292,7 @@ def _delong(auc: float, counts: tuple[Array, Array], ranked: tuple[Array, Array]
     return max(auc - reach, 0.0), min(auc + reach, 1.0)
 
 
-def _curve(positive: Array, negative: Array) -> list[dict[str, float | None]]:
+def _curve(positive: Array, negative: Array) -> Iterator[RocPoint]:
     """Points of the ROC curve, from the highest score down: the shares of both classes at or above a score."""
     both = (positive + negative)[::-1]
     apart, ends, taken = max(CURVE_ROWS, both.sum() / CURVE_POINTS), [0], 0.0
@@ -250,20 +302,19 @@ def _curve(positive: Array, negative: Array) -> list[dict[str, float | None]]:
             ends, taken = [*ends, bins], 0.0
     ends = [*(ends[:-1] if len(ends) > 1 else ends), BINS]  # the rows that are left join the last part
     above = [np.concatenate([[0.0], np.cumsum(one[::-1])]) for one in (negative, positive)]
-    return [
-        {"score": None if end in (0, BINS) else (BINS // 2 - end) / BINS_PER_UNIT,
-         "false_positive": float(above[0][end] / above[0][-1]), "true_positive": float(above[1][end] / above[1][-1])}
-        for end in ends
-    ]  # fmt: skip
+    for end in ends:
+        score = None if end in (0, BINS) else (BINS // 2 - end) / BINS_PER_UNIT
+        yield RocPoint(score, *(float(part[end] / part[-1]) for part in above))
 
 
-def _recalibrated(scored: Sequence[Scored], total: Callable[[Array], Array]) -> Measures:
+def _recalibrated(found: ClassMeasures, scored: Sequence[Scored], total: Callable[[Array], Array]) -> ClassMeasures:
     """Calibration intercept (the slope being 1) and slope with standard errors; None where there is no maximum."""
-    found: Measures = {}
-    for name, free in (("intercept", 1), ("slope", 2)):
-        value, error = _logistic(scored, total, free) or (None, None)
-        found |= {f"calibration_{name}": value, f"calibration_{name}_se": error}
-    return found
+    level, level_se = _logistic(scored, total, 1) or (None, None)
+    slope, slope_se = _logistic(scored, total, 2) or (None, None)
+    return replace(
+        found, calibration_intercept=level, calibration_intercept_se=level_se,
+        calibration_slope=slope, calibration_slope_se=slope_se,
+    )  # fmt: skip
 
 
 def _logistic(scored: Sequence[Scored], total: Callable[[Array], Array], free: int) -> tuple[float, float] | None:
@@ -294,33 +345,50 @@ def _logistic_sums(scored: Scored, z: Array) -> Array:
     return np.array([llf, r.sum(), (r * x).sum(), v.sum(), (v * x).sum(), (v * x * x).sum()])
 
 
-def _class_sums(scored: Scored, mean: float) -> Array:
+def _class_sums(scored: Scored, mean: float, bins: Bins) -> Array:
     signs = np.where(scored.y > 0, 1.0, -1.0)
     losses = [-log_expit(signs * scored.score).sum(), ((scored.y - scored.mean) ** 2).sum()]
-    return np.concatenate([losses, grouped(scored.y, scored.mean), _score_sums(scored, mean)])
+    table = grouped(scored.y, scored.mean, np.ones(len(scored.y)), bins.groups)
+    return np.concatenate([losses, table, _score_sums(scored, mean, bins)])
 
 
-def _class_measures(rows: int, events: float, sums: Array) -> Measures:
-    table, bins = np.split(sums[2:], [3 * GROUPS])
-    losses = {"log_loss": sums[0] / rows, "brier": sums[1] / rows}
-    return {**_score_measures(rows, events, bins), **losses, "calibration": calibration(table)}
+def _class_measures(means: MeanMeasures, events: float, sums: Array, bins: Bins) -> ClassMeasures:
+    table, counts = np.split(sums[2:], [3 * len(bins.groups)])
+    log_loss, brier = (sums[:2] / means.rows).tolist()
+    ranked = _score_measures(means, events, counts, bins)
+    groups = calibration(table, bins.groups)
+    return ClassMeasures(**vars(ranked), log_loss=log_loss, brier=brier, calibration=groups)
 
 
-def grouped(y: Array, mean: Array) -> Array:
+def _groups_of(mean: Array) -> npt.NDArray[np.int64]:
+    return np.minimum((GROUPS * mean).astype(np.int64), GROUPS - 1)
+
+
+def group_numbers(y: Array, mean: Array, few: int) -> Array:
+    """What a site adds to find groups of the predicted probability that show no few rows."""
+    return interval_numbers(_groups_of(mean), np.column_stack([y > 0, y <= 0]), GROUPS, few)
+
+
+def group_starts(total: Array) -> npt.NDArray[np.int64]:
+    """The first group of each joined one, from the sum of ``group_numbers``."""
+    return np.array(finest_starts(total, GROUPS) or [0], np.int64)
+
+
+def grouped(y: Array, mean: Array, counts: Array, starts: npt.NDArray[np.int64] = FINE.groups) -> Array:
     """Rows, events and the sum of the predictions in every group of the predicted probability."""
-    at = np.minimum((GROUPS * mean).astype(np.int64), GROUPS - 1)
-    return np.concatenate([np.bincount(at, weights, GROUPS) for weights in (np.ones(len(y)), y, mean)])
+    at = np.searchsorted(starts, _groups_of(mean), side="right") - 1
+    return np.concatenate([np.bincount(at, counts * each, len(starts)) for each in (np.ones(len(y)), y, mean)])
 
 
-def calibration(sums: Array) -> list[dict[str, float]]:
+def calibration(sums: Array, starts: npt.NDArray[np.int64] = FINE.groups) -> tuple[CalibrationGroup, ...]:
     """The groups with rows: their bounds, rows, mean prediction and share of events, from the sums of ``grouped``."""
-    groups = enumerate(zip(*np.split(sums, 3), strict=True))
-    return [
-        {"low": group / GROUPS, "high": (group + 1) / GROUPS, "rows": int(rows), "predicted": float(predicted / rows),
-         "observed": float(events / rows)}
-        for group, (rows, events, predicted) in groups
+    bounds = zip(starts.tolist(), [*starts[1:].tolist(), GROUPS], strict=True)
+    groups = zip(bounds, zip(*np.split(sums, 3), strict=True), strict=True)
+    return tuple(
+        CalibrationGroup(low / GROUPS, high / GROUPS, int(rows), float(predicted / rows), float(events / rows))
+        for (low, high), (rows, events, predicted) in groups
         if rows
-    ]  # fmt: skip
+    )
 
 
 # Counts and numbers ------------------------------------------------------------------------------
@@ -330,25 +398,30 @@ def _count_losses(scored: Scored) -> Array:
     return 2.0 * (xlogy(scored.y, scored.y) - scored.y - scored.y * scored.score + scored.mean)
 
 
-def _count_sums(scored: Scored, mean: float) -> Array:
+def _count_sums(scored: Scored, mean: float, bins: Bins) -> Array:
     y, null = scored.y, mean * scored.exposure
     return np.array([_count_losses(scored).sum(), 2.0 * (xlogy(y, y) - y - xlogy(y, null) + null).sum()])
 
 
-def _count_measures(rows: int, total: float, sums: Array) -> Measures:
-    return {"deviance": sums[0] / rows, "d2": 1.0 - sums[0] / sums[1] if sums[1] else None}
+def _count_measures(means: MeanMeasures, total: float, sums: Array, bins: Bins) -> CountMeasures:
+    return CountMeasures(**vars(means), deviance=float(sums[0] / means.rows), d2=_explained(sums))
 
 
 def _number_losses(scored: Scored) -> Array:
     return (scored.y - scored.mean) ** 2
 
 
-def _number_sums(scored: Scored, mean: float) -> Array:
+def _number_sums(scored: Scored, mean: float, bins: Bins) -> Array:
     return np.array([_number_losses(scored).sum(), ((scored.y - mean) ** 2).sum()])
 
 
-def _number_measures(rows: int, total: float, sums: Array) -> Measures:
-    return {"r2": 1.0 - sums[0] / sums[1] if sums[1] else None, "rmse": np.sqrt(sums[0] / rows)}
+def _number_measures(means: MeanMeasures, total: float, sums: Array, bins: Bins) -> NumberMeasures:
+    return NumberMeasures(**vars(means), r2=_explained(sums), rmse=math.sqrt(sums[0] / means.rows))
+
+
+def _explained(sums: Array) -> float | None:
+    """The share of the second sum that the first one does not have."""
+    return float(1.0 - sums[0] / sums[1]) if sums[1] else None
 
 
 CLASSES = Kind(_class_sums, _class_measures)
@@ -358,21 +431,36 @@ NUMBERS = Kind(_number_sums, _number_measures, _number_losses)
 
 TITLES = {
     "rows": "rows", "left_out": "rows left out", "events": "events", "mean_outcome": "mean outcome",
-    "mean_prediction": "mean prediction", "auc": "AUC", "auc_low": "AUC, lower 95 % bound",
-    "auc_high": "AUC, upper 95 % bound", "auc_within": "AUC, error of bins at most", "log_loss": "log loss",
+    "mean_prediction": "mean prediction", "auc": "AUC (95 % interval)",
+    "auc_within": "error of the AUC by bins, at most", "log_loss": "log loss",
     "brier": "Brier score", "deviance": "mean deviance", "d2": "share of deviance explained", "r2": "R²",
-    "rmse": "root mean squared error", "calibration_intercept": "calibration intercept",
-    "calibration_intercept_se": "standard error of the intercept", "calibration_slope": "calibration slope",
-    "calibration_slope_se": "standard error of the slope",
+    "rmse": "root mean squared error", "calibration_intercept": "calibration intercept (standard error)",
+    "calibration_slope": "calibration slope (standard error)",
 }  # fmt: skip
+BESIDE = {
+    "auc": ("auc_low", "auc_high"), "calibration_intercept": ("calibration_intercept_se",),
+    "calibration_slope": ("calibration_slope_se",),
+}  # fmt: skip
+"""What stands in brackets behind a measure."""
 
 
 def sentences(name: str, measures: Measures) -> str:
     """The measures of a site, or of all, in one line for people."""
-    if not measures["rows"]:
-        return f"{name}: no rows, {TITLES['left_out']} {_shown(measures['left_out'])}."
-    shown = [f"{TITLES[key]} {_shown(value)}" for key, value in measures.items() if key in TITLES and value is not None]
-    return f"{name}: {', '.join(shown)}."
+    if not measures.rows:
+        return f"{name}: no rows, {TITLES['left_out']} {_shown(measures.left_out)}."
+    return f"{name}: {', '.join(f'{title} {value}' for title, value in for_people(measures).items())}."
+
+
+def for_people(measures: Measures) -> dict[str, str]:
+    """The measures by their titles, each with its interval or standard error."""
+    known = vars(measures)
+    return {TITLES[key]: _with_error(key, known) for key in known if key in TITLES and known[key] is not None}
+
+
+def _with_error(key: str, known: dict[str, Any]) -> str:
+    beside = [known[one] for one in BESIDE.get(key, ())]
+    errors = " to ".join(_shown(one) for one in beside if one is not None)
+    return _shown(known[key]) + (f" ({errors})" if errors else "")
 
 
 def _shown(value: float) -> str:

@@ -1,32 +1,35 @@
 """What an analysis of tables is expected to move, told before it begins: rounds, and bytes into the busiest site.
 
-Every model declares the sums that it makes (``TableModel.sums``). A sum of m numbers is two questions, one of 8 bytes
-and one of 16 m bytes. A question goes up the graph's tree and down again: 2 D rounds for a tree of depth D.
+Every model declares the sums that it makes (``TableModel.sums``). A sum is two questions, for its scale and for its
+numbers. A question takes 2 D rounds, up the graph's tree of depth D and down again. How many bytes sums bring into the
+busiest site depends on how they travel, and the network knows it (``bytes_of_sums``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dsba.fitting.spec import FitSpec
 from dsba.graph.topology import Topology
-from dsba.network import Alone
+from dsba.network import Alone, Network
 from dsba.tables.columns import INTERCEPT, agreed_states, inner_functions, model_columns
+from dsba.tables.evaluation import GROUPS
 from dsba.tables.formula import is_derived
 from dsba.tables.mixed import RANDOM_TELLS, random_intercept_sums
 from dsba.tables.models.base import ModelSums
 from dsba.tables.peaks import peak_sums
+from dsba.tables.risk_sets import grid_numbers
 from dsba.tables.terms import SITE, ModelTerms
 from dsba.types import Level
 
 SITE_ANSWERS = 11  # questions that every site answers for itself: options, names, complaints
 SHARED_BYTES, LEVEL_BYTES = 1000, 16  # in the answers of one site, and in them of one level
-STATE_SUMS = {"center": 2, "cap": 10, "scale": 3, "poly": 5}  # of a function of a column
-QUANTILE_SUMS, QUANTILE_BINS = 11, 64  # those of splines: 64 bits in parts of 6
+STATE_SUMS = {"center": 2, "cap": 10, "scale": 2, "poly": 5}  # of a function of a column
+QUANTILE_SUMS, QUANTILE_BINS = 8, 64  # those of splines: the rows, and 42 bits in parts of 6
 INVENTED_ROWS = 64
 
 
@@ -47,20 +50,28 @@ def _size(count: int) -> str:
     return f"{math.ceil(count / 1e5) / 10:.1f} MB" if count >= 1e6 else f"{math.ceil(count / 1e3)} kB"
 
 
-def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, topology: Topology) -> ExpectedCost:
+class Way(NamedTuple):
+    """How sums travel: the graph, and what sums of so many numbers bring into the busiest site, in bytes."""
+
+    topology: Topology
+    bytes_of_sums: Callable[[Sequence[int]], int]
+
+    @classmethod
+    def of(cls, network: Network) -> Way:
+        return cls(network.topology, network.bytes_of_sums)
+
+
+def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, way: Way) -> ExpectedCost:
     """The cost of sums of so many numbers, and of what sites tell each other before, with ``levels`` of factors."""
-    sizes = [*extra, *sums.before, *(sums.points * list(sums.point))]
-    up = sum(8 + 16 * size for size in sizes)
-    down = up + topology.n_nodes * (SHARED_BYTES + LEVEL_BYTES * levels)
-    tree = topology.graph.tree
-    received = up * tree.children + down * (tree.parents >= 0)
-    rounds = 2 * tree.depth * (SITE_ANSWERS + 2 * len(sizes)) * (topology.n_nodes > 1)
-    return ExpectedCost(rounds, int(received.max()), sums.points - 1, sums.unit)
+    sizes, n = [*extra, *sums.before, *(sums.points * list(sums.point))], way.topology.n_nodes
+    answers = n * (SHARED_BYTES + LEVEL_BYTES * levels)
+    rounds = 2 * way.topology.graph.tree.depth * (SITE_ANSWERS + 2 * len(sizes))
+    return ExpectedCost(rounds * (n > 1), (way.bytes_of_sums(sizes) + answers) * (n > 1), sums.points - 1, sums.unit)
 
 
 def expected_cost(
     terms: ModelTerms, names: Sequence[str], levels: Mapping[str, Sequence[Level]], classes: Sequence[Level] | None,
-    topology: Topology,
+    way: Way,
 ) -> ExpectedCost:  # fmt: skip
     """Of a fit of columns with these names; ``levels`` are those of all factors."""
     spec, model = terms.spec, terms.model(classes)
@@ -72,7 +83,7 @@ def expected_cost(
     elif spec.random:
         sums = random_intercept_sums(p)
     count = sum(map(len, levels.values())) + len(classes or ())
-    return cost_of(sums, [*design_sums(terms, p, count), *_inference_sums(spec, sums, q)], count, topology)
+    return cost_of(sums, [*design_sums(terms, p, count), *_inference_sums(spec, sums, q)], count, way)
 
 
 def told_besides(terms: ModelTerms) -> list[str]:
@@ -89,10 +100,9 @@ def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
     if terms.spec.missing in ("mean", "indicator"):
         sizes.append(2 * c)
     stateful = {one.text: one.state for term in terms.formula.terms for one in term if one.state is not None}
-    for state in stateful.values():
-        sizes += [2] * STATE_SUMS.get(state, 0)
-    if any(state not in STATE_SUMS for state in stateful.values()):  # all splines in the same sums
-        sizes += [QUANTILE_BINS * p] * QUANTILE_SUMS
+    splines = any(state not in STATE_SUMS for state in stateful.values())
+    longest = max((STATE_SUMS.get(state, QUANTILE_SUMS) for state in stateful.values()), default=0)
+    sizes += [2 * len(stateful) + QUANTILE_BINS * p * splines] * longest  # all functions in the same sums
     if names := inner_functions(terms.formula.terms, [])[0]:
         sizes += peak_sums(len(names))
     return sizes + (peak_sums(p) if terms.formula.sharp or any(map(is_derived, terms.formula.terms)) else [])
@@ -100,7 +110,7 @@ def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
 
 def _inference_sums(spec: FitSpec, sums: ModelSums, q: int) -> list[int]:
     """Deviances; for robust errors a matrix, and leverages; with an offset the null model."""
-    sizes = [10]
+    sizes = [10 + 2 * grid_numbers(GROUPS)]
     if spec.cov != "classical":
         sizes += [1 + q + q * (q + 1) // 2, 3 * q + 3]
     if spec.offset or spec.exposure:

@@ -28,7 +28,7 @@ LATEX_SIGNS = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "±": r"$\pm$", "λ": r"$\lambda$",
 }  # fmt: skip
-RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r", "\n")  # how a cell begins that a spreadsheet may run
+RUN_BY_SPREADSHEETS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # how a cell begins that a spreadsheet may run
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,10 @@ def csv_text(frame: pd.DataFrame) -> str:
 
 
 def _safe(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(RUN_BY_SPREADSHEETS) else cell
+    if not isinstance(cell, str):
+        return cell
+    plain = cell.replace("\r", " ")  # the writer puts no quotes around it, and readers begin another row there
+    return f"'{plain}" if cell.startswith(RUN_BY_SPREADSHEETS) else plain
 
 
 # Models ------------------------------------------------------------------------------------------
@@ -232,7 +235,7 @@ def side_by_side(models: Mapping[str, Results], *, ratios: bool = False, wide: b
     for name, one in models.items():
         what = str(one.ratios().columns[0]) if ratios else "estimate"
         header.append(f"{name}: {what} (95 % interval)" if name else f"{what} (95 % interval)")
-        figures = [f"{one.nobs:,}", f"{one.aic:.1f}" if one.metadata.inference else ""]
+        figures = [f"{one.nobs:,}", "" if one.metadata.inference is None or np.isnan(one.aic) else f"{one.aic:.1f}"]
         columns.append([*(_interval(tidied[name], term) for term in terms), *figures])
         if wide:
             header.append("p")
@@ -251,3 +254,8 @@ def _interval(frame: pd.DataFrame, term: str) -> str:
 def _p_value(frame: pd.DataFrame, term: str) -> str:
     value = frame.loc[term, "p.value"]
     return "" if np.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def plain_columns(frame: pd.DataFrame) -> dict[str, list[float | None]]:
+    """The columns of a frame of numbers in JSON's types."""
+    return {str(name): [None if value != value else float(value) for value in frame[name]] for name in frame}

@@ -17,21 +17,20 @@ from dsba.engine.run import Status
 from dsba.errors import FitError, InputError
 from dsba.fitting import not_converged
 from dsba.fitting.disclosure import Guards
-from dsba.fitting.fit import Fit, carried_out
-from dsba.fitting.fit import fit as fit_rows
+from dsba.fitting.fit import Fit, carried_out, fit_rows
 from dsba.fitting.model import FittedModel, TableMetadata
 from dsba.fitting.rows import Rows, RowTotals, as_rows, weighted_squares
-from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec, describe_options
+from dsba.fitting.spec import CLASSICAL, FOR_ARRAYS, OPTIONS, SAMPLING, FitSpec, describe_options
 from dsba.network import Group, Network, Simulator, counted, require_agreement
 from dsba.network.contract import SITE_TOTALS
 from dsba.operators import Operator
 from dsba.tables import schema_report
 from dsba.tables.columns import INTERCEPT
-from dsba.tables.describe import Description, describe_sites, with_names
+from dsba.tables.describe import Description, describe_sites
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import RowWatch, StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
-from dsba.tables.expected_cost import expected_cost
+from dsba.tables.expected_cost import Way, expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
@@ -41,8 +40,8 @@ from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
 from dsba.tables.schema import end_together, enforce, share_unless, shared
-from dsba.tables.signs import signs_of
-from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated
+from dsba.tables.signs import marked_numbers, signs_of
+from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated, terms_of
 from dsba.types import Array, Flags, Notify
 
 OWN_HIDDEN = "its own rows do not determine the model, or a guard does not let it show them."
@@ -156,14 +155,25 @@ def train_own(
     own: dict[str, Table], spec: FitSpec, network: Network, *, notify: Callable[[str], object], **options: Any
 ) -> Results:
     """The same for the files of this process's own nodes, by the names of their sites."""
-    network.reset()
-    headers = {name: table.names for name, table in own.items()}
-    spec = _agreed_formula(spec, headers, network)
-    sites = [SiteTable(name, columns_of(table, ModelTerms.of(spec))) for name, table in own.items()]
+    sites, spec = read_own(own, spec, network)
     results = fit_sites(sites, spec, network, notify=notify, **options)
     if results.test is not None:
         notify(sentences("Held-out rows of all sites", results.test))
     return results
+
+
+def read_own(own: dict[str, Table], spec: FitSpec, network: Network) -> tuple[list[SiteTable], FitSpec]:
+    """The columns of the formula that all processes agree on, and the specification with it."""
+    network.reset()
+    spec = _agreed_formula(spec, {name: table.names for name, table in own.items()}, network)
+    return [SiteTable(name, columns_of(table, ModelTerms.of(spec))) for name, table in own.items()], spec
+
+
+def read_files(
+    files: Sequence[Path | TableSource], spec: FitSpec, network: Network
+) -> tuple[list[SiteTable], FitSpec]:  # fmt: skip
+    """The same, one site per file; this process opens the files of its own nodes only."""
+    return read_own(_own_files(files, network), spec, network)
 
 
 def evaluate_files(
@@ -187,7 +197,7 @@ def describe_files(
 ) -> Description:
     """Table 1 of tables, one site per file; this process opens the files of its own nodes only."""
     sites = [SiteTable(name, table.read()) for name, table in _own_files(files, network).items()]
-    return describe_sites(with_names(sites, by) if network.size == 1 else sites, network, by=by, guards=guards)
+    return describe_sites(sites, network, by=by, guards=guards)
 
 
 def _own_files(files: Sequence[Path | TableSource], network: Network) -> dict[str, Table]:
@@ -224,7 +234,7 @@ def fit_sites(
     Where a share of each site's rows is held out, the model is evaluated on these. ``notify`` gets lines for people:
     what the sites agreed on, before anything is learned. ``warn`` gets those of them about columns that show single
     rows. ``look`` gets signs of trouble in the columns; without it ``notify`` gets them. ``options`` are those of
-    ``dsba.fitting.fit``.
+    ``fit_rows``.
     """
     terms = ModelTerms.of(spec)
     model = terms.model()
@@ -245,7 +255,7 @@ def fit_sites(
         notify(line)
     classes = designs.schema.classes
     if terms.by_sums:
-        notify(str(expected_cost(terms, designs.names, designs.schema.levels, classes, network.topology)))
+        notify(str(expected_cost(terms, designs.names, designs.schema.levels, classes, Way.of(network))))
     if (model := terms.model(classes)) is not None:
         require_order(model, designs, spec.levels)
         results = Results(fit_likelihood(model, designs, designs.schema.spec, network, warn))
@@ -268,7 +278,8 @@ def _signs(designs: Designs, sites: Sequence[SiteTable], network: Network) -> li
     numbers = [c for c, kind in schema.kinds.items() if kind == "number" and c not in schema.levels]
     values = {c: [site.frame[c].to_numpy(np.float64, na_value=np.nan) for site in sites] for c in numbers}
     levels = {c: known for c, known in schema.levels.items() if c != SITE} if len(schema.parts) > 1 else {}
-    return signs_of(sites, values, levels, network, few)
+    texts = [c for c, kind in schema.kinds.items() if kind == "text" and c not in terms_of(schema).formula.factors]
+    return [*marked_numbers(sites, texts), *signs_of(sites, values, levels, network, few)]
 
 
 def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify, options: dict[str, Any]) -> Results:
@@ -315,7 +326,8 @@ def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False
     """
     found, failed, ratio = {}, {}, None
     spec = replace(spec, guards=replace(spec.guards, sites=1)) if guarded else spec
-    spec = replace(spec, intercept=True, step_size="auto", cov=spec.cov if spec.cov != "site" else "classical")
+    plain = "HC1" if spec.weight_kind == SAMPLING else CLASSICAL
+    spec = replace(spec, intercept=True, step_size="auto", cov=spec.cov if spec.cov != "site" else plain)
     for site in sites:
         try:
             own = fit_sites([site], spec, Simulator(spec.topology(1)))
@@ -407,9 +419,10 @@ def _model(
     rounds = done.rounds_before + network.rounds
     params = columns.scaling.unscaled(coefficients)
     spec, run = carried_out(done, spec, spec.lam or 0.0)
+    run = replace(run, samples=columns.nobs)
     events = None
-    if schema.classes is not None and spec.weights is None:
-        events = round(designs.rows * columns.mean)
+    if schema.classes is not None and spec.weighting_counts:
+        events = round(columns.nobs * columns.mean)
     table = TableMetadata(
         columns.names, tuple(columns.scaling.sd.tolist()), replace(schema, spec=spec), rounds, designs.notices, events,
         found.calibration, _convergence(done), found.inference, found.why_none,
@@ -430,6 +443,8 @@ def _inferred(
         found = infer(columns, coefficients, str(operators.get(spec.operator).family), spec.cov, watch)
     except FitError as error:
         raise error.named(columns.names) from None
+    if found.inference is not None and spec.weight_kind == SAMPLING:
+        found = found._replace(inference=replace(found.inference, llf=None, llnull=None))
     return found, watch.complaints
 
 

@@ -41,6 +41,16 @@ FORMULA_TOKEN = re.compile(
     r"|`(?P<quoted>[^`{}\\\n\r]+)`|\"(?P<double>[^\"\n\r]*)\"|'(?P<single>[^'\n\r]*)'"
     r"|(?P<sign>\*\*|[<>=!]=|[-+:*/^~(),<>=.]))"
 )
+INSTEAD = {
+    "factor": "C(x)", "ordered": "C(x, Poly)", "relevel": 'C(x, Treatment("b"))', "ifelse": "I(x > 3)",
+    "cut": "I(x > 3)", "min": "pmin(x, 3)", "max": "pmax(x, 3)", "standardize": "scale(x)", "Q": "`a name`",
+    "offset": "the option offset", "strata": "the option strata", "cluster": "the option clusters", "c": "(20, 90)",
+    "|": "the option random for a random intercept", "%": "a/b for b within a", "&": "I(a > 1):I(b > 1)",
+    "$": "the name of the column alone", "[": "the name of the column alone",
+    ".": "`x.1` for a column with a dot in its name, log(x) without a module, C(x) for as.factor(x)",
+    **dict.fromkeys(("<", ">", "==", "!=", "<=", ">="), "I(x > 3)"),
+}  # fmt: skip
+"""What works in the place of names and signs that people know from other programs."""
 COLUMN_TOKENS = ("name", "quoted")
 LONGEST_FORMULA = 10_000  # characters
 DEEPEST = 50  # parentheses
@@ -227,7 +237,8 @@ class _Parser:
 
     def wanted(self, what: str) -> InputError:
         got = "the end" if self.next.kind == "end" else repr(self.next.text)
-        return InputError(f"formula, character {self.next.at + 1}: wanted {what}, got {got}.")
+        hint = "" if self.next.kind == "name" else _instead(self.next.text)
+        return InputError(f"formula, character {self.next.at + 1}: wanted {what}, got {got}{hint}.")
 
     def formula(self) -> Formula:
         left, response = Side("", ()), tuple[str, ...]()
@@ -333,7 +344,7 @@ class _Parser:
             return Side(".", ())
         if token.kind == "number":
             if token.text not in ("0", "1"):
-                raise self.wanted("a column, or 0 or 1 for the intercept")
+                raise self.wanted("a column, 0 or 1 for the intercept, or arithmetic in I() such as I(2*x)")
             self.at += 1
             return Side(token.text, ((),) if token.text == "1" else ())
         one = self.call() if token.kind == "call" else self.plain()
@@ -431,7 +442,7 @@ class _Parser:
         name = self.next.text
         if name not in FUNCTIONS:
             raise InputError(
-                f"formula, character {self.next.at + 1}: {name}() is not known; a formula may call "
+                f"formula, character {self.next.at + 1}: {name}() is not known{_instead(name)}; a formula may call "
                 f"{', '.join(FORMULA_CALLS)}."
             )
         self.at += 2
@@ -564,6 +575,11 @@ def _spelled(token: Token) -> str:
     return f"{quotes}{token.text}{quotes}"
 
 
+def _instead(text: str) -> str:
+    known = INSTEAD.get(text, "`x.1` for a column with a dot in its name" if text.startswith(".") else "")
+    return known and f": use {known}"
+
+
 def _tokens(text: str) -> list[Token]:
     tokens: list[Token] = []
     at, end = 0, len(text.rstrip())
@@ -572,8 +588,8 @@ def _tokens(text: str) -> list[Token]:
         if found is None:
             at += len(text[at:]) - len(text[at:].lstrip())
             raise InputError(
-                f"formula, character {at + 1}: {text[at]!r} is not allowed; a formula has names of columns, "
-                f"numbers, {', '.join(FORMULA_CALLS)} and + - : * / ** ~ ( )."
+                f"formula, character {at + 1}: {text[at]!r} is not allowed{_instead(text[at])}; a formula has names of "
+                f"columns, numbers, {', '.join(FORMULA_CALLS)} and + - : * / ** ~ ( )."
             )
         kind = str(found.lastgroup)
         if kind == "sign" and found["sign"] == "(" and tokens and tokens[-1].kind == "name":

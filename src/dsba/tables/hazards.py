@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaincc, ndtri
@@ -15,10 +15,11 @@ from scipy.special import gammaincc, ndtri
 from dsba.errors import InputError, unknown_name
 from dsba.network import Group, summed
 from dsba.tables.design import Design, designed
+from dsba.tables.inputs import rows_to_predict
 from dsba.tables.models.base import symmetric
-from dsba.tables.models.cox import Cox, Lives
+from dsba.tables.models.cox import Cox
 from dsba.tables.models.scoring import inverse
-from dsba.tables.risk_sets import Deaths, shared_out
+from dsba.tables.risk_sets import Deaths, Lives, shared_out
 from dsba.tables.survival import SCALES
 from dsba.tables.terms import SiteTable
 from dsba.types import Array
@@ -67,14 +68,14 @@ class BaselineHazard:
     strata: dict[str, Stratum]
 
     def survival(
-        self, persons: pd.DataFrame, times: Sequence[float], *, site: str | None = None, conf_type: str = "log"
+        self, persons: Any, times: Sequence[float], *, site: str | None = None, conf_type: str = "log"
     ) -> pd.DataFrame:
         """Predict the survival of persons at given times, with 95 % intervals.
 
         Parameters
         ----------
-        persons : pandas.DataFrame
-            A row for each person, with the columns of the model.
+        persons : object
+            A frame, a file or the URL of a database: a row for each person, with the columns of the model.
         times : Sequence[float]
             The times.
         site : str or None
@@ -104,8 +105,9 @@ class BaselineHazard:
         if (site or "all") not in self.strata:
             raise unknown_name("site", site, list(self.strata))
         stratum = self.strata[site or "all"]
-        scores, _ = self.results.scores(persons, name=site or "the table")
-        X = self.results.columns_of(persons, name=site or "the table") - self.centre
+        name, persons = rows_to_predict(persons, self.results.needed, site)
+        scores, _ = self.results.scores(persons, name=name)
+        X = self.results.columns_of(persons, name=name) - self.centre
         risk = np.exp(scores - self.centre @ self.results.params.to_numpy())
         at = np.searchsorted(stratum.time, np.asarray(times, np.float64), side="right")
         zero = [np.concatenate([0.0 * part[:1], part])[at] for part in stratum[1:]]

@@ -19,6 +19,7 @@ from dsba.types import Array
 
 BINS_OF_QUARTILES = 4  # at most as many between the first and the third quartile
 BINS_REACH = 1.5  # times the distance of these quartiles: what lies further out has a bin without an end
+FINEST = 1e-300  # between the quartiles: the ends of bins are numbers with all their digits
 PICTURE = (160.0, 40.0)  # width and height
 
 
@@ -65,7 +66,7 @@ def _safe_groups(
 def bin_edges(low: float, high: float) -> list[float] | None:
     """Multiples of a round number, from below the first quartile to above the third."""
     between = high - low
-    if not 0.0 < between < math.inf:
+    if not FINEST < between < 1.0 / FINEST:
         return None
     width = 10.0 ** math.floor(math.log10(between / BINS_OF_QUARTILES))
     width *= next(factor for factor in (1, 2, 5, 10) if factor * width * BINS_OF_QUARTILES >= between * (1 - 1e-12))

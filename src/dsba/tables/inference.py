@@ -22,6 +22,7 @@ import numpy as np
 from dsba.algorithms.newton import DEPENDENT_SENTENCE, solved
 from dsba.algorithms.newton import symmetric as _symmetric
 from dsba.errors import FitError, InputError
+from dsba.fitting.measures import CalibrationGroup
 from dsba.fitting.model import Inference
 from dsba.network import Group, summed
 from dsba.operators import link_of
@@ -29,7 +30,7 @@ from dsba.tables import clustered as clusters
 from dsba.tables.clustered import FEWEST_SITES
 from dsba.tables.design import Design
 from dsba.tables.disclosure import RowWatch, summed_unless
-from dsba.tables.evaluation import calibration, grouped
+from dsba.tables.evaluation import GROUPS, calibration, group_numbers, group_starts, grouped
 from dsba.tables.families import FAMILIES, Family
 from dsba.tables.scaling import ScaledColumns
 from dsba.types import Array
@@ -37,6 +38,7 @@ from dsba.types import Array
 CLUSTERED = ("site", "cluster")
 LEVERAGED = {"HC2": 1.0, "HC3": 2.0}  # powers of 1 - h
 LEAST_LEFT = 1e-10  # of 1 - h: below, a row has a coefficient of its own
+NO_LEVERAGED = "{cov} does not exist: a coefficient depends on one row alone."
 NEAR = 1e-6  # of a standard error: a solution that is further away has no standard errors
 RESIDUAL_ROUNDING = 4.0 * np.finfo(np.float64).eps  # of numbers that are added to a residual
 PENALTY = "A penalty shrinks the coefficients, so that the usual standard errors are not valid: none are given."
@@ -52,7 +54,7 @@ class Inferred(NamedTuple):
 
     inference: Inference | None
     why_none: str | None = None
-    calibration: list[dict[str, float]] | None = None
+    calibration: tuple[CalibrationGroup, ...] | None = None
     """Of probabilities, on the rows themselves."""
 
 
@@ -77,7 +79,7 @@ def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, wa
         return Inferred(None, NOT_CONVERGED)
     covariance, df = total.covariance(cov, scale), None
     if cov == "site":
-        covariance, df = clustered(columns, coefficients, known, total, group)
+        covariance, df = clustered(columns, coefficients, known, total, scale, group)
     covariance = columns.scaling.unscaled_covariance(covariance)
     found = Inference(
         tuple(map(tuple, covariance.tolist())), total.rows - p, known.dispersed, scale, total.deviance,
@@ -85,28 +87,33 @@ def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, wa
         pearson_chi2=total.pearson, vif=tuple(inflation(total.gram, columns.scaling.intercept).tolist()),
         sites=total.clusters if cov == "site" else 0, df=df,
     )  # fmt: skip
-    return Inferred(found, None, calibration(total.groups) if total.groups.size else None)
+    return Inferred(found, None, calibration(total.groups, total.starts) if total.groups.size else None)
 
 
 def clustered(
-    columns: ScaledColumns, coefficients: Array, family: Family, total: _Totals, group: Group
+    columns: ScaledColumns, coefficients: Array, family: Family, total: _Totals, scale: float, group: Group
 ) -> tuple[Array, tuple[float, ...]]:
     """The covariance by site and the degrees of freedom: CR2 with Satterthwaite's, or CR1 with G - 1."""
     p = coefficients.size
     if p > clusters.MOST_COEFFICIENTS:
         return total.covariance("site", 1.0), (total.clusters - 1.0,) * p
-    found = clusters.cr2(columns, coefficients, family, total.bread, columns.scaling.back, group)
+    found = clusters.cr2(columns, coefficients, family, total.bread, columns.scaling.back, group, scale)
     return _even(found.covariance), tuple(found.df.tolist())
 
 
-def _sums(design: Design, coefficients: Array, family: Family, cov: str, null: Array, unit: float) -> list[Array]:
+def _sums(
+    design: Design, coefficients: Array, family: Family, cov: str, null: Array, unit: float, few: int
+) -> list[Array]:
     """What one node adds to three sums, for weights in multiples of ``unit``.
+
+    ``few`` is the least number of rows in a calibration group; 0 where groups may have any number.
 
     An exact sum keeps all digits only of numbers that are not much smaller than its largest one. So a sum has parts of
     one unit only: with weights near 1 those of the first have none, the second's is the square of the outcome's.
     """
-    _, X, y, weight, offset, _ = design
+    _, X, y, weight, offset, *_ = design
     w, u, upper = weight / unit, X @ coefficients + offset, np.triu_indices(X.shape[1])
+    times = design.counts
     mu = link_of(family.link).mean(u[:, None])
     g, variance = w * (y - mu), family.variance(mu)
     rows = clustered_scores(design, X * g[:, None], cov)
@@ -116,11 +123,13 @@ def _sums(design: Design, coefficients: Array, family: Family, cov: str, null: A
         g @ np.divide(y - mu, variance, out=np.zeros_like(mu), where=variance > 0.0),
     ]  # fmt: skip
     information = X.T @ (X * (w * variance)[:, None])
-    groups = grouped(y, mu) if family.link == "logit" else np.zeros(0)
+    groups = group_numbers(y, mu, few) if few > 1 else np.zeros(0)
     clusters = len(rows) if cov in CLUSTERED and len(y) else 0
-    counts = [len(y), clusters, np.log(weight[weight > 0]).sum()]
+    held = weight > 0
+    counts = [times.sum(), clusters, (times[held] * np.log(weight[held] / times[held])).sum()]
     meat = (rows.T @ rows)[upper] if cov not in ("classical", *LEVERAGED) else np.zeros(0)
-    sizes = np.concatenate([counts, groups, (X.T @ X)[upper], information[upper]])
+    each = X * np.sqrt(times)[:, None]
+    sizes = np.concatenate([counts, groups, (each.T @ each)[upper], information[upper]])
     return [sizes, np.concatenate([deviances, meat]), g @ X]
 
 
@@ -131,9 +140,12 @@ def _weights(design: Design, coefficients: Array, family: Family) -> Array:
 
 
 def clustered_scores(design: Design, scores: Array, cov: str) -> Array:
-    """The scores of rows, or their sums over what the covariance takes for one: a site, or a cluster."""
+    """The scores of rows, or their sums over what the covariance takes for one: a site, or a cluster.
+
+    A row that stands for c rows has c times their score each. Their squares add up to a c-th of its own.
+    """
     if cov not in CLUSTERED:
-        return scores
+        return scores / np.sqrt(design.counts)[:, None]
     codes = np.zeros(len(scores), np.int64) if design.cluster is None else design.cluster
     sums = np.zeros((int(codes.max(initial=0)) + 1, scores.shape[1]))
     np.add.at(sums, codes, scores)
@@ -144,11 +156,11 @@ def _leveraged(
     design: Design, weights: Array, coefficients: Array, family: Family, bread: Array, power: float
 ) -> Array:
     """One node's sum of g^2 x x' / (1 - h)^power, and the number of rows with h = 1, which have no place in it."""
-    X, weight = design.X, design.weight
+    X, weight, times = design.X, design.weight, design.counts
     mu = link_of(family.link).mean((X @ coefficients + design.offset)[:, None])
-    left = 1.0 - weights * np.einsum("ij,jk,ik->i", X, bread, X)
+    left = 1.0 - weights / times * np.einsum("ij,jk,ik->i", X, bread, X)
     usual = left > LEAST_LEFT
-    g = weight * (design.y - mu) * np.where(usual, left, np.inf) ** (-0.5 * power)
+    g = weight / np.sqrt(times) * (design.y - mu) * np.where(usual, left, np.inf) ** (-0.5 * power)
     rows = X * g[:, None]
     return np.append((rows.T @ rows)[np.triu_indices(X.shape[1])], np.count_nonzero(~usual))
 
@@ -159,17 +171,23 @@ class _Totals:
     def __init__(self, columns: ScaledColumns, coefficients: Array, family: Family, cov: str, watch: RowWatch) -> None:
         null, group = link_of(family.link).score(np.array([columns.mean])), watch.group
         unit = 2.0 ** math.frexp(columns.mean_weight)[1]  # a power of two of the size of the weights
-        own = [_sums(one, coefficients, family, cov, null, unit) for one in columns.designs]
+        several = group.size > 1 or len(columns.designs) > 1  # so that one process has the bits of many
+        few = watch.limits.rows_per_level if several and family.link == "logit" else 0
+        own = [_sums(one, coefficients, family, cov, null, unit, few) for one in columns.designs]
         sizes, squares, scores = (np.array(part) for part in zip(*own, strict=True))
         self.p = p = coefficients.size
         first = summed_unless(group, watch.complaints, sizes)
         half = p * (p + 1) // 2
         counts, gram, information = np.split(first, [-2 * half, -half])
-        self.rows, self.clusters, self.log_weights, self.groups = int(counts[0]), int(counts[1]), counts[2], counts[3:]
+        self.rows, self.clusters, self.log_weights = int(counts[0]), int(counts[1]), counts[2]
+        self.starts = group_starts(counts[3:]) if few > 1 else np.arange(GROUPS)
         self.upper_information, self.gram = unit * information, _symmetric(gram, p)
         weights = [_weights(one, coefficients, family) for one in columns.designs]
         watch.look([one.X for one in columns.designs], weights, _symmetric(self.upper_information, p))
-        second, score = (summed_unless(group, watch.complaints, part) for part in (squares, scores))
+        grouping = [self._grouped(one, coefficients, family) for one in columns.designs]
+        left = np.hstack([squares, grouping]), scores
+        second, score = (summed_unless(group, watch.complaints, part) for part in left)
+        second, self.groups = np.split(second, [squares.shape[1]])
         self.deviance, self.saturated, self.null_deviance, self.rounding, self.pearson = (unit * second[:5]).tolist()
         self.upper_meat, self.score = unit**2 * second[5:], unit * score
         if cov in LEVERAGED:
@@ -178,7 +196,14 @@ class _Totals:
             total = summed(group, np.array(parts))
             self.upper_meat = total[:-1]
             if total[-1]:
-                raise InputError(f"{cov} does not exist: a coefficient depends on one row alone.")
+                raise InputError(NO_LEVERAGED.format(cov=cov))
+
+    def _grouped(self, design: Design, coefficients: Array, family: Family) -> Array:
+        """What one node adds to the calibration table; of a probability only."""
+        if family.link != "logit":
+            return np.zeros(0)
+        mu = link_of(family.link).mean((design.X @ coefficients + design.offset)[:, None])
+        return grouped(design.y, mu, design.counts, self.starts)
 
     @cached_property
     def bread(self) -> Array:

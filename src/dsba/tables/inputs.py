@@ -77,6 +77,23 @@ class GivenTables:
         return [SiteTable(str(name), part.reset_index(drop=True)) for name, part in parts]
 
 
+def rows_to_predict(table: Any, terms: ModelTerms, name: str | None = None) -> SiteTable:
+    """The rows of a frame, or of a file, a database or an open table the columns that predictions need."""
+    if _is_frame(table):
+        return SiteTable(name or "the table", table.rename(columns=str))
+    if isinstance(table, GIVEN_PLACES):
+        source = TableSource.of(table)
+        return rows_to_predict(open_table(source), terms, name or source.site)
+    if not isinstance(table, Table):
+        raise InputError("wanted a pandas frame, a file or the URL of a database.")
+    return SiteTable(name or "the table", table.read(columns_to_predict(table, terms), codes=terms.formula.factors))
+
+
+def columns_to_predict(table: Table, terms: ModelTerms) -> list[str]:
+    """Those columns of the table that predictions need. An intercept alone needs to know how many rows there are."""
+    return [name for name in (*terms.formula.columns, *terms.extras) if name in table.names] or table.names[:1]
+
+
 def columns_of(table: Table | FrameTable, terms: ModelTerms | None, more: Collection[str] = ()) -> Any:
     """The columns of the model and ``more``, as far as the table has them; all columns if there is no model."""
     if terms is None:

@@ -1,7 +1,9 @@
 """Fit and inference of the models in ``dsba.tables.models``: one Newton iteration, one way to standard errors.
 
 classical: the inverse of the expected information, times the dispersion where there is one. HC0, HC1, site and cluster:
-the scores of rows, of sites or of clusters between two inverses of the observed information.
+the scores of rows, of sites or of clusters between two inverses of the observed information. HC2 and HC3, of models
+with one score a row: squared scores are divided by 1 - h and by its square, h = v x' I^-1 x with the expected
+information I = sum v x x'.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ import numpy as np
 from dsba._version import __version__
 from dsba.engine.run import Status
 from dsba.errors import FitError, InputError
+from dsba.fitting.measures import Figures, LastRecord, VarianceFigures
 from dsba.fitting.model import FitRun, FittedModel, Inference, TableMetadata
-from dsba.fitting.spec import FitSpec
+from dsba.fitting.spec import SAMPLING, FitSpec
 from dsba.network import Network, summed
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
 from dsba.tables.disclosure import ModelWatch, check_design
-from dsba.tables.inference import CLUSTERED, LEVERAGED, clustered_scores, inflation
+from dsba.tables.inference import CLUSTERED, LEAST_LEFT, LEVERAGED, NO_LEVERAGED, clustered_scores, inflation
 from dsba.tables.mixed import fit_mixed
 from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, finite_sum, symmetric
 from dsba.tables.models.cox import Cox
@@ -33,7 +36,10 @@ from dsba.tables.terms import terms_of
 from dsba.types import Array, Notify
 
 NO_PENALTY = "this model takes no penalty: leave out lam, or use the operator linear, logistic or poisson."
-NO_LEVERAGES = "this model has the standard errors classical, HC0, HC1, site and cluster, got {cov!r}."
+NO_LEVERAGES = (
+    "{cov} divides by 1 minus the leverage of a row, which generalised linear models have, and {operator} models do "
+    "not: use classical, HC0, HC1, site or cluster."
+)
 NEWTON_ONLY = "this model is fitted by newton only, got the algorithm {name!r}."
 UNORDERED = "the classes of {column!r} need an order: list them from low to high in the levels of {column!r}."
 
@@ -71,8 +77,8 @@ def require_fitting(model: TableModel, spec: FitSpec) -> None:
         raise InputError(NO_PENALTY)
     if spec.algorithm not in ("auto", "newton"):
         raise InputError(NEWTON_ONLY.format(name=str(spec.algorithm)))
-    if spec.cov in LEVERAGED:
-        raise InputError(NO_LEVERAGES.format(cov=spec.cov))
+    if spec.cov in LEVERAGED and not model.leveraged:
+        raise InputError(NO_LEVERAGES.format(cov=spec.cov, operator=spec.operator))
     if spec.test_share and model.labels in ("multiclass", "counts", "survival"):
         raise InputError("held-out rows are evaluated for models of numbers, counts and two classes only.")
     if model.link == "softmax" and (spec.offset or spec.exposure):
@@ -103,14 +109,15 @@ def fit_likelihood(
         raise error.named(names) from None
     params = fitted.model.back(fitted.scaling, classes) @ solution.params[: fitted.coefficients]
     events = None
-    if fitted.model.labels in ("binary", "survival") and spec.weights is None:
+    if fitted.model.labels in ("binary", "survival") and spec.weighting_counts:
         events = round(float(fitted.known.totals[0]))
     message = f"no length of a step leads further after {len(solution.steps) - 1} Newton steps"
     if solution.converged:
         message = f"{len(solution.steps) - 1} Newton steps; the next would be {solution.steps[-1]:.1e} standard errors"
     figures = fitted.model.figures(solution.params, solution.terms)
     survival = fitted.model.survival(solution.terms)
-    found = Estimated(names, params, inference, solution.steps, message, figures, fitted.model.link, events, survival)
+    rows, link = fitted.known.rows, fitted.model.link
+    found = Estimated(names, params, inference, solution.steps, message, figures, link, events, rows, survival)
     return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
 
 
@@ -135,9 +142,11 @@ def fit_random_intercept(
         tuple(map(tuple, covariance.tolist())), found.rows - len(designs.names), False, found.residual_variance,
         -2.0 * llf, -2.0 * fixed_llf, llf, fixed_llf, 2, vif=tuple(inflation(information, scaling.intercept).tolist()),
     )  # fmt: skip
-    figures = {"site_variance": found.site_variance, "residual_variance": found.residual_variance}
+    figures = VarianceFigures(found.site_variance, found.residual_variance)
     message = f"the restricted likelihood was evaluated {len(found.slopes)} times"
-    done = Estimated(designs.names, T @ found.b, inference, found.slopes, message, figures, "identity", None)
+    done = Estimated(
+        designs.names, T @ found.b, inference, found.slopes, message, figures, "identity", None, found.rows
+    )
     return _kept(done, True, scaling, designs, spec, network)
 
 
@@ -149,9 +158,10 @@ class Estimated(NamedTuple):
     inference: Inference
     steps: tuple[float, ...]
     message: str
-    figures: dict[str, float]
+    figures: Figures
     link: str | None
     events: int | None
+    rows: int
     survival: tuple[tuple[float, float], ...] = ()
 
 
@@ -164,9 +174,9 @@ def _kept(
     link: Any = found.link
     run = FitRun(
         schema.labels, decisions.get(schema.labels, "number"), link, "newton", None,
-        Status.CONVERGED if converged else Status.BUDGET, found.message, network.topology.n_nodes, designs.rows,
+        Status.CONVERGED if converged else Status.BUDGET, found.message, network.topology.n_nodes, found.rows,
         len(designs.names), network.size, network.masked,
-        {"residual": found.steps[-1], "passes": float(len(found.steps)), "rounds": float(network.rounds)},
+        LastRecord(residual=found.steps[-1], passes=float(len(found.steps)), rounds=float(network.rounds)),
         {"dsba": __version__, "python": platform.python_version(), "numpy": np.__version__},
     )  # fmt: skip
     sd = _by_name(scaling.sd, len(found.names), 1.0)
@@ -212,7 +222,8 @@ def _scaled(designs: Designs, network: Network, level: bool) -> tuple[Scaling, t
 def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network) -> _Fitted:
     scaling, ready, moments = _scaled(designs, network, level=not model.intercept)
     sums = finite_sum(network, [[d.weight.sum(), *model.outcome_sums(d)] for d in ready])
-    known = Outcomes(designs.rows, sums[0], np.array(sums[1:]), designs.schema.classes)
+    rows = round(sums[0]) if ready[0].repeated else designs.rows
+    known = Outcomes(rows, sums[0], np.array(sums[1:]), designs.schema.classes)
     _require_outcomes(model, known, str(terms_of(designs.schema).formula.left))
     if model.labels == "survival":
         model = _prepared(model, ready, designs, spec, network)
@@ -265,11 +276,13 @@ def _inference(fitted: _Fitted, spec: FitSpec, classes: Sequence[Any] | None, ne
         covariance = _robust(fitted, spec.cov, rows, network)
     T = model.back(fitted.scaling, classes)
     covariance = T @ (0.5 * (covariance + covariance.T)) @ T.T
+    likelihoods: tuple[float | None, float | None] = (measures.llf, measures.llnull)
+    if not model.likelihood or spec.weight_kind == SAMPLING:
+        likelihoods = (None, None)
     counted_rows = int(fitted.known.totals[0]) if model.labels == "survival" else None
     return Inference(
         tuple(map(tuple, covariance.tolist())), rows - p, model.dispersed, measures.scale, measures.deviance,
-        measures.null_deviance, measures.llf if model.likelihood else None,
-        measures.llnull if model.likelihood else None, model.extra, counted_rows, measures.pearson_chi2,
+        measures.null_deviance, *likelihoods, model.extra, counted_rows, measures.pearson_chi2,
         _by_name(fitted.vif, p, 0.0),
     )  # fmt: skip
 
@@ -294,6 +307,8 @@ def _null(fitted: _Fitted, spec: FitSpec, network: Network) -> tuple[Array, floa
 def _robust(fitted: _Fitted, cov: str, n: int, network: Network) -> Array:
     model, params, p = fitted.model, fitted.solution.params, fitted.coefficients
     scores = [rows[:, :p] for rows in model.row_scores(fitted.designs, params, fitted.solution.terms)]
+    if cov in LEVERAGED:
+        scores = _leveraged(fitted, scores, cov, network)
     scores = [clustered_scores(design, rows, cov) for design, rows in zip(fitted.designs, scores, strict=True)]
     upper = np.triu_indices(p)
     own = [
@@ -303,7 +318,22 @@ def _robust(fitted: _Fitted, cov: str, n: int, network: Network) -> Array:
     if cov in CLUSTERED and groups < 2:
         raise InputError(f"standard errors clustered by {cov} need at least two {cov}s with rows.")
     bread = inverse(fitted.solution.terms.observed[:p, :p], p)
-    factor = {"HC0": 1.0, "HC1": n / (n - p)}.get(cov, groups / max(groups - 1.0, 1.0) * (n - 1) / (n - p))
-    if model.labels == "survival" and cov in CLUSTERED:
-        factor = 1.0  # as in R's coxph
+    factor = n / (n - p) if cov == "HC1" else 1.0
+    if cov in CLUSTERED and model.labels != "survival":  # R's coxph has no factor
+        factor = groups / max(groups - 1.0, 1.0) * (n - 1) / (n - p)
     return bread @ symmetric(np.array(products), p) @ bread * factor
+
+
+def _leveraged(fitted: _Fitted, scores: Sequence[Array], cov: str, network: Network) -> list[Array]:
+    """The scores of the rows here, divided by powers of 1 - h."""
+    model, params, p = fitted.model, fitted.solution.params, fitted.coefficients
+    middle = inverse(fitted.solution.terms.expected[:p, :p], p)
+    left = [
+        1.0 - model.row_weights(d, params)[:, 0] / d.counts * np.einsum("ij,jk,ik->i", d.X, middle, d.X)
+        for d in fitted.designs
+    ]
+    (alone,) = summed(network, np.array([[np.count_nonzero(one <= LEAST_LEFT)] for one in left], np.float64))
+    if alone:
+        raise InputError(NO_LEVERAGED.format(cov=cov))
+    powers = [one ** (-0.5 * LEVERAGED[cov]) for one in left]
+    return [rows * power[:, None] for rows, power in zip(scores, powers, strict=True)]

@@ -8,15 +8,16 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dsba.fitting.measures import CalibrationGroup, ClassMeasures, MeanMeasures, RocPoint
 from dsba.fitting.spec import plain_of
 from dsba.pages.templates import asset, document, filled
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.describe import Description
-from dsba.tables.evaluation import TITLES, Z95
+from dsba.tables.evaluation import Z95, for_people
 from dsba.tables.expected_cost import told_besides
 from dsba.tables.models import MODELS
 from dsba.tables.results import Results
-from dsba.tables.schema_report import guard_sentences
+from dsba.tables.schema_report import MISSING_WORDS, guard_sentences
 from dsba.tables.summary import P_VALUES
 from dsba.tables.terms import ModelTerms, terms_of
 
@@ -27,14 +28,16 @@ NO_CURVE = (
 )
 MEAN_CURVE = "Times were grouped into {intervals} intervals. The survival of a row that has the mean of every column."
 ROC_NOTE = "ROC curve: the share of events at or above a score, against the share of other rows there."
+EVALUATED_ON = "evaluated on"
+"""What a study that evaluates a stored model says of the rows."""
 OPERATORS = {"logit": "Logistic", "log": "Poisson", "identity": "Linear"}
 
 
 def model_page(results: Results, command: str, study: Mapping[str, str] | None = None) -> str:
     """The HTML text; ``command`` is the one that trained the model, ``study`` what there is to know of its study."""
-    run = results.model.run
-    title = str(results.formula)
-    title_of_fit, note, chart = _fit(results)
+    run, study = results.model.run, study or {}
+    title, rows = str(results.formula), study.get(EVALUATED_ON, "held-out rows of all sites")
+    title_of_fit, note, chart = _fit(results, rows)
     parts = {
         "title": _text(title),
         "lead": _text(_lead(results)),
@@ -42,7 +45,7 @@ def model_page(results: Results, command: str, study: Mapping[str, str] | None =
         "coefficients": _coefficients(results),
         "effects": _effects(results),
         "figures": _figures(results),
-        "tested": _tested(results),
+        "tested": _tested(results, rows),
         "sites": _sites(results),
         "sites_note": _text(_sites_note(results)),
         "fit_title": title_of_fit,
@@ -50,10 +53,10 @@ def model_page(results: Results, command: str, study: Mapping[str, str] | None =
         "calibration_note": _text(note),
         "convergence": _convergence(results),
         "convergence_note": _text(f"{_sentence(run.status)}: {run.message}."),
-        "disclosed": "".join(f"<li>{_text(line)}</li>" for line in _disclosed(results)),
+        "disclosed": "".join(f"<li>{_text(line)}</li>" for line in _disclosed(results, rows)),
         "command": _text(command),
         "made": "".join(
-            f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in _made(results, study or {}).items()
+            f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in _made(results, study).items()
         ),
     }
     body = filled(asset("dsba.tables", "model.html"), parts)
@@ -82,8 +85,8 @@ def _number(value: Any) -> str:
     """A number that a person reads at a glance."""
     if value is None:
         return "–"
-    if isinstance(value, int):
-        return f"{value:,}"
+    if isinstance(value, int | str):
+        return f"{value:,}" if isinstance(value, int) else value
     return f"{value:,.1f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
@@ -95,6 +98,7 @@ def _lead(results: Results) -> str:
     sites, penalty = len(results.schema.parts), spec.lam
     shrunk = f", penalty {penalty:g}" if penalty else ""
     shrunk += ", with a random intercept of each site" if spec.random else ""
+    shrunk += spec.weighting and f", {spec.weighting}"
     made = f"{kind} model of {results.nobs:,} rows at {sites} sites{shrunk}, in {results.rounds:,} rounds of messages."
     return made + results.coding
 
@@ -120,7 +124,8 @@ def _sites_note(results: Results) -> str:
     return f"{note} {100 * held:g} % of each site's rows were held out." if held else note
 
 
-def _disclosed(results: Results) -> list[str]:
+def _disclosed(results: Results, tested: str) -> list[str]:
+    """``tested`` says which rows the measures are of."""
     run = results.model.run
     way = results.model.spec.communication or "dense"
     if run.method == "newton":
@@ -131,9 +136,9 @@ def _disclosed(results: Results) -> list[str]:
         lines.append(f"As sums over all sites, after the fit: information matrix and deviance{table}.")
     lines += told_besides(ModelTerms.of(results.model.spec))
     if results.test is not None:
-        lines.append("As sums over all sites, of the held-out rows: counts in bins of the score, and losses.")
+        lines.append(f"As sums over all sites, of the {tested}: counts in bins of the score, and losses.")
     if run.processes == 1:
-        lines.append("All sites were in one process, so that nothing was hidden from who ran it.")
+        lines.append("All sites of the fit were in one process, so that nothing was hidden from who ran it.")
     return lines
 
 
@@ -144,7 +149,7 @@ def _made(results: Results, study: Mapping[str, str]) -> dict[str, str]:
     known = {"method": method, "versions": versions, "covariance": spec.cov}
     if run.plan:
         known["plan"] = _sentence(run.plan)
-    known["missing values"] = spec.missing
+    known["missing values"] = f"{spec.missing}. {MISSING_WORDS[spec.missing]}"
     if results.schema.levels:
         levels = [f"{column}: {', '.join(map(str, own))}" for column, own in results.schema.levels.items()]
         known["levels, the first is the reference"] = "; ".join(levels)
@@ -196,18 +201,17 @@ def _figures(results: Results) -> str:
     if results.metadata.inference is not None:
         shown |= {"deviance": results.deviance, "null deviance": results.null_deviance}
         shown |= {"log-likelihood": results.llf, "AIC": results.aic, "BIC": results.bic}
-    shown |= {name.replace("_", " "): value for name, value in results.metadata.figures.items()}
+    shown |= {name.replace("_", " "): value for name, value in vars(results.metadata.figures).items()}
     return _list(shown)
 
 
-def _tested(results: Results) -> str:
-    """The measures of held-out rows, if there are any."""
+def _tested(results: Results, rows: str) -> str:
+    """The measures of these rows, if there are any."""
     if results.test is None:
         return ""
-    shown = {TITLES[key]: value for key, value in results.test.items() if key in TITLES and value is not None}
-    curve = results.test.get("roc")
+    curve = getattr(results.test, "roc", None)
     chart = f'<div class="card plot curve">{roc_picture(curve)}<p class="note">{ROC_NOTE}</p></div>' if curve else ""
-    return f'<h3>On held-out rows</h3><dl class="figures">{_list(shown)}</dl>{chart}'
+    return f'<h3>On the {_text(rows)}</h3><dl class="figures">{_list(for_people(results.test))}</dl>{chart}'
 
 
 def _list(shown: dict[str, Any]) -> str:
@@ -311,10 +315,10 @@ def _short(name: str, most: int = 24) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def _fit(results: Results) -> tuple[str, str, str | None]:
+def _fit(results: Results, tested: str) -> tuple[str, str, str | None]:
     """A title, a sentence, and the picture that shows how the model fits, if it has one."""
     if results.schema.labels != "survival":
-        note, chart = _calibration(results)
+        note, chart = _calibration(results, tested)
         return "Calibration" if chart else "Fit", note, chart
     if not (curve := results.metadata.survival):
         return "Fit", NO_CURVE, None
@@ -332,33 +336,33 @@ def survival_picture(curve: Sequence[tuple[float, float]]) -> str:
     return plot.svg("Survival", "time; upwards: share without an event")
 
 
-def _calibration(results: Results) -> tuple[str, str | None]:
+def _calibration(results: Results, tested: str) -> tuple[str, str | None]:
     """A sentence, and the picture if the model predicts probabilities."""
-    if results.test is not None and "calibration" in results.test:
-        sentence = f"{_number(results.test['rows'])} held-out rows of all sites{BARS}"
-        return sentence, picture(results.test["calibration"])
+    if isinstance(results.test, ClassMeasures):
+        sentence = f"{_number(results.test.rows)} {tested}{BARS}"
+        return sentence, picture(results.test.calibration)
     if results.metadata.calibration is not None:
         return f"The rows of all sites that the model was fitted to{BARS}", picture(results.metadata.calibration)
-    if results.test is not None:
-        means = f"{_number(results.test['mean_prediction'])} and {_number(results.test['mean_outcome'])}"
-        return f"Means of predictions and outcomes of the held-out rows: {means}.", None
+    if isinstance(results.test, MeanMeasures):
+        means = f"{_number(results.test.mean_prediction)} and {_number(results.test.mean_outcome)}"
+        return f"Means of predictions and outcomes of the {tested}: {means}.", None
     return "The model predicts no probabilities, so that it has no calibration table.", None
 
 
-def picture(groups: Sequence[dict[str, float]]) -> str:
+def picture(groups: Sequence[CalibrationGroup]) -> str:
     """Shares of events against mean predictions, in groups of the predicted probability."""
     plot = _shares()
     for group in groups:
-        low, high = interval(group["observed"], group["rows"])
-        plot.line((group["predicted"], low), (group["predicted"], high), "line")
-        plot.dot(group["predicted"], group["observed"])
+        low, high = interval(group.observed, group.rows)
+        plot.line((group.predicted, low), (group.predicted, high), "line")
+        plot.dot(group.predicted, group.observed)
     return plot.svg("Calibration", "mean prediction; upwards: share of events")
 
 
-def roc_picture(curve: Sequence[dict[str, float]]) -> str:
+def roc_picture(curve: Sequence[RocPoint]) -> str:
     """Shares of events against shares of other rows, at or above each score."""
     plot = _shares()
-    plot.path((point["false_positive"], point["true_positive"]) for point in curve)
+    plot.path((point.false_positive, point.true_positive) for point in curve)
     return plot.svg("ROC curve", "1 - specificity; upwards: sensitivity")
 
 

@@ -3,24 +3,26 @@
 The numbers of float64 have an order that whole numbers of 64 bits share (``_keys``). A search begins with all of them
 as one interval. In each round every site counts its rows in 64 parts of the interval, and the counts are added. Parts
 with too few rows join their neighbours. The group that holds the rank is the next interval, and of it the part with
-most rows is parted next. The search ends at a single number, at 0.1 % of the rows, or where every part would have too
-few rows.
+most rows is parted next. The search ends where nine digits are known, at 0.1 % of the rows, or where every part would
+have too few rows. Of the numbers with the same nine digits it gives the one that is shortest to write, which is the
+one that was recorded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dsba.network import Group, counted
+from dsba.network.contract import require_counts
 from dsba.types import Array
 
 INTERVAL_PARTS = 64  # of an interval in each round
+NINE_DIGITS = 1 << 22  # keys: of the 52 bits of a fraction 30 are then known
 RANK_ERROR = 0.001  # of all rows: fine enough
 SIGN = 1 << 63
 HIGHEST_KEY = (1 << 64) - 1
@@ -29,7 +31,10 @@ Keys = npt.NDArray[np.uint64]
 
 
 class Quantile(NamedTuple):
-    """A number near the quantile; the share of all rows between them is ``within`` at most."""
+    """A number near the quantile; the share of all rows between them is ``within`` at most.
+
+    Numbers that agree in nine digits count as the same.
+    """
 
     value: float
     within: float
@@ -72,43 +77,38 @@ class _Search:
         most = max(range(first, last + 1), key=lambda part: counts[part])
         if counts[most] >= few:
             self.near, self.far, self.held = edges[most], edges[most + 1], counts[most]
-            self.done = self.far - self.near == 1 or rows <= RANK_ERROR * total
+            self.done = self.far - self.near <= NINE_DIGITS or rows <= RANK_ERROR * total
         else:  # a part of it would have too few rows
             self.near, self.far, self.held, self.done = self.low, self.high, rows, True
 
     def found(self, total: int) -> Quantile:
-        if self.far - self.near == 1:
-            return Quantile(_number(self.near), (self.rows - self.held) / total)
-        return Quantile(0.5 * (_number(self.near) + _number(self.far)), self.rows / total)
+        near, far = _number(self.near), _number(self.far)
+        if self.far - self.near <= NINE_DIGITS:
+            return Quantile(_shortest(near, far), (self.rows - self.held) / total)
+        return Quantile(0.5 * (near + far), self.rows / total)
 
 
-def pooled_quantiles(
-    columns: Sequence[Array], probabilities: Sequence[float], group: Group, few: int
-) -> list[Quantile] | None:
-    """Quantiles of a column that has a part at each site here; None if fewer than ``few`` rows have a value."""
-    return quantiles_of_several([(columns, probabilities)], group, few)[0]
+def quantile_search(
+    columns: Sequence[Array], probabilities: Sequence[float], few: int
+) -> Generator[Array, Array, list[Quantile] | None]:
+    """Quantiles of a column that has a part at each site here; None if fewer than ``few`` rows have a value.
 
-
-def quantiles_of_several(
-    wanted: Sequence[tuple[Sequence[Array], Sequence[float]]], group: Group, few: int
-) -> list[list[Quantile] | None]:
-    """The same of several columns with the probabilities of each. One sum adds what is counted in all of them."""
-    if not wanted:
-        return []
-    keys = [[np.sort(_keys(values[np.isfinite(values)])) for values in columns] for columns, _ in wanted]
-    totals = counted(group, np.array([[float(len(own)) for own in site] for site in zip(*keys, strict=True)]))
+    It is a search whose counts others may share (``together.py``). All quantiles are found in the same counts.
+    """
+    keys = [np.sort(_keys(values[np.isfinite(values)])) for values in columns]
+    (total,) = require_counts((yield np.array([[len(own)] for own in keys], np.float64)))
+    if total < max(few, 1):
+        return None
     searches = [
-        [_Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, 0, HIGHEST_KEY, total) for p in probabilities]
-        if total >= max(few, 1) else []
-        for total, (_, probabilities) in zip(totals, wanted, strict=True)
-    ]  # fmt: skip
-    while active := [(k, search) for k, column in enumerate(searches) for search in column if not search.done]:
-        edges = [(k, search.edges) for k, search in active]
-        own = [np.concatenate([_counts(keys[k][n], between) for k, between in edges]) for n in range(len(keys[0]))]
-        counts = iter(counted(group, np.array(own, np.float64)))
-        for (k, search), (_, between) in zip(active, edges, strict=True):
-            search.narrow([next(counts) for _ in between[1:]], max(few, 1), totals[k])
-    return [[one.found(total) for one in found] or None for total, found in zip(totals, searches, strict=True)]
+        _Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, 0, HIGHEST_KEY, total) for p in probabilities
+    ]
+    while active := [search for search in searches if not search.done]:
+        edges = [search.edges for search in active]
+        own = [np.concatenate([_counts(site, between) for between in edges]) for site in keys]
+        counts = iter(require_counts((yield np.array(own, np.float64))))
+        for search, between in zip(active, edges, strict=True):
+            search.narrow([next(counts) for _ in between[1:]], max(few, 1), total)
+    return [search.found(total) for search in searches]
 
 
 def _counts(keys: Keys, edges: Sequence[int]) -> npt.NDArray[np.int64]:
@@ -129,6 +129,13 @@ def large_groups(counts: Sequence[int], few: int) -> list[tuple[int, int]]:
     if first >= 0:  # too few are left for a group of their own
         groups[-1] = (groups[-1][0], last)
     return groups
+
+
+def _shortest(low: float, high: float) -> float:
+    """The number with the fewest decimal digits that is at least ``low`` and below ``high``."""
+    middle = 0.5 * low + 0.5 * high
+    digits = (float(f"{middle:.{count}e}") for count in range(17))
+    return 0.0 if low <= 0.0 < high else next((x for x in digits if low <= x < high), low)
 
 
 def _keys(values: Array) -> Keys:

@@ -16,7 +16,9 @@ import numpy.typing as npt
 from dsba.engine.run import Status
 from dsba.errors import InputError, cannot, unknown_name
 from dsba.fitting import codec, not_converged
+from dsba.fitting.measures import Measures, ThetaFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
+from dsba.fitting.spec import PRECISION
 from dsba.network import Alone
 from dsba.operators import decide, link_of
 from dsba.tables import exports, plots
@@ -24,7 +26,7 @@ from dsba.tables.clustered import few_sites
 from dsba.tables.columns import INTERCEPT, reference_of
 from dsba.tables.design import Design, column_terms, designed
 from dsba.tables.formula import Formula
-from dsba.tables.inputs import as_sites
+from dsba.tables.inputs import as_sites, rows_to_predict
 from dsba.tables.schema import MISSING_LEVEL, kind_of, plain_value
 from dsba.tables.summary import Summary
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from dsba.tables.models.base import TableModel
 
 
+WITHOUT_LIKELIHOOD = "quasi-models and sampling weights have no likelihood"
+FILLED = "Missing numbers became means, as if they were measured: standard errors are too small."
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
 PLAIN_FIGURES = (
     "bic", "llf", "llnull", "null_deviance", "pearson_chi2", "scale", "df_model", "df_resid", "converged"
@@ -175,12 +179,12 @@ class Results:
         known = [repr(self.model.spec.operator), codec.table_content(replace(self.metadata, rounds=0))]
         return hashlib.sha256(json.dumps(known).encode() + self._coefficients.tobytes()).hexdigest()
 
-    def tested(self, measures: dict[str, Any]) -> Results:
+    def tested(self, measures: Measures) -> Results:
         """Return the same results with the measures of held-out rows.
 
         Parameters
         ----------
-        measures : dict[str, Any]
+        measures : Measures
             The measures, such as those of ``Evaluation.pooled``.
 
         Returns
@@ -190,8 +194,8 @@ class Results:
 
         Examples
         --------
-        >>> results.tested({"rows": 12}).test
-        {'rows': 12}
+        >>> results.tested(results.evaluate(table, sites="ward").pooled).test.rows
+        36
         """
         return Results(replace(self.model, table=replace(self.metadata, test=measures)))
 
@@ -318,7 +322,7 @@ class Results:
 
     @property
     def nobs(self) -> int:
-        """The number of rows of all sites that the model was fitted to."""
+        """The number of rows of all sites that the model was fitted to; the sum of weights that are frequencies."""
         return self.model.run.samples
 
     @property
@@ -338,12 +342,12 @@ class Results:
 
     @property
     def llf(self) -> float | None:
-        """The log-likelihood; None for quasi-models, which have none."""
+        """The log-likelihood; None for quasi-models and sampling weights, which have none."""
         return self._inference.llf
 
     @property
     def llnull(self) -> float | None:
-        """The log-likelihood of the model that is an intercept alone; None for quasi-models."""
+        """The log-likelihood of the model that is an intercept alone; None where ``llf`` is."""
         return self._inference.llnull
 
     @property
@@ -507,15 +511,16 @@ class Results:
         """
         return likelihood_ratio(self._fitted, restricted._fitted)
 
-    def get_prediction(self, table: pd.DataFrame, *, name: str = "the table") -> Prediction:
+    def get_prediction(self, table: Any, *, name: str | None = None) -> Prediction:
         """Predict mean responses with standard errors and intervals.
 
         Parameters
         ----------
-        table : pandas.DataFrame
-            The rows. No column that the model needs may be missing in a row.
-        name : str
-            The site of the rows, if the model has site effects and the table has no column ``site``.
+        table : object
+            The rows: a frame, a file or the URL of a database. No column that the model needs may be missing in a row.
+        name : str or None
+            The site of the rows, if the model has site effects and the table has no column ``site``; the name of the
+            file if not given.
 
         Returns
         -------
@@ -532,15 +537,14 @@ class Results:
         >>> results.get_prediction(table.head(2)).summary_frame()["mean_ci_upper"].round(2).tolist()
         [1.34, 2.29]
         """
-        table = table.rename(columns=str)
-        _require_fit(table, self._needed, name)
-        if not _complete(table, self._needed).all():
-            raise InputError(f"{name} has missing values in columns that the model needs: leave these rows out.")
-        design = self._design(table, name)
-        X, offset = design.X, design.offset
-        errors = np.sqrt(np.einsum("ij,jk,ik->i", X, self._covariance, X))
+        rows = self._rows(table, name)
+        if not _complete(rows.frame, self._needed).all():
+            raise InputError(f"{rows.name} has missing values in columns that the model needs: leave these rows out.")
+        design = self._design(rows)
+        scores, _ = self._scores(design)
+        errors = np.sqrt(np.einsum("ij,jk,ik->i", design.X, self._covariance, design.X))
         scale = self.scale if self.model.run.link == "identity" else None
-        return Prediction(X @ self._coefficients + offset, errors, self.mean, self._combined, scale, table.index)
+        return Prediction(scores, errors, self.mean, self._combined, scale, rows.frame.index)
 
     @property
     def _reference(self) -> Reference:
@@ -559,13 +563,14 @@ class Results:
     @property
     def _fitted(self) -> Fitted:
         data = (self.formula.left, self.nobs, repr(self.model.spec.operator), self.schema.classes)
-        return Fitted(self._likelihoods[0], len(self._names), (*data, self.model.spec.weights, self.model.spec.offset))
+        spec = self.model.spec
+        return Fitted(self._likelihoods[0], len(self._names), (*data, spec.weights, spec.weight_kind, spec.offset))
 
     @property
     def _likelihoods(self) -> tuple[float, float]:
         """Of the model, and of an intercept alone."""
         if self.llf is None or self.llnull is None:
-            raise InputError("this model has no likelihood: quasi-models have none. Use wald_test.")
+            raise InputError(f"this model has no likelihood: {WITHOUT_LIKELIHOOD}. Use wald_test.")
         return self.llf, self.llnull
 
     @property
@@ -592,9 +597,9 @@ class Results:
     @property
     def theta(self) -> float:
         """The shape of a negative binomial model."""
-        if "theta" not in self.metadata.figures:
+        if not isinstance(self.metadata.figures, ThetaFigures):
             raise InputError("only a negative binomial model has a theta.")
-        return self.metadata.figures["theta"]
+        return self.metadata.figures.theta
 
     def pseudo_rsquared(self, kind: str = "cs") -> float:
         """Return a share of the variation that the model explains, from likelihoods.
@@ -625,7 +630,7 @@ class Results:
         return 1.0 - llf / llnull if kind == "mcf" else float(-np.expm1((llnull - llf) * 2.0 / self.nobs))
 
     @property
-    def test(self) -> dict[str, Any] | None:
+    def test(self) -> Measures | None:
         """The measures of the held-out rows of all sites; None if no rows were held out."""
         return self.metadata.test
 
@@ -862,17 +867,19 @@ class Results:
         >>> results.headline()
         'falls ~ dose + sex: 36 rows of 3 sites, ... AIC 114.164, BIC 118.914. Reference levels: sex = f.'
         """
-        fit = f"{self.formula}: {self.nobs} rows of {len(self.schema.parts)} sites, {self.rounds} rounds"
+        weighted = self.model.spec.weighting and f", {self.model.spec.weighting}"
+        fit = f"{self.formula}: {self.nobs} rows of {len(self.schema.parts)} sites{weighted}, {self.rounds} rounds"
         said = f" {self.not_converged}" if self.not_converged else ""
         if (found := self.metadata.inference) is None:
             return f"{fit}.{said} {self.metadata.why_none}{self.coding}"
         shown = f"Deviance {found.deviance:.6g}, AIC {self.aic:.6g}, BIC {self.bic:.6g}."
         if found.llf is None:
-            shown = f"Deviance {found.deviance:.6g}, dispersion {found.scale:.6g}; quasi-models have no likelihood."
-        for name, value in self.metadata.figures.items():
+            shown = f"Deviance {found.deviance:.6g}, dispersion {found.scale:.6g}; {WITHOUT_LIKELIHOOD}."
+        for name, value in vars(self.metadata.figures).items():
             shown += f" {name.replace('_', ' ').capitalize()} {value:.6g}."
         errors = "" if found.df is None else f" {few_sites(found.sites, len(self._names))}"
-        return f"{fit}, cov {self.model.spec.cov}.{said} {shown}{errors}{self.coding}"
+        filled = f" {FILLED}" if self.schema.means and self.model.spec.missing == "mean" else ""
+        return f"{fit}, cov {self.model.spec.cov}.{said} {shown}{errors}{filled}{self.coding}"
 
     def plain(self) -> dict[str, Any]:
         """Return the summary in JSON's types.
@@ -895,7 +902,8 @@ class Results:
             known |= {name: np.asarray(values).tolist() for name, values in arrays.items()}
             known |= {"deviance": self.deviance, "aic": self.aic}
             known |= self._tests()
-        known |= {"rounds": self.rounds, "rows": self.nobs, "cov": self.model.spec.cov}
+        spec = self.model.spec
+        known |= {"rounds": self.rounds, "rows": self.nobs, "cov": spec.cov, "weights": spec.weighting or None}
         known |= {"status": str(self.model.run.status), "residual": self.model.run.residual}
         return known | {"event": self.event, "references": self.references, "digest": self.digest()}
 
@@ -907,21 +915,20 @@ class Results:
 
     # Predictions ---------------------------------------------------------------------------------
 
-    def predict(
-        self, table: pd.DataFrame, *, labels: bool = False, name: str = "the table"
-    ) -> pd.Series | pd.DataFrame:
+    def predict(self, table: Any, *, labels: bool = False, name: str | None = None) -> pd.Series | pd.DataFrame:
         """Predict the mean response, or the class, of each row.
 
         If the fit did not converge, a ``ConvergenceWarning`` is issued.
 
         Parameters
         ----------
-        table : pandas.DataFrame
-            The rows.
+        table : object
+            The rows: a frame, a file or the URL of a database, of which only the model's columns are read.
         labels : bool
             Whether classes take the place of probabilities.
-        name : str
-            The site of the rows, if the model has site effects and the table has no column ``site``.
+        name : str or None
+            The site of the rows, if the model has site effects and the table has no column ``site``; the name of the
+            file if not given.
 
         Returns
         -------
@@ -944,34 +951,33 @@ class Results:
 
         if self.not_converged:
             not_converged.warn(self.not_converged, stacklevel=2)
-        table = table.rename(columns=str)
-        _require_fit(table, self._needed, name)
-        whole = _complete(table, self._needed)
-        known = self._predicted(table.loc[whole], labels, name)
+        rows = self._rows(table, name)
+        whole = _complete(rows.frame, self._needed)
+        known = self._predicted(rows._replace(frame=rows.frame.loc[whole]), labels)
         if not whole.all():  # by place, because labels of an index may be repeated
             everywhere = np.full((len(whole), *known.shape[1:]), np.nan if known.dtype.kind == "f" else None)
             everywhere[whole] = known
             known = everywhere
         if known.ndim == 1:
-            return pd.Series(known, index=table.index, name="prediction")
-        return pd.DataFrame(known, index=table.index, columns=list(self.schema.classes or ()))
+            return pd.Series(known, index=rows.frame.index, name="prediction")
+        return pd.DataFrame(known, index=rows.frame.index, columns=list(self.schema.classes or ()))
 
-    def _predicted(self, table: pd.DataFrame, labels: bool, name: str) -> npt.NDArray[Any]:
+    def _predicted(self, rows: SiteTable, labels: bool) -> npt.NDArray[Any]:
+        design = self._design(rows)
         if self.model.run.decision != "largest" or self._table_model is None:
-            scores, _ = self.scores(table, name=name)
+            scores, _ = self._scores(design)
             return self._labels(scores) if labels else self.mean(scores)
-        design = self._design(table, name)
         shares = self._table_model.mean(design.X, design.offset, self._coefficients)
         return np.array(self.schema.classes)[shares.argmax(axis=1)] if labels else shares
 
-    def scores(self, table: pd.DataFrame, *, name: str = "the table") -> tuple[Array, Array]:
+    def scores(self, table: Any, *, name: str | None = None) -> tuple[Array, Array]:
         """Return x'b + offset, and the offset, of each row.
 
         Parameters
         ----------
-        table : pandas.DataFrame
-            The rows. No column that the model needs may be missing in a row.
-        name : str
+        table : object
+            The rows, as in ``predict``. No column that the model needs may be missing in a row.
+        name : str or None
             The site of the rows, as in ``predict``.
 
         Returns
@@ -989,14 +995,20 @@ class Results:
         >>> results.scores(table.head(2))[0].round(3).tolist()
         [-0.285, 0.484]
         """
-        design = self._design(table, name)
+        return self._scores(self._design(self._rows(table, name)))
+
+    def _scores(self, design: Design) -> tuple[Array, Array]:
         if design.X.shape[1] != len(self._names):
-            raise InputError("a model of more than two classes has no single score.")
+            raise InputError("a model of more than two classes has no single score: predict gives its probabilities.")
         return design.X @ self._coefficients + design.offset, design.offset
 
-    def _design(self, table: pd.DataFrame, name: str) -> Design:
-        _require_fit(table, self._needed, name)
-        return designed(SiteTable(name, table.reset_index(drop=True)), self._needed, outcome=False)
+    def _rows(self, table: Any, name: str | None) -> SiteTable:
+        rows = rows_to_predict(table, self.needed, name)
+        _require_fit(rows.frame, self._needed, rows.name)
+        return rows
+
+    def _design(self, rows: SiteTable) -> Design:
+        return designed(rows._replace(frame=rows.frame.reset_index(drop=True)), self._needed, outcome=False)
 
     def mean(self, scores: Array) -> Array:
         """Return the mean responses that belong to scores.
@@ -1021,13 +1033,13 @@ class Results:
         link = self.model.run.link
         return scores if link is None else link_of(link).mean(scores[:, None])
 
-    def known_rows(self, table: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    def known_rows(self, table: Any) -> npt.NDArray[np.bool_]:
         """Return which rows can be predicted: nothing that is needed is missing, and all levels are known.
 
         Parameters
         ----------
-        table : pandas.DataFrame
-            The rows.
+        table : object
+            The rows, as in ``predict``.
 
         Returns
         -------
@@ -1039,6 +1051,7 @@ class Results:
         >>> results.known_rows(pd.DataFrame({"dose": [1, None], "sex": ["f", "m"]})).tolist()
         [True, False]
         """
+        _, table = rows_to_predict(table, self.needed)
         known = _complete(table, self._needed)
         for column, levels in self.schema.levels.items():
             if column in table.columns:
@@ -1069,7 +1082,7 @@ class Results:
 
         Examples
         --------
-        >>> round(results.evaluate(table, sites="ward").pooled["d2"], 3)
+        >>> round(results.evaluate(table, sites="ward").pooled.d2, 3)
         0.778
         """
         from dsba.tables.evaluation import evaluate
@@ -1109,14 +1122,14 @@ class Results:
 
         return fit_each(as_sites(table, sites, ModelTerms.of(self.model.spec)), self.model.spec)
 
-    def columns_of(self, table: pd.DataFrame, *, name: str = "the table") -> Array:
+    def columns_of(self, table: Any, *, name: str | None = None) -> Array:
         """Return the columns of the model for rows in which nothing is missing.
 
         Parameters
         ----------
-        table : pandas.DataFrame
-            The rows.
-        name : str
+        table : object
+            The rows, as in ``predict``.
+        name : str or None
             The site of the rows, as in ``predict``.
 
         Returns
@@ -1134,7 +1147,7 @@ class Results:
         >>> results.columns_of(table.head(2)).tolist()
         [[1.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
         """
-        return self._design(table, name).X
+        return self._design(self._rows(table, name)).X
 
     def baseline_hazard(self, table: Any, *, sites: str | None = None) -> BaselineHazard:
         """Compute the baseline hazards of a Cox model from the rows it was fitted to.
@@ -1205,7 +1218,8 @@ class Results:
     @cached_property
     def _needed(self) -> Schema:
         """The schema of predictions, which need no weights."""
-        return replace(self.schema, spec=replace(self.schema.spec, weights=None, cov="classical", clusters=None))
+        plain = replace(self.schema.spec, weights=None, weight_kind=PRECISION, cov="classical", clusters=None)
+        return replace(self.schema, spec=plain)
 
     @property
     def needed(self) -> ModelTerms:

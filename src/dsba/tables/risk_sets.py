@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.network import Group, summed
+from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.types import Array, Flags
 
 GRID_INTERVALS = 96  # intervals of a grid that nobody chose
 EARLY = 1.5  # the power of their ends: most events of most cohorts are early
-RANDOM_WORDS = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
 
 
 class Deaths(NamedTuple):
@@ -59,16 +59,38 @@ class Shares(NamedTuple):
     """S1/S0."""
 
 
-def deaths_of(times: Array, time: Array, died: Flags, weight: Array, risk: Array, X: Array) -> Deaths:
-    """The sums of one site at the given times, with the weights w of its rows and their risks w e^u."""
-    rows = np.column_stack([risk, risk[:, None] * X])
-    order = np.argsort(time, kind="stable")
-    behind = np.vstack([np.cumsum(rows[order][::-1], axis=0)[::-1], np.zeros((1, rows.shape[1]))])
-    place = np.searchsorted(times, time[died])
-    events, counts = np.zeros((len(times), rows.shape[1])), np.zeros((len(times), 2))
-    np.add.at(events, place, rows[died])
-    np.add.at(counts, place, np.column_stack([np.ones(len(place)), weight[died]]))
-    return Deaths(behind[np.searchsorted(time[order], times)], events, counts)
+class Lives(NamedTuple):
+    """The rows of one site."""
+
+    time: Array
+    """On the grid, if there is one."""
+    died: Flags
+    X: Array
+    weight: Array
+    counts: Array
+    """How many rows each row stands for."""
+    risk: Array
+    """w e^u."""
+
+    def deaths(self, times: Array) -> Deaths:
+        """The sums at the given times."""
+        rows = np.column_stack([self.risk, self.risk[:, None] * self.X])
+        order = np.argsort(self.time, kind="stable")
+        behind = np.vstack([np.cumsum(rows[order][::-1], axis=0)[::-1], np.zeros((1, rows.shape[1]))])
+        place = np.searchsorted(times, self.time[self.died])
+        events, counts = np.zeros((len(times), rows.shape[1])), np.zeros((len(times), 2))
+        np.add.at(events, place, rows[self.died])
+        np.add.at(counts, place, np.column_stack([self.counts, self.weight])[self.died])
+        return Deaths(events=events, counts=counts, at_risk=behind[np.searchsorted(self.time[order], times)])
+
+    def hazards(self, times: Array, shares: Shares, values: Array) -> Array:
+        """For each row the sum of w_s ``values``/S0 over the shares in whose risk sets it is."""
+        parts = (shares.weight / shares.S0)[:, None] * values
+        whole, out = np.zeros((2, len(times) + 1, values.shape[1]))
+        np.add.at(whole, shares.time + 1, parts)
+        np.add.at(out, shares.time + 1, shares.out[:, None] * parts)
+        place = np.searchsorted(times, self.time, side="right")
+        return np.cumsum(whole, axis=0)[place] - self.died[:, None] * out[place]
 
 
 def shared_out(deaths: Deaths, ties: str) -> Shares:
@@ -96,12 +118,18 @@ def on_grid(time: Array, ends: Array) -> Array:
 
 
 def candidate_ends(times: Sequence[Array], group: Group) -> Array:
-    """Intervals that are shorter near 0, up to the longest time, of which everybody is told two digits, rounded up."""
-    longest = float(group.largest(np.array([max(float(time.max(initial=0.0)) for time in times)]))[0])
+    """Intervals that are shorter near 0, up to the longest time, of which a site tells two digits, rounded up."""
+    own = max(_two_digits(float(time.max(initial=0.0))) for time in times)
+    longest = float(group.largest(np.array([own]))[0])
     if not longest > 0.0:
         raise InputError("all times are 0: a model of times needs some that are longer.")
-    unit = 10.0 ** (np.floor(np.log10(longest)) - 1.0)
-    return (np.arange(1, GRID_INTERVALS + 1) / GRID_INTERVALS) ** EARLY * (np.ceil(longest / unit) * unit)
+    return (np.arange(1, GRID_INTERVALS + 1) / GRID_INTERVALS) ** EARLY * longest
+
+
+def _two_digits(time: float) -> float:
+    """The first two digits, rounded up."""
+    unit = 10.0 ** (np.floor(np.log10(time)) - 1.0) if time > 0.0 else 1.0
+    return float(np.ceil(time / unit) * unit)
 
 
 def grid_numbers(ends: int) -> int:
@@ -114,29 +142,12 @@ def guarded_grid(
 ) -> Array:  # fmt: skip
     """The finest grid, from the left, whose intervals show no marked row, or ``few`` of each of at least two sites.
 
-    ``marks`` has a column for each kind of rows, such as rows with an event; the rule holds for every kind. Of all
-    intervals between candidates one sum tells how many sites have at least ``few`` rows there, and, by random words,
-    whether any site has one. No smaller count is told. The rest after the last interval belongs to it.
+    ``marks`` has a column for each kind of rows, such as rows with an event; the rule holds for every kind.
     """
-    rng, m, own = np.random.default_rng(), len(candidates), []
-    start, end = np.triu_indices(m + 1, 1)
-    for time, marked in zip(times, marks, strict=True):
-        counts = np.zeros((marked.shape[1], m + 1))
-        place = np.minimum(np.searchsorted(candidates, time), m - 1)
-        np.add.at(counts.T, place + 1, marked.astype(np.float64))
-        before = np.cumsum(counts, axis=1)
-        between = before[:, end] - before[:, start]
-        words = np.where(between > 0, rng.integers(1, RANDOM_WORDS, between.shape), 0)
-        own.append(np.concatenate([(between >= few).ravel(), words.ravel()]).astype(np.float64))
-    many, some = summed(group, np.array(own)).reshape(2, -1, len(start))
-    fits = np.zeros((m + 1, m + 1), bool)
-    fits[start, end] = ((many >= 2) | (some == 0)).all(axis=0) & (many >= 2).any(axis=0)
-    starts = [0]
-    for last in range(1, m):
-        if fits[starts[-1], last]:
-            starts.append(last)
-    while starts and not fits[starts[-1], m]:  # the last interval has the rest
-        starts.pop()
+    m = len(candidates)
+    places = [np.minimum(np.searchsorted(candidates, time), m - 1) for time in times]
+    own = [interval_numbers(at, marked, m, few) for at, marked in zip(places, marks, strict=True)]
+    starts = finest_starts(summed(group, np.array(own)), m)
     if not starts:
         raise InputError(
             f"no grid of times has at least {few} events of at least two sites in an interval: there are too few "

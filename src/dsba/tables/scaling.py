@@ -16,10 +16,10 @@ from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
 from dsba.tables.families import null_parts
 from dsba.tables.terms import terms_of
+from dsba.tables.together import FAR
 from dsba.types import Array
 
 NEARLY_DEPENDENT = 1e-6  # the share of a column that the columns before it do not explain
-FAR = 2.0**-60  # an exact sum keeps all digits of a number that is not below this times the largest one
 
 
 class Scaling(NamedTuple):
@@ -111,6 +111,11 @@ class ScaledColumns(NamedTuple):
         if self.scaling.intercept is not None:
             every.remove(self.scaling.intercept)
         return every
+
+    @property
+    def nobs(self) -> int:
+        """The rows that the rows stand for: more of them if weights are frequencies."""
+        return round(self.mean_weight * self.size.rows) if self.designs[0].repeated else self.size.rows
 
     @property
     def mean(self) -> float:

@@ -19,9 +19,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
+from dsba.data.text_tables import NUMBER
 from dsba.errors import InputError, noted
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.model import Schema, SitePart
+from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MOST_MARKS = 3  # of different texts among numbers, for a column to look like one of numbers
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
@@ -150,7 +153,7 @@ class _Agreement:
         """A sentence about a site here that has another type of column than most sites."""
         for site in self.held:
             if (kind := site.kinds.get(column, "empty")) not in (usual, "empty"):
-                return f"the column {column!r} is {KIND_WORDS[kind]} at {site.site} and {KIND_WORDS[usual]} elsewhere."
+                return odd_kind(column, site.site, kind, usual)
         return None
 
     # Missing values and numbers ------------------------------------------------------------------
@@ -193,6 +196,8 @@ class _Agreement:
             least = {" above 0": np.nextafter(0.0, 1.0), " at least 0": 0.0}.get(bound, -np.inf)
             if (np.isinf(values) | (values < least)).any():
                 return f"the column {column!r} at {name} must have finite numbers{bound}, and some are not."
+            if column == self.spec.weights and self.spec.weight_kind == FREQUENCY and (values % 1.0 > 0.0).any():
+                return f"the column {column!r} at {name} has frequencies, and some are not whole numbers."
         return None
 
     def _pooled_means(self) -> dict[str, float]:
@@ -201,9 +206,15 @@ class _Agreement:
         gaps = [column for column in numbers if self.gaps[column]]
         if not gaps or self.spec.missing not in ("mean", "indicator"):
             return {}
-        own = [[frame[c].sum() for c in gaps] + [frame[c].notna().sum() for c in gaps] for _, frame in self.sites]
+        own = [self._sums_and_counts(frame, gaps) for _, frame in self.sites]
         totals, counts = np.split(summed(self.group, np.array(own, np.float64)), 2)
         return dict(zip(gaps, (totals / counts).tolist(), strict=True))
+
+    def _sums_and_counts(self, frame: pd.DataFrame, columns: Sequence[str]) -> list[float]:
+        """Of columns with gaps, over the known values. A row counts as often as its frequency says."""
+        frequency = self.spec.weights if self.spec.weight_kind == FREQUENCY else None
+        times = frame[frequency] if frequency is not None else 1.0
+        return [(frame[c] * times).sum() for c in columns] + [(frame[c].notna() * times).sum() for c in columns]
 
     # Labels and levels ---------------------------------------------------------------------------
 
@@ -217,7 +228,9 @@ class _Agreement:
                     return f"{many}: wanted at most {most} classes."
                 if len(levels) > MOST_LEVELS:
                     many = f"the column {column!r} has more than {MOST_LEVELS} levels at {site.name}"
-                    return f"{many}: it looks like an identifier."
+                    numbers = "numbers with marks among them (--na-values)"
+                    looks = numbers if numbers_with_marks(levels) else "an identifier, or dates as text"
+                    return f"{many}: it looks like {looks}."
         return None
 
     def _found_levels(self, own: OwnLevels) -> dict[str, dict[Level, int]]:
@@ -379,6 +392,18 @@ def plain(values: pd.Series) -> list[Level]:
     return sorted(found, key=lambda level: (isinstance(level, str), level))
 
 
+def odd_kind(column: str, site: str, kind: str, usual: str) -> str:
+    """A sentence about a column that is of another kind at a site than elsewhere."""
+    marks = " Are there marks of missing values (--na-values)?" if (kind, usual) == ("text", "number") else ""
+    return f"the column {column!r} is {KIND_WORDS[kind]} at {site} and {KIND_WORDS[usual]} elsewhere.{marks}"
+
+
+def numbers_with_marks(levels: Sequence[Level]) -> bool:
+    """Whether levels are numbers and a few texts, such as "unknown" or a point for a missing value."""
+    texts = [level for level in levels if not (isinstance(level, str) and NUMBER.fullmatch(level.strip()))]
+    return 0 < len(texts) <= MOST_MARKS and len(levels) - len(texts) > MOST_MARKS
+
+
 def plain_value(value: Any) -> Level:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -439,13 +464,18 @@ def _union(found: Sequence[Sequence[Level]], column: str) -> list[Level]:
     return sorted(levels)
 
 
+def folded(level: str) -> str:
+    """Equal for levels that differ by case or spaces only."""
+    return "".join(level.split()).casefold()
+
+
 def _odd_levels(known: Mapping[str, Sequence[Level]], sites: Sequence[int], n_sites: int) -> tuple[str, ...]:
     """Sentences about levels that differ by case or spaces only, and about those that occur at one of several sites."""
     found, counts = list[str](), iter(sites)
     for column, levels in known.items():
         spellings: dict[str, list[str]] = {}
         for level in map(str, levels):
-            spellings.setdefault("".join(level.split()).casefold(), []).append(level)
+            spellings.setdefault(folded(level), []).append(level)
         alike = [" and ".join(map(repr, several)) for several in spellings.values() if len(several) > 1]
         found += [f"The levels {several} of {column} differ by case or spaces only." for several in alike]
         alone = [str(level) for level in levels if next(counts) == 1 and n_sites > 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsba.fitting.model import Schema
+from dsba.fitting.spec import FREQUENCY, PRECISION, SAMPLING
 from dsba.tables.design import Designs
 from dsba.tables.terms import SITE, terms_of
 
@@ -17,6 +18,11 @@ MISSING_WORDS = {
     "drop": "Rows with a missing value are left out.",
     "mean": "Missing numbers become the pooled mean of their column. Standard errors are then too small.",
     "indicator": "Missing numbers become the pooled mean, and a column of the model says where.",
+}
+WEIGHT_WORDS = {
+    PRECISION: "A row counts once, and the weights {column} say how precise its outcome is.",
+    FREQUENCY: "A row counts as often as {column} says.",
+    SAMPLING: "A row counts once, and stands for {column} others: errors are robust, and there is no likelihood.",
 }
 
 
@@ -37,6 +43,7 @@ def report(designs: Designs) -> list[str]:
         *_aligned(rows),
         "",
         *([MISSING_WORDS[schema.spec.missing]] if missing else []),
+        *([WEIGHT_WORDS[schema.spec.weight_kind].format(column=schema.spec.weights)] if schema.spec.weights else []),
         *schema.odd_levels,
         *(f"{column} is missing where {other} is: one column of the model for both." for column, other in together),
         f"No column is constant, and no two are equal. {designs.rows} rows enter the model.",

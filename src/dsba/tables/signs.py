@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dsba.network import Group, summed
-from dsba.tables.schema import plain
+from dsba.tables.schema import kind_of, numbers_with_marks, plain
 from dsba.tables.terms import SiteTable
 from dsba.types import Array, Level
 
@@ -51,6 +51,17 @@ def signs_of(
             if count := sum((column, level) in alone for level in held[k][column]):
                 signs.append(f"the column {column!r} has {count} level(s) at {site.name} that no other site has.")
     return signs
+
+
+def marked_numbers(sites: Sequence[SiteTable], columns: Sequence[str]) -> list[str]:
+    """Columns of text at the sites here that would be numbers but for a few cells; nothing is summed."""
+    return [
+        f"the column {column!r} of {site.name} is text, and all but a few of its values are numbers: are the others "
+        "marks of missing values (--na-values)?"
+        for site in sites
+        for column in columns
+        if kind_of(site.frame[column]) == "text" and numbers_with_marks(plain(site.frame[column]))
+    ]
 
 
 def _sums(x: Array) -> list[float]:

@@ -12,13 +12,13 @@ from scipy.special import gammaincc, ndtri
 
 from dsba.errors import InputError, unknown_name
 from dsba.fitting.spec import FitSpec
-from dsba.graph.topology import Topology
 from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import eliminated
 from dsba.tables import plots
 from dsba.tables import schema as agreed
 from dsba.tables.design import outcome_of
-from dsba.tables.expected_cost import cost_of
+from dsba.tables.expected_cost import Way, cost_of
+from dsba.tables.exports import plain_columns
 from dsba.tables.formula import parse, quoted
 from dsba.tables.inputs import as_sites
 from dsba.tables.models.base import ModelSums
@@ -102,6 +102,37 @@ class SurvivalCurves:
     test: LogRank | None
     rounded: bool
     column: str | None = None
+
+    def __str__(self) -> str:
+        lines, medians = [], self.median()
+        for group, curve in self.curves.items():
+            name = "All rows" if self.column is None else f"{self.column} = {group}"
+            rows, events = int(curve["n_risk"].iloc[0]), int(curve["n_event"].sum())
+            middle, low, high = (_or_unknown(number) for number in medians.loc[group])
+            lines.append(f"{name}: {rows:,} rows, {events:,} events, median {middle} (95 % interval {low} to {high})")
+        if self.test is not None:
+            lines.append(f"Log-rank test: chi2 = {self.test.chi2:.4g}, df = {self.test.df}, p = {self.test.p:.3g}")
+        if self.rounded:
+            lines.append(f"Times are rounded up to a grid of {max(map(len, self.curves.values()))} ends.")
+        return "\n".join(lines)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the curves, the medians and the test in JSON's types.
+
+        Returns
+        -------
+        dict[str, Any]
+            What ``dsba curve --json`` prints. A number that is not known is None.
+
+        Examples
+        --------
+        >>> sorted(found.plain())
+        ['column', 'curves', 'medians', 'rounded', 'test']
+        """
+        curves = {str(group): plain_columns(curve) for group, curve in self.curves.items()}
+        medians = {str(group): plain_columns(row.to_frame().T) for group, row in self.median().iterrows()}
+        test = None if self.test is None else self.test._asdict()
+        return {"column": self.column, "rounded": self.rounded, "curves": curves, "medians": medians, "test": test}
 
     def to_frame(self) -> pd.DataFrame:
         """Return all curves below each other.
@@ -248,7 +279,7 @@ def curves_of(
     terms, column = _terms(spec)
     schema = agreed.agree(sites, terms, group, spec.guards)
     levels = (ALL,) if column is None else schema.levels[column]
-    notify(_expected(terms, len(levels), spec, group.topology))
+    notify(_expected(terms, len(levels), spec, Way.of(group)))
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     own = []
     for site in sites:
@@ -272,12 +303,12 @@ def curves_of(
     return SurvivalCurves(curves, test, not exact, column)
 
 
-def _expected(terms: ModelTerms, groups: int, spec: FitSpec, topology: Topology) -> str:
+def _expected(terms: ModelTerms, groups: int, spec: FitSpec, way: Way) -> str:
     """What the curves are expected to cost: the proposed grid, the counts on it, and the sums of a test by site."""
     ends = GRID_INTERVALS if spec.grid is None else len(spec.grid)
     sizes = [1 + 7 * len(terms.columns), 2 * groups, 2 * groups * grid_numbers(ends), 2 * groups * ends]
     own_test = (groups * (groups + 2),) if groups > 1 and spec.strata == "site" else ()
-    return str(cost_of(ModelSums(sizes, (), 1), own_test, groups, topology))
+    return str(cost_of(ModelSums(sizes, (), 1), own_test, groups, way))
 
 
 def _terms(spec: FitSpec) -> tuple[ModelTerms, str | None]:
@@ -357,6 +388,10 @@ def _tested(sums: Array, groups: int) -> LogRank:
         raise InputError("the log-rank test needs events at times at which two groups are at risk.")
     chi2, df = float(left @ solved[:, 0]), len(used)
     return LogRank(chi2, df, float(gammaincc(df / 2, chi2 / 2)), tuple(observed.tolist()), tuple(expected.tolist()))
+
+
+def _or_unknown(number: float) -> str:
+    return "not reached" if np.isnan(number) else f"{number:g}"
 
 
 def _crossing(time: Any, share: Any) -> float:

@@ -104,7 +104,7 @@ def test_values_of_r(case):
         close(found.pvalues, wanted["pvalues"], 1e-10)
         close(found.scale, wanted["dispersion"], 1e-10)
     if "theta" in wanted:
-        close([found.theta, found.metadata.figures["theta_se"]], [wanted["theta"], wanted["theta_se"]], 1e-10)
+        close([found.theta, found.metadata.figures.theta_se], [wanted["theta"], wanted["theta_se"]], 1e-10)
 
 
 @every
@@ -112,6 +112,20 @@ def test_robust_errors_of_r(case):
     wanted = values(case.subject)["cases"][case.case]
     if "bse_hc1" in wanted:
         close(fitted(case, cov="HC1").bse, wanted["bse_hc1"], 1e-11)
+
+
+@every
+@pytest.mark.parametrize("cov", ["HC2", "HC3"])
+def test_leveraged_covariances_of_r(case, cov):
+    """R's hatvalues; between its scores and leverages stand two inverses of the observed information, as for HC0."""
+    wanted = values(case.subject)["cases"][case.case]
+    if case.subject == "families":
+        close(fitted(case, cov=cov).cov_params(), wanted[f"cov_{cov.lower()}"], 1e-8)
+    else:
+        with pytest.raises(
+            dsba.InputError, match=f"{cov} divides by 1 minus the leverage of a row, .* {case.operator}"
+        ):
+            fitted(case, cov=cov)
 
 
 @every
@@ -135,6 +149,35 @@ def test_every_registered_model_has_a_case():
     assert {case.operator for case in CASES} == {*MODELS, "logistic"}
 
 
+PLAIN = ("vif", "terms", "deviance", "aic", "bic", "llf", "scale", "pearson_chi2", "df_model", "df_resid", "converged")
+
+
+@one_of_each
+def test_every_model_answers_or_refuses_all_that_is_asked_after_a_fit(case):
+    """Names of statsmodels, and tables for papers; what a model does not have is None or one sentence."""
+    found, rows, p = found_for(CASES.index(case)), cohort().head(5), len(found_for(CASES.index(case)).params)
+    plain = found.plain()
+    assert set(PLAIN) <= plain.keys()
+    assert (found.df_model, found.converged) == (p - ("Intercept" in found.params), True)
+    assert found.df_resid == found.nobs - p
+    z = found.params.iloc[0] / found.bse.iloc[0]
+    close([found.wald_test(np.eye(p)[:1], use_f=False).statistic], [z**2], 1e-12)
+    close(found.t_test(np.eye(p)[:1]).statistic, [z], 1e-12)
+    assert (found.vif() >= 1.0).all()
+    assert len(found.tidy()) == p
+    assert found.glance()["nobs"].item() == found.nobs
+    assert "nan" not in dsba.side_by_side({"one": found, "two": found}).to_csv()
+    if case.operator in ("multinomial", "ordinal"):
+        with pytest.raises(dsba.InputError, match="no single score: predict gives its probabilities"):
+            found.get_prediction(rows)
+    else:
+        close(found.get_prediction(rows).summary_frame()["mean"], found.predict(rows), 1e-14)
+    if case.operator.startswith("quasi"):
+        assert plain["llf"] is None
+        with pytest.raises(dsba.InputError, match="no likelihood"):
+            found.compare_lr_test(found)
+
+
 @one_of_each
 def test_the_page_of_every_model_is_made(case):
     results = found_for(CASES.index(case))
@@ -145,7 +188,7 @@ def test_the_page_of_every_model_is_made(case):
     assert "None" not in page
     assert "Newton steps; upwards: next step in standard errors" in page
     assert html.escape(ModelTerms.of(results.model.spec).model().tells()) in page
-    assert all(name.replace("_", " ") in page for name in results.metadata.figures)
+    assert all(name.replace("_", " ") in page for name in vars(results.metadata.figures))
 
 
 def test_the_page_of_a_cox_model_has_a_curve_where_times_are_grouped():

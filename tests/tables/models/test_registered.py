@@ -130,7 +130,6 @@ def test_dependent_columns_are_named(name):
         ({"algorithm": "extra"}, "by newton only"),
         ({"right": "age + nowhere"}, "nowhere"),
         ({"weights": "nothing"}, "weight"),
-        ({"cov": "HC3"}, "HC3"),
     ],
 )
 def test_what_no_model_can_do_is_refused(name, options, sentence):

@@ -22,7 +22,6 @@ from dsba.algorithms.dsba.lazy import LazyForm
 from dsba.algorithms.dsba.nodes import NodesForm
 from dsba.algorithms.dsba.step import StepForm
 from dsba.algorithms.iterates import Iterates
-from dsba.algorithms.needs import exact_links
 from dsba.algorithms.sampling import INDEPENDENT, SHUFFLED
 from dsba.algorithms.step_rules import slopes_change
 from dsba.errors import as_integer, unknown_name
@@ -166,6 +165,12 @@ class OneSample(Algorithm):
             return f"communication={self.communication!r} needs form {forms}, got {self.form!r}."
         return None
 
+    @property
+    def exact_links(self) -> str:
+        if self.communication == "dense":
+            return ""
+        return f"with communication={self.communication!r} nodes rebuild the others' states from all messages"
+
     def _unfit_network(self, problem: Problem, net: Network) -> str | None:
         deltas, rounds = self.sends_deltas, net.topology.mixing.rounds
         if deltas and rounds > 1:
@@ -173,9 +178,6 @@ class OneSample(Algorithm):
                 f"communication={self.communication!r} rebuilds single rounds of mixing, and this mixing takes "
                 f"{rounds}: use communication='dense'."
             )
-        rebuilds = f"with communication={self.communication!r} nodes rebuild the others' states from all messages"
-        if self.communication != "dense" and (reason := exact_links(rebuilds)(problem, net)):
-            return reason
         if net.local_mixing() is not None:
             return None
         if not deltas and self.form == "lazy":
@@ -253,7 +255,7 @@ class OneSample(Algorithm):
             return "step"
         if self.form != "auto":
             return self.form
-        if self.communication == "compressed" or (self.replan and not net.flaws):
+        if self.communication == "compressed" or (self.replan and net.mixes_by_matrix):
             return "dual"
         if net.local_mixing() is None and not self.sends_deltas:
             return "dense"

@@ -6,7 +6,7 @@ import numpy as np
 
 from dsba._system.threads import one_blas_thread
 from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
-from dsba.algorithms.needs import exact_links, lipschitz_gradients, objective, single_rounds
+from dsba.algorithms.needs import lipschitz_gradients, objective, single_rounds
 from dsba.algorithms.open_constants import OpenConstant
 from dsba.algorithms.rivals.network_newton import NetworkNewton, solved
 from dsba.errors import as_number
@@ -66,11 +66,11 @@ class DBFGS(Algorithm):
     epsilon: float = 0.2
 
     name = "d-bfgs"
+    exact_links = "its nodes add up the directions of all their neighbours"
     needs = (
         lipschitz_gradients,  # without it pairs of changes say too little of the next step
         objective,
         single_rounds,
-        exact_links("its nodes add up the directions of all their neighbours"),
         small_matrices,
     )
     linear = False

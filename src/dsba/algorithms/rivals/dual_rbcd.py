@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dsba.algorithms.base import NO_COINS, Array, Indices, Network, Problem, Topology, WithCoins
-from dsba.algorithms.needs import edges, exact_links, local_solutions, objective, strong_convexity
+from dsba.algorithms.needs import edges, local_solutions, objective, strong_convexity
 from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
 from dsba.algorithms.rivals.one_edge import edge_of, swapped
 from dsba.solvers.local import LocalSolver
@@ -32,13 +32,8 @@ class DualRBCD(WithCoins, InnerSolver):
     """
 
     name = "dual-rbcd"
-    needs = (
-        edges,
-        objective,
-        local_solutions,
-        strong_convexity,
-        exact_links("it hands vectors along one edge, whose two ends must change by the same amount"),
-    )
+    exact_links = "it hands vectors along one edge, whose two ends must change by the same amount"
+    needs = (edges, objective, local_solutions, strong_convexity)
     factors = (1.0, 3.0, 10.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> BlockState:

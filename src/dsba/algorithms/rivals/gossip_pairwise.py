@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dsba.algorithms.base import NO_COINS, Array, Indices, Network, Problem, Topology, WithCoins
-from dsba.algorithms.needs import auc, edges, exact_links
+from dsba.algorithms.needs import auc, edges
 from dsba.algorithms.rivals.one_edge import edge_of, swapped
 from dsba.network.contract import ROWS_OF_DATA
 
@@ -62,7 +62,8 @@ class GossipPairwise(WithCoins):
     """
 
     name = "gossip-pairwise"
-    needs = (edges, exact_links("its nodes swap samples, and none may be lost"), auc, pairs)
+    exact_links = "its nodes swap samples, and none may be lost"
+    needs = (edges, auc, pairs)
     linear = False
     coins = 4
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices, Network, Problem, State, Topology, WithCoins
-from dsba.algorithms.needs import exact_links, objective, single_rounds
+from dsba.algorithms.needs import objective, single_rounds
 from dsba.algorithms.open_constants import OpenConstant
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.algorithms.sampling import generators
@@ -49,11 +49,8 @@ class LEAD(WithCoins):
 
     name = "lead"
     rows_updated = 10
-    needs = (
-        objective,
-        single_rounds,
-        exact_links("its nodes add up all messages of their neighbours"),
-    )
+    exact_links = "its nodes add up all messages of their neighbours"
+    needs = (objective, single_rounds)
     factors = (0.25, 0.5, 1.0)
     opens = (OpenConstant("gamma", start=(0.3, 1.0), bounds=(0.01, 4.0)),)
 

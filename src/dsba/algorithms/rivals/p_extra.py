@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dsba.algorithms.needs import exact_links
 from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
 from dsba.errors import unknown_name
 from dsba.graph.topology import Topology
@@ -18,8 +17,6 @@ from dsba.network.messages.levels import CompressedRows, Compression
 from dsba.problem.problem import Problem
 from dsba.solvers.local import LocalSolver
 from dsba.types import Array, Indices
-
-EVERY_MESSAGE = exact_links("with communication='compressed' nodes rebuild the rows of others from all messages")
 
 
 @dataclass
@@ -71,10 +68,11 @@ class PExtra(InnerSolver):
         if self.communication not in ("dense", "compressed"):
             raise unknown_name("communication", self.communication, ("dense", "compressed"))
 
-    def why_not(self, problem: Problem, net: Network) -> str | None:
-        if self.communication == "compressed" and (reason := EVERY_MESSAGE(problem, net)):
-            return reason
-        return super().why_not(problem, net)
+    @property
+    def exact_links(self) -> str:
+        if self.communication == "dense":
+            return ""
+        return "with communication='compressed' nodes rebuild the rows of others from all messages"
 
     def init(self, problem: Problem, net: Network, z0: Array) -> PExtraState | CompressedState:
         Z = np.tile(z0, (len(problem.nodes), 1))

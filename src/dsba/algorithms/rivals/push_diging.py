@@ -29,7 +29,7 @@ class PushDIGing(Algorithm):
         Y+ = C Y + B(Z+) - B(Z)
 
     Start: U = Z, v = 1, Y = B(Z), which is one pass over the data. C is that of Push-Pull. The three travel in one
-    message. This is Algorithm 2 of the paper (Achieving Geometric Convergence for Distributed Optimization over
+    message. This is Push-DIGing as in the paper (Achieving Geometric Convergence for Distributed Optimization over
     Time-Varying Graphs, SIAM Journal on Optimization 27(4), 2597-2633, 2017, arXiv:1607.03218) on a fixed graph.
     """
 

@@ -18,8 +18,8 @@ class PushPull(DIGing):
         Z+ = R (Z - alpha Y)
         Y+ = C Y + B(Z+) - B(Z)
 
-    In the paper (Push-Pull Gradient Methods for Distributed Optimization in Networks, IEEE Transactions on Automatic
-    Control 66(1), 1-16, 2021, arXiv:1810.06653, Algorithm 1), with the same step at every agent i:
+    This is the method Push-Pull of the paper (Push-Pull Gradient Methods for Distributed Optimization in Networks, IEEE
+    Transactions on Automatic Control 66(1), 1-16, 2021, arXiv:1810.06653), with the same step at every agent i:
 
         x_i+ = sum over j of R_ij (x_j - alpha y_j)
         y_i+ = sum over j of C_ij y_j + grad f_i(x_i+) - grad f_i(x_i),       y_i = grad f_i(x_i) at first.

@@ -273,7 +273,8 @@
         : { name: SHORT[cost], of: (c) => c.costs[chosen.tolerance][cost], verdict: it.verdicts[chosen.tolerance][cost] })),
       ...finals.map((m) => ({ name: `final ${short(m)}`, of: (c) => last(c.mid[m]), digits: isLinear(m) ? 5 : 3 })),
     ];
-    const heads = [{ name: "method" }, ...measured, { name: "constants", text: true }, { name: "ended", text: true }];
+    const heads = [{ name: "method" }, ...measured, { name: "constants", text: true }, { name: "ended", text: true },
+      { name: "runs", text: true }];
     const rows = it.curves.map((curve) => [
       { value: curve.method, swatch: color(data.styles[curve.method]) },
       ...measured.map((column) => {
@@ -283,7 +284,7 @@
         if (!first.includes(curve.method)) return cell;
         return stopped.length ? { ...cell, title: `cheapest to this tolerance; undecided: ${stopped.join(", ")}` } : { ...cell, win: true };
       }),
-      { value: curve.constants }, { value: curve.status, title: curve.message },
+      { value: curve.constants }, { value: curve.status, title: curve.message }, { value: curve.runs, wrap: true },
     ]);
     table("results", heads, rows);
   }
@@ -298,7 +299,7 @@
     table("tuning", heads, rows);
     $("tuning-note").textContent = it.tuning.length
       ? "Successive halving: the whole grid for a few passes, the better half for twice as many, and so on; then "
-        + "values around the best until its neighbours are within a factor of 1.5."
+        + "values around the best until its neighbours are within a factor of 1.09."
       : "No step size was tuned here; the table of results says which ones were used.";
   }
 

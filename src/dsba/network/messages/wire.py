@@ -92,7 +92,7 @@ class Entry(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a frame says of itself, and what its receiver expects of it."""
+    """What the header of a frame holds, and what its receiver expects."""
 
     session: int  # a number of the run, u32
     sender: int
@@ -395,7 +395,7 @@ class SampleCache:
         self.bytes += size
 
 
-# Sizes of entries that nobody codes, for a simulator
+# Sizes of entries that are not coded, for a simulator
 
 
 def entry_costs(kind: int, source: Integers, sample: Integers, indptr: Integers, indices: Integers, k: int) -> Integers:

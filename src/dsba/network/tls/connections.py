@@ -256,6 +256,9 @@ class Connections:
             self._over(link, said["finished"])
         if "done" in said:
             link.done = True
+        if "awaits" in said:
+            names = [member.name for member in self.place.members if member.name in said["awaits"]]
+            link.awaits = {name: shown(said["awaits"][name]) for name in names}
         if "refused" in said:
             self.say(link.name, f"{link.name} refused this site: {shown(said['refused'])}")
 
@@ -269,7 +272,8 @@ class Connections:
 
     def _refused(self, link: SiteLink, said: dict[str, Any]) -> RefusedError:
         """The error of a neighbour that refuses this site. It ends the run if to dial again would not help."""
-        error = RefusedError(f"{link.name} refused this site: {shown(said['refused'])}")
+        link.refusal = shown(said["refused"])
+        error = RefusedError(f"{link.name} refused this site: {link.refusal}")
         if said.get("kind") == Refusal.DATA:
             with self.net.changed:
                 self.net.ended = self.net.ended or str(error)

@@ -35,6 +35,7 @@ class SiteLink:
         self.connection: Hearing | None = None
         self.known_data: str | None = None
         self.done = False  # the neighbour needs nothing any more
+        self.refusal = ""  # what the neighbour said the last time that it refused this site
         self.sent_bytes = self.received_bytes = 0
         self._order = threading.Lock()  # held while frames are numbered and sent
         self.inbox: dict[int, Inbox] = {}
@@ -45,6 +46,7 @@ class SiteLink:
         with self._order:
             self.epoch, self.nonce, self.tag = epoch, nonce, 0
             self.theirs: bytes | None = None
+            self.awaits: dict[str, str] = {}  # the sites that the neighbour waits for, and why they are not there
             self.announced = False
             self.kept: deque[Frame] = deque()  # sent, and perhaps not arrived
             self.number = self.acknowledged = self.received = 0
@@ -88,6 +90,7 @@ class SiteLink:
             if self.connection is not None:
                 self.connection.close_socket()
             self.connection, self.announced = connection, False
+            self.refusal, self.awaits = "", {}
             self.acknowledged = max(self.acknowledged, min(arrived, self.number))
             self._announce()
             for frame in list(self.kept):

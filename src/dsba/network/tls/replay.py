@@ -36,6 +36,8 @@ class RecordEndsError(InputError):
 class RecordedNetwork(Network):
     """The site number ``rank`` of a run whose answers are known."""
 
+    replayed = True
+
     def __init__(
         self, topology: Topology, rank: int, record: Sequence[Answered], *, masked: bool, start: bytes = b""
     ) -> None:

@@ -38,8 +38,17 @@ from dsba.network.tls.frames import cut
 from dsba.network.tls.link import MOST_UNREAD, SiteLink
 from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around
 from dsba.network.tls.pinned import Member
-from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_SUMS, Ending, Exchange, is_signed, public_key
-from dsba.network.tls.transcript import INT64, Begun, Newcomer, Recorded, Signed, Transcript
+from dsba.network.tls.protocol import (
+    OF_LARGEST,
+    OF_LEVELS,
+    OF_SUMS,
+    SIGNATURE_BYTES,
+    Ending,
+    Exchange,
+    is_signed,
+    public_key,
+)
+from dsba.network.tls.transcript import HASH_BYTES, INT64, Begun, Newcomer, Recorded, Signed, Transcript
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Network, unpacked
 from dsba.types import Array, Words
 
@@ -47,6 +56,7 @@ Answer = TypeVar("Answer")
 
 SITE_PATIENCE = 1800.0  # seconds to wait for a site
 SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for whom
+TELL_EVERY = 1.0  # the same for the neighbours
 DISCLOSED_BY = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA}  # a question says itself what it discloses
 LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
 MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
@@ -156,8 +166,7 @@ class SiteNetwork(Network):
             self._linger()
         else:
             why = self.ended or f"{self.place.name} has left the run: {_plainly(error)}"
-            for link in self.links.values():
-                link.notify(farewell=why)
+            self._tell_neighbours(farewell=why)
         self.lines.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SiteNetwork:
@@ -286,23 +295,43 @@ class SiteNetwork(Network):
 
     def _patiently(self, look: Callable[[float], Answer | None], missing: Callable[[], list[str]]) -> Answer:
         """What ``look(seconds)`` finds at last. It is over when patience is, and when this epoch is."""
-        begun, say_at = time.monotonic(), SAY_AFTER
+        begun, say_at, tell_at = time.monotonic(), SAY_AFTER, TELL_EVERY
         while True:
             found = look(min(0.5, self.patience))
             self._require_current()
             if found is not None:
+                if tell_at > TELL_EVERY:
+                    self._tell_neighbours(awaits={})
                 return found
-            waited = time.monotonic() - begun
+            waited, awaited = time.monotonic() - begun, self._awaited(missing())
             if waited > self.patience:
                 raise NetworkError(
-                    f"{self.place.name} has waited {self.patience:g} seconds for {', '.join(missing())}. "
+                    f"{self.place.name} has waited {self.patience:g} seconds for {', '.join(awaited)}. "
                     "When all sites start again they go on from the last checkpoint."
                 )
+            if waited > tell_at:
+                self._tell_neighbours(awaits=awaited)
+                tell_at = waited + TELL_EVERY
             if waited > say_at:
-                self.place.notify(f"Waiting for {', '.join(missing())} ({waited:.0f} s).")
+                why = "".join(f" {name} refuses: {reason}" for name, reason in awaited.items() if reason)
+                self.place.notify(f"Waiting for {', '.join(awaited)} ({waited:.0f} s).{why}")
                 say_at += SAY_EVERY
             if waited > SAY_AFTER and signals.requested():
                 raise KeyboardInterrupt
+
+    def _awaited(self, missing: Sequence[str]) -> dict[str, str]:
+        """The sites that are not there, and why: a neighbour that is there may itself wait for another site."""
+        awaited: dict[str, str] = {}
+        for link in self.links.values():
+            if link.name in missing:
+                beyond = {} if link.connection is None else dict(link.awaits)
+                beyond.pop(self.place.name, None)
+                awaited |= beyond or {link.name: link.refusal}
+        return awaited
+
+    def _tell_neighbours(self, **message: Any) -> None:
+        for link in self.links.values():
+            link.notify(**message)
 
     def _disturbance(self) -> DsbaError | None:
         """Why waiting is in vain."""
@@ -320,8 +349,7 @@ class SiteNetwork(Network):
         """Neighbours may still need what was sent last. A site that is done sends a notice."""
         deadline = time.monotonic() + min(LINGER, self.patience)
         while time.monotonic() < deadline:
-            for link in self.links.values():
-                link.notify(done=True)
+            self._tell_neighbours(done=True)
             with self.changed:
                 if self.ended or all(link.done for link in self.links.values()):
                     return
@@ -382,13 +410,16 @@ class SiteNetwork(Network):
             told = rows.shape[1] - 1  # beside the sum of losses
             self.place.answers.asked(kind, at, _content(rows) if at else b"", told)
         width = rows.shape[1]
-        count = min(MOST_GUESSES, GUESS_BYTES // (16 * width)) if self.masks is not None and width else 0
+        count = _guesses(width) if self.masks is not None else 0
         found = self._guessed(rows, around(self.tops.get(width, FIRST_GUESS), count), kind, at) if count else None
         if found is None:
             found = self._asked_for(rows, kind, at)
         if self.last_top:
             self.tops[width] = math.frexp(self.last_top)[1]
         return found
+
+    def bytes_of_sums(self, sizes: Sequence[int]) -> int:
+        return bytes_of_spread_sums(self.size, sizes)
 
     def _asked_for(self, rows: Array | SparseRows, kind: str, at: bytes) -> Array:
         """The sum by two questions: its scale first."""
@@ -493,6 +524,18 @@ class SiteNetwork(Network):
 
     def called(self, rank: int) -> str:
         return self.place.members[rank].name
+
+
+def _guesses(width: int) -> int:
+    """How many scales of a masked sum of so many numbers are tried at once."""
+    return min(MOST_GUESSES, GUESS_BYTES // (16 * width)) if width else 0
+
+
+def bytes_of_spread_sums(sites: int, sizes: Sequence[int]) -> int:
+    """What sums of so many numbers bring into a site at most, if all parts go to all sites and no scale is guessed."""
+    scale, each = 8 * (WHOLE_WINDOW.size + 2), 2 * (SIGNATURE_BYTES + HASH_BYTES + PARCEL.size)
+    guessed = [count * (16 * m + 8) + 16 for m in sizes if (count := _guesses(m))]
+    return (sites - 1) * (sum(guessed) + sum(scale + 16 * m + 3 * each for m in sizes))
 
 
 def _plus(a: bytes, b: bytes) -> bytes:

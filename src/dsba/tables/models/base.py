@@ -11,7 +11,8 @@ import numpy as np
 
 from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
-from dsba.network import Group, summed
+from dsba.fitting.measures import Figures, NoFigures
+from dsba.network import Alone, Group, summed
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ class RowLeverage(NamedTuple):
         """Of each row the larger leverage."""
         first = self.parts.sum(axis=1) >= other.parts.sum(axis=1)
         return self._replace(parts=np.where(first[:, None], self.parts, other.parts))
+
+
+class LikelihoodOnly(Alone):
+    """A group in whose sums only the first number travels, the log-likelihood; slopes and matrices are 0."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def sum(self, rows: Any) -> Array:
+        return np.append(self.group.sum(rows[:, :1]), np.zeros(rows.shape[1] - 1))
 
 
 class TermsWatch(Protocol):
@@ -143,6 +154,8 @@ class TableModel(ABC):
     extra: ClassVar[int] = 0
     """Parameters beside the coefficients that AIC counts."""
     nuisance: ClassVar[int] = 0
+    leveraged: ClassVar[bool] = False
+    """Whether a row has one score, and so a leverage."""
     matrices: ClassVar[int] = 1
     """How many matrices are summed at a point: 2 where the expected information is not the observed one."""
     endless: ClassVar[str] = (
@@ -175,6 +188,10 @@ class TableModel(ABC):
     @abstractmethod
     def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
         """The terms of all sites at a point. NaN where the point is outside of the model."""
+
+    def log_likelihood_at(self, samples: Sequence[Design], z: Array, group: Group) -> float:
+        """The log-likelihood of all sites at a point, up to the same constant; no matrix is summed."""
+        return self.terms(samples, z, LikelihoodOnly(group)).llf
 
     @abstractmethod
     def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
@@ -230,9 +247,9 @@ class TableModel(ABC):
         """At the solution and at the null model; None where the log-likelihoods say it all."""
         return None
 
-    def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
-        """The nuisance parameters by name, for people."""
-        return {}
+    def figures(self, z: Array, terms: LikelihoodTerms) -> Figures:
+        """The nuisance parameters, for people."""
+        return NoFigures()
 
     def survival(self, terms: LikelihoodTerms) -> tuple[tuple[float, float], ...]:
         """Times and the survival of a row of mean columns, where they show nobody; ``terms`` are the solution's."""

@@ -13,27 +13,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dsba.algorithms.newton import solved
 from dsba.errors import InputError
+from dsba.fitting.measures import Figures, GridFigures, NoFigures
 from dsba.network import Group
-from dsba.tables.models.base import LikelihoodTerms, ModelSums, Outcomes, RowLeverage, TableModel, added, pooled_terms
+from dsba.tables.models.base import (
+    LikelihoodOnly,
+    LikelihoodTerms,
+    ModelSums,
+    Outcomes,
+    RowLeverage,
+    TableModel,
+    added,
+    pooled_terms,
+)
 from dsba.tables.risk_sets import (
     GRID_INTERVALS,
     Deaths,
-    Shares,
+    Lives,
     candidate_ends,
-    deaths_of,
     exact_times,
     grid_numbers,
     guarded_grid,
     on_grid,
     shared_out,
 )
-from dsba.types import Array, Flags
+from dsba.types import Array
 
 if TYPE_CHECKING:
     from dsba.fitting.spec import FitSpec
@@ -44,28 +53,6 @@ SAY_STRATA = (
     "a Cox model must be told its strata: strata = site gives every site a baseline hazard of its own and uses exact "
     "times; strata = none gives all sites one, and between processes rounds times to a grid."
 )
-
-
-class Lives(NamedTuple):
-    """The rows of one site: times on the grid, events, weights, scores."""
-
-    time: Array
-    died: Flags
-    X: Array
-    weight: Array
-    risk: Array
-
-    def deaths(self, times: Array) -> Deaths:
-        return deaths_of(times, self.time, self.died, self.weight, self.risk, self.X)
-
-    def hazards(self, times: Array, shares: Shares, values: Array) -> Array:
-        """For each row the sum of w_s ``values``/S0 over the shares in whose risk sets it is."""
-        parts = (shares.weight / shares.S0)[:, None] * values
-        whole, out = np.zeros((2, len(times) + 1, values.shape[1]))
-        np.add.at(whole, shares.time + 1, parts)
-        np.add.at(out, shares.time + 1, shares.out[:, None] * parts)
-        place = np.searchsorted(times, self.time, side="right")
-        return np.cumsum(whole, axis=0)[place] - self.died[:, None] * out[place]
 
 
 @dataclass(frozen=True)
@@ -118,14 +105,14 @@ class Cox(TableModel):
         )
 
     def outcome_sums(self, sample: Design) -> Array:
-        return np.array([float((sample.y[:, 1] > 0).sum())])
+        return np.array([sample.counts @ (sample.y[:, 1] > 0)])
 
     def start(self, known: Outcomes, columns: int, intercept: int | None) -> Array:
         return np.zeros(columns)
 
     def _lives(self, s: Design, z: Array) -> Lives:
         time = on_grid(s.y[:, 0], np.array(self.times)) if self.rounded else s.y[:, 0]
-        return Lives(time, s.y[:, 1] > 0, s.X, s.weight, s.weight * np.exp(s.X @ z + s.offset))
+        return Lives(time, s.y[:, 1] > 0, s.X, s.weight, s.counts, s.weight * np.exp(s.X @ z + s.offset))
 
     def strata_of(self, samples: Sequence[Design], z: Array, group: Group) -> list[tuple[Lives, Array, Deaths]]:
         """For each site here its rows, the times of its stratum and the sums of its stratum."""
@@ -146,7 +133,15 @@ class Cox(TableModel):
         return [(one, times, one.deaths(times)) for one, times in zip(lives, own, strict=True)]
 
     def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
-        strata = self.strata_of(samples, z, group)
+        return self._terms(samples, z, group, group)
+
+    def log_likelihood_at(self, samples: Sequence[Design], z: Array, group: Group) -> float:
+        """The sums over risk sets are needed for it."""
+        return self._terms(samples, z, group, LikelihoodOnly(group)).llf
+
+    def _terms(self, samples: Sequence[Design], z: Array, whole: Group, group: Group) -> LikelihoodTerms:
+        """``whole`` adds up risk sets, ``group`` the terms of rows."""
+        strata = self.strata_of(samples, z, whole)
         if self.strata == "site":
             return pooled_terms(group, [self._site(s, z, *one) for s, one in zip(samples, strata, strict=True)])
         deaths = strata[0][2]
@@ -176,9 +171,9 @@ class Cox(TableModel):
         llf = rows.llf - float(shares.weight @ np.log(shares.S0))
         return LikelihoodTerms(llf, rows.score - shares.weight @ shares.mean, H, H)
 
-    def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
+    def figures(self, z: Array, terms: LikelihoodTerms) -> Figures:
         """How many intervals times were grouped into, if they were."""
-        return {"time_intervals": float(len(self.times))} if self.rounded else {}
+        return GridFigures(float(len(self.times))) if self.rounded else NoFigures()
 
     def survival(self, terms: LikelihoodTerms) -> tuple[tuple[float, float], ...]:
         """On a grid of all sites; exact times, and the risk sets of a single site, would show rows."""

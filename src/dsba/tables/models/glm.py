@@ -35,6 +35,8 @@ UNEXPLAINED = 1e-20  # of the deviance of a row that is not explained: less is r
 class Glm(TableModel):
     """A model whose rows have one score u = x'b + offset each."""
 
+    leveraged: ClassVar[bool] = True
+
     def rows(self, y: Array, u: Array) -> RowTerms:
         """The terms of rows, for the dispersion 1."""
         raise NotImplementedError
@@ -95,7 +97,8 @@ class Glm(TableModel):
         for s in samples:
             u, u0 = s.X @ z + s.offset, s.X @ null + s.offset
             columns = [self.unit_deviance(s.y, u), self.unit_deviance(s.y, u0), self.pearson(s.y, u)]
-            own.append([*(s.weight @ column for column in (*columns, self.saturated(s.y))), s.weight.sum(), len(s.y)])
+            weighted = [s.weight @ column for column in (*columns, self.saturated(s.y))]
+            own.append([*weighted, s.weight.sum(), s.counts.sum()])
         deviance, null_deviance, pearson, saturated, weight, rows = finite_sum(group, own)
         if self.dispersed and not deviance > UNEXPLAINED * max(null_deviance, weight):
             raise FitError(EXACT_SENTENCE, range(z.size))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
+from dsba.fitting.measures import Figures, ThetaFigures
 from dsba.network import Group
 from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowTerms, of_rows, pooled_terms
 from dsba.tables.models.glm import Glm
@@ -109,10 +110,10 @@ class NegativeBinomial(KnownTheta):
             return None
         return "the counts of the outcome vary no more than Poisson's, and theta grows without end; use poisson."
 
-    def figures(self, z: Array, terms: LikelihoodTerms) -> dict[str, float]:
+    def figures(self, z: Array, terms: LikelihoodTerms) -> Figures:
         """Theta, and its standard error from the curvature along theta alone, as glm.nb has it."""
         theta = float(np.exp(z[-1]))
-        return {"theta": theta, "theta_se": theta / math.sqrt(terms.observed[-1, -1])}
+        return ThetaFigures(theta, theta / math.sqrt(terms.observed[-1, -1]))
 
 
 def _of_log_theta(y: Array, mu: Array, t: float) -> tuple[Array, Array]:

@@ -59,7 +59,8 @@ def maximised(
     ``watch`` is asked before a part of a step is sent, and once more at the end.
     """
     held = watch is not None and watch.holds
-    z, terms, lengths = start, _terms(model, samples, start, group, held), [math.inf]
+    rows = [withheld(s) for s in samples] if held else samples
+    z, terms, lengths = start, _terms(model, rows, start, group), [math.inf]
     if watch is not None and not np.isfinite(terms.llf):
         watch.end()
     first = terms.llf
@@ -117,24 +118,29 @@ def _halved(
 ) -> tuple[Array, LikelihoodTerms] | None:  # fmt: skip
     """The first of z + d, z + d/2, z + d/4, ... where the likelihood does not fall; None if there is none.
 
-    A process whose watch does not let its part go sends NaN, which makes the whole sum NaN: the step is halved.
+    A process whose watch does not let its part go sends NaN, which makes the whole sum NaN: the step is halved. Of a
+    halved step the likelihood is summed first, and matrices only where it does not fall.
     """
     for halvings in range(MOST_HALVINGS):
         trial = z + 0.5**halvings * step
         with np.errstate(all="ignore"):  # a step too far may overflow: it is halved
             held = watch is not None and watch(trial, z, terms)
-            found = _terms(model, samples, trial, group, held)
-        if watch is not None and halvings >= WITHHELD_HALVINGS and not np.isfinite(found.llf):
-            watch.end()
-        if falls(-found.llf, -terms.llf) and np.isfinite(found.observed).all():
-            return trial, found
+            rows = [withheld(s) for s in samples] if held else samples
+            found = None if halvings else _terms(model, rows, trial, group)
+            llf = found.llf if found else model.log_likelihood_at(rows, trial, group)
+            if watch is not None and halvings >= WITHHELD_HALVINGS and not np.isfinite(llf):
+                watch.end()
+            if falls(-llf, -terms.llf):
+                found = found or _terms(model, rows, trial, group)
+                if np.isfinite(found.observed).all():
+                    return trial, found
     return None
 
 
-def _terms(model: TableModel, samples: Sequence[Design], z: Array, group: Group, held: bool) -> LikelihoodTerms:
-    """The terms of all sites at z; ``held`` rows send nothing."""
+def _terms(model: TableModel, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
+    """The terms of all sites at z."""
     group.about(INFORMATION, z)
-    return model.terms([withheld(s) for s in samples] if held else samples, z, group)
+    return model.terms(samples, z, group)
 
 
 def withheld(sample: Design) -> Design:
