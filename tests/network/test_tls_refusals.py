@@ -48,6 +48,12 @@ def running(the_run):
     return the_run
 
 
+def wait_until(true, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def refused(work):
     with pytest.raises(RefusedError) as found, work:
         pass
@@ -110,6 +116,7 @@ def test_an_expired_certificate_of_somebody_who_answers(running, tmp_path):
         thread = threading.Thread(target=answering.run)
         thread.start()
         here = refused(dialled(late, context(running.sites.folder / "site1.pem", members, server=False)))
+        wait_until(lambda: said)  # the alert is on its way when the dialling side has ended
         over.set()
         thread.join()
     assert "its certificate has expired: it needs a new one" in here
