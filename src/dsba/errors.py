@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
@@ -150,6 +150,12 @@ def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
         f" Known: {', '.join(names)}." if not close or len(names) <= FEW_NAMES else f" There are {len(names)} names."
     )
     return InputError(f"unknown {kind} {got!r}{hint}{listed}", key=str(got))
+
+
+def require_known(kind: str, got: object, known: Collection[str]) -> None:
+    """An error if a name is not registered."""
+    if got not in known:
+        raise unknown_name(kind, got, known)
 
 
 def validation_sentence(found: Mapping[str, Any], got: str = "") -> str:

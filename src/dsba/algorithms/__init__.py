@@ -41,7 +41,7 @@ from dsba.algorithms.rivals.solam import SOLAM
 from dsba.algorithms.rivals.ssda import MSDA, SSDA
 from dsba.algorithms.rivals.vi_papc import VIPAPC
 from dsba.algorithms.rivals.vi_papc_vr import VIPAPCVR
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, require_known, unknown_name
 from dsba.storage.plugins import load_class
 
 _METHODS: tuple[type[Algorithm], ...] = (
@@ -120,8 +120,7 @@ def get(algorithm: str | Algorithm | MethodPlan, **options: Any) -> Algorithm:
         raise unknown_name("algorithm", algorithm, REGISTRY)
     known = {field.name for field in fields(cls)}
     for option in options:
-        if option not in known:
-            raise unknown_name(f"option of {algorithm}", option, known)
+        require_known(f"option of {algorithm}", option, known)
     return cls(**options)
 
 

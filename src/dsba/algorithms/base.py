@@ -16,7 +16,7 @@ from dsba.algorithms.iterates import Iterates, StackedRows
 from dsba.algorithms.needs import Need
 from dsba.algorithms.open_constants import OpenConstant, SearchRange
 from dsba.algorithms.sampling import INDEPENDENT
-from dsba.errors import InputError, as_number, unknown_name
+from dsba.errors import InputError, as_number, require_known
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.network.contract import ITERATES
@@ -260,8 +260,7 @@ class Algorithm:
         alpha = self.step_size
         if isinstance(alpha, str):
             rules = self.step_sizes(problem, topology)
-            if alpha not in rules:
-                raise unknown_name("step size", alpha, rules)
+            require_known("step size", alpha, rules)
             alpha = rules[alpha]()
         alpha = as_number("step_size", alpha, above=0.0)
         if not math.isfinite(alpha):

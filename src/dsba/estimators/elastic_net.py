@@ -10,7 +10,7 @@ import numpy as np
 
 from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms.newton import MOST_COLUMNS, symmetric
-from dsba.errors import InputError, as_integer, as_number, as_share, unknown_name
+from dsba.errors import InputError, as_integer, as_number, as_share, require_known
 from dsba.estimators.linear import DecentralizedRidge
 from dsba.fitting import Fit, Rows
 from dsba.fitting.fit import Coefficients
@@ -98,8 +98,7 @@ class DecentralizedElasticNetCV(DecentralizedElasticNet):
     def _fit(self, rows: Rows, scale: float = 1.0) -> Fit:
         if rows.X.shape[1] > MOST_COLUMNS:
             raise InputError(f"cross-validation sums products of columns: {MOST_COLUMNS} columns at most.")
-        if self.rule not in RULES:
-            raise unknown_name("rule", self.rule, RULES)
+        require_known("rule", self.rule, RULES)
         products = _products(rows, _folds(rows, self.cv), self.fit_intercept, self._group)
         ratios = [as_share("l1_ratio", ratio) for ratio in np.atleast_1d(self.l1_ratio).tolist()]
         paths = [_path(products, ratio, self._alphas(products.fits[0], ratio)) for ratio in ratios]

@@ -33,7 +33,7 @@ from dsba import operators
 from dsba._system.docstrings import inherit_parameters
 from dsba.algorithms import Algorithm
 from dsba.engine.run import Result, Status
-from dsba.errors import InputError, as_number, as_share, unknown_name
+from dsba.errors import InputError, as_number, as_share, require_known
 from dsba.fitting import Fit, FitSpec, Rows, as_rows, fit_rows, not_converged, numbered, total_weight
 from dsba.fitting.fit import Coefficients
 from dsba.fitting.rows import sums
@@ -343,8 +343,7 @@ class DecentralizedLogisticRegression(_Classifier):
     multi_class: str = "multinomial"
 
     def _fit_classes(self, rows: Rows) -> None:
-        if self.multi_class not in ("multinomial", "ovr"):
-            raise unknown_name("multi_class", self.multi_class, ("multinomial", "ovr"))
+        require_known("multi_class", self.multi_class, ("multinomial", "ovr"))
         if not self._joint:
             super()._fit_classes(rows)
             return

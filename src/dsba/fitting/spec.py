@@ -19,7 +19,7 @@ import numpy as np
 
 from dsba._system.docstrings import add_parameters
 from dsba.algorithms import Algorithm
-from dsba.errors import InputError, as_integer, as_number, shortened, unknown_name
+from dsba.errors import InputError, as_integer, as_number, require_known, shortened
 from dsba.fitting.disclosure import Guards
 from dsba.graph.topology import Topology
 from dsba.operators import Operator
@@ -87,8 +87,7 @@ _text, _flag = _is(str, "a text"), _is(bool, "True or False")
 
 def _one_of(known: Sequence[str]) -> Check:
     def check(name: str, value: Any) -> Any:
-        if value not in known:
-            raise unknown_name(name.replace("_", " "), value, known)
+        require_known(name.replace("_", " "), value, known)
         return value
 
     return check

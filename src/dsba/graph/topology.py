@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from dsba.errors import InputError, as_integer, require_package, unknown_name
+from dsba.errors import InputError, as_integer, require_known, require_package, unknown_name
 from dsba.graph.directed import DirectedGraph, DirectedMixing
 from dsba.graph.graph import Edges, Graph, draw_connected, int_pairs, node_count, read_edges
 from dsba.graph.mixing import Mixing, Weights
@@ -326,8 +326,7 @@ class Topology:
         >>> dsba.Topology.family("grid", 6) == dsba.Topology.grid(2, 3)
         True
         """
-        if name not in GRAPH_FAMILIES:
-            raise unknown_name("graph family", name, GRAPH_FAMILIES)
+        require_known("graph family", name, GRAPH_FAMILIES)
         if name == "random":
             return cls.random(n_nodes, p, seed, **weights)
         if name == "grid":

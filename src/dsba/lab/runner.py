@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dsba._system.threads import own_cores
-from dsba.errors import InputError, require_package, unknown_name
+from dsba.errors import InputError, require_known, require_package, unknown_name
 from dsba.lab import environment, plan, sources
 from dsba.lab.display import PlanDisplay, Report
 from dsba.lab.executors import EXECUTORS, processes, slurm
@@ -90,8 +90,7 @@ def run(
     >>> [row["method"] for row in results.summary()]
     ['EXTRA']
     """
-    if executor not in EXECUTORS:
-        raise unknown_name("executor", executor, EXECUTORS)
+    require_known("executor", executor, EXECUTORS)
     if isinstance(experiment, Plan):
         todo = experiment
         todo.sources.require_unchanged(todo.experiment)

@@ -30,7 +30,7 @@ from dsba import algorithms, operators
 from dsba.algorithms import Algorithm
 from dsba.algorithms.open_constants import ConstantKind, SearchRange
 from dsba.data import registry
-from dsba.errors import InputError, shortened, unknown_name
+from dsba.errors import InputError, require_known, shortened, unknown_name
 from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
 from dsba.lab.index import ShownMethod, ShownNetwork, class_name, written
@@ -414,8 +414,7 @@ class Method(Budgets):
     def _is_whole(self, option: str, where: str) -> bool:
         """Whether an option takes whole numbers; an error where the algorithm has no such option."""
         known = {f.name: set(WORD_PATTERN.findall(str(f.type))) for f in dataclasses.fields(self.build(1.0))}
-        if option not in known:
-            raise unknown_name(f"option in the {where} of {self.title}", option, known)
+        require_known(f"option in the {where} of {self.title}", option, known)
         return "int" in known[option] and "float" not in known[option]
 
     def __hash__(self) -> int:
@@ -450,8 +449,7 @@ class Method(Budgets):
             return algorithms.get(self.algorithm, **options)
         known = {f.name for f in dataclasses.fields(self.algorithm)}
         for option in options:
-            if option not in known:
-                raise unknown_name(f"option of {self.title}", option, known)
+            require_known(f"option of {self.title}", option, known)
         return dataclasses.replace(self.algorithm, **options)
 
     def search_ranges(self, problem: Problem, topology: Topology) -> list[SearchRange]:

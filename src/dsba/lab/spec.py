@@ -12,7 +12,7 @@ import tomli_w
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from dsba.data import splits
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, require_known, unknown_name
 from dsba.graph.link import Link
 from dsba.lab.index import AXES, METRICS, OTHER_COLUMNS, class_name
 from dsba.lab.objects import Assigned, read_array
@@ -85,8 +85,7 @@ class Experiment(Section):
     @classmethod
     def _known_axes(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            if name not in AXES:
-                raise unknown_name("axis", name, AXES)
+            require_known("axis", name, AXES)
         return names
 
     @field_validator("metrics")

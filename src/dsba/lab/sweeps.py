@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, require_known
 from dsba.lab.curves import (
     BANDWIDTHS,
     COSTS,
@@ -58,8 +58,7 @@ def sweep(results: FinishedRuns, x: str, cost: str, tol: float | None, relative_
     """The lines of every panel: the cost of reaching the tolerance against ``x``."""
     options = {name for method in results.index.methods for name in method.settings}
     for kind, name, known in (("cost", cost, COSTS), ("setting to sweep over", x, {*SWEEP_AXES, *options})):
-        if name not in known:
-            raise unknown_name(kind, name, known)
+        require_known(kind, name, known)
     groups: dict[str, SweepLines] = {}
     for case in results.cases:
         title = f"{case.besides.get(x, f'{case.problem}, {case.network}')}\n{case.data}, split {case.split}"
@@ -128,8 +127,7 @@ def _besides(method: ShownMethod, x: str) -> dict[str, Any]:
 
 
 def _relative(lines: SweepLines, to: str) -> SweepLines:
-    if to not in lines:
-        raise unknown_name("method", to, lines)
+    require_known("method", to, lines)
     base = {x: mid for x, mid, *_ in lines[to]}
     return {
         label: [(x, *(value / base.get(x, math.nan) for value in rest)) for x, *rest in points]

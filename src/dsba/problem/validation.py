@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dsba import operators
 from dsba.data import splits
-from dsba.errors import InputError, as_array, as_integer, as_number, unknown_name
+from dsba.errors import InputError, as_array, as_integer, as_number, require_known
 from dsba.network import Group
 from dsba.network.contract import TOTALS
 from dsba.operators import Operator
@@ -70,8 +70,7 @@ def checked_terms(
     classes: Iterable[Any] | None = None,
 ) -> Terms:
     """The terms as they were given, each checked."""
-    if regularize not in ("weights", "all"):
-        raise unknown_name("regularize", regularize, ("weights", "all"))
+    require_known("regularize", regularize, ("weights", "all"))
     constant = float(intercept) if isinstance(intercept, bool) else as_number("intercept", intercept, above=0)
     component, lam = operators.get(operator), None if lam is None else _as_lambda(lam)
     if penalty is not None and not isinstance(penalty, Penalty):

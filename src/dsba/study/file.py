@@ -21,7 +21,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, ValidationError, model_validator
 
 from dsba import algorithms, operators
-from dsba.errors import InputError, cannot, shortened, unknown_name, validation_sentence
+from dsba.errors import InputError, cannot, require_known, shortened, unknown_name, validation_sentence
 from dsba.fitting.disclosure import SHARES, Guards
 from dsba.fitting.spec import FOR_ARRAYS, OPTIONS, FitSpec
 from dsba.graph.topology import GRAPH_FAMILIES, Topology
@@ -133,15 +133,13 @@ def model_of(section: Any) -> FitSpec:
     for name in section:
         if name in ELSEWHERE:
             raise InputError(f"the key {name} does not stand under [model]: use {ELSEWHERE[name]} of the study.")
-        if name not in IN_MODEL:
-            raise unknown_name("key", name, IN_MODEL)
+        require_known("key", name, IN_MODEL)
     spec = FitSpec(**section)
     if not spec.of_tables:
         raise InputError("a study needs a formula, or a target with features or all_features.")
     lists = {"operator": [*operators.names(), *operators.ALIASES, *MODELS], "algorithm": [*algorithms.names(), "auto"]}
     for kind, known in lists.items():
-        if getattr(spec, kind) not in known:
-            raise unknown_name(kind, getattr(spec, kind), known)
+        require_known(kind, getattr(spec, kind), known)
     return spec
 
 
@@ -293,8 +291,7 @@ class Study(StudySection):
     def rank(self, site: str) -> int:
         """The number of a site by its name."""
         names = [one.name for one in self.sites]
-        if site not in names:
-            raise unknown_name("site", site, names)
+        require_known("site", site, names)
         return names.index(site)
 
     @cached_property

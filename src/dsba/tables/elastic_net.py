@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dsba.errors import InputError, as_integer, as_number, as_share, unknown_name
+from dsba.errors import InputError, as_integer, as_number, as_share, require_known
 from dsba.fitting.spec import FitSpec
 from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import dot, lasso, times
@@ -268,8 +268,7 @@ class PathOptions(NamedTuple):
         cls, operator: Any, l1_ratio: float, lambdas: Sequence[float] | None, folds: int | None
     ) -> PathOptions:  # fmt: skip
         """An error if a path of this operator cannot have these."""
-        if operator not in LOSSES:
-            raise unknown_name("operator", operator, LOSSES)
+        require_known("operator", operator, LOSSES)
         if folds is not None:
             as_integer("folds", folds, at_least=2)
         if lambdas is not None:

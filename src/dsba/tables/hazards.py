@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaincc, ndtri
 
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, require_known, unknown_name
 from dsba.network import Group, summed
 from dsba.tables.design import Design, designed
 from dsba.tables.inputs import rows_to_predict
@@ -100,8 +100,7 @@ class BaselineHazard:
         """
         import pandas as pd
 
-        if conf_type not in SCALES:
-            raise unknown_name("conf_type", conf_type, SCALES)
+        require_known("conf_type", conf_type, SCALES)
         if (site or "all") not in self.strata:
             raise unknown_name("site", site, list(self.strata))
         stratum = self.strata[site or "all"]
@@ -153,8 +152,7 @@ def proportional_hazards(results: Results, sites: Sequence[SiteTable], group: Gr
     """The score test of coefficients that change with g(time), for each column and for all: R's cox.zph."""
     import pandas as pd
 
-    if transform not in TRANSFORMED:
-        raise unknown_name("transform", transform, TRANSFORMED)
+    require_known("transform", transform, TRANSFORMED)
     cox, designs, _, z = _prepared(results, sites, group)
     p, g = len(z), TRANSFORMED[transform]
     own = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaincc, ndtr, ndtri, stdtrit
 
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, require_known
 from dsba.tables import plots
 from dsba.types import Array
 
@@ -212,8 +212,7 @@ def meta(
     >>> round(found.estimate, 3), round(found.se, 3)
     (0.278, 0.067)
     """
-    if method not in METHODS:
-        raise unknown_name("method", method, METHODS)
+    require_known("method", method, METHODS)
     named = dict(estimates) if isinstance(estimates, Mapping) else {f"site{n}": e for n, e in enumerate(estimates)}
     if len(named) < 2:
         raise InputError(f"a meta-analysis needs at least two sites, got {len(named)}.")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.engine.run import Status
-from dsba.errors import InputError, cannot, unknown_name
+from dsba.errors import InputError, cannot, require_known
 from dsba.fitting import codec, not_converged
 from dsba.fitting.measures import Measures, ThetaFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
@@ -624,8 +624,7 @@ class Results:
         >>> round(results.pseudo_rsquared("mcf"), 3)
         0.321
         """
-        if kind not in ("cs", "mcf"):
-            raise unknown_name("kind", kind, ("cs", "mcf"))
+        require_known("kind", kind, ("cs", "mcf"))
         llf, llnull = self._likelihoods
         return 1.0 - llf / llnull if kind == "mcf" else float(-np.expm1((llnull - llf) * 2.0 / self.nobs))
 

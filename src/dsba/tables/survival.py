@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaincc, ndtri
 
-from dsba.errors import InputError, unknown_name
+from dsba.errors import InputError, require_known
 from dsba.fitting.spec import FitSpec
 from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import eliminated
@@ -274,8 +274,7 @@ def curves_of(
 
     ``notify`` gets a sentence about what the curves are expected to cost.
     """
-    if conf_type not in SCALES:
-        raise unknown_name("conf_type", conf_type, SCALES)
+    require_known("conf_type", conf_type, SCALES)
     terms, column = _terms(spec)
     schema = agreed.agree(sites, terms, group, spec.guards)
     levels = (ALL,) if column is None else schema.levels[column]

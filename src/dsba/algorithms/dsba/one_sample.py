@@ -24,7 +24,7 @@ from dsba.algorithms.dsba.step import StepForm
 from dsba.algorithms.iterates import Iterates
 from dsba.algorithms.sampling import INDEPENDENT, SHUFFLED
 from dsba.algorithms.step_rules import slopes_change
-from dsba.errors import as_integer, unknown_name
+from dsba.errors import as_integer, require_known
 from dsba.graph.topology import Topology
 from dsba.kernels.dense import Recursion
 from dsba.kernels.simd import padded
@@ -84,8 +84,7 @@ class OneSample(Algorithm):
             ("communication", self.communication, FITTING_FORMS),
             ("sampling", self.sampling, (SHUFFLED, INDEPENDENT)),
         ):
-            if name not in known:
-                raise unknown_name(kind, name, known)
+            require_known(kind, name, known)
         if self.cache_bytes is not None:
             as_integer("cache_bytes", self.cache_bytes, at_least=0)
         if self.batch_size != "auto":

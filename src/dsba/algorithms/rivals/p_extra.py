@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
-from dsba.errors import unknown_name
+from dsba.errors import require_known
 from dsba.graph.topology import Topology
 from dsba.network import Network
 from dsba.network.messages.levels import CompressedRows, Compression
@@ -65,8 +65,7 @@ class PExtra(InnerSolver):
     name: ClassVar[str] = "p-extra"
 
     def __post_init__(self) -> None:
-        if self.communication not in ("dense", "compressed"):
-            raise unknown_name("communication", self.communication, ("dense", "compressed"))
+        require_known("communication", self.communication, ("dense", "compressed"))
 
     @property
     def exact_links(self) -> str:
