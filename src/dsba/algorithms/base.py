@@ -172,13 +172,14 @@ class Algorithm:
         """Samples touched in one iteration: all of them, for a full-gradient method."""
         return problem.n_samples
 
-    def first_passes(self, problem: Problem) -> float:
+    @property
+    def first_passes(self) -> float:
         """The passes over the data that ``init`` takes."""
         return 0.0
 
     def passes(self, s: Any, problem: Problem) -> float:
         """Samples touched so far over samples held."""
-        return s.t * self.samples_per_step(problem) / problem.n_samples + self.first_passes(problem)
+        return s.t * self.samples_per_step(problem) / problem.n_samples + self.first_passes
 
     def work(self, s: Any, problem: Problem, net: Network) -> float:
         """Multiply-adds so far over those of one sweep of the data: for samples touched, rows mixed, rows updated.

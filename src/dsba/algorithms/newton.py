@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices, Problem, Topology
+from dsba.algorithms.base import Algorithm, Array, Indices, Problem, State, Topology
 from dsba.errors import FitError, InputError
 from dsba.kernels.elimination import eliminate
-from dsba.network import Network, exact_sum
+from dsba.network import Network
 from dsba.network.contract import TOTALS
 from dsba.operators import Operator
+from dsba.solvers.exact import dot
 from dsba.solvers.linear import conjugate_gradients
 from dsba.solvers.newton import falls, unsolvable
 
@@ -47,10 +48,9 @@ INFINITE_SENTENCE = "the sums over the samples are not finite because of too lar
 
 
 @dataclass
-class NewtonState:
+class NewtonState(State):
     """Z, the same row for every node, and what is known there."""
 
-    Z: Array
     total: Array  # ``problem.derivatives`` at z, summed over all nodes
     scale: Array  # of each coordinate: the root of the Hessian's diagonal at the start
     first: float  # the largest entry of the scaled gradient at the start
@@ -61,7 +61,6 @@ class NewtonState:
     stuck: bool = False  # and not because the solution is reached
     evaluations: int = 1
     zero_at: int = 0  # the iteration at which the method began at 0; -1 if it began elsewhere
-    t: int = 0
 
 
 class Direction(NamedTuple):
@@ -285,7 +284,7 @@ def _merit(problem: Problem, total: Array, z: Array, s: NewtonState) -> float:
     Every node decides for itself. The sums are exact, so all nodes decide alike.
     """
     if problem.has_objective:
-        return float(total[0] / problem.n_samples + 0.5 * _dot(problem.lam_diag * z, z))
+        return float(total[0] / problem.n_samples + 0.5 * dot(problem.lam_diag * z, z))
     residual = _residual(problem, total, z) / s.scale
     return max(_largest(residual), NEWTON_ROUNDING * s.first) if np.isfinite(residual).all() else math.nan
 
@@ -313,7 +312,7 @@ def _by_gradients(s: NewtonState, problem: Problem, net: Network) -> Direction:
     tall = problem.n_samples >= problem.dim and not _ignores_shifts(problem.component)
     inverse = 1.0 / _roots(diagonal) ** 2 if tall else np.ones(problem.dim)
     accuracy = CG_AFFINE if problem.component.affine else min(CG_ROUGH, _largest(F / s.scale) / s.first)
-    d = -conjugate_gradients(product, inverse, F, accuracy, _dot)
+    d = -conjugate_gradients(product, inverse, F, accuracy, dot)
     return _judged(s, problem, F, d)._replace(products=products)
 
 
@@ -333,7 +332,7 @@ def _judged(s: NewtonState, problem: Problem, F: Array, d: Array) -> Direction:
     """The step d with a verdict."""
     if (moving := _moving(s, problem, F, d)).any():
         return Direction(SEPARATED, 0.0, 0.0, moving)
-    size, reach, change = _largest(s.scale * d), _largest(s.scale * s.Z[0]), math.sqrt(abs(_dot(F, d)))
+    size, reach, change = _largest(s.scale * d), _largest(s.scale * s.Z[0]), math.sqrt(abs(dot(F, d)))
     errors = math.sqrt(problem.n_samples) * change / _deviation(s, problem)
     if change <= LAST_CHANGE * reach:
         errors = 0.0  # an exact fit leaves no residuals to make standard errors of: their unit would also be rounding
@@ -377,7 +376,7 @@ def _saddle_step(H: Array, F: Array, c: Array) -> tuple[Array, Array | None]:
     reduced, rhs = H + np.outer(c, c / T), r - c * (r[-1] / T)
     rhs[-1] = 0.0
     d, flat = solved(reduced, rhs)
-    d[-1] = (r[-1] + _dot(c, d)) / T
+    d[-1] = (r[-1] + dot(c, d)) / T
     return d, flat
 
 
@@ -443,11 +442,6 @@ def _flattened(problem: Problem, before: Array, after: Array) -> bool:
 def _roots(diagonal: Array) -> Array:
     """Square roots, with 1 for what is not positive."""
     return np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-
-
-def _dot(x: Array, y: Array) -> float:
-    """x'y as an exact sum: the same bits on every processor."""
-    return float(exact_sum.total((x * y)[:, None])[0])
 
 
 def _largest(values: Array) -> float:

@@ -9,6 +9,12 @@ from typing import Any, Literal
 ConstantKind = Literal["real", "integer", "probability", "choice"]
 
 
+def filled(value: float | None) -> float:
+    """A constant as a number: ``resolved`` has replaced None by the automatic one."""
+    assert value is not None
+    return value
+
+
 @dataclass(frozen=True)
 class OpenConstant:
     """The declaration of one constant, by the name of its field.

@@ -208,7 +208,8 @@ class OneSample(Algorithm):
         """One sample of each node, or the mean size of its batches."""
         return float(np.sum(problem.all_sizes / counts(problem.all_sizes, self.samples_at_once)))
 
-    def first_passes(self, problem: Problem) -> float:
+    @property
+    def first_passes(self) -> float:
         """The full table costs one pass, and so do the batches' Gram matrices."""
         gram = self.backward and self.samples_at_once > 1
         return float((self.table == "full") + gram)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dsba.algorithms.base import NO_COINS, Array, CountedState, Indices, Network, Problem, Topology, WithCoins
 from dsba.algorithms.needs import objective, strong_convexity
-from dsba.algorithms.open_constants import OpenConstant
+from dsba.algorithms.open_constants import OpenConstant, filled
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.algorithms.sampling import anchor_probability, batches
 from dsba.errors import InputError, as_integer, as_number
@@ -71,7 +71,7 @@ class AccVRExtra(WithCoins):
     def step(
         self, s: KatyushaState, problem: Problem, net: Network, samples: Indices, coins: Array = NO_COINS
     ) -> KatyushaState:
-        th1, beta = self.momentum, smoothness(problem)
+        th1, beta = filled(self.theta1), smoothness(problem)
         m = problem.lam * self.alpha / th1
         Y = th1 * s.S + s.T / 2 + (0.5 - th1) * s.Z
         G = self.estimate(Y, s, problem, coins[0])
@@ -92,12 +92,6 @@ class AccVRExtra(WithCoins):
         for i in batches(coin, problem.nodes, problem.sizes, self.batch):
             G += taken.spread(i, taken.forward(i, Y) - s.phi[taken.ids(i)]) / self.batch
         return G
-
-    @property
-    def momentum(self) -> float:
-        """th1 as a number; ``resolved`` fills in the automatic one."""
-        assert self.theta1 is not None
-        return self.theta1
 
     @property
     def batch(self) -> int:

@@ -1,24 +1,22 @@
 """D-ADMM: decentralised alternating direction method of multipliers (Shi, Ling, Yuan, Wu and Yin, 2014)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from dsba.algorithms.base import Array, Indices, Network, Problem, Topology
 from dsba.algorithms.needs import local_solutions, objective, strong_convexity
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
 from dsba.solvers.local import LocalSolver
 
 
 @dataclass
 class ADMMState(InnerState):
-    """Z, LZ = L_G Z, the multipliers phi (N x p), and what the inner solver has spent."""
+    """Z, LZ = L_G Z, and the multipliers phi (N x p)."""
 
     LZ: Array
     phi: Array
-    t: int = 0
-    touched: Array = field(default_factory=nothing_spent)
 
 
 def alone(problem: Problem, net: Network) -> str | None:
@@ -51,7 +49,7 @@ class DADMM(InnerSolver):
         c, degrees = self.alpha, net.degrees[:, None]
         solution, touched = s.solver.solve(c * (2 * degrees * s.Z - s.LZ) - s.phi, s.solution)
         LZ = net.laplacian(solution.Z)
-        return ADMMState(*solution, s.solver, LZ, s.phi + c * LZ, s.t + 1, s.touched + touched)
+        return ADMMState(*solution, s.solver, LZ, s.phi + c * LZ, t=s.t + 1, touched=s.touched + touched)
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """sqrt(mu L / (4 deg l)), deg the largest degree, l the least nonzero eigenvalue of L_G.

@@ -74,6 +74,7 @@ class DBFGS(Algorithm):
         small_matrices,
     )
     linear = False
+    first_passes = 1.0  # the first gradient
     factors = NetworkNewton.factors
     opens = (OpenConstant("epsilon", start=(0.5, 1.0), bounds=(0.05, 5.0)),)
 
@@ -110,9 +111,6 @@ class DBFGS(Algorithm):
             weights = net.topology.W[n, net.topology.neighbors[n]]
             pull[row] = weights @ (Z[row] - X[row, 1 : 1 + len(weights)])
         return pull + self.alpha * problem.local_operator(Z)
-
-    def first_passes(self, problem: Problem) -> float:
-        return 1.0  # the first gradient
 
     def work(self, s: DBFGSState, problem: Problem, net: Network) -> float:
         """With a system and an update of H at every node, of as many equations as its neighbourhood has numbers."""

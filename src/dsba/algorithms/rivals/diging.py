@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
-from dsba.algorithms.needs import objective
+from dsba.algorithms.needs import Need, objective
 from dsba.algorithms.rivals.extra import smoothness
 
 
@@ -32,7 +32,8 @@ class DIGing(Algorithm):
 
     name = "diging"
     rows_mixed, rows_updated = 2, 4
-    needs = (objective,)
+    first_passes = 1.0  # the first operator
+    needs: ClassVar[tuple[Need, ...]] = (objective,)
     proven_on: ClassVar[tuple[str, ...]] = (
         "loss",
         "changing graph",
@@ -51,9 +52,6 @@ class DIGing(Algorithm):
         Z = WZ - self.alpha * s.Y
         B = problem.local_operator(Z)
         return DIGingState(Z, WY + (B - s.B), B, t=s.t + 1)
-
-    def first_passes(self, problem: Problem) -> float:
-        return 1.0  # the first operator
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """1/(4 L), L the largest local Lipschitz constant; nodes of one quadratic are stable up to 1/(2 L)."""

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
-from dsba.algorithms.open_constants import OpenConstant
+from dsba.algorithms.open_constants import OpenConstant, filled
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.errors import as_number
 
@@ -49,7 +49,7 @@ class DLM(Algorithm):
         return DLMState(Z, np.zeros_like(Z), np.zeros_like(Z))
 
     def step(self, s: DLMState, problem: Problem, net: Network, samples: Indices) -> DLMState:
-        c, rho = self.penalty, 1 / self.alpha
+        c, rho = filled(self.c), 1 / self.alpha
         slope = problem.local_operator(s.Z) + c * s.LZ + s.phi
         Z = s.Z - slope / (2 * c * net.degrees[:, None] + rho)
         LZ = net.laplacian(Z)
@@ -58,12 +58,6 @@ class DLM(Algorithm):
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """rho = 3/4 L, L the largest local Lipschitz constant; rho > L/2 suffices to converge."""
         return 4 / (3 * smoothness(problem))
-
-    @property
-    def penalty(self) -> float:
-        """c as a number; ``resolved`` fills in the automatic one."""
-        assert self.c is not None
-        return self.c
 
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         known = super().resolved(problem, topology)

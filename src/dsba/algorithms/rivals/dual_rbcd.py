@@ -1,23 +1,21 @@
 """Random block coordinate descent on the dual, along one edge at a time (Necoara, Nesterov and Glineur, 2017)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from dsba.algorithms.base import NO_COINS, Array, Indices, Network, Problem, Topology, WithCoins
 from dsba.algorithms.needs import edges, local_solutions, objective, strong_convexity
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
 from dsba.algorithms.rivals.one_edge import edge_of, swapped
 from dsba.solvers.local import LocalSolver
 
 
 @dataclass
 class BlockState(InnerState):
-    """Z (the theta of the formula), the dual variables x (N x p), whose sum is 0, and what the solver has spent."""
+    """Z (the theta of the formula), and the dual variables x (N x p), whose sum is 0."""
 
     x: Array
-    t: int = 0
-    touched: Array = field(default_factory=nothing_spent)
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class DualRBCD(WithCoins, InnerSolver):
         net.count(0, received, 0, 0)
         ends = [n - first for n in edge if n in net.nodes]  # they solve whether or not the link carried anything
         solution, touched = s.solver.solve(x, s.solution, ends)
-        return BlockState(*solution, s.solver, x, s.t + 1, s.touched + touched)
+        return BlockState(*solution, s.solver, x, t=s.t + 1, touched=s.touched + touched)
 
     def row_work(self, s: BlockState, problem: Problem, net: Network) -> float:
         """The rows of the two ends of an edge."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dsba.algorithms.base import NO_COINS, Array, CountedState, Indices, Network, Problem, Topology, WithCoins
 from dsba.algorithms.needs import lipschitz_gradients, objective, strong_convexity
-from dsba.algorithms.open_constants import OpenConstant
+from dsba.algorithms.open_constants import OpenConstant, filled
 from dsba.errors import InputError, as_number
 from dsba.kernels.dvr import GossipModes, dvr_iterations
 
@@ -159,14 +159,8 @@ class DVR(WithCoins):
     def plan(self, problem: Problem, topology: Topology) -> EdgePlan:
         c, tau = problem.constants, self.tau(problem)
         sigma, l2 = problem.lam + tau, topology.mixing.laplacian_range[1]
-        p_comp, root = self.probability, math.sqrt(problem.lam / sigma)
+        p_comp, root = filled(self.p_comp), math.sqrt(problem.lam / sigma)
         return EdgePlan(sigma, tau, p_comp, l2, math.ceil((c.q + c.L_plan / sigma) / p_comp), (1 - root) / (1 + root))
-
-    @property
-    def probability(self) -> float:
-        """That of a computation as a number; ``resolved`` fills in the automatic one."""
-        assert self.p_comp is not None
-        return self.p_comp
 
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         given = self._published(problem, topology) if self.p_comp is None else self.p_comp

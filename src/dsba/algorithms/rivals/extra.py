@@ -8,7 +8,7 @@ import numpy as np
 from dsba._system.memory import own_pages
 from dsba._system.threads import WORTH, even_cuts, run_pieces
 from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology, most_of_a_mixing
-from dsba.algorithms.open_constants import OpenConstant
+from dsba.algorithms.open_constants import OpenConstant, filled
 from dsba.errors import as_number
 from dsba.kernels.extra import extra_iterations, extra_mix
 
@@ -134,8 +134,7 @@ class WithSmoothness(Algorithm):
     @property
     def planned_L(self) -> float:
         """L as a number; ``resolved`` fills in the automatic one."""
-        assert self.L is not None
-        return self.L
+        return filled(self.L)
 
     def resolved(self, problem: Problem, topology: Topology) -> Self:
         L = smoothness(problem) if self.L is None else as_number("L", self.L, above=0.0)

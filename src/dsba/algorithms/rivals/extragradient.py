@@ -2,16 +2,18 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, Topology
-from dsba.algorithms.rivals.diging import DIGingState
+from dsba.algorithms.base import Indices, Network, Problem, Topology
+from dsba.algorithms.needs import Need
+from dsba.algorithms.rivals.diging import DIGing, DIGingState
 from dsba.algorithms.rivals.extra import smoothness
 
 
 @dataclass(frozen=True)
-class Extragradient(Algorithm):
+class Extragradient(DIGing):
     """Extragradient steps of saddle-point problems, along trackers Y of the mean operator.
 
         Z_half = Z - alpha Y,           Y_half = Y + B(Z_half) - B(Z)
@@ -22,13 +24,9 @@ class Extragradient(Algorithm):
 
     name = "extragradient"
     step_bounds = (0.01, 1e4)
-    rows_mixed = 2
     rows_updated = 7
-
-    def init(self, problem: Problem, net: Network, z0: Array) -> DIGingState:
-        Z = np.tile(z0, (len(problem.nodes), 1))
-        B = problem.local_operator(Z)
-        return DIGingState(Z, B, B)
+    needs: ClassVar[tuple[Need, ...]] = ()
+    proven_on: ClassVar[tuple[str, ...]] = ()
 
     def step(self, s: DIGingState, problem: Problem, net: Network, samples: Indices) -> DIGingState:
         Y_half = s.Y + problem.local_operator(s.Z - self.alpha * s.Y) - s.B
@@ -39,9 +37,6 @@ class Extragradient(Algorithm):
 
     def samples_per_step(self, problem: Problem) -> float:
         return 2 * problem.n_samples
-
-    def first_passes(self, problem: Problem) -> float:
-        return 1.0  # the first operator
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """The root of gamma over 2 L."""

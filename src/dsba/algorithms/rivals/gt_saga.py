@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, Topology
+from dsba.algorithms.base import Algorithm, Array, Indices, Network, Problem, State, Topology
 from dsba.algorithms.needs import objective
 from dsba.algorithms.rivals.dvr import touches_few_columns
 from dsba.kernels.tracking import TrackedColumns, TrackingPlan, tracked_rows, tracking_iterations
@@ -15,15 +15,13 @@ LAZY_TRACKING_WORK = 12  # multiply-adds that move a mode of a column to the pre
 
 
 @dataclass
-class GTSAGAState:
+class GTSAGAState(State):
     """Z, the trackers Y, the estimates G (N x p each), the table phi (Q x k) and the mean of its entries (N x p)."""
 
-    Z: Array
     Y: Array
     G: Array
     phi: Array
     mean: Array
-    t: int = 0
 
     lazy: ClassVar[bool] = False
 
@@ -61,6 +59,7 @@ class GTSAGA(Algorithm):
 
     name = "gt-saga"
     rows_mixed, rows_updated = 2, 6
+    first_passes = 1.0  # the first table
     needs = (objective,)
     factors = (0.3, 1.0, 3.0)
 
@@ -79,7 +78,7 @@ class GTSAGA(Algorithm):
         WZ, WY = np.hsplit(net.mix(np.hstack([s.Z, s.Y])), 2)
         Z = WZ - self.alpha * s.Y
         G, phi, mean = self.estimated(s, problem, samples, Z)
-        return GTSAGAState(Z, WY + G - s.G, G, phi, mean, s.t + 1)
+        return GTSAGAState(Z, WY + G - s.G, G, phi, mean, t=s.t + 1)
 
     def advance(self, s: Any, problem: Problem, net: Network, samples: Indices) -> Any:
         """Steps, or for a lazy state one compiled call."""
@@ -127,9 +126,6 @@ class GTSAGA(Algorithm):
 
     def samples_per_step(self, problem: Problem) -> int:
         return problem.n_nodes
-
-    def first_passes(self, problem: Problem) -> float:
-        return 1.0  # the first table
 
     def row_work(self, s: Any, problem: Problem, net: Network) -> float:
         """Whole rows, or the modes of the columns that a lazy state has met."""

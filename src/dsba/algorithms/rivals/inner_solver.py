@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dsba.algorithms.base import Algorithm, Array, Network, Problem
+from dsba.algorithms.base import Algorithm, Array, Network, Problem, State
 from dsba.algorithms.needs import Need, local_solutions
 from dsba.solvers.local import LocalSolver, Solution
 
@@ -16,13 +16,13 @@ def nothing_spent() -> Array:
 
 
 @dataclass
-class InnerState:
-    """The local solutions Z (N x p), and what the next solve needs of them (``Solution``)."""
+class InnerState(State):
+    """The local solutions Z (N x p), what the next solve needs of them (``Solution``), and what was spent."""
 
-    Z: Array
     values: Array
     inner: Array
     solver: LocalSolver = field(metadata={"static": True})
+    touched: Array = field(default_factory=nothing_spent, kw_only=True)
 
     @property
     def solution(self) -> Solution:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
 from dsba.errors import require_known
 from dsba.graph.topology import Topology
 from dsba.network import Network
@@ -21,23 +21,19 @@ from dsba.types import Array, Indices
 
 @dataclass
 class PExtraState(InnerState):
-    """Z, Z_prev, V (N x p), and what the inner solver has spent."""
+    """Z, Z_prev, V (N x p)."""
 
     Z_prev: Array
     V: Array
-    t: int = 0
-    touched: Array = field(default_factory=nothing_spent)
 
 
 @dataclass
 class CompressedState(InnerState):
-    """Z, the dual rows Y (N x p each), H, what neighbours know of Z, and what the inner solver has spent."""
+    """Z, the dual rows Y (N x p each), and H, what neighbours know of Z."""
 
     Y: Array
     H: Array
     known: CompressedRows = field(metadata={"static": True})
-    t: int = 0
-    touched: Array = field(default_factory=nothing_spent)
 
 
 @dataclass(frozen=True)
@@ -91,12 +87,12 @@ class PExtra(InnerSolver):
         V = s.Z - 2 * apart - self.alpha * s.Y
         solution, touched = s.solver.solve(V / self.alpha, s.solution)
         Y = s.Y + apart / self.alpha
-        return CompressedState(*solution, s.solver, Y, H, s.known, s.t + 1, s.touched + touched)
+        return CompressedState(*solution, s.solver, Y, H, s.known, t=s.t + 1, touched=s.touched + touched)
 
     def _dense_step(self, s: PExtraState, net: Network) -> PExtraState:
         V = s.V + (net.mix(2 * s.Z - s.Z_prev) - s.Z)
         solution, touched = s.solver.solve(V / self.alpha, s.solution)
-        return PExtraState(*solution, s.solver, s.Z, V, s.t + 1, s.touched + touched)
+        return PExtraState(*solution, s.solver, s.Z, V, t=s.t + 1, touched=s.touched + touched)
 
     def step_sizes(self, problem: Problem, topology: Topology) -> Mapping[str, Callable[[], float]]:
         """ "auto": 2 sqrt(gamma / (mu L)).

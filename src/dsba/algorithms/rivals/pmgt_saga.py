@@ -30,7 +30,7 @@ class PMGTSAGA(GTSAGA):
         rounds = gossip_rounds(net.topology)
         Z = fast_mix(problem.pooled.prox(s.Z - self.alpha * s.Y, self.alpha), net, rounds)
         G, phi, mean = self.estimated(s, problem, samples, Z)
-        return GTSAGAState(Z, fast_mix(s.Y + G - s.G, net, rounds), G, phi, mean, s.t + 1)
+        return GTSAGAState(Z, fast_mix(s.Y + G - s.G, net, rounds), G, phi, mean, t=s.t + 1)
 
     def traffic(self, topology: Topology) -> tuple[int, int]:
         return 2 * gossip_rounds(topology), 1

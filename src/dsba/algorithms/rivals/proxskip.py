@@ -8,7 +8,7 @@ import numpy as np
 
 from dsba.algorithms.base import Array, Indices, Network, Problem, State, Topology, WithCoins
 from dsba.algorithms.needs import objective
-from dsba.algorithms.open_constants import OpenConstant
+from dsba.algorithms.open_constants import OpenConstant, filled
 from dsba.algorithms.rivals.extra import smoothness
 from dsba.algorithms.step_rules import planned_convexity
 from dsba.errors import InputError, as_number
@@ -57,12 +57,11 @@ class ProxSkip(WithCoins):
         self, s: ProxSkipState, problem: Problem, net: Network, samples: Indices, coins: Array | None = None
     ) -> ProxSkipState:
         assert coins is not None
-        assert self.probability is not None
-        Z = s.Z - self.alpha * (problem.local_operator(s.Z) - s.H)
-        if coins[0] >= self.probability:
+        Z, probability = s.Z - self.alpha * (problem.local_operator(s.Z) - s.H), filled(self.probability)
+        if coins[0] >= probability:
             return ProxSkipState(Z, s.H, t=s.t + 1)
         D = net.differences(Z)
-        return ProxSkipState(Z - D, s.H - self.probability / self.alpha * D, t=s.t + 1)
+        return ProxSkipState(Z - D, s.H - probability / self.alpha * D, t=s.t + 1)
 
     def warm_up(self, s: ProxSkipState, problem: Problem, net: Network, *draws: Any) -> None:
         """The iteration that communicates, which is the longer one."""

@@ -35,8 +35,8 @@ class PushDIGing(Algorithm):
 
     name = "push-diging"
     step_bounds = (0.01, 1e4)
-    rows_mixed = 2
-    rows_updated = 4
+    rows_mixed, rows_updated = 2, 4
+    first_passes = 1.0  # the first operator
     needs = (objective,)
     one_way_links = True
 
@@ -51,9 +51,6 @@ class PushDIGing(Algorithm):
         Z = U / v
         B = problem.local_operator(Z)
         return PushDIGingState(Z, U, v, Y + (B - s.B), B, t=s.t + 1)
-
-    def first_passes(self, problem: Problem) -> float:
-        return 1.0  # the first operator
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """``tracked_step`` of C over L, times the root of the smallest v in the limit."""

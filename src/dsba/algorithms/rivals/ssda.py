@@ -8,19 +8,17 @@ from dsba.algorithms.base import Array, Indices, Network, Problem, Topology
 from dsba.algorithms.needs import local_solutions, objective, strong_convexity
 from dsba.algorithms.rivals.extra import WithSmoothness
 from dsba.algorithms.rivals.gossip import chebyshev_gossip, chebyshev_spectrum, laplacian_gossip, laplacian_spectrum
-from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState, nothing_spent
+from dsba.algorithms.rivals.inner_solver import InnerSolver, InnerState
 from dsba.solvers.local import LocalSolver
 
 
 @dataclass
 class SSDAState(InnerState):
-    """Z (the theta of the formula), the dual points x, y (N x p), and what the inner solver has spent."""
+    """Z (the theta of the formula), and the dual points x, y (N x p)."""
 
     x: Array
     y: Array
     momentum: float = field(metadata={"static": True})
-    t: int = 0
-    touched: Array = field(default_factory=nothing_spent)
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class SSDA(WithSmoothness, InnerSolver):
         theta, touched = s.solver.solve(s.x, s.solution)
         y = s.x - self.alpha * self.gossip(theta.Z, net)
         x = y + s.momentum * (y - s.y)
-        return SSDAState(*theta, s.solver, x, y, s.momentum, s.t + 1, s.touched + touched)
+        return SSDAState(*theta, s.solver, x, y, s.momentum, t=s.t + 1, touched=s.touched + touched)
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """The paper's mu/l2, one over the smoothness of the dual."""

@@ -53,6 +53,7 @@ class VIPAPC(WithSmoothness):
 
     name = "vi-papc"
     rows_updated = 12
+    first_passes = 1.0  # the first operator
     factors = (0.5, 1.0, 2.0)
 
     def init(self, problem: Problem, net: Network, z0: Array) -> VIState:
@@ -67,9 +68,6 @@ class VIPAPC(WithSmoothness):
         F = problem.local_operator(Z)
         Y = s.Y - plan.theta / plan.l2 * 2 * net.differences(Z - plan.b * (F - s.Y))
         return VIState(Z, F, s.F, Y, s.Y, plan, t=s.t + 1)
-
-    def first_passes(self, problem: Problem) -> float:
-        return 1.0  # the first operator
 
     def auto_step(self, problem: Problem, topology: Topology) -> float:
         """1/(3 L) where chi is below 4, beyond twice the paper's 1/(3 L sqrt(chi))."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
+from dsba.algorithms.newton import symmetric as symmetric
 from dsba.fitting.measures import Figures, NoFigures
 from dsba.network import Alone, Group, summed
 from dsba.types import Array
@@ -285,13 +286,6 @@ def of_rows(X: Array, weight: Array, rows: RowTerms) -> LikelihoodTerms:
     if rows.expected is not rows.observed:
         expected = X.T @ (X * (weight * rows.expected)[:, None])
     return LikelihoodTerms(float(weight @ rows.llf), X.T @ (weight * rows.slope), observed, expected)
-
-
-def symmetric(upper: Array, p: int) -> Array:
-    """The symmetric matrix of its upper triangle."""
-    matrix = np.zeros((p, p))
-    matrix[np.triu_indices(p)] = upper
-    return matrix + np.triu(matrix, 1).T
 
 
 def finite_sum(group: Group, own: Sequence[Sequence[float]]) -> list[float]:
