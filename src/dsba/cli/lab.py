@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,7 +110,7 @@ def reproduce(
 ) -> None:
     """The paper's numerical experiments: three problems, every method tuned, figures and a page."""
     budgets = {"max_passes": max_passes, "gap_tol": gap_tol, "tune_passes": tune_passes}
-    _run(_paper(data, problem, **budgets, seeds=seed or (0,)), Asked(out, workers, force, live, port))
+    _run(_paper(data, problem, **budgets, seeds=seed or (0,)), out, _options(workers, force), live, port)
 
 
 @lab.command(cls=Forcing, epilog="Examples:  `dsba compare --example > mine.toml`,  `dsba compare mine.toml --live`")
@@ -136,7 +136,8 @@ def compare(
     elif file is None:
         raise InputError("compare needs an experiment file; `dsba compare --example` prints one.")
     else:
-        _run(read_allowed(file, plugin), Asked(out, workers, force, live, port, file.parent, plain, executor))
+        options = _options(workers, force) | {"progress": not plain, "executor": executor}
+        _run(read_allowed(file, plugin), out, options, live, port, file.parent, plain)
 
 
 @lab.command(cls=Forcing, epilog="Examples:  `dsba tune mine.toml`,  `dsba tune --data breast-cancer --problem ridge`")
@@ -204,39 +205,26 @@ def read_allowed(file: Path, allowed: Sequence[str] | None) -> Experiment:
     return read(file, allow)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """How an experiment shall be run and shown."""
-
-    out: Path
-    workers: int | None
-    force: Sequence[str] | None
-    live: bool
-    port: int
-    folder: Path = Path()
-    """Where the experiment's file is."""
-    plain: bool = False
-    """Whether standard output has JSON and nothing else."""
-    executor: str = "processes"
-
-
-def _run(experiment: Experiment, asked: Asked) -> None:
+def _run(
+    experiment: Experiment, out: Path, options: dict[str, Any], live: bool, port: int, place: Path = Path(),
+    plain: bool = False,
+) -> None:  # fmt: skip
+    """Run and show an experiment whose file is in ``place``; ``plain``: standard output has JSON and nothing else."""
     from dsba.lab import run
     from dsba.lab.runner import check
 
-    plan, options = replace(check(experiment), place=asked.folder), _options(asked.workers, asked.force)
-    options |= {"progress": not asked.plain, "executor": asked.executor}
+    plan = replace(check(experiment), place=place)
     for sentence in plan.left_out:
-        typer.echo(sentence, err=asked.plain)
+        typer.echo(sentence, err=plain)
     with stoppable(STOPPED), ExitStack() as stack:
-        if asked.live:
+        if live:
             from dsba.lab.live import Live
 
-            server = stack.enter_context(Live(asked.out, asked.port))
-            typer.echo(f"Live: {server.address}", err=asked.plain)
+            server = stack.enter_context(Live(out, port))
+            typer.echo(f"Live: {server.address}", err=plain)
             options["on_record"] = server.record
-        results = run(plan, asked.out, **options)
-    if asked.plain:
+        results = run(plan, out, **options)
+    if plain:
         about = {"left_out": plan.left_out, "winners": results.winners(), "warnings": results.warnings()}
         echo_json(about | {"summary": results.folder.summary.resolve(), "page": results.page.resolve()})
     else:

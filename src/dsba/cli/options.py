@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import Field, fields, replace
 from functools import partial, wraps
@@ -18,6 +17,7 @@ from dsba import algorithms, operators
 from dsba.algorithms.dsba.one_sample import FITTING_FORMS
 from dsba.data.sources import Reading, TableSource
 from dsba.errors import InputError
+from dsba.fitting.codec import strict
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import (
     COVARIANCES,
@@ -80,15 +80,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def echo_json(content: Any) -> None:
     """Print JSON; a number that is not finite becomes null."""
-    typer.echo(json.dumps(_finite(content), indent=2, ensure_ascii=False, default=str))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    typer.echo(json.dumps(strict(content), indent=2, ensure_ascii=False, default=str))
 
 
 def _table_flag(name: str, help_: str) -> Any:

@@ -13,11 +13,7 @@ import typer
 from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.lab import stoppable
 from dsba.cli.options import Commands, Json, echo_json, reading_tables, source_argument, source_option, with_fit_options
-from dsba.cli.train import (  # the folder is read by the commands that read what `dsba train` wrote
-    MARKER,
-    exit_as,
-    write_page,
-)
+from dsba.cli.train import MARKER, exit_as, write_page
 from dsba.data.sources import TableSource
 from dsba.engine.run import Status
 from dsba.errors import InputError, require_package

@@ -16,6 +16,7 @@ from dsba.fitting import Fit, Rows
 from dsba.fitting.fit import Coefficients
 from dsba.fitting.rows import sums
 from dsba.network import Group
+from dsba.problem.validation import require_weight
 from dsba.solvers.exact import lasso
 from dsba.types import Array, Flags
 
@@ -178,9 +179,9 @@ def _folds(rows: Rows, cv: Any) -> list[tuple[Flags, Flags]]:
     if isinstance(cv, Iterable):
         pairs = [tuple(np.isin(np.arange(len(rows.y)), part) for part in pair) for pair in cv]
     else:
-        place, nodes = np.zeros(len(rows.y), int), rows.nodes if rows.nodes is not None else np.zeros(len(rows.y), int)
-        for node in np.unique(nodes):
-            place[nodes == node] = np.arange((nodes == node).sum())
+        place = np.zeros(len(rows.y), int)
+        for at in rows.by_node:
+            place[at] = np.arange(at.size)
         own = place % as_integer("cv", cv, at_least=2)
         pairs = [(own != fold, own == fold) for fold in range(cv)]
     return pairs  # type: ignore[return-value]
@@ -190,20 +191,15 @@ def _products(rows: Rows, folds: list[tuple[Flags, Flags]], intercept: bool, gro
     """The products of all rows and of each part of each fold, in one sum over all nodes."""
     Z = np.column_stack([rows.X.toarray(), rows.y, np.ones(len(rows.y))])
     totals = sums(rows, group, *(rows.weight[:, None] * Z).T)
-    if not totals[-1] > 0.0:
-        raise InputError("all sample weights are zero: there is nothing to learn from.")
+    require_weight(totals[-1])
     centre = np.array(totals) / totals[-1] * intercept
     centre[-1] = 0.0
     Z -= centre
     everyone = np.ones(len(rows.y), bool)
     masks = [everyone, *(fit for fit, _ in folds), *(test for _, test in folds)]
-    nodes, upper, p = (
-        rows.nodes if rows.nodes is not None else 0 * everyone,
-        np.triu_indices(Z.shape[1]),
-        len(centre) - 2,
-    )
+    upper, p = np.triu_indices(Z.shape[1]), len(centre) - 2
     own = []
-    for at in (nodes == node for node in np.unique(nodes)):
+    for at in rows.by_node:
         here = Z[at]
         parts = [(here * (rows.weight * mask)[at, None]).T @ here for mask in masks]
         own.append(np.concatenate([part[upper] for part in parts]))

@@ -75,7 +75,7 @@ def content_of(model: FittedModel) -> dict[str, Any]:
         content["zero_based"] = model.zero_based
     if model.table is not None:
         content["table"] = table_content(model.table)
-    return _strict(content)
+    return strict(content)
 
 
 def table_content(table: TableMetadata) -> dict[str, Any]:
@@ -92,13 +92,13 @@ def _options(spec: FitSpec, names: list[str]) -> dict[str, Any]:
     return {name: plain_of(getattr(spec, name)) for name in names}
 
 
-def _strict(value: Any) -> Any:
-    """JSON knows neither NaN nor infinity: they become null."""
+def strict(value: Any) -> Any:
+    """Content for JSON, which knows neither NaN nor infinity: they become null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _strict(item) for key, item in value.items()}
-    return [_strict(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: strict(item) for key, item in value.items()}
+    return [strict(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # From the file -----------------------------------------------------------------------------------

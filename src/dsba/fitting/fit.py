@@ -163,9 +163,7 @@ def _problem(rows: Rows, spec: FitSpec, size: RowTotals, n_nodes: int, network: 
             rows.X, rows.y, operator, n_nodes, lam, split, False, spec.seed,
             intercept=intercept, penalty=spec.penalty, sample_weight=rows.weight,
         )  # fmt: skip
-    nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
-    owned = [nodes == n for n in np.unique(nodes)]
-    shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in owned]
+    shards = [(rows.X[own], rows.y[own], rows.weight[own]) for own in rows.by_node]
     return Problem(
         shards, operator, lam, intercept=intercept, penalty=spec.penalty, group=network, classes=size.classes
     )

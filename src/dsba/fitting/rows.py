@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from dsba.errors import InputError, as_array
 from dsba.kernels.samples import normalize_rows
 from dsba.network import Group
+from dsba.problem.validation import require_weight
 from dsba.types import Array, Integers
 
 EVEN = 2.0  # a row this many times the mean squared norm is held as several rows that share its weight
@@ -25,6 +26,12 @@ class Rows(NamedTuple):
     y: npt.NDArray[Any]
     weight: Array
     nodes: Integers | None
+
+    @property
+    def by_node(self) -> list[Integers]:
+        """The places of each node's rows; of one node, if the problem shall split them."""
+        nodes = np.zeros(len(self.y), np.int64) if self.nodes is None else self.nodes
+        return [np.flatnonzero(nodes == n) for n in np.unique(nodes)]
 
 
 def as_rows(X: Any, y: npt.NDArray[Any], weight: Array | None = None, nodes: Integers | None = None) -> Rows:
@@ -64,9 +71,7 @@ def sums(rows: Rows, group: Group, *columns: npt.NDArray[Any]) -> list[float]:
     It is made node by node, so that it does not depend on which process holds a node. Every column is summed by
     itself, as one of much larger numbers would cost the others digits.
     """
-    nodes = np.zeros(len(rows.y), np.int64) if rows.nodes is None else rows.nodes
-    owned = [np.flatnonzero(nodes == n) for n in np.unique(nodes)]
-    return [float(group.sum(np.array([[_sum(column[at])] for at in owned]))[0]) for column in columns]
+    return [float(group.sum(np.array([[_sum(column[at])] for at in rows.by_node]))[0]) for column in columns]
 
 
 def _sum(values: npt.NDArray[Any]) -> float:
@@ -95,7 +100,7 @@ class RowTotals(NamedTuple):
 def measured(rows: Rows, group: Group) -> RowTotals:
     """The number of rows, the sum of their weights, and the sum of their weighted squared norms."""
     count, weight = sums(rows, group, np.ones(len(rows.y)), rows.weight)
-    _require_weight(weight)
+    require_weight(weight)
     return RowTotals(int(count), weight, weighted_squares(rows, group))
 
 
@@ -111,13 +116,8 @@ def weighted_squares(rows: Rows, group: Group) -> float:
 def total_weight(rows: Rows, group: Group) -> float:
     """The sum of all sample weights."""
     (weight,) = sums(rows, group, rows.weight)
-    _require_weight(weight)
+    require_weight(weight)
     return weight
-
-
-def _require_weight(weight: float) -> None:
-    if not weight > 0.0:
-        raise InputError("all sample weights are zero: there is nothing to learn from.")
 
 
 def squared_norms(X: sp.csr_array) -> Array:

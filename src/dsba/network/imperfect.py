@@ -315,10 +315,8 @@ class Bursty(Chained):
         drop_bad: float = 1.0,
         seed: int = 0,
     ) -> None:
-        self.to_bad, self.to_good = (
-            _probability("to_bad", to_bad, above=0.0),
-            _probability("to_good", to_good, above=0.0),
-        )
+        self.to_bad = _probability("to_bad", to_bad, above=0.0)
+        self.to_good = _probability("to_good", to_good, above=0.0)
         self.drop_good, self.drop_bad = _probability("drop_good", drop_good), _probability("drop_bad", drop_bad)
         super().__init__(net, seed)
 

@@ -418,18 +418,10 @@ class Aside:
     def __init__(self, net: Network) -> None:
         self.net, self.rank, self.size = net, net.rank, net.size
         self.masked, self.replayed = net.masked, net.replayed
-
-    def about(self, kind: str, point: Array) -> None:
-        self.net.about(kind, point)
-
-    def tells_of(self, coefficients: int, cells: int) -> None:
-        self.net.tells_of(coefficients, cells)
+        self.about, self.tells_of, self.network = net.about, net.tells_of, net.network
 
     def aside(self) -> Aside:
         return self
-
-    def network(self, topology: Topology) -> Network:
-        return self.net.network(topology)
 
 
 def _bundle(frames: list[bytes]) -> bytes:

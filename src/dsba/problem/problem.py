@@ -256,8 +256,7 @@ class Problem:
 
     def _mean_weight(self, weights: Array) -> float:
         total = float(self.total(self.sums(weights)))
-        if not total > 0.0:
-            raise InputError("all sample weights are zero: there is nothing to learn from.")
+        validation.require_weight(total)
         return total / self.n_samples
 
     def _fitted(self, component: Operator) -> Operator:

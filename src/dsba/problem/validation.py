@@ -134,6 +134,12 @@ def as_weights(weights: Any, n_rows: int, where: str) -> Array:
     return weights
 
 
+def require_weight(total: float) -> None:
+    """An error if no sample of any process has a weight."""
+    if not total > 0.0:
+        raise InputError("all sample weights are zero: there is nothing to learn from.")
+
+
 def map_labels(y: npt.NDArray[Any], terms: Terms, group: Group) -> tuple[Array, npt.NDArray[Any] | None]:
     """Labels as float64: two-valued ones as -1, +1, classes as 0, 1, 2, ..., with the values remembered."""
     component, name = terms.component, type(terms.component).__name__

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from dsba.engine.progress import LINE_EVERY
+from dsba.engine.progress import LINE_EVERY, Bar
 from dsba.network.tls.site_network import SiteNetwork
 
 
-class StudyDisplay:
+class StudyDisplay(Bar):
     """Sentences as lines; on a terminal the state of the run stays below them and is renewed."""
 
     def __init__(self, terminal: bool) -> None:
@@ -18,16 +17,7 @@ class StudyDisplay:
 
         self.console = Console(highlight=False, soft_wrap=True)
         self.shown_at = 0.0
-        self.status: Any = self.console.status("starting") if terminal else None
-
-    def __enter__(self) -> StudyDisplay:
-        if self.status is not None:
-            self.status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.status is not None:
-            self.status.stop()
+        self.bar = self.console.status("starting") if terminal else None
 
     def notify(self, sentence: str) -> None:
         self.console.print(sentence, markup=False)
@@ -37,8 +27,8 @@ class StudyDisplay:
 
         def progress(record: dict[str, float]) -> None:
             text = f"{record['passes']:.0f} passes, residual {record['residual']:.1e}, {state_of(network)}"
-            if self.status is not None:
-                self.status.update(text)
+            if self.bar is not None:
+                self.bar.update(text)
             elif time.monotonic() - self.shown_at >= LINE_EVERY:
                 self.shown_at = time.monotonic()
                 self.notify(text)

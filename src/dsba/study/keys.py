@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsba.errors import InputError, cannot
+from dsba.network.tls.protocol import is_signed, public_key
 from dsba.network.tls.transcript import hashed
 from dsba.storage.atomic import PRIVATE, replacing
 
@@ -150,17 +151,7 @@ def load(path: Path) -> Key:
 
 def made_by(certificate: bytes, signature: bytes, message: bytes) -> bool:
     """Whether the key of a certificate made the signature."""
-    from cryptography import x509
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    key = x509.load_der_x509_certificate(certificate).public_key()
-    assert isinstance(key, Ed25519PublicKey)  # of all certificates of a study
-    try:
-        key.verify(signature, message)
-    except InvalidSignature:
-        return False
-    return True
+    return is_signed(public_key(certificate), message, signature)
 
 
 def _require_permissions() -> None:

@@ -22,6 +22,7 @@ from dsba.fitting.measures import Figures, LastRecord, VarianceFigures
 from dsba.fitting.model import FitRun, FittedModel, Inference, TableMetadata
 from dsba.fitting.spec import SAMPLING, FitSpec
 from dsba.network import Network, summed
+from dsba.problem.validation import require_weight
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
 from dsba.tables.disclosure import ModelWatch, check_design
@@ -133,10 +134,8 @@ def fit_random_intercept(
     except FitError as error:
         raise error.named(designs.names) from None
     T = scaling.back
-    covariance, units = (
-        T @ found.covariance @ T.T,
-        float(np.log(scaling.sd).sum()),
-    )  # REML depends on the columns' units
+    covariance = T @ found.covariance @ T.T
+    units = float(np.log(scaling.sd).sum())  # REML depends on the columns' units
     llf, fixed_llf = found.llf - units, found.fixed_llf - units
     inference = Inference(
         tuple(map(tuple, covariance.tolist())), found.rows - len(designs.names), False, found.residual_variance,
@@ -246,8 +245,7 @@ def _prepared(model: Any, ready: Sequence[Design], designs: Designs, spec: FitSp
 
 def _require_outcomes(model: TableModel, known: Outcomes, outcome: str) -> None:
     """An error where the outcomes of all sites leave nothing to fit; ``outcome`` is the left side of the formula."""
-    if not known.weight > 0.0:
-        raise InputError("all sample weights are zero: there is nothing to learn from.")
+    require_weight(known.weight)
     totals = known.totals
     if model.labels in ("count", "positive") and not totals[0] > 0.0:
         raise InputError(f"the outcome {outcome!r} is 0 in all rows: the model needs at least one that is not.")

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dsba.errors import InputError
 from dsba.fitting.rows import RowTotals
 from dsba.network import Group, summed
 from dsba.operators import Operator
+from dsba.problem.validation import require_weight
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
 from dsba.tables.families import null_parts
@@ -137,8 +137,7 @@ def scaled(designs: Designs, component: Operator, group: Group) -> ScaledColumns
     p = len(designs.names)
     mean, sd = pooled_moments(wide, group, [j for j in range(wide[0].shape[1] - 3) if j != intercept])
     outcome, weight, own = mean[-3:].tolist()
-    if not weight > 0.0:
-        raise InputError("all sample weights are zero: there is nothing to learn from.")
+    require_weight(weight)
     scaling = scaling_by(mean[:p], sd[:p], intercept)
     weights, classes = designs.rows * weight, designs.schema.classes
     codes = None if classes is None else tuple(range(len(classes)))
