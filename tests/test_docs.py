@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import math
 import os
@@ -359,6 +360,28 @@ def test_the_architecture_names_every_part_and_nothing_else():
     folders = {path.parent for path in home.rglob("__init__.py")} - {home}
     top = {path for path in home.glob("*.py") if not path.name.startswith("_")}
     assert named == folders | top
+
+
+def defined_in(tree, before=""):
+    """The names of functions and classes, and of those inside of classes."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield before + node.name
+        if isinstance(node, ast.ClassDef):
+            yield from defined_in(node, f"{node.name}.")
+
+
+def test_the_walks_name_what_is_there():
+    home = ROOT / "src" / "dsba"
+    text = (ROOT / "docs" / "architecture.md").read_text().partition("## Four walks")[2].partition("\n## ")[0]
+    hops = [hop.partition(": ") for hop in code_in(text) if "/" in hop]
+    assert len(hops) > 30
+    missing = [path for path, _, _ in hops if not (home / path).exists()]
+    missing += [
+        f"{path}: {name}" for path, _, name in hops
+        if name and name not in defined_in(ast.parse((home / path).read_text()))
+    ]  # fmt: skip
+    assert not missing
 
 
 def anchors(page):

@@ -90,15 +90,6 @@ def together(seats):
     return found, told
 
 
-def test_a_site_opens_its_table_once(seats, opened):
-    before = [opened(seat.data) for seat in seats]
-    for seat in seats:
-        prepared(seat)
-    found, _ = together(seats)
-    assert all(isinstance(one, dsba.tables.results.Results) for one in found), found
-    assert [opened(seat.data) - count for seat, count in zip(seats, before, strict=True)] == [1, 1, 1]
-
-
 def test_a_table_that_is_replaced_before_a_study_reads_it_is_refused(seats):
     seat, other = seats[1], seats[1].data.with_suffix(".new")
     prepared(seat)
