@@ -17,17 +17,9 @@ from dsba import algorithms, operators
 from dsba.algorithms.dsba.one_sample import FITTING_FORMS
 from dsba.data.sources import Reading, TableSource
 from dsba.errors import InputError
+from dsba.fitting import spec as fits
 from dsba.fitting.codec import strict
 from dsba.fitting.disclosure import Guards
-from dsba.fitting.spec import (
-    COVARIANCES,
-    FOR_ARRAYS,
-    FOR_TABLES,
-    MISSING_POLICIES,
-    OPTIONS,
-    RARE_POLICIES,
-    FitSpec,
-)
 from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES
 
@@ -36,7 +28,7 @@ TABLE_PANEL, READING_PANEL = "Options of tables", "Options of reading"
 VALUES: dict[str, Iterable[str]] = {
     "graph": GRAPH_FAMILIES, "mixing": MIXINGS, "operator": operators.names(),
     "algorithm": ["auto", *algorithms.names()], "communication": [*FITTING_FORMS],
-    "missing": MISSING_POLICIES, "cov": COVARIANCES, "rare_levels": RARE_POLICIES,
+    "missing": fits.MISSING_POLICIES, "cov": fits.COVARIANCES, "rare_levels": fits.RARE_POLICIES,
 }  # fmt: skip
 
 
@@ -151,8 +143,8 @@ def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., No
             command(**{one.name: values.pop(one.name) for one in own}, spec=_spec(values))
 
         # guards have flags, and a penalty is an object
-        shown = [one for one in fields(FitSpec) if one.name not in ("guards", "penalty")]
-        shown = [one for one in shown if not (tables_only and OPTIONS[one.name].data == FOR_ARRAYS)]
+        shown = [one for one in fields(fits.FitSpec) if one.name not in ("guards", "penalty")]
+        shown = [one for one in shown if not (tables_only and fits.OPTIONS[one.name].data == fits.FOR_ARRAYS)]
         options = [*(_option(one, tables_only) for one in shown), _keyword("allow_two_sites", TwoSites, False)]
         options += [] if tables_only else [_keyword("no_guards", NoGuards, False)]
         run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:], *_reading_options()])  # type: ignore[attr-defined]
@@ -166,10 +158,10 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _option(one: Field[Any], tables_only: bool) -> inspect.Parameter:
-    about = OPTIONS[one.name]
-    names = [f"--{one.name.replace('_', '-')}"] if one.default is False and about.data == FOR_TABLES else []
+    about = fits.OPTIONS[one.name]
+    names = [f"--{one.name.replace('_', '-')}"] if one.default is False and about.data == fits.FOR_TABLES else []
     more: dict[str, Any] = {"metavar": LEVELS_FORM} if one.name == "levels" else {}
-    if about.data == FOR_TABLES and not tables_only:
+    if about.data == fits.FOR_TABLES and not tables_only:
         more["rich_help_panel"] = TABLE_PANEL
     if one.name in VALUES:
         more["autocompletion"] = completing(VALUES[one.name])
@@ -182,13 +174,14 @@ def _kind(one: Field[Any]) -> Any:
     if one.name == "levels":
         return list[str] | None
     if one.default is None:
-        return float | None if OPTIONS[one.name].usual != (None, None) else str | None
+        return float | None if fits.OPTIONS[one.name].usual != (None, None) else str | None
     return type(one.default)
 
 
-def _spec(values: dict[str, Any]) -> FitSpec:
+def _spec(values: dict[str, Any]) -> fits.FitSpec:
     guards = guards_of(values.pop("allow_two_sites"), values.pop("no_guards", False))
-    return FitSpec(**{n: READERS[n](value) if n in READERS else value for n, value in values.items()}, guards=guards)
+    given = {name: READERS[name](value) if name in READERS else value for name, value in values.items()}
+    return fits.FitSpec(**given, guards=guards)
 
 
 def guards_of(two_sites: bool, off: bool) -> Guards:

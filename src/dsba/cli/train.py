@@ -307,9 +307,7 @@ def evaluate(
     from dsba.tables.fit import evaluate_files
     from dsba.tables.results import Results
 
-    with _together():
-        spec = FitSpec(graph=graph)
-        network = _any_network(spec, len(files), timeout)
+    with _sites(len(files), graph, timeout) as network:
         results, first = Results.load(model), network.rank == 0
         if first:
             _warn_if_not_converged(results.model)
@@ -342,9 +340,7 @@ def describe(
     from dsba.tables.fit import describe_files
     from dsba.tables.page import description_page
 
-    with _together():
-        spec = FitSpec(graph=graph)
-        network = _any_network(spec, len(files), timeout)
+    with _sites(len(files), graph, timeout) as network:
         found = describe_files(files, network, guards_of(allow_two_sites, no_guards), by)
         if network.rank > 0:
             return
@@ -388,8 +384,7 @@ def curve(
     spec = FitSpec(
         formula=formula, operator="cox", strata=strata, grid=ends, missing=missing, graph=graph, guards=guards
     )
-    with _together():
-        network = _any_network(spec, len(files), timeout)
+    with _sites(len(files), graph, timeout) as network:
         sites, spec = read_files(files, spec, network)
         found = curves_of(sites, spec, network, conf_type, _notify(network, plain))
         if network.rank == 0:
@@ -426,8 +421,7 @@ def elastic_net(
     asked = PathOptions.checked(operator, l1_ratio, numbers_of("lambdas", lambdas), folds)
     guards = guards_of(allow_two_sites, no_guards)
     spec = FitSpec(formula=formula, operator=operator, missing=missing, graph=graph, guards=guards)
-    with _together():
-        network = _any_network(spec, len(files), timeout)
+    with _sites(len(files), graph, timeout) as network:
         sites, spec = read_files(files, spec, network)
         found = path_of(sites, spec, network, *asked, _notify(network, plain))
         if network.rank == 0:
@@ -436,11 +430,14 @@ def elastic_net(
                 found.plot(plot)
 
 
-def _any_network(spec: FitSpec, n_nodes: int, timeout: float) -> Network:
-    """An MPI network under mpiexec, else all nodes in this process."""
+@contextmanager
+def _sites(count: int, graph: str, timeout: float) -> Iterator[Network]:
+    """An MPI network under mpiexec, else all nodes in this process; an error at one rank ends all of them."""
     from dsba.network import Simulator
 
-    return _network(spec, n_nodes, timeout) or Simulator(spec.topology(n_nodes))
+    with _together():
+        spec = FitSpec(graph=graph)
+        yield _network(spec, count, timeout) or Simulator(spec.topology(count))
 
 
 def _notify(network: Network, plain: bool) -> Callable[[str], None]:
