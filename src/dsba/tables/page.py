@@ -18,7 +18,7 @@ from dsba.tables.expected_cost import told_besides
 from dsba.tables.models import MODELS
 from dsba.tables.results import Results
 from dsba.tables.schema_report import MISSING_WORDS, guard_sentences
-from dsba.tables.summary import P_VALUES
+from dsba.tables.summary import cell
 from dsba.tables.terms import ModelTerms, terms_of
 
 BARS = ", in groups of the predicted probability; bars are 95 % intervals of the share."
@@ -175,7 +175,7 @@ def _coefficients(results: Results) -> str:
         head.append(str(ratios.columns[0]) + (" (95 % interval)" if "low" in ratios else ""))
     rows = []
     for name, row in frame.iterrows():
-        cells = [_cell(str(column), value) for column, value in row.items()]
+        cells = [cell(str(column), value, _digits) for column, value in row.items()]
         rows.append([str(name), *cells, *([] if ratios is None else [_ratio(*ratios.loc[name])])])
     return _table(head, rows)
 
@@ -183,12 +183,6 @@ def _coefficients(results: Results) -> str:
 def _ratio(value: float, *ends: float) -> str:
     interval = f" ({' to '.join(map(_digits, ends))})" if ends else ""
     return _digits(value) + interval
-
-
-def _cell(column: str, value: float) -> str:
-    if column in P_VALUES:
-        return "<0.001" if value < 0.001 else f"{value:.3f}"
-    return _digits(value)
 
 
 def _digits(value: float) -> str:

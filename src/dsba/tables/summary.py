@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ class Summary:
         for name in frame.columns:
             table.add_column(Text(str(name)), justify="right", no_wrap=True)
         for name, row in frame.iterrows():
-            table.add_row(Text(str(name)), *(_cell(str(column), value) for column, value in row.items()))
+            table.add_row(Text(str(name)), *(cell(str(column), value) for column, value in row.items()))
         table.width = Console(width=1000).measure(table).maximum
         return Group(Text(self.results.headline()), table)
 
@@ -51,8 +52,8 @@ class Summary:
         return f"<p>{html.escape(self.results.headline())}</p>{table}"
 
 
-def _cell(column: str, value: float) -> str:
-    """A number for the terminal; a tiny p-value says no more than that it is tiny."""
+def cell(column: str, value: float, written: Callable[[float], str] = "{:.4g}".format) -> str:
+    """A number of a column of the table; a tiny p-value says no more than that it is tiny."""
     if column in P_VALUES:
         return "<0.001" if value < 0.001 else f"{value:.3f}"
-    return f"{value:.4g}"
+    return written(value)
