@@ -169,3 +169,36 @@ def test_the_check_of_messages_finds_what_it_looks_for():
         "if reason: pass",
     ):
         assert not list(decided_by_words(ast.parse(text))), text
+
+
+NESTING = (ast.If, ast.For, ast.While, ast.With, ast.Try)
+
+
+def body_lines(function):
+    """The lines of a function's body without its docstring."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def depth(node, of_elif=False):
+    """How deep blocks lie in each other; a function inside of a function is measured by itself."""
+    inner = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    elifs = node.orelse if isinstance(node, ast.If) and len(node.orelse) == 1 else []
+    return (isinstance(node, NESTING) and not of_elif) + max((depth(n, n in elifs) for n in inner), default=0)
+
+
+def test_a_function_fits_on_a_screen():
+    nodes = ((path.name, node) for path in SOURCES for node in ast.walk(ast.parse(path.read_text())))
+    functions = [(file, node) for file, node in nodes if isinstance(node, ast.FunctionDef)]
+    assert not [(file, f.name) for file, f in functions if body_lines(f) > 40 or depth(f) > 4]
+
+
+def test_long_and_deep_functions_are_found():
+    (long,) = ast.parse("def f():\n    'Text.'\n" + "    x = 1\n" * 41).body
+    deep = "if a:\n  pass\n elif b:\n  for c in d:\n   while e:\n    with f:\n     if g:\n      pass"
+    (nested,) = ast.parse(f"def f():\n {deep}").body
+    assert (body_lines(long), depth(nested), depth(long)) == (41, 5, 0)
+
+
+def test_few_modules_stand_at_the_top():
+    assert len(list((ROOT / "src" / "dsba").glob("*.py"))) <= 5
