@@ -45,7 +45,10 @@ class Scaling(NamedTuple):
         return T if self.mixing is None else T @ self.mixing
 
     def unscaled(self, coefficients: Array) -> Array:
-        return self.back @ coefficients
+        """One factor after the other: what rounds off the mixed coefficients is then in the intercept as well."""
+        if self.mixing is not None:
+            coefficients = self.mixing @ coefficients
+        return self._replace(mixing=None).back @ coefficients
 
     def unscaled_covariance(self, covariance: Array) -> Array:
         T = self.back
