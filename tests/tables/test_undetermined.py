@@ -53,7 +53,7 @@ def test_an_outcome_without_a_rest():
         _ = fit.bse
 
 
-@pytest.mark.parametrize("seed", also_in_full(range(4), range(40)))
+@pytest.mark.parametrize("seed", also_in_full([0, 1, 2, 21], range(40)))
 def test_an_exact_fit_is_finished(seed):
     """What rounding leaves of the outcome is not taken for an unfinished fit, whether columns are collinear or not."""
     rng = np.random.default_rng(seed)
