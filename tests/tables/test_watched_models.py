@@ -15,6 +15,7 @@ from dsba.fitting.disclosure import Guards, is_steered
 from dsba.network import Alone
 from dsba.study.ledger import Allowed, Ledger, used_rows
 from dsba.tables import inference
+from dsba.tables.blurred import Turned, _apart
 from dsba.tables.design import Design
 from dsba.tables.elastic_net import path_of
 from dsba.tables.fit import fit_sites
@@ -311,6 +312,14 @@ def test_folds_of_few_rows_are_refused():
             path_of(own, spec_of("elastic", "cost ~ age + crp"), net, 1.0, [0.1], 60)
 
     on_sites(cohort(), attempt)
+
+
+def test_noise_that_leaves_less_than_nothing_of_a_column_keeps_sums_finite():
+    """A site whose rows have nearly all weights of 0 refuses in a sentence about its row, however the noise falls."""
+    apart = _apart(np.diag([1.0, 0.5, -1e-3]))
+    assert np.isfinite(apart**2).all()
+    rows = np.random.default_rng(0).normal(size=(50, 3))
+    assert np.isfinite(Turned([rows], [np.ones(50)], apart).squares()).all()
 
 
 # Leverage and steering ---------------------------------------------------------------------------

@@ -23,6 +23,7 @@ BLUR = 0.05  # the noise of a site's numbers, relative to the mean of its diagon
 INFLATED = 2.0  # variance inflation up to which leverage is known well enough
 LEAST_PIVOT = 0.02  # of what noise leaves of a column
 NOTHING = 1e-28  # of the squares of what was added up: less is rounding
+LEAST_SIZE = 1e-20  # of the largest diagonal entry: squares of columns that are divided by its root stay finite
 MOST_TURNS = 24
 SINGLE = 0.75  # between the leverage of one row alone in a direction, and that of each of two rows
 
@@ -89,7 +90,8 @@ def check_blurred(
 def _apart(matrix: Array) -> Array:
     """Turns columns into what the columns before leave of them; single operations give all processors the same bits."""
     p = len(matrix)
-    size = np.sqrt(np.maximum(matrix.diagonal(), 1e-300))
+    diagonal = matrix.diagonal()  # noise may leave less than nothing of a column
+    size = np.sqrt(np.maximum(diagonal, max(LEAST_SIZE * float(diagonal.max()), 1e-300)))
     A, T = matrix / size[:, None] / size, np.eye(p) / size
     for k in range(p - 1):
         share = A[k, k + 1 :] / max(A[k, k], LEAST_PIVOT)
