@@ -10,10 +10,13 @@ import pandas as pd
 import pytest
 from conftest import also_in_full
 from queues import together
+from registered_models import FIVE, REGISTERED, fitted
+from registered_models import table as cohort
 
 import dsba
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import COVARIANCES, FitSpec
+from dsba.network import Simulator
 from dsba.tables import fit
 from dsba.tables.inputs import as_sites
 
@@ -98,3 +101,28 @@ def test_standard_errors_where_the_mean_is_a_million_deviations():
     fit = dsba.fit(frame, "y ~ x + w + x:w", "linear", sites="site")
     np.testing.assert_allclose(fit.bse, errors, rtol=1e-8)
     np.testing.assert_allclose(fit.params, params, rtol=1e-8)
+
+
+@pytest.mark.parametrize("operator", ["gamma", "inverse-gaussian", "quasi-poisson"])
+@pytest.mark.parametrize("unit", [1e-18, 1e-9, 1e9, 1e18])
+def test_the_unit_of_a_cost(operator, unit):
+    """In any unit a step is as many standard errors long: models end at one place, and none is called separated."""
+    frame = table().assign(y=lambda f: np.exp(f["y"]))
+    known = dsba.fit(frame, "y ~ x", operator, sites="site")
+    ours = dsba.fit(frame.assign(y=frame["y"] * unit), "y ~ x", operator, sites="site")
+    assert ours.converged
+    np.testing.assert_allclose(ours.bse, known.bse, rtol=1e-9)
+    assert ours.params["x"] == pytest.approx(known.params["x"], abs=1e-9 * known.bse["x"])
+
+
+@pytest.mark.parametrize("unit", also_in_full([1e-9], [1e-9, 1e9]))
+@pytest.mark.parametrize("name", [name for name, case in REGISTERED.items() if not case.options.get("random")])
+def test_the_unit_of_the_weights_of_every_model(name, unit):
+    """Sampling weights that add up to 1, for instance."""
+    frame = cohort().assign(w=lambda f: 1.0 + f["trials"] % 2)
+    known, ours = (
+        fitted(name, Simulator(FIVE), frame.assign(w=frame["w"] * one), weights="w", cov="HC1") for one in (1.0, unit)
+    )
+    assert ours.converged
+    np.testing.assert_allclose(ours.params, known.params, rtol=1e-9, atol=1e-9 * known.params.abs().max())
+    np.testing.assert_allclose(ours.bse, known.bse, rtol=1e-9)

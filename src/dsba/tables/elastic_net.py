@@ -28,7 +28,7 @@ from dsba.tables.disclosure import ModelWatch, check_design, strictest
 from dsba.tables.expected_cost import Way, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
-from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum, of_rows
+from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
 from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
@@ -264,9 +264,7 @@ class PathOptions(NamedTuple):
     folds: int | None = None
 
     @classmethod
-    def checked(
-        cls, operator: Any, l1_ratio: float, lambdas: Sequence[float] | None, folds: int | None
-    ) -> PathOptions:  # fmt: skip
+    def checked(cls, operator: Any, l1_ratio: float, lambdas: Sequence[float] | None, folds: int | None) -> PathOptions:
         """An error if a path of this operator cannot have these."""
         require_known("operator", operator, LOSSES)
         if folds is not None:
@@ -344,9 +342,7 @@ def _problems(model: Glm, ready: Sequence[Design], folds: int | None, group: Gro
     """The fit to all rows, and those without each of the folds, with their own standard deviations."""
     kept = [None, *range(folds or 0)]
     masked = [[_without(d, fold, folds) for d in ready] for fold in kept]
-    own = [
-        np.concatenate([_moments(model, designs[n]) for designs in masked]) for n in range(len(ready))
-    ]  # fmt: skip
+    own = [np.concatenate([_moments(model, designs[n]) for designs in masked]) for n in range(len(ready))]
     totals, p = summed(group, np.array(own)).reshape(len(kept), -1), ready[0].X.shape[1]
     found = []
     for designs, total in zip(masked, totals, strict=True):
@@ -375,15 +371,9 @@ def _terms(
     model: Glm, problems: Sequence[_Problem], points: Sequence[Array], group: Group, held: bool = False
 ) -> list[LikelihoodTerms]:
     """The terms of several fits, in one sum; ``held``: this process sends nothing of its rows."""
-    sites = range(len(problems[0].designs))
-    own = []
-    for n in sites:
-        parts = []
-        for problem, z in zip(problems, points, strict=True):
-            d = problem.designs[n]
-            parts.append(of_rows(d.X, d.weight, model.rows(d.y, d.X @ z + d.offset)).flat())
-        own.append(np.concatenate(parts))
-    total = group.sum(np.full_like(own, np.nan) if held else np.array(own)).reshape(len(problems), -1)
+    parts = [[model.site(d, z).flat() for d in one.designs] for one, z in zip(problems, points, strict=True)]
+    own = np.hstack(parts)
+    total = group.sum(np.full_like(own, np.nan) if held else own).reshape(len(problems), -1)
     return [LikelihoodTerms.of(part, len(points[0])) for part in total]
 
 

@@ -231,7 +231,7 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
     information, shown = check_design(designs, moments, ready, first, 0.0, network)
     watch = ModelWatch.of(designs, model, ready, shown, network)
     try:
-        solution = maximised(model, ready, start, network, watch)
+        solution = maximised(model, ready, start, network, watch, model.dispersion(known))
     except FitError as error:
         raise error.named(model.names(designs.names, designs.schema.classes)) from None
     vif = inflation(information, scaling.intercept)
@@ -296,7 +296,7 @@ def _null(fitted: _Fitted, spec: FitSpec, network: Network) -> tuple[Array, floa
     first = settled.start(fitted.known, len(some), None if at is None else 0)
     if not first.size:
         return closed, fitted.solution.first
-    found, terms, *_ = maximised(settled, reduced, first, network)
+    found, terms, *_ = maximised(settled, reduced, first, network, dispersion=settled.dispersion(fitted.known))
     null = np.zeros_like(closed)
     null[some], null[fitted.columns :] = found[: len(some)], found[len(some) :]
     return null, terms.llf

@@ -186,9 +186,17 @@ class TableModel(ABC):
     def start(self, known: Outcomes, columns: int, intercept: int | None) -> Array:
         """The model of the intercept alone."""
 
-    @abstractmethod
+    def dispersion(self, known: Outcomes) -> float:
+        """About as large as it is, so that lengths in standard errors have no unit of outcomes or weights."""
+        return known.weight / known.rows
+
+    def site(self, s: Design, z: Array) -> LikelihoodTerms:
+        """The terms of one site at a point, where the terms of all are their sum."""
+        raise NotImplementedError
+
     def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
         """The terms of all sites at a point. NaN where the point is outside of the model."""
+        return pooled_terms(group, [self.site(sample, z) for sample in samples])
 
     def log_likelihood_at(self, samples: Sequence[Design], z: Array, group: Group) -> float:
         """The log-likelihood of all sites at a point, up to the same constant; no matrix is summed."""

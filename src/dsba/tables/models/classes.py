@@ -8,11 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, logit, logsumexp, softmax
 
-from dsba.network import Group
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, TableModel, pooled_terms
+from dsba.tables.models.base import LikelihoodTerms, Outcomes, TableModel
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -57,15 +55,12 @@ class Multinomial(_Classes):
             B[:, intercept] = np.log(known.totals[1:] / known.totals[0])
         return np.asarray(B.ravel())
 
-    def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
-        return pooled_terms(group, [self._site(sample, z) for sample in samples])
-
     def _scores(self, X: Array, z: Array) -> Array:
         """One column a class, 0 for the first."""
         B = z.reshape(self.n_classes - 1, -1)
         return np.column_stack([np.zeros(len(X)), X @ B.T])
 
-    def _site(self, s: Design, z: Array) -> LikelihoodTerms:
+    def site(self, s: Design, z: Array) -> LikelihoodTerms:
         U, (n, p) = self._scores(s.X, z), s.X.shape
         P = softmax(U, axis=1)[:, 1:]
         llf = U[np.arange(n), s.y.astype(np.int64)] - logsumexp(U, axis=1)
@@ -126,15 +121,15 @@ class Ordinal(_Classes):
         below = np.cumsum(known.totals)[:-1] / known.totals.sum()
         return np.append(np.zeros(columns), logit(below))
 
-    def _ends(self, s: Design, z: Array) -> tuple[Array, Array, npt.NDArray[np.int64]]:
+    def _ends(self, s: Design, z: Array) -> tuple[Array, Array]:
         """The scores at which a row's class begins and ends."""
         cuts = np.concatenate([[-np.inf], z[s.X.shape[1] :], [np.inf]])
         u, k = s.X @ z[: s.X.shape[1]] + s.offset, s.y.astype(np.int64)
-        return cuts[k] - u, cuts[k + 1] - u, k
+        return cuts[k] - u, cuts[k + 1] - u
 
     def _rows(self, s: Design, z: Array) -> tuple[Array, Array, Array, Array, Array]:
         """The probability of each row's class; the slopes f/P at both ends, and f'/f there."""
-        low, high, _ = self._ends(s, z)
+        low, high = self._ends(s, z)
         left, right = expit(low), expit(high)
         P = np.where(low > 0.0, expit(-low) - expit(-high), right - left)  # no digits are lost in the upper tail
         f_low, f_high = left * expit(-low), right * expit(-high)
@@ -146,19 +141,15 @@ class Ordinal(_Classes):
         zero = np.zeros((1, self.n_classes - 1))
         return np.hstack([-s.X, np.vstack([zero, cuts])[k]]), np.hstack([-s.X, np.vstack([cuts, zero])[k]])
 
-    def _site(self, s: Design, z: Array) -> LikelihoodTerms:
+    def site(self, s: Design, z: Array) -> LikelihoodTerms:
         P, a_low, a_high, c_low, c_high = self._rows(s, z)
         low, high = self._jacobians(s, z)
         w = s.weight
         between = low.T @ (high * (w * a_low * a_high)[:, None])
         H = high.T @ (high * (w * (a_high * c_high - a_high**2))[:, None]) + between + between.T
-        H -= low.T @ (low * (w * (a_low * c_low + a_low**2))[:, None])
+        H = low.T @ (low * (w * (a_low * c_low + a_low**2))[:, None]) - H
         llf = float(w @ np.log(P)) if (np.diff(z[s.X.shape[1] :]) > 0.0).all() else np.nan
-        return LikelihoodTerms(llf, (w * a_high) @ high - (w * a_low) @ low, -H, -H)
-
-    def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
-        own = [self._site(sample, z) for sample in samples]
-        return pooled_terms(group, [LikelihoodTerms(one.llf, one.score, one.observed, one.observed) for one in own])
+        return LikelihoodTerms(llf, (w * a_high) @ high - (w * a_low) @ low, H, H)
 
     def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
         found = []

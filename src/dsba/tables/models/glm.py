@@ -20,7 +20,6 @@ from dsba.tables.models.base import (
     TableModel,
     finite_sum,
     of_rows,
-    pooled_terms,
 )
 from dsba.types import Array
 
@@ -60,6 +59,13 @@ class Glm(TableModel):
         """The score with this mean."""
         return math.log(mean)
 
+    def typical(self, mean: float) -> float:
+        """The dispersion where a row's standard deviation is this mean."""
+        return 1.0
+
+    def dispersion(self, known: Outcomes) -> float:
+        return super().dispersion(known) * self.typical(float(known.totals[0] / known.totals[1]))
+
     def tells(self) -> str:
         return "the sum of the outcomes, Pearson's statistic, the deviances"
 
@@ -72,10 +78,8 @@ class Glm(TableModel):
             z[intercept] = self.score_of(float(known.totals[0] / known.totals[1]))
         return z
 
-    def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
-        return pooled_terms(
-            group, [of_rows(s.X, s.weight, self.rows(s.y, s.X @ z + s.offset)) for s in samples]
-        )  # fmt: skip
+    def site(self, s: Design, z: Array) -> LikelihoodTerms:
+        return of_rows(s.X, s.weight, self.rows(s.y, s.X @ z + s.offset))
 
     def row_scores(self, samples: Sequence[Design], z: Array, terms: LikelihoodTerms) -> list[Array]:
         return [s.X * (s.weight * self.rows(s.y, s.X @ z + s.offset).slope)[:, None] for s in samples]
@@ -261,6 +265,9 @@ class QuasiPoisson(Glm):
     def pearson(self, y: Array, u: Array) -> Array:
         return (y - np.exp(u)) ** 2 / np.exp(u)
 
+    def typical(self, mean: float) -> float:
+        return mean
+
 
 @dataclass(frozen=True)
 class PositiveNumbers(Glm):
@@ -312,6 +319,9 @@ class InverseGaussian(PositiveNumbers):
 
     def pearson(self, y: Array, u: Array) -> Array:
         return (y * np.exp(-u) - 1.0) ** 2 * np.exp(-u)
+
+    def typical(self, mean: float) -> float:
+        return 1.0 / mean
 
     def saturated(self, y: Array) -> Array:
         return -1.5 * np.log(y)

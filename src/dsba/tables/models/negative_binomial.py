@@ -11,8 +11,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, polygamma, xlogy
 
 from dsba.fitting.measures import Figures, ThetaFigures
-from dsba.network import Group
-from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowTerms, of_rows, pooled_terms
+from dsba.tables.models.base import LikelihoodTerms, Outcomes, RowTerms, of_rows
 from dsba.tables.models.glm import Glm
 from dsba.types import Array
 
@@ -81,10 +80,7 @@ class NegativeBinomial(KnownTheta):
         theta = min(max(mean**2 / excess, 0.05), 100.0) if excess > 0.0 else 100.0
         return np.append(super().start(known, columns, intercept), math.log(theta))
 
-    def terms(self, samples: Sequence[Design], z: Array, group: Group) -> LikelihoodTerms:
-        return pooled_terms(group, [self._site(sample, z) for sample in samples])
-
-    def _site(self, s: Design, z: Array) -> LikelihoodTerms:
+    def site(self, s: Design, z: Array) -> LikelihoodTerms:
         u, t = s.X @ z[:-1] + s.offset, np.exp(z[-1])
         known, mu = of_rows(s.X, s.weight, KnownTheta(t).rows(s.y, u)), np.exp(u)
         slope, bend = _of_log_theta(s.y, mu, t)

@@ -51,12 +51,14 @@ class Maximum(NamedTuple):
 
 
 def maximised(
-    model: TableModel, samples: Sequence[Design], start: Array, group: Group, watch: TermsWatch | None = None
-) -> Maximum:
+    model: TableModel, samples: Sequence[Design], start: Array, group: Group, watch: TermsWatch | None = None,
+    dispersion: float = 1.0,
+) -> Maximum:  # fmt: skip
     """Newton's iteration from ``start``; a ``FitError`` names the columns that the rows do not determine.
 
     The step is taken with the observed information, or with the expected one where the observed is not positive.
-    ``watch`` is asked before a part of a step is sent, and once more at the end.
+    ``watch`` is asked before a part of a step is sent, and once more at the end. Standard errors are measured with
+    about this ``dispersion``.
     """
     held = watch is not None and watch.holds
     rows = [withheld(s) for s in samples] if held else samples
@@ -66,7 +68,7 @@ def maximised(
     first = terms.llf
     for _ in range(MOST_STEPS):
         step = _direction(terms)
-        length = math.sqrt(max(dot(step, terms.score), 0.0))
+        length = math.sqrt(max(dot(step, terms.score), 0.0) / dispersion)
         near = length <= LAST_DECREMENT or (length <= STALLED_DECREMENT and length > 0.5 * lengths[-1])
         _require_end(model, z, step, length, lengths[-1])
         lengths.append(length)
