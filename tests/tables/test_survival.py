@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from queues import together
 
 import dsba
 from dsba.fitting.spec import FitSpec
+from dsba.tables.fit import fit_sites
 from dsba.tables.inputs import as_sites
 from dsba.tables.survival import curves_of
 
@@ -80,6 +82,61 @@ def test_five_processes_count_on_a_guarded_grid():
     for curve in first.curves.values():
         assert ((curve["n_event"] == 0) | (curve["n_event"] >= 6)).all()
         assert (curve["n_event"] + curve["n_censor"] >= 6).all()
+
+
+def few(**changed):
+    frame = {"time": [1.0, 2, 2, 3, 4, 5], "died": [1, 0, 1, 1, 0, 1], "arm": list("aabbab"), "site": [1, 2] * 3}
+    return pd.DataFrame(frame | changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"died": [2, 0, 2, 2, 0, 2]}, "the event of Surv(time, event) must be 0 or 1"),
+        ({"time": [-1.0, 2, 2, 3, 4, 5]}, "a negative time"),
+        ({"died": [0] * 6}, "log-rank test needs events"),
+        ({"died": [0] * 5 + [1]}, "log-rank test needs events"),  # of one group only somebody is at risk then
+    ],
+)
+def test_rows_without_an_answer_are_named(changed, sentence):
+    with pytest.raises(dsba.InputError, match=re.escape(sentence)):
+        dsba.survival_curve(few(**changed), "Surv(time, died) ~ arm", sites="site")
+
+
+def test_without_events_there_is_a_curve():
+    found = dsba.survival_curve(few(died=[0] * 6), "Surv(time, died) ~ 1", sites="site")
+    assert (found.curves["all"]["survival"] == 1.0).all()
+
+
+def test_sites_with_numbers_for_names_are_levels():
+    assert dsba.fit(few(), "time ~ site", "linear", sites="site").params.index.tolist() == ["Intercept", "site[T.2]"]
+    assert list(dsba.survival_curve(few(), "Surv(time, died) ~ site", sites="site").curves) == [1, 2]
+    named = dsba.survival_curve(few(site=["1", "2"] * 3), "Surv(time, died) ~ site", sites="site")
+    assert [*named.curves] == ["1", "2"]
+
+
+def on_ring(work, frame):
+    sites = as_sites(frame, "site")
+    return together(dsba.Topology.ring(5), 5, lambda net: work([sites[net.rank]], net))[0]
+
+
+@pytest.mark.parametrize("strata", [None, "site"])
+def test_no_time_is_rounded_down_to_the_last_end_of_a_grid(strata):
+    """Events after it stay behind it: in a curve and in a Cox model, in one process and in five."""
+    frame, short = table(), (90.0, 180.0, 270.0)
+    longer = (*short, float(np.ceil(frame["time"].max() / 100) * 100))
+    late = int((frame["died"] * (frame["time"] > 270)).sum())
+    spec = FitSpec(formula="Surv(time, died) ~ 1", operator="cox", strata=strata, grid=short)
+    alone = dsba.survival_curve(frame, spec.formula, sites="site", strata=strata, grid=short)
+    for found in (alone, on_ring(lambda own, net: curves_of(own, spec, net), frame)):
+        curve = found.curves["all"]
+        assert curve["time"].tolist() == list(longer)
+        assert curve["n_event"].iloc[-1] == late > 0
+    formula = "Surv(time, died) ~ age + treated"
+    spec = FitSpec(formula=formula, operator="cox", strata=strata or "none", grid=short)
+    wanted = dsba.fit(frame, formula, "cox", sites="site", strata=strata, grid=longer).params
+    assert dsba.fit(frame, formula, "cox", sites="site", strata=strata, grid=short).params.equals(wanted)
+    assert on_ring(lambda own, net: fit_sites(own, spec, net), frame).params.equals(wanted)
 
 
 @pytest.mark.parametrize("formula", ["died ~ treated", "Surv(time, died) ~ age + sex", "Surv(time, died) ~ log(age)"])

@@ -111,7 +111,7 @@ def design_tables(
     heavy = [limits.few_weighted(n) for n, d in zip(named, designs, strict=True) if is_steered(d.weight, few)]
     if terms.spec.weights is None:
         heavy = []
-    odd = _not_finite(sites, designs) or _odd_outcome(sites, designs, terms.labels)
+    odd = _not_finite(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
     agreed.end_together(group, odd or (heavy[0] if heavy and group.size > 1 else None))
     watched = _watched(designs, terms)
     compared = _compared(designs, watched, few, group)
@@ -246,14 +246,14 @@ def _not_finite(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | 
     return None
 
 
-def _odd_outcome(sites: Sequence[SiteTable], designs: Sequence[Design], labels: str) -> str | None:
+def odd_outcome(sites: Sequence[SiteTable], outcomes: Sequence[Array], labels: str) -> str | None:
     """A sentence about outcomes that the model cannot have."""
-    for site, design in zip(sites, designs, strict=True):
-        if labels == "positive" and not (design.y > 0.0).all():
+    for site, y in zip(sites, outcomes, strict=True):
+        if labels == "positive" and not (y > 0.0).all():
             return f"the outcome must be above 0, and at {site.name} it is not in some rows."
-        if labels in ("counts", "survival") and not (design.y >= 0.0).all():
+        if labels in ("counts", "survival") and not (y >= 0.0).all():
             return f"the outcome has a negative time or count in some rows of {site.name}."
-        if labels == "survival" and not np.isin(design.y[:, 1], (0.0, 1.0)).all():
+        if labels == "survival" and not np.isin(y[:, 1], (0.0, 1.0)).all():
             return f"the event of Surv(time, event) must be 0 or 1, and is not in some rows of {site.name}."
     return None
 

@@ -117,10 +117,16 @@ def on_grid(time: Array, ends: Array) -> Array:
     return ends[np.minimum(np.searchsorted(ends, time, side="left"), len(ends) - 1)]
 
 
-def candidate_ends(times: Sequence[Array], group: Group) -> Array:
-    """Intervals that are shorter near 0, up to the longest time, of which a site tells two digits, rounded up."""
-    own = max(_two_digits(float(time.max(initial=0.0))) for time in times)
+def candidate_ends(times: Sequence[Array], group: Group, grid: Sequence[float] | None = None) -> Array:
+    """Intervals that are shorter near 0, up to the longest time, of which a site tells two digits, rounded up.
+
+    Where a ``grid`` is given, its ends. Times beyond the last one get one more, so that none is rounded down.
+    """
+    last = grid[-1] if grid else 0.0
+    own = max(_two_digits(far) if (far := float(time.max(initial=0.0))) > last else last for time in times)
     longest = float(group.largest(np.array([own]))[0])
+    if grid is not None:
+        return np.array([*grid, longest][: len(grid) + (longest > last)])
     if not longest > 0.0:
         raise InputError("all times are 0: a model of times needs some that are longer.")
     return (np.arange(1, GRID_INTERVALS + 1) / GRID_INTERVALS) ** EARLY * longest
@@ -137,9 +143,7 @@ def grid_numbers(ends: int) -> int:
     return ends * (ends + 1)
 
 
-def guarded_grid(
-    times: Sequence[Array], marks: Sequence[Flags], candidates: Array, few: int, group: Group
-) -> Array:  # fmt: skip
+def guarded_grid(times: Sequence[Array], marks: Sequence[Flags], candidates: Array, few: int, group: Group) -> Array:
     """The finest grid, from the left, whose intervals show no marked row, or ``few`` of each of at least two sites.
 
     ``marks`` has a column for each kind of rows, such as rows with an event; the rule holds for every kind.

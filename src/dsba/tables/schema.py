@@ -369,7 +369,7 @@ def kind_of(series: pd.Series) -> str:
 
 def is_factor(column: str, terms: ModelTerms, kinds: Mapping[str, str]) -> bool:
     """Whether the right side of the formula has the column as a factor: text, and truth values outside arithmetic."""
-    if column == SITE and column not in kinds:
+    if column == SITE and (column not in kinds or column not in terms.formula.numbers):
         return True
     truth = kinds[column] == "truth" and column not in terms.formula.numbers
     return column in terms.formula.factors or kinds[column] == "text" or truth

@@ -16,7 +16,7 @@ from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import eliminated
 from dsba.tables import plots
 from dsba.tables import schema as agreed
-from dsba.tables.design import outcome_of
+from dsba.tables.design import odd_outcome, outcome_of
 from dsba.tables.expected_cost import Way, cost_of
 from dsba.tables.exports import plain_columns
 from dsba.tables.formula import parse, quoted
@@ -237,7 +237,8 @@ def survival_curve(
     strata : str or None
         "site": the test compares groups within sites. None: over all rows.
     grid : Sequence[float] or None
-        Times to which others are rounded up. In one process times are exact without it.
+        Times to which others are rounded up, and one more where times are beyond. In one process times are exact
+        without it.
     conf_type : str
         The scale of 95 % intervals: "log" or "log-log".
     missing : str
@@ -280,12 +281,13 @@ def curves_of(
     levels = (ALL,) if column is None else schema.levels[column]
     notify(_expected(terms, len(levels), spec, Way.of(group)))
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
-    own = []
-    for site in sites:
-        frame = agreed.usable_rows(site.frame, terms)
-        y, codes = outcome_of(SiteTable(site.name, frame), schema), np.zeros(len(frame), np.int64)
+    used = [SiteTable(site.name, agreed.usable_rows(site.frame, terms)) for site in sites]
+    outcomes, own = [outcome_of(site, schema) for site in used], []
+    agreed.end_together(group, odd_outcome(used, outcomes, schema.labels))
+    for (name, frame), y in zip(used, outcomes, strict=True):
+        codes = np.zeros(len(frame), np.int64)
         if column is not None:
-            values = frame[column] if column in frame else [site.name] * len(frame)
+            values = frame[column] if column in frame else [name] * len(frame)
             codes = np.array([levels.index(agreed.plain_value(value)) for value in values], np.int64)
         own.append(_Lifetimes(y[:, 0], y[:, 1] > 0, codes))
     ends, exact = _ends(own, len(levels), spec, few, group)
@@ -304,7 +306,7 @@ def curves_of(
 
 def _expected(terms: ModelTerms, groups: int, spec: FitSpec, way: Way) -> str:
     """What the curves are expected to cost: the proposed grid, the counts on it, and the sums of a test by site."""
-    ends = GRID_INTERVALS if spec.grid is None else len(spec.grid)
+    ends = GRID_INTERVALS if spec.grid is None else len(spec.grid) + 1
     sizes = [1 + 7 * len(terms.columns), 2 * groups, 2 * groups * grid_numbers(ends), 2 * groups * ends]
     own_test = (groups * (groups + 2),) if groups > 1 and spec.strata == "site" else ()
     return str(cost_of(ModelSums(sizes, (), 1), own_test, groups, way))
@@ -323,11 +325,13 @@ def _terms(spec: FitSpec) -> tuple[ModelTerms, str | None]:
 def _ends(own: Sequence[_Lifetimes], groups: int, spec: FitSpec, few: int, group: Group) -> tuple[Array, bool]:
     """The times of the counts, and whether they are exact."""
     times = [one.time for one in own]
+    if group.size == 1 and spec.grid is None:
+        return np.unique(np.concatenate(times)), True
+    candidates = candidate_ends(times, group, spec.grid)
     if group.size == 1:
-        return (np.unique(np.concatenate(times)), True) if spec.grid is None else (np.array(spec.grid), False)
+        return candidates, False
     marks = [np.eye(groups, dtype=bool)[one.group] for one in own]
     marks = [np.hstack([here & one.died[:, None], here]) for here, one in zip(marks, own, strict=True)]
-    candidates = candidate_ends(times, group) if spec.grid is None else np.array(spec.grid)
     return guarded_grid(times, marks, candidates, few, group), False
 
 
@@ -383,7 +387,7 @@ def _tested(sums: Array, groups: int) -> LogRank:
     used = np.flatnonzero(expected > 0.0)[1:]  # the last group follows from the others
     left = (observed - expected)[used]
     solved = eliminated(V[np.ix_(used, used)], left[:, None])
-    if solved is None:
+    if solved is None or not len(used):
         raise InputError("the log-rank test needs events at times at which two groups are at risk.")
     chi2, df = float(left @ solved[:, 0]), len(used)
     return LogRank(chi2, df, float(gammaincc(df / 2, chi2 / 2)), tuple(observed.tolist()), tuple(expected.tolist()))

@@ -79,18 +79,18 @@ class Cox(TableModel):
         if self.strata not in ("site", "none"):
             raise InputError(SAY_STRATA)
         times, died = [s.y[:, 0] for s in samples], [s.y[:, 1] > 0 for s in samples]
-        if self.strata == "site":
-            return self if grid is None else replace(self, times=tuple(grid), rounded=True)
-        if group.size == 1 and grid is None:
+        if grid is None and self.strata == "site":
+            return self
+        if grid is None and group.size == 1:
             return replace(self, times=tuple(exact_times(times, died).tolist()))
-        ends = candidate_ends(times, group) if grid is None else np.array(grid, np.float64)
-        if group.size > 1:
+        ends = candidate_ends(times, group, grid)
+        if group.size > 1 and self.strata == "none":
             ends = guarded_grid(times, [events[:, None] for events in died], ends, few, group)
         return replace(self, times=tuple(ends.tolist()), rounded=True)
 
     def sums(self, q: int, spec: FitSpec) -> ModelSums:
         """Without strata the sums at all ends of a grid, of which at most those that are proposed are left."""
-        found, ends = super().sums(q, spec), GRID_INTERVALS if spec.grid is None else len(spec.grid)
+        found, ends = super().sums(q, spec), GRID_INTERVALS if spec.grid is None else len(spec.grid) + 1
         if self.strata == "site":
             return found
         return found._replace(before=(grid_numbers(ends),), point=(ends * (2 * q + 4), *found.point))
