@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext
+from functools import partial
 
 import mpi_script
 import numpy as np
@@ -113,8 +114,9 @@ def test_all_sites_of_a_ring_wait_for_the_one_that_is_missing(refusal, tmp_path,
 
     def one(rank):
         if rank == 3:
-            with sites.network(ring, 3, place=sites.place(3, refusal=refusal)) if refusal else nullcontext():
-                deadline = time.monotonic() + 60
+            refusing = partial(sites.network, ring, 3, place=sites.place(3, refusal=refusal), patience=0.0)
+            with refusing() if refusal else nullcontext():
+                deadline = time.monotonic() + 120
                 while not all_said():
                     assert time.monotonic() < deadline, sites.said
                     time.sleep(0.01)

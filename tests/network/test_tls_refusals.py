@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import socket
@@ -13,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from local_sites import Running, Sites, free_port
 from soak import site_noise
+from websockets.sync.server import ServerConnection
 
 import dsba
 from dsba.network.tls import handshakes, pinned
@@ -48,7 +50,7 @@ def running(the_run):
     return the_run
 
 
-def wait_until(true, seconds=30.0):
+def wait_until(true, seconds=120.0):
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -231,6 +233,55 @@ def test_a_line_that_is_closed_while_it_opens(running, monkeypatch):
     monkeypatch.undo()
     assert not failed
     running.more()
+
+
+def test_a_refusal_is_heard_from_a_member_that_has_closed_its_line(running, monkeypatch):
+    """What it had to say may have come, with the end of the line, before this site looks at it."""
+    handshake = ServerConnection.handshake
+
+    def slow(connection, **options):
+        handshake(connection, **options)
+        connection.recv_events_thread.join(60)
+
+    monkeypatch.setattr(ServerConnection, "handshake", slow)
+    with running.dial(running.sites.folder / "site1.pem") as line:
+        line.send(json.dumps({"refused": "its table is missing.", "kind": "absent"}))
+        line.close()
+    running.wait_for("site1 refused this site: its table is missing")
+    monkeypatch.undo()
+    running.more()
+
+
+def test_a_neighbour_that_has_not_heard_a_refusal_was_not_told(tmp_path):
+    sites = Sites(tmp_path, 2)
+    place = sites.place(0, refusal="site0 has no column 'age'.")
+    with sites.network(dsba.Topology.path(2), 0, place=place, patience=0.0) as net:
+        using = context(tmp_path / "site1.pem", sites.members, server=False)
+        with dialled(sites.members[0], using) as line:
+            line.close_socket()
+        wait_until(lambda: sites.said[0])
+        assert not net.lines.declined
+        with dialled(sites.members[0], using) as line:
+            line.send("{}")
+            assert json.loads(line.recv(60)) == {"refused": place.refusal, "kind": "absent"}
+            line.close()
+        wait_until(lambda: net.lines.declined)
+        assert net.lines.declined == {1}
+
+
+def test_a_site_dials_again_when_its_line_breaks_at_once(tmp_path, monkeypatch):
+    """Between the end of the handshake and the first message: the thread that dials goes on."""
+    settle, broken = pinned._settle, []
+
+    def once(sock):
+        if not sock.server_side and not broken:
+            broken.append(sock)
+            sock.close()
+        settle(sock)
+
+    monkeypatch.setattr(pinned, "_settle", once)
+    shared = Sites(tmp_path, 2).together(dsba.Topology.path(2), lambda net: net.share(net.rank, discloses="totals"))
+    assert (shared, len(broken)) == ([[0, 1]] * 2, 1)
 
 
 @pytest.mark.parametrize("noise", site_noise.NOISES, ids=lambda noise: noise.__name__)

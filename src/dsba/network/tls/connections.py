@@ -23,7 +23,7 @@ from dsba.errors import InputError
 from dsba.network.tls.frames import FRAME_VERSION, FrameError
 from dsba.network.tls.handshakes import Handshakes, Strangers
 from dsba.network.tls.link import SiteLink
-from dsba.network.tls.pinned import HANDSHAKE, Hearing, Refusal, RefusedError, context, dialled, opened
+from dsba.network.tls.pinned import CLOSED_BY_BOTH, HANDSHAKE, Hearing, Refusal, RefusedError, context, dialled, opened
 from dsba.network.tls.protocol import Ending
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ class Connections:
         """What the neighbour says of itself, if it fits. The side that dialled sends first."""
         if self.place.refusal is not None:  # nothing that the neighbour says is looked at
             error = _refuse(connection, RefusedError(self.place.refusal, Refusal.ABSENT), unheard=answers)
-            self.declined.add(link.rank)
+            if connection.close_code == CLOSED_BY_BOTH:  # it has read our message
+                self.declined.add(link.rank)
             raise error
         with self.net.changed:
             own = json.dumps(self.hello(link))
@@ -175,6 +176,7 @@ class Connections:
                 connection.send(own)
             said = json.loads(connection.recv(HANDSHAKE))
             if "refused" in said:
+                connection.close()  # so that the other side knows that we have read it
                 raise self._refused(link, said)
             if unfit := self._unfit(said, link):
                 raise _refuse(connection, unfit)
