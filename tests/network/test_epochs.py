@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from local_sites import Running, Sites
+from local_sites import GIVE_UP, Running, Sites, until
 
 import dsba
 from dsba.network.tls.frames import ACKNOWLEDGE, Frame, FrameError, encode
@@ -236,11 +236,10 @@ def test_the_same_key_at_two_places(tmp_path):
     threads = [threading.Thread(target=one, args=(rank,)) for rank in (0, 2, 1)]
     for thread in threads:
         thread.start()
-    while len(found) < 6:
-        time.sleep(0.01)
+    until(lambda: len(found) >= 6 or not any(thread.is_alive() for thread in threads))
     threads.append(threading.Thread(target=one, args=(2,)))  # site2 dials and does not listen
     threads[-1].start()
     for thread in threads:
-        thread.join(60)
+        thread.join(GIVE_UP)
     assert not any(thread.is_alive() for thread in threads)
     assert all(total == wanted for total in found)

@@ -12,7 +12,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from local_sites import Running, Sites, free_port
+from local_sites import GIVE_UP, Running, Sites, free_port, until
 from soak import site_noise
 from websockets.sync.server import ServerConnection
 
@@ -45,15 +45,8 @@ def the_run(tmp_path_factory):
 @pytest.fixture
 def running(the_run):
     """Without strangers."""
-    while the_run.nets[0].lines.handshakes.unfinished:
-        time.sleep(0.01)
+    until(lambda: not the_run.nets[0].lines.handshakes.unfinished)
     return the_run
-
-
-def wait_until(true, seconds=120.0):
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def refused(work):
@@ -118,7 +111,7 @@ def test_an_expired_certificate_of_somebody_who_answers(running, tmp_path):
         thread = threading.Thread(target=answering.run)
         thread.start()
         here = refused(dialled(late, context(running.sites.folder / "site1.pem", members, server=False)))
-        wait_until(lambda: said)  # the alert is on its way when the dialling side has ended
+        until(lambda: said)  # the alert is on its way when the dialling side has ended
         over.set()
         thread.join()
     assert "its certificate has expired: it needs a new one" in here
@@ -129,7 +122,7 @@ def test_an_expired_certificate_of_somebody_who_answers(running, tmp_path):
 def test_plain_text(running):
     with socket.create_connection(running.sites.members[0].address) as line:
         line.sendall(b"GET / HTTP/1.1\r\nHost: site0\r\n\r\n")
-        line.settimeout(10)
+        line.settimeout(GIVE_UP)
         assert b"This port speaks TLS 1.3" in line.recv(1000)
     running.wait_for("it speaks plain text and not TLS")
     running.more()
@@ -147,7 +140,7 @@ def test_plain_text_of_somebody_who_answers(running):
     port, ready = free_port(), threading.Event()
     thread = threading.Thread(target=answering)
     thread.start()
-    ready.wait(10)
+    ready.wait(GIVE_UP)
     member = running.sites.members[0]._replace(address=("127.0.0.1", port))
     said = refused(dialled(member, context(running.sites.folder / "site1.pem", running.sites.members, server=False)))
     thread.join()
@@ -241,7 +234,7 @@ def test_a_refusal_is_heard_from_a_member_that_has_closed_its_line(running, monk
 
     def slow(connection, **options):
         handshake(connection, **options)
-        connection.recv_events_thread.join(60)
+        connection.recv_events_thread.join(GIVE_UP)
 
     monkeypatch.setattr(ServerConnection, "handshake", slow)
     with running.dial(running.sites.folder / "site1.pem") as line:
@@ -259,13 +252,13 @@ def test_a_neighbour_that_has_not_heard_a_refusal_was_not_told(tmp_path):
         using = context(tmp_path / "site1.pem", sites.members, server=False)
         with dialled(sites.members[0], using) as line:
             line.close_socket()
-        wait_until(lambda: sites.said[0])
+        until(lambda: sites.said[0])
         assert not net.lines.declined
         with dialled(sites.members[0], using) as line:
             line.send("{}")
-            assert json.loads(line.recv(60)) == {"refused": place.refusal, "kind": "absent"}
+            assert json.loads(line.recv(GIVE_UP)) == {"refused": place.refusal, "kind": "absent"}
             line.close()
-        wait_until(lambda: net.lines.declined)
+        until(lambda: net.lines.declined)
         assert net.lines.declined == {1}
 
 
@@ -307,7 +300,7 @@ def test_a_site_may_close_while_a_member_comes(tmp_path, monkeypatch):
             monkeypatch.setattr(threading, "Thread", Slow)
             using = context(tmp_path / "site1.pem", net.place.members, server=False)
             with socket.create_connection(net.place.members[0].address) as line, using.wrap_socket(line):
-                assert begins.wait(10)
+                assert begins.wait(GIVE_UP)
                 net.run(lambda: None)
 
     with pytest.raises(dsba.NetworkError, match="site0 has waited"):
