@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from local_sites import GIVE_UP, Running, Sites, until
+from local_sites import GIVE_UP, Sites, until
 
 import dsba
 from dsba.network.tls.frames import ACKNOWLEDGE, Frame, FrameError, encode
@@ -208,15 +208,6 @@ def test_mutated_first_messages(sites):
 @pytest.mark.full
 def test_10000_mutated_first_messages(sites):
     mutations(sites, 10_000, 1)
-
-
-def test_clocks_that_jump_change_nothing(tmp_path, monkeypatch):
-    """By a year, forth and back, while a run goes on."""
-    clock, shift = time.time, [0.0]
-    monkeypatch.setattr(time, "time", lambda: clock() + shift[0])
-    with Running(tmp_path) as running:
-        for shift[0] in (3.2e7, -3.2e7, 0.0):
-            running.more()
 
 
 def test_the_same_key_at_two_places(tmp_path):

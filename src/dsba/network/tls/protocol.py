@@ -138,8 +138,7 @@ class Exchange:
         self._members, self._sign = members, sign
         self._keys = [public_key(member.certificate) for member in members]
         self._vector = self._salt = self._seen = b""
-        self._pledges: list[bytes] = []
-        self._vectors: list[bytes] = []
+        self._pledges, self._vectors = list[bytes](), list[bytes]()
 
     # Parts --------------------------------------------------------------------------------------------
 
