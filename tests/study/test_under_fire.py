@@ -26,9 +26,9 @@ from dsba.study.verify import verify_study
 from dsba.tables.fit import train
 
 FLOOD = """
-import socket, sys, time
-rate, ports, held, made, begun = int(sys.argv[1]), sys.argv[2:], [], 0, time.monotonic()
-while time.monotonic() < begun + 120:
+import os, socket, sys, time
+rate, ports, held, made, begun, parent = int(sys.argv[1]), sys.argv[2:], [], 0, time.monotonic(), os.getppid()
+while os.getppid() == parent:
     while made < rate * (time.monotonic() - begun):
         line = socket.socket()
         line.setblocking(False)
