@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -119,20 +119,16 @@ class Connections:
     def _answer(self, secured: ssl.SSLSocket, rank: int, deadline: float) -> None:
         """A member that has dialled, whatever else came from its address."""
         link, name = self.net.links.get(rank), self.place.members[rank].name
-        try:
-            connection = opened(secured, rank, self.place.members, self.closed, deadline)
-        except RefusedError as error:
-            self.say(name, f"Refused {name}: {error}")
-            return
-        try:
-            if link is None:
-                sentence = f"{name} and {self.place.name} are not neighbours in the study."
-                raise _refuse(connection, RefusedError(sentence, Refusal.SITE), unheard=True)
-            self._serve(connection, link, answers=True)
-        except RefusedError as error:
-            self.say(name, f"Refused {name}: {error}")
-        finally:
-            connection.close_socket()
+        with ExitStack() as stack:
+            try:
+                connection = opened(secured, rank, self.place.members, self.closed, deadline)
+                stack.callback(connection.close_socket)
+                if link is None:
+                    sentence = f"{name} and {self.place.name} are not neighbours in the study."
+                    raise _refuse(connection, RefusedError(sentence, Refusal.SITE), unheard=True)
+                self._serve(connection, link, answers=True)
+            except RefusedError as error:
+                self.say(name, f"Refused {name}: {error}")
 
     # A connection -------------------------------------------------------------------------------------
 
