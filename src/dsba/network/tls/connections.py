@@ -146,8 +146,7 @@ class Connections:
             self.connections.discard(connection)
             connection.close_socket()
             with self.net.changed:
-                lost = link.connection is connection
-                if lost:
+                if lost := link.connection is connection:
                     link.connection = None
                 self.net.changed.notify_all()
             if lost and not link.done:

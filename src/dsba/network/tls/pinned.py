@@ -32,8 +32,7 @@ STALLED = 30.0  # seconds that a socket may take none of our bytes
 KEPT_ALIVE: dict[str, Any] = {"ping_interval": 5.0, "ping_timeout": 15.0, "close_timeout": 1.0}  # seconds
 SEND_BUFFER = 1 << 20  # bytes: what is under way must fit, so that sending never waits for the other side's reading
 TLS_RECORD = 0x16  # the first byte of a TLS handshake
-OPEN = 1  # of websockets' states
-SWITCHED, CLOSED_BY_BOTH = 101, 1000  # of HTTP, and of WebSocket
+OPEN, SWITCHED, CLOSED_BY_BOTH = 1, 101, 1000  # of websockets' states, of HTTP, and of WebSocket
 MESSAGE_GOES_ON, MESSAGE_TEXT, MESSAGE_BYTES = MESSAGES = (0, 1, 2)  # of WebSocket's frames (RFC 6455)
 
 CERTIFICATES = {
