@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import re
 import socket
 import threading
@@ -20,11 +22,26 @@ from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
 
 STUDY = bytes(range(32))
+GIVE_UP = 300.0  # seconds: for what must happen, however slow the machine is
+
+
+def until(ready, told=lambda: ""):
+    """Wait for an event; what was told is shown if it never happens."""
+    deadline = time.monotonic() + GIVE_UP
+    while not ready():
+        assert time.monotonic() < deadline, told()
+        time.sleep(0.005)
+
+
+PORTS = itertools.cycle(random.SystemRandom().sample(range(20000, 32000), 12000))
+"""Below those that the system gives to lines that are dialled: these would take one before its site listens."""
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
+    """One that was not given before in this process."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", next(PORTS))) as one:
+            return one.getsockname()[1]
 
 
 class Sites:
@@ -95,10 +112,8 @@ class Running:
 
     def more(self):
         """Until the run has gone on."""
-        before, deadline = list(self.sums), time.monotonic() + 60
-        while any(now < then + 3 for now, then in zip(self.sums, before, strict=True)):
-            assert time.monotonic() < deadline, self.errors
-            time.sleep(0.005)
+        before = list(self.sums)
+        until(lambda: all(now >= then + 3 for now, then in zip(self.sums, before, strict=True)), lambda: self.errors)
 
     def __exit__(self, kind, error, trace):
         try:
@@ -113,10 +128,8 @@ class Running:
 
     def wait_for(self, sentence, rank=0):
         """Until people at a site were told so."""
-        deadline = time.monotonic() + 20
-        while not any(re.search(sentence, said) for said in self.sites.said[rank]):
-            assert time.monotonic() < deadline, self.sites.said[rank]
-            time.sleep(0.01)
+        said = self.sites.said[rank]
+        until(lambda: any(re.search(sentence, line) for line in said), lambda: said)
 
     def send(self, frame):
         """As site1, over its line to site0; it may be just beginning anew."""
@@ -136,4 +149,4 @@ class Running:
         with self.dial(self.sites.folder / f"site{rank}.pem") as connection:
             hello = self.nets[rank].lines.hello(SiteLink(0, "site0"))
             connection.send(json.dumps({**hello, **changed}))
-            return json.loads(connection.recv(10))
+            return json.loads(connection.recv(GIVE_UP))

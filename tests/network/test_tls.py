@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import nullcontext
+from functools import partial
 
 import mpi_script
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from benchmarks.relay import Relay
 from conformance import TOPOLOGIES, answers, check, rows
 from conftest import make_data
-from local_sites import Sites, free_port
+from local_sites import Sites, free_port, until
 from queues import side_by_side
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
 
@@ -113,11 +114,9 @@ def test_all_sites_of_a_ring_wait_for_the_one_that_is_missing(refusal, tmp_path,
 
     def one(rank):
         if rank == 3:
-            with sites.network(ring, 3, place=sites.place(3, refusal=refusal)) if refusal else nullcontext():
-                deadline = time.monotonic() + 60
-                while not all_said():
-                    assert time.monotonic() < deadline, sites.said
-                    time.sleep(0.01)
+            refusing = partial(sites.network, ring, 3, place=sites.place(3, refusal=refusal), patience=0.0)
+            with refusing() if refusal else nullcontext():
+                until(all_said, lambda: sites.said)
         with sites.network(ring, rank) as net:
             return net.run(lambda: net.share(rank, discloses="totals"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import socket
@@ -11,8 +12,9 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from local_sites import Running, Sites, free_port
+from local_sites import GIVE_UP, Running, Sites, free_port, until
 from soak import site_noise
+from websockets.sync.server import ServerConnection
 
 import dsba
 from dsba.network.tls import handshakes, pinned
@@ -43,15 +45,8 @@ def the_run(tmp_path_factory):
 @pytest.fixture
 def running(the_run):
     """Without strangers."""
-    while the_run.nets[0].lines.handshakes.unfinished:
-        time.sleep(0.01)
+    until(lambda: not the_run.nets[0].lines.handshakes.unfinished)
     return the_run
-
-
-def wait_until(true, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def refused(work):
@@ -116,7 +111,7 @@ def test_an_expired_certificate_of_somebody_who_answers(running, tmp_path):
         thread = threading.Thread(target=answering.run)
         thread.start()
         here = refused(dialled(late, context(running.sites.folder / "site1.pem", members, server=False)))
-        wait_until(lambda: said)  # the alert is on its way when the dialling side has ended
+        until(lambda: said)  # the alert is on its way when the dialling side has ended
         over.set()
         thread.join()
     assert "its certificate has expired: it needs a new one" in here
@@ -127,7 +122,7 @@ def test_an_expired_certificate_of_somebody_who_answers(running, tmp_path):
 def test_plain_text(running):
     with socket.create_connection(running.sites.members[0].address) as line:
         line.sendall(b"GET / HTTP/1.1\r\nHost: site0\r\n\r\n")
-        line.settimeout(10)
+        line.settimeout(GIVE_UP)
         assert b"This port speaks TLS 1.3" in line.recv(1000)
     running.wait_for("it speaks plain text and not TLS")
     running.more()
@@ -145,7 +140,7 @@ def test_plain_text_of_somebody_who_answers(running):
     port, ready = free_port(), threading.Event()
     thread = threading.Thread(target=answering)
     thread.start()
-    ready.wait(10)
+    ready.wait(GIVE_UP)
     member = running.sites.members[0]._replace(address=("127.0.0.1", port))
     said = refused(dialled(member, context(running.sites.folder / "site1.pem", running.sites.members, server=False)))
     thread.join()
@@ -233,6 +228,55 @@ def test_a_line_that_is_closed_while_it_opens(running, monkeypatch):
     running.more()
 
 
+def test_a_refusal_is_heard_from_a_member_that_has_closed_its_line(running, monkeypatch):
+    """What it had to say may have come, with the end of the line, before this site looks at it."""
+    handshake = ServerConnection.handshake
+
+    def slow(connection, **options):
+        handshake(connection, **options)
+        connection.recv_events_thread.join(GIVE_UP)
+
+    monkeypatch.setattr(ServerConnection, "handshake", slow)
+    with running.dial(running.sites.folder / "site1.pem") as line:
+        line.send(json.dumps({"refused": "its table is missing.", "kind": "absent"}))
+        line.close()
+    running.wait_for("site1 refused this site: its table is missing")
+    monkeypatch.undo()
+    running.more()
+
+
+def test_a_neighbour_that_has_not_heard_a_refusal_was_not_told(tmp_path):
+    sites = Sites(tmp_path, 2)
+    place = sites.place(0, refusal="site0 has no column 'age'.")
+    with sites.network(dsba.Topology.path(2), 0, place=place, patience=0.0) as net:
+        using = context(tmp_path / "site1.pem", sites.members, server=False)
+        with dialled(sites.members[0], using) as line:
+            line.close_socket()
+        until(lambda: sites.said[0])
+        assert not net.lines.declined
+        with dialled(sites.members[0], using) as line:
+            line.send("{}")
+            assert json.loads(line.recv(GIVE_UP)) == {"refused": place.refusal, "kind": "absent"}
+            line.close()
+        until(lambda: net.lines.declined)
+        assert net.lines.declined == {1}
+
+
+def test_a_site_dials_again_when_its_line_breaks_at_once(tmp_path, monkeypatch):
+    """Between the end of the handshake and the first message: the thread that dials goes on."""
+    settle, broken = pinned._settle, []
+
+    def once(sock):
+        if not sock.server_side and not broken:
+            broken.append(sock)
+            sock.close()
+        settle(sock)
+
+    monkeypatch.setattr(pinned, "_settle", once)
+    shared = Sites(tmp_path, 2).together(dsba.Topology.path(2), lambda net: net.share(net.rank, discloses="totals"))
+    assert (shared, len(broken)) == ([[0, 1]] * 2, 1)
+
+
 @pytest.mark.parametrize("noise", site_noise.NOISES, ids=lambda noise: noise.__name__)
 def test_noise_does_no_harm(noise, running):
     """A small part of the soak: mutated frames of a neighbour, and half-open connections of strangers."""
@@ -256,7 +300,7 @@ def test_a_site_may_close_while_a_member_comes(tmp_path, monkeypatch):
             monkeypatch.setattr(threading, "Thread", Slow)
             using = context(tmp_path / "site1.pem", net.place.members, server=False)
             with socket.create_connection(net.place.members[0].address) as line, using.wrap_socket(line):
-                assert begins.wait(10)
+                assert begins.wait(GIVE_UP)
                 net.run(lambda: None)
 
     with pytest.raises(dsba.NetworkError, match="site0 has waited"):

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from local_sites import Sites
+from local_sites import GIVE_UP, Sites
 from queues import side_by_side
 from test_other_studies import arranged
 from test_study import tables, together
@@ -124,7 +124,7 @@ def test_a_member_that_begins_anew_for_ever(tmp_path):
 
 
 def begin_anew(net, over):
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + GIVE_UP
     while not over.wait(0.02):
         assert time.monotonic() < deadline, "the others go on and on"
         with net.changed:

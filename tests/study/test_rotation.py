@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import tomllib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import tomli_w
+from local_sites import GIVE_UP, until
 from test_study import seats, tables, together
 from test_totals import arranged, stopped_at
 from test_verify import wrong
@@ -18,6 +20,8 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.network.tls.pinned import context
+from dsba.network.tls.site_network import SiteNetwork
+from dsba.study import join as joining
 from dsba.study import keys
 from dsba.study.audit import AUDIT, read_log
 from dsba.study.check import check
@@ -97,7 +101,7 @@ def test_a_folder_without_the_statement_or_with_another_one(tables, tmp_path):
     assert any("is not signed by the key of bergen" in sentence for sentence in wrong(kept))
 
 
-def test_neighbours_without_the_statement_refuse_the_new_key(seats):
+def test_neighbours_without_the_statement_refuse_the_new_key(seats, monkeypatch):
     old = seats[0].study
     study = with_lines(seats[0], rotate(seats[1]))
     with pytest.raises(dsba.InputError, match="is not the key of bergen in the study"):
@@ -106,10 +110,24 @@ def test_neighbours_without_the_statement_refuse_the_new_key(seats):
     assert keys.load(seats[1].key).certificate not in {member.certificate for member in old.members}
     for server in (True, False):  # OpenSSL reads the file with its third block
         assert context(seats[1].key, study.members, server=server)
-    found, told = together([replace(seats[0], patience=3.0), replace(seats[1], study=study, patience=3.0),
-                            replace(seats[2], patience=3.0)])  # fmt: skip
+    nets, ends = [], []
+
+    def made(*given, **options):
+        nets.append(SiteNetwork(*given, **options))
+        return nets[-1]
+
+    monkeypatch.setattr(joining, "SiteNetwork", made)
+    waiting = [replace(seat, study=study if seat is seats[1] else old, patience=GIVE_UP) for seat in seats]
+    thread = threading.Thread(target=lambda: ends.append(together(waiting)))
+    thread.start()
+    said = lambda: [line for net in list(nets) for line in list(net.lines.last_said.values())]  # noqa: E731
+    until(lambda: any("another certificate" in line or "not know the certificate" in line for line in said()), said)
+    until(lambda: len(nets) == 3)
+    for net in nets:
+        net.patience = 0.1
+    thread.join()
+    ((found, told),) = ends
     assert all(isinstance(end, dsba.NetworkError) for end in found)
-    assert any("another certificate" in line or "not know the certificate" in line for said in told for line in said)
     assert not any("connected" in line and "bergen" in line for line in told[0] + told[2])
 
 

@@ -22,6 +22,7 @@ import pandas as pd
 import pytest
 import tomli_w
 from benchmarks.namespaces import Unavailable, hosts
+from local_sites import GIVE_UP, until
 from mpi import run
 from registered_models import JOINED
 from test_mpi import same_model
@@ -122,8 +123,9 @@ def test_what_leaves_the_site_is_said_and_a_wrong_hash_is_refused(seats, monkeyp
     assert not seat.out.exists()
 
 
-def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats):
+def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats, monkeypatch):
     """Bergen is neither the first nor the last: it dials one neighbour, and the other one dials it."""
+    monkeypatch.setattr("dsba.study.join.DECLINING", GIVE_UP)
     first, refused, last = seats
     found, told = [None] * 3, [[] for _ in seats]
 
@@ -140,11 +142,8 @@ def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats):
     sentence = (
         "bergen refused this site: bergen has not approved this study: the hash that was approved there is another"
     )
-    deadline = time.monotonic() + 20
     for rank, seat in ((0, first), (2, last)):
-        while not any(sentence in line for line in told[rank]):
-            assert time.monotonic() < deadline, told[rank]
-            time.sleep(0.01)
+        until(lambda: any(sentence in line for line in told[rank]), lambda: told)  # noqa: B023
         assert threads[rank // 2].is_alive()
         assert any(sentence in str(event.get("said")) for event in read_log(seat.out / AUDIT))
     one(1)
@@ -155,6 +154,7 @@ def test_neighbours_that_wait_are_told_of_a_wrong_hash_and_go_on_waiting(seats):
 
 def test_all_are_told_what_a_table_lacks_and_go_on_waiting(seats, tmp_path, monkeypatch):
     """The name of the file stays at the site. The site comes again with the column as the study names it."""
+    monkeypatch.setattr("dsba.study.join.DECLINING", GIVE_UP)
     monkeypatch.setattr("dsba.network.tls.site_network.SAY_AFTER", 0.5)
     monkeypatch.setattr("dsba.network.tls.site_network.SAY_EVERY", 0.5)
     pd.read_csv(seats[2].data).rename(columns={"age": "agee"}).to_csv(tmp_path / "private.csv", index=False)
@@ -171,10 +171,7 @@ def test_all_are_told_what_a_table_lacks_and_go_on_waiting(seats, tmp_path, monk
     with pytest.raises(dsba.InputError, match=re.escape(sentence)):
         join(replace(seats[2], data=tmp_path / "private.csv"), notify=told[2].append)
     assert "Sites that were told: aarhus, bergen. Nothing of the data has left this site." in told[2]
-    deadline = time.monotonic() + 20
-    while not all(any(f"cork refuses: {sentence}" in line for line in lines) for lines in told[:2]):
-        assert time.monotonic() < deadline, told
-        time.sleep(0.01)
+    until(lambda: all(any(f"cork refuses: {sentence}" in line for line in lines) for lines in told[:2]), lambda: told)
     assert not any("private" in line for lines in told for line in lines)
     one(2)
     for thread in threads:
@@ -473,10 +470,7 @@ def test_a_signal_at_one_site_stops_all_and_all_are_told_who(number, tables, tmp
     for rank, name in enumerate(NAMES):
         stream = trial.start(rank).stdout
         threading.Thread(target=lambda s=stream, n=name: said[n].extend(line.decode() for line in s)).start()
-    deadline = time.monotonic() + 120
-    while not any("passes" in line for line in said["bergen"]):
-        assert time.monotonic() < deadline, said
-        time.sleep(0.05)
+    until(lambda: any("passes" in line for line in said["bergen"]), lambda: said)
     trial.processes[1].send_signal(number)
     assert [process.wait(60) for process in trial.processes.values()] == [130] * 3
     time.sleep(0.5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from datetime import datetime, timedelta
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -25,12 +27,24 @@ def wrong(folder, *approved):
     return [finding.sentence for finding in verify_study(folder, *approved) if not finding.fine]
 
 
+class Jumping(datetime):
+    """A clock that jumps by a year, forth and back."""
+
+    days = cycle([0, 365, -365])
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) + timedelta(days=next(cls.days))
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A site's folder and its key after a run, with what the site approved."""
+    """A site's folder and its key after a run during which its clock jumped, with what the site approved."""
     folder = tmp_path_factory.mktemp("finished")
     seated = seats.__wrapped__(tables.__wrapped__(folder), folder)
-    found, _ = together(seated)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dsba.study.audit.datetime", Jumping)
+        found, _ = together(seated)
     assert [results.not_converged for results in found] == [None] * 3
     return seated[1]
 
@@ -54,6 +68,8 @@ def test_a_folder_as_the_run_left_it(finished, kept):
 def test_the_log_says_what_was_approved(finished, kept):
     events = read_log(kept / AUDIT)
     joined, study = events[0], finished.study
+    times = [event["time"] for event in events]
+    assert times != sorted(times)  # no signature and no chain depends on a clock
     assert (joined["event"], joined["formula"], joined["operator"]) == ("joined", study.spec.formula, "logistic")
     assert joined["program"] == f"dsba {__version__}"
     assert joined["study"] == study.digest.hex() == digest_of((kept / STUDY_COPY).read_bytes())

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ OF_TABLES, OF_ALL = (
 )
 """The names of options: those for tables, and all others. A site's guards are in its part of the schema."""
 Typed = TypeVar("Typed")
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)  # to make one takes longer than to read a model
 
 
 def save(model: FittedModel, folder: Path) -> None:
@@ -79,12 +81,12 @@ def content_of(model: FittedModel) -> dict[str, Any]:
 
 
 def table_content(table: TableMetadata) -> dict[str, Any]:
-    known = TypeAdapter(TableMetadata).dump_python(table, mode="json", exclude={"schema"})
+    known = _adapter(TableMetadata).dump_python(table, mode="json", exclude={"schema"})
     return {**known, "schema": schema_content(table.schema)}
 
 
 def schema_content(schema: Schema) -> dict[str, Any]:
-    known = TypeAdapter(Schema).dump_python(schema, mode="json", exclude={"spec"})
+    known = _adapter(Schema).dump_python(schema, mode="json", exclude={"spec"})
     return {"options": _options(schema.spec, OF_TABLES), **known}
 
 
@@ -127,7 +129,7 @@ def schema_of(content: dict[str, Any], **others: Any) -> Schema:
 def _typed(kind: type[Typed], content: dict[str, Any], **known: Any) -> Typed:
     """What the JSON says of one class; ``known`` fields are there already."""
     try:
-        return TypeAdapter(kind).validate_python({**content, **known})
+        return _adapter(kind).validate_python({**content, **known})
     except ValidationError as error:
         where = ".".join(map(str, error.errors(include_input=False)[0]["loc"]))
         raise InputError(f"its {where} is not usable.") from None

@@ -427,15 +427,13 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         if results.model.run.status is Status.DIVERGED:
             raise InputError(f"no model was saved: {results.model.run.message}.")
         results.save(seat.out)
-        if results.model.run.status is not Status.INTERRUPTED:
-            rows = [own_rows(study, seat.site, seat.table)]
-            _write(seat, further_files(study, rows, seat.spec, network))
-        if results.model.run.status is not Status.INTERRUPTED and study.by_site:
-            _show_estimates(seat, network, notify)
         if results.model.run.status is Status.INTERRUPTED:
             notify(_stopped(network, asked.is_set()))
-        else:
-            network.finish(result_hash(results.model))
+            return results
+        _write(seat, further_files(study, [own_rows(study, seat.site, seat.table)], seat.spec, network))
+        if study.by_site:
+            _show_estimates(seat, network, notify)
+        network.finish(result_hash(results.model))
         return results
 
     with network:

@@ -188,10 +188,7 @@ def text_of(certificate: bytes) -> str:
 
 def public_bytes(certificate: bytes) -> bytes:
     """The public key of a certificate."""
-    from cryptography.hazmat.primitives import serialization as forms
-
-    key = parse(text_of(certificate)).public_key()
-    return key.public_bytes(forms.Encoding.Raw, forms.PublicFormat.Raw)
+    return public_key(certificate).public_bytes_raw()
 
 
 def fingerprint(certificate: bytes) -> str:

@@ -108,13 +108,13 @@ def _again(
         results = train_own(own, spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
     else:
         results = evaluated(stored, own, spec, network)
-    files = {}
-    if results.model.run.status is not Status.INTERRUPTED:
-        files = further_files(study, [own_rows(study, site, own[site])], spec, network)
-    if study.by_site and results.model.run.status is not Status.INTERRUPTED:
+    if results.model.run.status is Status.INTERRUPTED:
+        network.aside().share(False, discloses=TOTALS)
+        return results.model, found, {}
+    files = further_files(study, [own_rows(study, site, own[site])], spec, network)
+    if study.by_site:
         network.share(None, discloses=SITE_TOTALS)
-    last = False if results.model.run.status is Status.INTERRUPTED else result_hash(results.model)
-    network.aside().share(last, discloses=TOTALS)
+    network.aside().share(result_hash(results.model), discloses=TOTALS)
     return results.model, found, files
 
 

@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from dsba.errors import InputError
 from dsba.network.tls.frames import FRAME_VERSION, FrameError
 from dsba.network.tls.handshakes import Handshakes, Strangers
 from dsba.network.tls.link import SiteLink
-from dsba.network.tls.pinned import HANDSHAKE, Hearing, Refusal, RefusedError, context, dialled, opened
+from dsba.network.tls.pinned import CLOSED_BY_BOTH, HANDSHAKE, Hearing, Refusal, RefusedError, context, dialled, opened
 from dsba.network.tls.protocol import Ending
 
 if TYPE_CHECKING:
@@ -119,20 +119,16 @@ class Connections:
     def _answer(self, secured: ssl.SSLSocket, rank: int, deadline: float) -> None:
         """A member that has dialled, whatever else came from its address."""
         link, name = self.net.links.get(rank), self.place.members[rank].name
-        try:
-            connection = opened(secured, rank, self.place.members, self.closed, deadline)
-        except RefusedError as error:
-            self.say(name, f"Refused {name}: {error}")
-            return
-        try:
-            if link is None:
-                sentence = f"{name} and {self.place.name} are not neighbours in the study."
-                raise _refuse(connection, RefusedError(sentence, Refusal.SITE), unheard=True)
-            self._serve(connection, link, answers=True)
-        except RefusedError as error:
-            self.say(name, f"Refused {name}: {error}")
-        finally:
-            connection.close_socket()
+        with ExitStack() as stack:
+            try:
+                connection = opened(secured, rank, self.place.members, self.closed, deadline)
+                stack.callback(connection.close_socket)
+                if link is None:
+                    sentence = f"{name} and {self.place.name} are not neighbours in the study."
+                    raise _refuse(connection, RefusedError(sentence, Refusal.SITE), unheard=True)
+                self._serve(connection, link, answers=True)
+            except RefusedError as error:
+                self.say(name, f"Refused {name}: {error}")
 
     # A connection -------------------------------------------------------------------------------------
 
@@ -150,8 +146,7 @@ class Connections:
             self.connections.discard(connection)
             connection.close_socket()
             with self.net.changed:
-                lost = link.connection is connection
-                if lost:
+                if lost := link.connection is connection:
                     link.connection = None
                 self.net.changed.notify_all()
             if lost and not link.done:
@@ -166,7 +161,8 @@ class Connections:
         """What the neighbour says of itself, if it fits. The side that dialled sends first."""
         if self.place.refusal is not None:  # nothing that the neighbour says is looked at
             error = _refuse(connection, RefusedError(self.place.refusal, Refusal.ABSENT), unheard=answers)
-            self.declined.add(link.rank)
+            if connection.close_code == CLOSED_BY_BOTH:  # it has read our message
+                self.declined.add(link.rank)
             raise error
         with self.net.changed:
             own = json.dumps(self.hello(link))
@@ -175,6 +171,7 @@ class Connections:
                 connection.send(own)
             said = json.loads(connection.recv(HANDSHAKE))
             if "refused" in said:
+                connection.close()  # so that the other side knows that we have read it
                 raise self._refused(link, said)
             if unfit := self._unfit(said, link):
                 raise _refuse(connection, unfit)

@@ -32,7 +32,7 @@ STALLED = 30.0  # seconds that a socket may take none of our bytes
 KEPT_ALIVE: dict[str, Any] = {"ping_interval": 5.0, "ping_timeout": 15.0, "close_timeout": 1.0}  # seconds
 SEND_BUFFER = 1 << 20  # bytes: what is under way must fit, so that sending never waits for the other side's reading
 TLS_RECORD = 0x16  # the first byte of a TLS handshake
-OPEN = 1  # of websockets' states
+OPEN, SWITCHED, CLOSED_BY_BOTH = 1, 101, 1000  # of websockets' states, of HTTP, and of WebSocket
 MESSAGE_GOES_ON, MESSAGE_TEXT, MESSAGE_BYTES = MESSAGES = (0, 1, 2)  # of WebSocket's frames (RFC 6455)
 
 CERTIFICATES = {
@@ -215,11 +215,12 @@ def dialled(to: Member, using: ssl.SSLContext) -> Iterator[Hearing]:
     with ExitStack() as stack:
         try:
             made = stack.enter_context(_connect(to.name, host, port, using))
+            stack.callback(made.close_socket)
+            _settle(made.socket)
+            certificate = made.socket.getpeercert(binary_form=True)
         except Exception as error:  # whatever websockets makes of a line that breaks
             raise RefusedError(f"{nowhere}: {explained(error)}") from error
-        stack.callback(made.close_socket)
-        _settle(made.socket)
-        if made.socket.getpeercert(binary_form=True) != to.certificate:
+        if certificate != to.certificate:
             raise RefusedError(f"{nowhere}: it shows another site's certificate.")
         yield made
 
@@ -277,15 +278,15 @@ def opened(
     with ExitStack() as failing:
         failing.callback(secured.close)
         protocol = ServerProtocol(max_size=MOST_FRAME_BYTES, logger=quiet)
-        made = Answering(secured, protocol, SimpleNamespace(socket_closed=closed), max_queue=None, **KEPT_ALIVE)
-        failing.callback(made.close_socket)
         nothing = f"{members[rank].name} opened no WebSocket"
         try:
-            made.handshake(timeout=max(0.0, deadline - time.monotonic()))
             _settle(secured)  # the side that dialled may have closed it already
+            made = Answering(secured, protocol, SimpleNamespace(socket_closed=closed), max_queue=None, **KEPT_ALIVE)
+            failing.callback(made.close_socket)
+            made.handshake(timeout=max(0.0, deadline - time.monotonic()))
         except Exception as error:
             raise RefusedError(f"{nothing}: {explained(error)}") from error
-        if made.protocol.state != OPEN:
+        if made.response is None or made.response.status_code != SWITCHED:  # it may have said all and closed by now
             raise RefusedError(f"{nothing}.")
         made.start_keepalive()
         failing.pop_all()

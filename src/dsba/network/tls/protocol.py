@@ -10,12 +10,13 @@ Parts, which everybody may read (settings, clocks, hashes)::
 
 Sums, in which nobody may choose a part after seeing the others'::
 
-    READY --pledge--> PLEDGED --reveal--> REVEALED --vectors--> ADDED --answered--> READY
+    READY --pledge--> PLEDGED --reveal--> REVEALED --vectors--> HELD --confirmed--> ADDED --answered--> READY
 
 A pledge is a hash of the site's masked vector and of a random salt. A site sends its vector when it has the pledges of
 all sites, signed over the same question and so over the same history. With its vector it signs the hash of all pledges
-that it has seen. So a member that sent two sites different pledges, parts or answers before is found before anything is
-added. Whatever does not fit ends the exchange: from ENDED no event leads anywhere.
+that it has seen. When it holds the vectors of all sites, each as it was pledged, it signs that. So a member that sends
+two sites different pledges, vectors, parts or answers is found before anything is added at either. Whatever does not
+fit ends the exchange: from ENDED no event leads anywhere.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Phase(StrEnum):
     ASKED = "asked"
     PLEDGED = "pledged"
     REVEALED = "revealed"
+    HELD = "held"
     ADDED = "added"
     ENDED = "ended"
 
@@ -58,6 +60,7 @@ class Event(StrEnum):
     PLEDGE = "pledge"
     REVEAL = "reveal"
     VECTORS = "vectors"
+    CONFIRMED = "confirmed"
     UNPLEDGED = "unpledged"
     ANSWERED = "answered"
 
@@ -67,7 +70,8 @@ PHASES = {
     (Phase.ASKED, Event.PARTS): Phase.READY,
     (Phase.READY, Event.PLEDGE): Phase.PLEDGED,
     (Phase.PLEDGED, Event.REVEAL): Phase.REVEALED,
-    (Phase.REVEALED, Event.VECTORS): Phase.ADDED,
+    (Phase.REVEALED, Event.VECTORS): Phase.HELD,
+    (Phase.HELD, Event.CONFIRMED): Phase.ADDED,
     (Phase.READY, Event.UNPLEDGED): Phase.ADDED,
     (Phase.ADDED, Event.ANSWERED): Phase.READY,
 }
@@ -134,7 +138,7 @@ class Exchange:
         self._members, self._sign = members, sign
         self._keys = [public_key(member.certificate) for member in members]
         self._vector = self._salt = self._seen = b""
-        self._pledges: list[bytes] = []
+        self._pledges, self._vectors = list[bytes](), list[bytes]()
 
     # Parts --------------------------------------------------------------------------------------------
 
@@ -180,17 +184,24 @@ class Exchange:
         self._seen = hashed("dsba pledges", *self._pledges)
         return self._sign(self._over(question, self.rank, self._vector)) + self._salt + self._vector
 
-    def vectors(self, messages: Sequence[bytes]) -> list[bytes]:
-        """All sites' vectors, each the one that was pledged."""
-        question, vectors = self._go(Event.VECTORS), []
+    def vectors(self, messages: Sequence[bytes]) -> bytes:
+        """The message that this site holds all sites' vectors, each the one that was pledged."""
+        question, self._vectors = self._go(Event.VECTORS), []
         for rank, message in enumerate(messages):
             rest = self._cut(rank, message, HASH_BYTES + question.length)
             salt, vector = rest[:HASH_BYTES], rest[HASH_BYTES:]
             self._require(rank, message[:SIGNATURE_BYTES], self._over(question, rank, vector))
             if _pledged(question, rank, salt, vector) != self._pledges[rank]:
                 raise self._end(f"{self._members[rank].name} sent another part than the one it had pledged.")
-            vectors.append(vector)
-        return vectors
+            self._vectors.append(vector)
+        return self._sign(_held(question, self.rank, self._seen))
+
+    def confirmed(self, messages: Sequence[bytes]) -> list[bytes]:
+        """All sites' vectors, once all sites hold them."""
+        question = self._go(Event.CONFIRMED)
+        for rank, message in enumerate(messages):
+            self._require(rank, message, _held(question, rank, self._seen))
+        return self._vectors
 
     def unpledged(self, kind: str, at: bytes, scales: bytes, length: int) -> None:
         """A sum whose vectors are too long to go to everybody: it is added on the way, and only masked."""
@@ -230,6 +241,10 @@ class Exchange:
     def _end(self, sentence: str) -> NetworkError:
         self.phase = Phase.ENDED
         return NetworkError(sentence)
+
+
+def _held(question: Question, rank: int, seen: bytes) -> bytes:
+    return hashed("dsba held", question.packed(), INT64.pack(rank), seen)
 
 
 def _pledged(question: Question, rank: int, salt: bytes, vector: bytes) -> bytes:

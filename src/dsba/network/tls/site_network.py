@@ -485,13 +485,13 @@ class SiteNetwork(Network):
     def _added(
         self, own: bytes, plus: Callable[[bytes, bytes], bytes], kind: str, at: bytes = b"", scales: bytes = b""
     ) -> bytes:
-        """The sum of all sites' masked vectors: after all pledges every site gets all of them, and adds them."""
+        """The sum of all sites' masked vectors: after all pledges all sites get all vectors, and then add them."""
+        run = self._run
         if self.size * len(own) > SPREAD_BYTES:
-            self._run.unpledged(kind, at, scales, len(own))
+            run.unpledged(kind, at, scales, len(own))
             return super()._ask(own, plus)
-        pledges = self._spread(self._run.pledge(kind, at, scales, own))
-        vectors = self._spread(self._run.reveal(pledges))
-        return reduce(plus, self._run.vectors(vectors))
+        vectors = self._spread(run.reveal(self._spread(run.pledge(kind, at, scales, own))))
+        return reduce(plus, run.confirmed(self._spread(run.vectors(vectors))))
 
     def _collect(self, own: bytes, discloses: str) -> list[bytes]:
         """The parts of all sites, signed. The log shows what the question discloses."""
@@ -533,7 +533,7 @@ def _guesses(width: int) -> int:
 
 def bytes_of_spread_sums(sites: int, sizes: Sequence[int]) -> int:
     """What sums of so many numbers bring into a site at most, if all parts go to all sites and no scale is guessed."""
-    scale, each = 8 * (WHOLE_WINDOW.size + 2), 2 * (SIGNATURE_BYTES + HASH_BYTES + PARCEL.size)
+    scale, each = 8 * (WHOLE_WINDOW.size + 2), 3 * (SIGNATURE_BYTES + PARCEL.size) + 2 * HASH_BYTES
     guessed = [count * (16 * m + 8) + 16 for m in sizes if (count := _guesses(m))]
     return (sites - 1) * (sum(guessed) + sum(scale + 16 * m + 3 * each for m in sizes))
 
