@@ -252,6 +252,35 @@ def test_planted_trouble_is_named_by_column_and_site():
     assert "'sex' is a number at coast and text elsewhere" in "\n".join(dsba.describe(frames).signs)
 
 
+def test_columns_without_a_summary_are_named():
+    """Before, a column that one site spells in another way, or of dates, was left out without a word."""
+    frames = {name: frame.assign(born=pd.Timestamp("2001-01-01")) for name, frame in three().items()}
+    for name, frame in frames.items():
+        frame["person"] = [f"{name} {n}" for n in range(len(frame))]
+    frames["h2"] = frames["h2"].rename(columns={"crp": "CRP"})
+    found = described(frames)
+    assert list(found.columns) == ["arm", "sex"]
+    assert str(found).startswith("Description of the rows. Not described: born, person\n")
+    assert found.plain()["left_out"] == ["born", "person"]
+    assert found.signs == (
+        "h2 has 'CRP', which most sites lack: not described.",
+        "h2 has no column 'crp', which other sites have: not described.",
+    )
+    with pytest.raises(dsba.InputError, match="'person' is not a column with a few levels"):
+        dsba.describe(frames, by="person")
+
+
+def test_marks_among_many_numbers_are_named():
+    """Before, numbers with more than 50 values and a mark among them were left out without a word."""
+    frames = {name: frame.assign(age=np.arange(70.0)) for name, frame in three(rows=70).items()}
+    frames["h1"]["age"] = [*map(str, range(69)), "unknown"]
+    found = described(frames)
+    assert found.left_out == ("age",)
+    assert [sign[:41] for sign in found.signs] == [
+        "the column 'age' is text at h1 and a numb", "the column 'age' of h1 is text, and all b",
+    ]  # fmt: skip
+
+
 def test_numbers_of_patients_and_years_are_no_other_unit():
     """Large numbers that hardly differ: the spread of their logarithms is rounding."""
     frames = {f"h{n}": pd.DataFrame({"id": 10**17 + 1000 * n + np.arange(50), "year": 2000 + n}) for n in range(4)}

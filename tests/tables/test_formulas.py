@@ -18,6 +18,7 @@ from dsba.network import Alone
 from dsba.tables.design import design_tables
 from dsba.tables.fit import fit_sites
 from dsba.tables.formula import parse
+from dsba.tables.page import model_page
 from dsba.tables.quantiles import quantile_search
 from dsba.tables.terms import ModelTerms, SiteTable, stated
 from dsba.tables.together import answered
@@ -288,6 +289,19 @@ def test_refusals_say_what_would_work(text, works):
     with pytest.raises(dsba.InputError) as caught:
         parse(text)
     assert works in str(caught.value)
+
+
+def test_the_reference_is_the_one_that_the_formula_names():
+    """Before, the report and the page of this model called the first level the reference."""
+    said = []
+    spec = FitSpec(formula="sbp ~ C(stage, Treatment('III')) + C(smoker, Sum) + sex", operator="linear")
+    fit = fit_sites([SiteTable("all", table())], spec, dsba.Simulator(spec.topology(1)), notify=said.append)
+    lines = [
+        line.split("  ")[-1].strip() for line in "\n".join(said).splitlines() if "factor" in line or "text" in line
+    ]
+    assert lines == ["I, II, III, IV (III is the reference)", "no, yes", "F, M (F is the reference)"]
+    assert "the first is the reference" not in model_page(fit, "dsba train")
+    assert fit.references == {"stage": "III", "sex": "F"}
 
 
 def test_a_reference_that_is_no_level_is_refused():

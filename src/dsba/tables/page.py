@@ -152,7 +152,7 @@ def _made(results: Results, study: Mapping[str, str]) -> dict[str, str]:
     known["missing values"] = f"{spec.missing}. {MISSING_WORDS[spec.missing]}"
     if results.schema.levels:
         levels = [f"{column}: {', '.join(map(str, own))}" for column, own in results.schema.levels.items()]
-        known["levels, the first is the reference"] = "; ".join(levels)
+        known["levels"] = "; ".join(levels)
     if results.event is not None:
         known["event"] = f"{results.formula.left} = {results.event}"
     return {**study, **known}

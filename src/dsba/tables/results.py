@@ -23,7 +23,7 @@ from dsba.network import Alone
 from dsba.operators import decide, link_of
 from dsba.tables import exports, plots
 from dsba.tables.clustered import few_sites
-from dsba.tables.columns import INTERCEPT, reference_of
+from dsba.tables.columns import INTERCEPT, references_of
 from dsba.tables.design import Design, column_terms, designed
 from dsba.tables.formula import Formula
 from dsba.tables.inputs import as_sites, rows_to_predict
@@ -839,12 +839,7 @@ class Results:
     @property
     def references(self) -> dict[str, Level]:
         """The reference level of every factor that has one: some factors have a column for each level."""
-        factors = {one.column: one for term in self.formula.terms for one in term if one.column in self.schema.levels}
-        return {
-            str(column): reference_of(one.contrast, str(column), self.schema.levels[str(column)])
-            for column, one in factors.items()
-            if any(f":{start}[T." in f":{name}" for name in self._names for start in (column, one.text))
-        }
+        return references_of(self.formula.terms, self.schema.levels, self._names)
 
     @property
     def coding(self) -> str:
