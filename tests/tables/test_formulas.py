@@ -35,12 +35,11 @@ def columns(formula, frame):
 
 @pytest.mark.parametrize("case", values("formulas")["cases"], ids=lambda case: case["formula"])
 def test_design_columns_are_those_of_r(case):
-    if case["formula"] == "y ~ 1":
-        assert parse(case["formula"]).terms == ((),)
-        return
+    """By their sums, their squares, and their products with the number of the row: R names them in its own way."""
     X = columns(case["formula"], table("small")).X
-    for power, name in ((1, "sums"), (2, "squares")):
-        np.testing.assert_allclose(np.sort((X**power).sum(axis=0)), np.sort(case[name]), rtol=1e-9, atol=1e-9)
+    rows = np.arange(1.0, len(X) + 1)
+    for found, name in ((X, "sums"), (X**2, "squares"), (X * rows[:, None], "by_row")):
+        np.testing.assert_allclose(np.sort(found.sum(axis=0)), np.sort(case[name]), rtol=1e-9, atol=1e-9)
     assert np.linalg.matrix_rank(X) == case["rank"]
 
 
