@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import suppress
 from itertools import product
@@ -299,7 +300,9 @@ def test_the_reference_is_the_one_that_the_formula_names():
         line.split("  ")[-1].strip() for line in "\n".join(said).splitlines() if "factor" in line or "text" in line
     ]
     assert lines == ["I, II, III, IV (III is the reference)", "no, yes", "F, M (F is the reference)"]
-    assert "the first is the reference" not in model_page(fit, "dsba train")
+    page = model_page(fit, "dsba train")
+    assert "the first is the reference" not in page
+    assert [one[one.index(")[") :] for one in re.findall("<[^<]*…([^<]*)<", page)] == [")[T.I]", ")[T.II]", ")[T.IV]"]
     assert fit.references == {"stage": "III", "sex": "F"}
 
 

@@ -306,7 +306,8 @@ def _effects(results: Results) -> str:
 
 
 def _short(name: str, most: int = 24) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """The name with its end, which has the level of a factor."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
 
 
 def _fit(results: Results, tested: str) -> tuple[str, str, str | None]:

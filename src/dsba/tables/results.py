@@ -18,7 +18,7 @@ from dsba.errors import InputError, cannot, require_known
 from dsba.fitting import codec, not_converged
 from dsba.fitting.measures import Measures, ThetaFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
-from dsba.fitting.spec import PRECISION
+from dsba.fitting.spec import PRECISION, plain_of
 from dsba.network import Alone
 from dsba.operators import decide, link_of
 from dsba.tables import exports, plots
@@ -897,7 +897,8 @@ class Results:
             known |= {"deviance": self.deviance, "aic": self.aic}
             known |= self._tests()
         spec = self.model.spec
-        known |= {"rounds": self.rounds, "rows": self.nobs, "cov": spec.cov, "weights": spec.weighting or None}
+        known |= {"formula": str(self.formula), "operator": str(plain_of(spec.operator)), "rounds": self.rounds}
+        known |= {"rows": self.nobs, "cov": spec.cov, "weights": spec.weighting or None}
         known |= {"status": str(self.model.run.status), "residual": self.model.run.residual}
         return known | {"event": self.event, "references": self.references, "digest": self.digest()}
 
