@@ -282,7 +282,10 @@ def test_pieces_of_formulas_in_any_order_are_parsed_or_refused(seed):
         ("y ~ offset(x)", "the option offset"), ("Surv(t, e) ~ strata(site)", "the option strata"),
         ("y ~ x == 1", "I(x > 3)"), ("y ~ 2*x", "I(2*x)"), ("y ~ ns(x, knots=c(1, 2))", "(20, 90)"),
         ("y ~ standardize(x)", "scale(x)"), ("y ~ df$x", "the name of the column alone"),
-        ("y ~ C(x, contr.sum)", "Treatment, Sum, Poly, Helmert"),
+        ("y ~ C(x, contr.sum)", "Treatment, Sum, Poly, Helmert"), ("y ~ interaction(a, b)", "use a:b"),
+        ("y ~ rcs(x, 4)", "use ns(x, df=4)"), ("y ~ C(g, levels=['a', 'b'])", "the option levels"),
+        ("y ~ ns(x, knots=[20, 90])", "(20, 90) for knots"),
+        ("y ~ center(scale(x))", "stands by itself, and not inside another function; a function may call I, log"),
     ],
 )  # fmt: skip
 def test_refusals_say_what_would_work(text, works):

@@ -46,7 +46,8 @@ INSTEAD = {
     "cut": "I(x > 3)", "min": "pmin(x, 3)", "max": "pmax(x, 3)", "standardize": "scale(x)", "Q": "`a name`",
     "offset": "the option offset", "strata": "the option strata", "cluster": "the option clusters", "c": "(20, 90)",
     "|": "the option random for a random intercept", "%": "a/b for b within a", "&": "I(a > 1):I(b > 1)",
-    "$": "the name of the column alone", "[": "the name of the column alone",
+    "$": "the name of the column alone", "[": "the name of the column alone, (20, 90) for knots, the option levels",
+    "interaction": "a:b", **dict.fromkeys(("rcs", "s", "te", "cc"), "ns(x, df=4)"),
     ".": "`x.1` for a column with a dot in its name, log(x) without a module, C(x) for as.factor(x)",
     **dict.fromkeys(("<", ">", "==", "!=", "<=", ">="), "I(x > 3)"),
 }  # fmt: skip
@@ -441,10 +442,10 @@ class _Parser:
     def function(self) -> Arithmetic:
         name = self.next.text
         if name not in FUNCTIONS:
-            raise InputError(
-                f"formula, character {self.next.at + 1}: {name}() is not known{_instead(name)}; a formula may call "
-                f"{', '.join(FORMULA_CALLS)}."
-            )
+            what, known = f"is not known{_instead(name)}; a formula", FORMULA_CALLS
+            if name in FORMULA_CALLS:
+                what, known = "stands by itself, and not inside another function; a function", tuple(FUNCTIONS)
+            raise InputError(f"formula, character {self.next.at + 1}: {name}() {what} may call {', '.join(known)}.")
         self.at += 2
         parts = [self.inside_call(self.comparison)]
         for _ in range(FUNCTIONS[name] - 1):
