@@ -551,6 +551,28 @@ def test_marks_among_numbers_are_named_before_a_fit():
         dsba.fit(many, "y ~ age", "linear")
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize(("usual", "odd"), [((0, 1), (1, 2)), ((1, 2), (0, 1)), ((0, 1), (-1, 1))])
+@pytest.mark.parametrize("count", [3, 5])
+def test_only_the_site_with_another_coding_in_numbers_is_named(count, usual, odd, share):
+    """Before, 1 and 2 for the sexes beside 0 and 1 were taken for numbers like any others."""
+    rng = np.random.default_rng(count)
+    frames = {f"h{n}": pd.DataFrame({"sex": rng.choice(usual, 60, p=[1 - share, share])}) for n in range(count)}
+    assert not dsba.describe(frames).signs
+    frames["h1"]["sex"] = np.where(frames["h1"]["sex"] == usual[0], *odd)
+    sign = "the two values of 'sex' at h1 are not those of most other sites: another coding?"
+    assert described(frames).signs == (sign,)
+    frames["h1"]["sex"] = [odd[1]] * 58 + [odd[0]] * 2  # of too few rows to be told
+    assert sign not in dsba.describe(frames).signs
+
+
+def test_counts_that_are_zero_or_one_at_a_site_are_no_other_coding():
+    rng = np.random.default_rng(0)
+    frames = {f"h{n}": pd.DataFrame({"falls": rng.poisson(0.5, 80)}) for n in range(4)}
+    frames["h2"]["falls"] = frames["h2"]["falls"].clip(upper=1)
+    assert dsba.describe(frames).signs == ()
+
+
 @pytest.mark.parametrize("factor", [10.0, 0.001])
 @pytest.mark.parametrize("count", [3, 5])
 def test_only_the_site_with_another_unit_is_named(count, factor):
