@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dsba.fitting.measures import Measures
     from dsba.fitting.model import FittedModel
     from dsba.network import MPINetwork, Network
+    from dsba.tables.describe import Description
     from dsba.tables.elastic_net import ElasticNetPath
     from dsba.tables.evaluation import Evaluation
     from dsba.tables.survival import SurvivalCurves
@@ -362,10 +363,7 @@ def describe(
             _write(html, description_page("Table 1", found))
         if latex is not None:
             _write(latex, found.to_latex())
-        if plain:
-            echo_json(found.plain())
-        else:
-            typer.echo(str(found))
+        _show(found, plain)
 
 
 @tables.command(epilog=CURVE_EXAMPLES)
@@ -459,7 +457,7 @@ def _notify(network: Network, plain: bool) -> Callable[[str], None]:
     return partial(typer.echo, err=plain) if network.rank == 0 else lambda sentence: None
 
 
-def _show(found: SurvivalCurves | ElasticNetPath, plain: bool, out: Path | None) -> None:
+def _show(found: Description | SurvivalCurves | ElasticNetPath, plain: bool, out: Path | None = None) -> None:
     if out is not None:
         frame = found.to_frame()
         _write(out, frame.to_csv(index=frame.index.name is not None))

@@ -519,12 +519,8 @@ class _Work:
             if common and (alone := by_site[site.name] - common):
                 many = f"the column {column!r} has {len(alone)} level(s) at {site.name}"
                 self.signs.append(f"{many} that no other site has.")
-        own = []
-        for k, site in enumerate(self.sites):
-            of_strata = [site.frame[column][where[k]] for where in strata.values()]
-            own.append(
-                [n for x in of_strata for n in (float(x.isna().sum()), *(float((x == v).sum()) for v in levels))]
-            )
+        held = [[site.frame[column][where[k]] for where in strata.values()] for k, site in enumerate(self.sites)]
+        own = [[float(one.sum()) for x in parts for one in (x.isna(), *(x == v for v in levels))] for parts in held]
         counts = self._counts(own, 1 + len(levels), gaps=0)
         found = {}
         for s, name in enumerate(strata):
