@@ -72,6 +72,7 @@ def test_a_matrix_says_the_same_as_a_text(models):
     assert fit.wald_test(R) == pytest.approx(fit.wald_test("age = 0, -2*treated = 0"))
     frame = fit.t_test("(age - 1)/2 = 3*0.5").summary_frame()
     assert frame.loc["(age - 1)/2 = 3*0.5", "coef"] == pytest.approx((fit.params["age"] - 1) / 2 - 1.5)
+    assert str(fit.t_test("age")) == fit.t_test("age").summary_frame().to_string()
     assert fit.t_test(["age", "treated"]).effect.tolist() == fit.params[["age", "treated"]].tolist()
 
 

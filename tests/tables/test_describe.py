@@ -252,6 +252,35 @@ def test_planted_trouble_is_named_by_column_and_site():
     assert "'sex' is a number at coast and text elsewhere" in "\n".join(dsba.describe(frames).signs)
 
 
+def test_columns_without_a_summary_are_named():
+    """Before, a column that one site spells in another way, or of dates, was left out without a word."""
+    frames = {name: frame.assign(born=pd.Timestamp("2001-01-01")) for name, frame in three().items()}
+    for name, frame in frames.items():
+        frame["person"] = [f"{name} {n}" for n in range(len(frame))]
+    frames["h2"] = frames["h2"].rename(columns={"crp": "CRP"})
+    found = described(frames)
+    assert list(found.columns) == ["arm", "sex"]
+    assert str(found).startswith("Description of the rows. Not described: born, person\n")
+    assert found.plain()["left_out"] == ["born", "person"]
+    assert found.signs == (
+        "h2 has 'CRP', which most sites lack: not described.",
+        "h2 has no column 'crp', which other sites have: not described.",
+    )
+    with pytest.raises(dsba.InputError, match="'person' is not a column with a few levels"):
+        dsba.describe(frames, by="person")
+
+
+def test_marks_among_many_numbers_are_named():
+    """Before, numbers with more than 50 values and a mark among them were left out without a word."""
+    frames = {name: frame.assign(age=np.arange(70.0)) for name, frame in three(rows=70).items()}
+    frames["h1"]["age"] = [*map(str, range(69)), "unknown"]
+    found = described(frames)
+    assert found.left_out == ("age",)
+    assert [sign[:41] for sign in found.signs] == [
+        "the column 'age' is text at h1 and a numb", "the column 'age' of h1 is text, and all b",
+    ]  # fmt: skip
+
+
 def test_numbers_of_patients_and_years_are_no_other_unit():
     """Large numbers that hardly differ: the spread of their logarithms is rounding."""
     frames = {f"h{n}": pd.DataFrame({"id": 10**17 + 1000 * n + np.arange(50), "year": 2000 + n}) for n in range(4)}
@@ -520,6 +549,28 @@ def test_marks_among_numbers_are_named_before_a_fit():
         dsba.InputError, match="more than 50 levels at all: it looks like numbers with marks among them"
     ):
         dsba.fit(many, "y ~ age", "linear")
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize(("usual", "odd"), [((0, 1), (1, 2)), ((1, 2), (0, 1)), ((0, 1), (-1, 1))])
+@pytest.mark.parametrize("count", [3, 5])
+def test_only_the_site_with_another_coding_in_numbers_is_named(count, usual, odd, share):
+    """Before, 1 and 2 for the sexes beside 0 and 1 were taken for numbers like any others."""
+    rng = np.random.default_rng(count)
+    frames = {f"h{n}": pd.DataFrame({"sex": rng.choice(usual, 60, p=[1 - share, share])}) for n in range(count)}
+    assert not dsba.describe(frames).signs
+    frames["h1"]["sex"] = np.where(frames["h1"]["sex"] == usual[0], *odd)
+    sign = "the two values of 'sex' at h1 are not those of most other sites: another coding?"
+    assert described(frames).signs == (sign,)
+    frames["h1"]["sex"] = [odd[1]] * 58 + [odd[0]] * 2  # of too few rows to be told
+    assert sign not in dsba.describe(frames).signs
+
+
+def test_counts_that_are_zero_or_one_at_a_site_are_no_other_coding():
+    rng = np.random.default_rng(0)
+    frames = {f"h{n}": pd.DataFrame({"falls": rng.poisson(0.5, 80)}) for n in range(4)}
+    frames["h2"]["falls"] = frames["h2"]["falls"].clip(upper=1)
+    assert dsba.describe(frames).signs == ()
 
 
 @pytest.mark.parametrize("factor", [10.0, 0.001])

@@ -111,7 +111,7 @@ def test_the_command_chooses(tmp_path):
     order = ("--levels", "sex=M, F", "--levels", "ward=surgery,A&E,cardio,nowhere")
     told = ask(*words, "--event", "no", *order, "--out", tmp_path / "run")
     assert "yes, no (no is the event)" in told
-    assert "surgery, A&E, cardio\n" in told
+    assert "surgery, A&E, cardio (surgery is the reference)\n" in told
     ours = dsba.load(tmp_path / "run")
     frames = {file.stem: pd.read_csv(file) for file in files}
     assert (ours.params == dsba.fit(frames, FORMULA, graph="ring", **CHOSEN).params).all()

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from reference_values import table
+from typer.testing import CliRunner
 
 import dsba
+from dsba.cli import app
 from dsba.tables.exports import TextTable
 
 pytestmark = pytest.mark.filterwarnings("ignore:Between owners")
@@ -43,6 +45,19 @@ def test_csv_has_all_digits_and_no_cell_that_runs(models):
     assert found["estimate"].tolist() == fit.params.tolist()
     assert "'=1+1" in found["term"].tolist()
     assert not any(cell.startswith(("=", "+", "@")) for line in text.splitlines() for cell in line.split(","))
+
+
+def test_the_command_writes_the_tables_and_the_plot(models, tmp_path):
+    _, fit = models
+    fit.save(tmp_path)
+    wanted = {"t.csv": fit.to_csv(True), "t.TEX": fit.to_latex(True), "t.html": fit.to_html(True)}
+    words = [f"--out={tmp_path / name}" for name in (*wanted, "f.svg")]
+    CliRunner().invoke(app, ["summary", str(tmp_path), "--ratios", *words], catch_exceptions=False)
+    assert {name: (tmp_path / name).read_text() for name in wanted} == wanted
+    fit.forest(tmp_path / "ours.svg", ratios=True)
+    assert (tmp_path / "f.svg").read_bytes() == (tmp_path / "ours.svg").read_bytes()
+    found = CliRunner().invoke(app, ["summary", str(tmp_path), "--out", str(tmp_path / "t.docx")])
+    assert "a .pdf, .svg or .png file, got 't.docx'" in str(found.exception)
 
 
 def test_no_cell_of_a_table_runs_in_a_spreadsheet():

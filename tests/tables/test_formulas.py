@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import suppress
 from itertools import product
@@ -18,6 +19,7 @@ from dsba.network import Alone
 from dsba.tables.design import design_tables
 from dsba.tables.fit import fit_sites
 from dsba.tables.formula import parse
+from dsba.tables.page import model_page
 from dsba.tables.quantiles import quantile_search
 from dsba.tables.terms import ModelTerms, SiteTable, stated
 from dsba.tables.together import answered
@@ -34,12 +36,11 @@ def columns(formula, frame):
 
 @pytest.mark.parametrize("case", values("formulas")["cases"], ids=lambda case: case["formula"])
 def test_design_columns_are_those_of_r(case):
-    if case["formula"] == "y ~ 1":
-        assert parse(case["formula"]).terms == ((),)
-        return
+    """By their sums, their squares, and their products with the number of the row: R names them in its own way."""
     X = columns(case["formula"], table("small")).X
-    for power, name in ((1, "sums"), (2, "squares")):
-        np.testing.assert_allclose(np.sort((X**power).sum(axis=0)), np.sort(case[name]), rtol=1e-9, atol=1e-9)
+    rows = np.arange(1.0, len(X) + 1)
+    for found, name in ((X, "sums"), (X**2, "squares"), (X * rows[:, None], "by_row")):
+        np.testing.assert_allclose(np.sort(found.sum(axis=0)), np.sort(case[name]), rtol=1e-9, atol=1e-9)
     assert np.linalg.matrix_rank(X) == case["rank"]
 
 
@@ -281,13 +282,31 @@ def test_pieces_of_formulas_in_any_order_are_parsed_or_refused(seed):
         ("y ~ offset(x)", "the option offset"), ("Surv(t, e) ~ strata(site)", "the option strata"),
         ("y ~ x == 1", "I(x > 3)"), ("y ~ 2*x", "I(2*x)"), ("y ~ ns(x, knots=c(1, 2))", "(20, 90)"),
         ("y ~ standardize(x)", "scale(x)"), ("y ~ df$x", "the name of the column alone"),
-        ("y ~ C(x, contr.sum)", "Treatment, Sum, Poly, Helmert"),
+        ("y ~ C(x, contr.sum)", "Treatment, Sum, Poly, Helmert"), ("y ~ interaction(a, b)", "use a:b"),
+        ("y ~ rcs(x, 4)", "use ns(x, df=4)"), ("y ~ C(g, levels=['a', 'b'])", "the option levels"),
+        ("y ~ ns(x, knots=[20, 90])", "(20, 90) for knots"),
+        ("y ~ center(scale(x))", "stands by itself, and not inside another function; a function may call I, log"),
     ],
 )  # fmt: skip
 def test_refusals_say_what_would_work(text, works):
     with pytest.raises(dsba.InputError) as caught:
         parse(text)
     assert works in str(caught.value)
+
+
+def test_the_reference_is_the_one_that_the_formula_names():
+    """Before, the report and the page of this model called the first level the reference."""
+    said = []
+    spec = FitSpec(formula="sbp ~ C(stage, Treatment('III')) + C(smoker, Sum) + sex", operator="linear")
+    fit = fit_sites([SiteTable("all", table())], spec, dsba.Simulator(spec.topology(1)), notify=said.append)
+    lines = [
+        line.split("  ")[-1].strip() for line in "\n".join(said).splitlines() if "factor" in line or "text" in line
+    ]
+    assert lines == ["I, II, III, IV (III is the reference)", "no, yes", "F, M (F is the reference)"]
+    page = model_page(fit, "dsba train")
+    assert "the first is the reference" not in page
+    assert [one[one.index(")[") :] for one in re.findall("<[^<]*…([^<]*)<", page)] == [")[T.I]", ")[T.II]", ")[T.IV]"]
+    assert fit.references == {"stage": "III", "sex": "F"}
 
 
 def test_a_reference_that_is_no_level_is_refused():

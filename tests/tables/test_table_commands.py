@@ -36,7 +36,7 @@ KEYS |= {
     "llnull",
     "null_deviance",
 }
-KEYS |= {"pearson_chi2", "scale", "df_model", "df_resid", "converged", "vif", "terms"}
+KEYS |= {"formula", "operator", "pearson_chi2", "scale", "df_model", "df_resid", "converged", "vif", "terms"}
 
 
 def tables(folder, rows=(150, 90, 120, 60)):

@@ -63,6 +63,7 @@ cases <- lapply(formulas, function(entry) {
   text <- if (nchar(entry[2])) sub("~.*", paste("~", entry[2]), entry[1]) else entry[1]
   design <- model.matrix(as.formula(text), small)
   list(formula = entry[1], r = text, documentation = entry[3], from = entry[4], columns = I(colnames(design)),
-       sums = I(unname(colSums(design))), squares = I(unname(colSums(design^2))), rank = qr(design)$rank)
+       sums = I(unname(colSums(design))), squares = I(unname(colSums(design^2))),
+       by_row = I(unname(colSums(design * seq_len(nrow(design))))), rank = qr(design)$rank)
 })
 write_values("formulas", "small.csv", list(cases = cases), "splines")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dsba.fitting.measures import Measures
     from dsba.fitting.model import FittedModel
     from dsba.network import MPINetwork, Network
+    from dsba.tables.describe import Description
     from dsba.tables.elastic_net import ElasticNetPath
     from dsba.tables.evaluation import Evaluation
     from dsba.tables.survival import SurvivalCurves
@@ -63,6 +64,7 @@ TRAIN_EXAMPLES = """Examples:
 PREDICT_EXAMPLES = (
     "Examples:  `dsba predict run new.csv --out p.csv --keep id`   `dsba predict run new.svm > labels.txt`"
 )
+SUMMARY_EXAMPLES = "Examples:  `dsba summary run --json`   `dsba summary run --ratios --out table.tex --out forest.pdf`"
 EVALUATE_EXAMPLES = (
     "Examples:  `dsba evaluate run test.csv`   `mpiexec -n 3 dsba evaluate run a.csv b.csv c.csv --json`"
 )
@@ -236,14 +238,27 @@ def _abort_all(error: BaseException) -> None:
     os._exit(2)  # an MPI may come back from Abort before it is ended
 
 
-@tables.command()
-def summary(model: Model, plain: Json = False) -> None:
+@tables.command(epilog=SUMMARY_EXAMPLES)
+def summary(
+    model: Model,
+    plain: Json = False,
+    out: Annotated[
+        list[Path] | None, typer.Option(help="A table (.csv, .tex, .html) or forest plot (.pdf, .svg, .png).")
+    ] = None,
+    ratios: Annotated[bool, typer.Option("--ratios", help="Odds, rate or hazard ratios in these files.")] = False,
+) -> None:
     """The coefficients of a table's model, with standard errors and intervals."""
     from rich.console import Console
 
     from dsba.tables.results import Results
 
     results = Results.load(model)
+    texts = {".csv": results.to_csv, ".tex": results.to_latex, ".html": results.to_html}
+    for file in out or ():
+        if make := texts.get(file.suffix.lower()):
+            _write(file, make(ratios))
+        else:
+            results.forest(file, ratios or None)
     if plain:
         echo_json(results.plain())
     else:
@@ -348,10 +363,7 @@ def describe(
             _write(html, description_page("Table 1", found))
         if latex is not None:
             _write(latex, found.to_latex())
-        if plain:
-            echo_json(found.plain())
-        else:
-            typer.echo(str(found))
+        _show(found, plain)
 
 
 @tables.command(epilog=CURVE_EXAMPLES)
@@ -445,7 +457,7 @@ def _notify(network: Network, plain: bool) -> Callable[[str], None]:
     return partial(typer.echo, err=plain) if network.rank == 0 else lambda sentence: None
 
 
-def _show(found: SurvivalCurves | ElasticNetPath, plain: bool, out: Path | None) -> None:
+def _show(found: Description | SurvivalCurves | ElasticNetPath, plain: bool, out: Path | None = None) -> None:
     if out is not None:
         frame = found.to_frame()
         _write(out, frame.to_csv(index=frame.index.name is not None))

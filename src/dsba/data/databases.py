@@ -74,7 +74,7 @@ class DatabaseTable:
 
     def read(self, columns: Sequence[str] | None = None, codes: Any = ()) -> pd.DataFrame:
         """The named columns (None: all), in the order asked for. They are kept, and the database is left alone."""
-        wanted = self._present(columns)
+        wanted = columns_asked_for(self.source, self.names, columns)
         if self._kept is None or not set(wanted) <= set(self._kept.columns):
             self._kept = self._rows(wanted)
             self.digest = _digest(self._kept)
@@ -113,11 +113,13 @@ class DatabaseTable:
         if database is not None:
             database.close()
 
-    def _present(self, columns: Sequence[str] | None) -> list[str]:
-        wanted = self.names if columns is None else list(columns)
-        if missing := [name for name in wanted if name not in self.names]:
-            raise InputError(f"{self.source} has no column {missing[0]!r}; it has {', '.join(self.names[:20])}.")
-        return wanted
+
+def columns_asked_for(place: object, names: list[str], columns: Sequence[str] | None) -> list[str]:
+    """All columns of a table, or those that are named; an error if the table has not all of them."""
+    wanted, held = names if columns is None else list(columns), set(names)
+    if missing := [name for name in wanted if name not in held]:
+        raise InputError(f"{place} has no column {missing[0]!r}; it has {', '.join(map(repr, names[:20]))}.")
+    return wanted
 
 
 def _digest(frame: pd.DataFrame) -> str:

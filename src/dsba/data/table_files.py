@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dsba.data import excel, parquet, statistics_packages, text_tables
-from dsba.data.databases import DatabaseTable, database_file
+from dsba.data.databases import DatabaseTable, columns_asked_for, database_file
 from dsba.data.hashed_file import HashedFile, same_file
 from dsba.data.sources import Reading, TableSource
 from dsba.data.text_tables import NUMBER, head, other_encoding
@@ -107,7 +107,7 @@ class TableFile:
 
         Numbers in the columns ``codes`` stay text where they have leading zeros: 01 and 1 are two codes.
         """
-        wanted = self._present(columns)
+        wanted = columns_asked_for(self.path, self.names, columns)
         if self._kept is None or set(codes) != set(self._kept[1]) or not set(wanted) <= set(self._kept[0].columns):
             with self._opened() as file:
                 frame = self._with_codes(file, self._form.read(file, wanted), codes)
@@ -118,7 +118,7 @@ class TableFile:
 
     def texts(self, columns: Sequence[str], beside: Sequence[str] = ()) -> pd.DataFrame:
         """The named columns as the file has them, for people to recognise. A file needs no ``beside``."""
-        wanted = self._present(columns)
+        wanted = columns_asked_for(self.path, self.names, columns)
         with self._opened() as file:
             return self._form.texts(file, wanted)[wanted]
 
@@ -148,16 +148,6 @@ class TableFile:
             if written[name].dtype.kind not in "iuf" and written[name].str.contains(LEADING_ZERO).any():
                 frame[name] = written[name].str.strip().where(frame[name].notna())
         return frame
-
-    def _present(self, columns: Sequence[str] | None) -> list[str]:
-        """The columns that are asked for; an error if the table has not all of them."""
-        wanted = self.names if columns is None else list(columns)
-        held = set(self.names)
-        if missing := [name for name in wanted if name not in held]:
-            raise InputError(
-                f"{self.path} has no column {missing[0]!r}; it has {', '.join(map(repr, self.names[:20]))}."
-            )
-        return wanted
 
 
 Table = TableFile | DatabaseTable

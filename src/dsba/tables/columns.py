@@ -178,6 +178,18 @@ def reference_of(contrast: Contrast, column: str, levels: Sequence[Level]) -> Le
     return found[0]
 
 
+def references_of(
+    terms: Sequence[Term], levels: Mapping[str, Sequence[Level]], names: Sequence[str]
+) -> dict[str, Level]:
+    """The reference level of every factor that has one; ``names`` are the columns, as some factors have all levels."""
+    factors = {one.column: one for term in terms for one in term if one.column in levels}
+    return {
+        str(column): reference_of(one.contrast, str(column), levels[str(column)])
+        for column, one in factors.items()
+        if any(f":{start}[T." in f":{name}" for name in names for start in (column, one.text))
+    }
+
+
 # Splines and polynomials -------------------------------------------------------------------------
 
 

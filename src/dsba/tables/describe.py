@@ -11,6 +11,7 @@ names a column and a site, and no value.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -80,6 +81,8 @@ class Description:
         Sentences about columns that may be wrong at a site.
     few : int
         Counts below this number are not shown.
+    left_out : tuple[str, ...]
+        Columns of all sites that have no summary: dates, and texts with many levels or mostly of one row each.
 
     Examples
     --------
@@ -95,6 +98,7 @@ class Description:
     differences: dict[str, float]
     signs: tuple[str, ...]
     few: int
+    left_out: tuple[str, ...] = ()
 
     def table(self) -> TextTable:
         """Return the table for people: means with standard deviations, medians with quartiles, counts with percent.
@@ -120,10 +124,12 @@ class Description:
         return TextTable(self._title(), header[:last], tuple(row[:last] for row in rows))
 
     def _title(self) -> str:
-        """What the table is, and how near the quartiles are."""
+        """What the table is, how near the quartiles are, and which columns are not in it."""
         every = [one for found in self.columns.values() for one in found.values()]
         within = max((one.within or 0.0 for one in every if isinstance(one, NumberSummary)), default=0.0)
-        return "Description of the rows" + (f" (quartiles: rank error at most {100 * within:.2g} %)" if within else "")
+        error = f" (quartiles: rank error at most {100 * within:.2g} %)" if within else ""
+        left_out = f". Not described: {', '.join(self.left_out)}" if self.left_out else ""
+        return f"Description of the rows{error}{left_out}"
 
     def to_frame(self) -> pd.DataFrame:
         """Return the cells of ``table``.
@@ -183,12 +189,11 @@ class Description:
         Examples
         --------
         >>> sorted(found.plain())
-        ['columns', 'differences', 'rows', 'signs']
+        ['columns', 'differences', 'left_out', 'rows', 'signs']
         """
-        columns = {
-            column: {stratum: _plain(one) for stratum, one in found.items()} for column, found in self.columns.items()
-        }
-        return {"rows": self.rows, "columns": columns, "differences": self.differences, "signs": list(self.signs)}
+        columns = {c: {stratum: _plain(one) for stratum, one in found.items()} for c, found in self.columns.items()}
+        lists = {"signs": list(self.signs), "left_out": list(self.left_out)}
+        return {"rows": self.rows, "columns": columns, "differences": self.differences, **lists}
 
     def __str__(self) -> str:
         return "\n".join([str(self.table()), *(f"Look at this: {sign}" for sign in self.signs)])
@@ -261,6 +266,10 @@ def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> 
     return describe_sites(held, Alone(), by=by)
 
 
+DeclaredColumns = dict[str, tuple[str, list[Level] | None]]
+"""By column its kind and its levels: none of numbers, and None where they are not sent."""
+
+
 class _SiteDeclaration(NamedTuple):
     """What a site says of its table and of its own limits."""
 
@@ -270,7 +279,7 @@ class _SiteDeclaration(NamedTuple):
     sites: int
     stratum: str | None
     """Where its rows are counted if Table 1 is by site; None if it has a column of that name."""
-    columns: dict[str, tuple[str, list[Level]]]
+    columns: DeclaredColumns
 
 
 def describe_sites(
@@ -295,14 +304,14 @@ def _declaration(site: SiteTable, by: str | None, guards: Guards, shows: bool) -
     )  # fmt: skip
 
 
-def _declared(site: SiteTable) -> dict[str, tuple[str, list[Level]]]:
-    """The kind of each column, and the levels of those that have few of them."""
-    found = {}
+def _declared(site: SiteTable) -> DeclaredColumns:
+    """The kind of each column and its levels."""
+    found: DeclaredColumns = {}
     for column in site.frame.columns:
         kind = kind_of(site.frame[column])
         levels = plain(site.frame[column]) if kind in ("text", "truth") else []
-        if kind not in ("date", "mixed") and len(levels) <= MOST_LEVELS and not _names_rows(site.frame[column], levels):
-            found[str(column)] = (kind, levels)
+        many = len(levels) > MOST_LEVELS or _names_rows(site.frame[column], levels)
+        found[str(column)] = (kind, None if many or kind in ("date", "mixed") else levels)
     return found
 
 
@@ -320,9 +329,10 @@ class _Work:
         self.fewest_sites = max(2, *(one.sites for one in known))
         self.declared = {one.name: one.columns for one in known}
         self.strata = {one.name: one.stratum for one in known}
-        columns = dict.fromkeys(column for one in known for column in one.columns)
-        self.columns = [column for column in columns if all(column in one.columns for one in known)]
-        self.signs: list[str] = []
+        having = Counter(column for one in known for column in one.columns)
+        self.columns = [column for column, count in having.items() if count == len(known)]
+        self.left_out = [c for c in self.columns if any(one.columns[c][1] is None for one in known)]
+        self.signs = self._odd_columns(having)
         self.own: list[int] = []  # the strata that are of one site, by its leave
         self.numbers: dict[str, list[Array]] = {}
 
@@ -344,7 +354,18 @@ class _Work:
         self.signs += signs_of(self.sites, self.numbers, {}, self.group, self.few)
         signs = sorted(sign for theirs in shared(self.group, self.signs, list[str]) for sign in theirs)
         kept = {c: found for c, found in columns.items() if found}
-        return Description(rows, kept, differences, tuple(signs), self.few)
+        return Description(rows, kept, differences, tuple(signs), self.few, tuple(self.left_out))
+
+    def _odd_columns(self, having: Mapping[str, int]) -> list[str]:
+        """Columns that are not at every site have no summary. The sites that differ from most others say so."""
+        usual = {column for column, count in having.items() if 2 * count >= len(self.declared)}
+        signs = []
+        for site in self.sites:
+            own = self.declared[site.name].keys()
+            lacks, extra = (", ".join(map(repr, sorted(some))) for some in (usual - own, own - usual))
+            signs += [f"{site.name} has no column {lacks}, which other sites have: not described."] if lacks else []
+            signs += [f"{site.name} has {extra}, which most sites lack: not described."] if extra else []
+        return signs
 
     def _strata(self, by: str | None) -> dict[str, list[Flags]]:
         """By name, which rows of each site here belong to it."""
@@ -353,7 +374,7 @@ class _Work:
             return strata
         if by == SITE and None not in self.strata.values():
             return strata | self._by_site()
-        if by not in self.columns:
+        if by not in self.columns or by in self.left_out:
             raise InputError(f"the column {by!r} is not a column with a few levels at every site.")
         own = sorted({str(v) for site in self.sites for v in plain(site.frame[by])})[: MOST_LEVELS + 1]
         levels = sorted({level for theirs in shared(self.group, own, list[str]) for level in theirs})
@@ -391,6 +412,8 @@ class _Work:
         if odd := [site for site, kind in kinds.items() if kind != usual]:
             here = [site.name for site in self.sites if site.name in odd]
             self.signs += [odd_kind(column, name, kinds[name], usual) for name in here]
+            return {}
+        if column in self.left_out:
             return {}
         if usual == "number":
             values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
@@ -489,19 +512,15 @@ class _Work:
         return NumberSummary(n, missing, total, moments.mean, moments.sd, quartiles, within)
 
     def _levels(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
-        by_site = {site: {*known[column][1]} for site, known in self.declared.items()}
+        by_site = {site: {*(known[column][1] or ())} for site, known in self.declared.items()}
         levels = sorted(set().union(*by_site.values()))
         common = {level for level in levels if sum(level in theirs for theirs in by_site.values()) > 1}
         for site in self.sites:
             if common and (alone := by_site[site.name] - common):
                 many = f"the column {column!r} has {len(alone)} level(s) at {site.name}"
                 self.signs.append(f"{many} that no other site has.")
-        own = []
-        for k, site in enumerate(self.sites):
-            of_strata = [site.frame[column][where[k]] for where in strata.values()]
-            own.append(
-                [n for x in of_strata for n in (float(x.isna().sum()), *(float((x == v).sum()) for v in levels))]
-            )
+        held = [[site.frame[column][where[k]] for where in strata.values()] for k, site in enumerate(self.sites)]
+        own = [[float(one.sum()) for x in parts for one in (x.isna(), *(x == v for v in levels))] for parts in held]
         counts = self._counts(own, 1 + len(levels), gaps=0)
         found = {}
         for s, name in enumerate(strata):

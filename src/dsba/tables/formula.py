@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dsba.errors import InputError
 from dsba.types import Level
@@ -46,7 +46,8 @@ INSTEAD = {
     "cut": "I(x > 3)", "min": "pmin(x, 3)", "max": "pmax(x, 3)", "standardize": "scale(x)", "Q": "`a name`",
     "offset": "the option offset", "strata": "the option strata", "cluster": "the option clusters", "c": "(20, 90)",
     "|": "the option random for a random intercept", "%": "a/b for b within a", "&": "I(a > 1):I(b > 1)",
-    "$": "the name of the column alone", "[": "the name of the column alone",
+    "$": "the name of the column alone", "[": "the name of the column alone, (20, 90) for knots, the option levels",
+    "interaction": "a:b", **dict.fromkeys(("rcs", "s", "te", "cc"), "ns(x, df=4)"),
     ".": "`x.1` for a column with a dot in its name, log(x) without a module, C(x) for as.factor(x)",
     **dict.fromkeys(("<", ">", "==", "!=", "<=", ">="), "I(x > 3)"),
 }  # fmt: skip
@@ -94,6 +95,7 @@ class TermFactor(NamedTuple):
     options: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
 
+Part = TypeVar("Part")
 Term = tuple[TermFactor, ...]  # the intercept has no part
 CLOSER = ("log", "log2", "log10", "log1p", "sqrt", "cap", "center", "scale")
 """Functions of one column that leave the distances of its values as they are, or bring large ones closer together."""
@@ -338,6 +340,7 @@ class _Parser:
         token = self.next
         if self.take("("):
             side = self.inside(self.sum)
+            self.need(")")
             return Side(f"({side.text})", side.terms)
         if self.take("."):
             self.dotted = True
@@ -401,7 +404,7 @@ class _Parser:
     def stateful(self) -> TermFactor:
         name = self.next.text
         self.at += 2
-        of, given = self.inside_call(self.comparison), dict[str, tuple[float, ...]]()
+        of, given = self.inside(self.comparison), dict[str, tuple[float, ...]]()
         while self.take(","):
             option = STATE_OPTIONS[name][0] if STATE_OPTIONS[name] and not given else ""
             if self.next.kind in ("name", "call"):
@@ -422,9 +425,7 @@ class _Parser:
         if not self.take("("):
             return (self.value(),)
         found = [self.value()]
-        while self.take(","):
-            if self.next.text == ")":
-                break
+        while self.take(",") and self.next.text != ")":
             found.append(self.value())
         self.need(")")
         return tuple(found)
@@ -441,42 +442,31 @@ class _Parser:
     def function(self) -> Arithmetic:
         name = self.next.text
         if name not in FUNCTIONS:
-            raise InputError(
-                f"formula, character {self.next.at + 1}: {name}() is not known{_instead(name)}; a formula may call "
-                f"{', '.join(FORMULA_CALLS)}."
-            )
+            what, known = f"is not known{_instead(name)}; a formula", FORMULA_CALLS
+            if name in FORMULA_CALLS:
+                what, known = "stands by itself, and not inside another function; a function", tuple(FUNCTIONS)
+            raise InputError(f"formula, character {self.next.at + 1}: {name}() {what} may call {', '.join(known)}.")
         self.at += 2
-        parts = [self.inside_call(self.comparison)]
+        parts = [self.inside(self.comparison)]
         for _ in range(FUNCTIONS[name] - 1):
             self.need(",")
-            parts.append(self.inside_call(self.comparison))
+            parts.append(self.inside(self.comparison))
         self.need(")")
         return Arithmetic(name, f"{name}({', '.join(part.text for part in parts)})", tuple(parts))
 
-    def inside_call(self, rule: Callable[[], Arithmetic]) -> Arithmetic:
-        self.deeper()
+    def inside(self, rule: Callable[[], Part]) -> Part:
+        """What a rule reads within another one, such as in parentheses."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.wanted(f"at most {DEEPEST} parentheses in each other")
         found = rule()
         self.depth -= 1
         return found
 
-    def inside(self, rule: Callable[[], Side]) -> Side:
-        """What stands in parentheses, the first of which has been read."""
-        self.deeper()
-        side = rule()
-        self.need(")")
-        self.depth -= 1
-        return side
-
-    def deeper(self) -> None:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise self.wanted(f"at most {DEEPEST} parentheses in each other")
-
     def comparison(self) -> Arithmetic:
         left = self.additive()
-        if sign := self.take("<", ">", "<=", ">=", "==", "!="):
-            return _between(left, sign, self.additive())
-        return left
+        sign = self.take("<", ">", "<=", ">=", "==", "!=")
+        return _between(left, sign, self.additive()) if sign else left
 
     def additive(self) -> Arithmetic:
         left = self.product()
@@ -493,24 +483,17 @@ class _Parser:
     def signed(self) -> Arithmetic:
         if not self.take("-"):
             return self.raised()
-        self.deeper()
-        of = self.signed()
-        self.depth -= 1
+        of = self.inside(self.signed)
         return Arithmetic("negative", f"-{of.text}", (of,))
 
     def raised(self) -> Arithmetic:
         base = self.atom()
-        if not self.take("**", "^"):
-            return base
-        self.deeper()
-        power = self.signed()
-        self.depth -= 1
-        return _between(base, "**", power)
+        return _between(base, "**", self.inside(self.signed)) if self.take("**", "^") else base
 
     def atom(self) -> Arithmetic:
         token = self.next
         if self.take("("):
-            found = self.inside_call(self.comparison)
+            found = self.inside(self.comparison)
             self.need(")")
             return found._replace(text=f"({found.text})")
         if token.kind == "number":
@@ -518,8 +501,7 @@ class _Parser:
             return Arithmetic("number", re.sub("^0+(?=[0-9])", "", token.text))  # one text for one number
         if token.kind == "call":
             return self.function()
-        name = self.column("number")
-        return _column(name)
+        return _column(self.column("number"))
 
     def column(self, role: str) -> str:
         """A column in this role."""

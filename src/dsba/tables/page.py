@@ -152,7 +152,7 @@ def _made(results: Results, study: Mapping[str, str]) -> dict[str, str]:
     known["missing values"] = f"{spec.missing}. {MISSING_WORDS[spec.missing]}"
     if results.schema.levels:
         levels = [f"{column}: {', '.join(map(str, own))}" for column, own in results.schema.levels.items()]
-        known["levels, the first is the reference"] = "; ".join(levels)
+        known["levels"] = "; ".join(levels)
     if results.event is not None:
         known["event"] = f"{results.formula.left} = {results.event}"
     return {**study, **known}
@@ -306,7 +306,8 @@ def _effects(results: Results) -> str:
 
 
 def _short(name: str, most: int = 24) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+    """The name with its end, which has the level of a factor."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[most // 2 + 1 - most :]}"
 
 
 def _fit(results: Results, tested: str) -> tuple[str, str, str | None]:

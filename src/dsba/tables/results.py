@@ -18,29 +18,19 @@ from dsba.errors import InputError, cannot, require_known
 from dsba.fitting import codec, not_converged
 from dsba.fitting.measures import Measures, ThetaFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
-from dsba.fitting.spec import PRECISION
+from dsba.fitting.spec import PRECISION, plain_of
 from dsba.network import Alone
 from dsba.operators import decide, link_of
-from dsba.tables import exports, plots
+from dsba.tables import exports, plots, tests
 from dsba.tables.clustered import few_sites
-from dsba.tables.columns import INTERCEPT, reference_of
+from dsba.tables.columns import INTERCEPT, references_of
 from dsba.tables.design import Design, column_terms, designed
 from dsba.tables.formula import Formula
 from dsba.tables.inputs import as_sites, rows_to_predict
 from dsba.tables.schema import MISSING_LEVEL, kind_of, plain_value
 from dsba.tables.summary import Summary
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, terms_of
-from dsba.tables.tests import (
-    Fitted,
-    LinearTests,
-    Prediction,
-    Reference,
-    WaldTest,
-    hypotheses,
-    likelihood_ratio,
-    linear_tests,
-    wald,
-)
+from dsba.tables.tests import LinearTests, Prediction, Reference, WaldTest
 from dsba.types import Array, Level
 
 if TYPE_CHECKING:
@@ -56,9 +46,11 @@ WITHOUT_LIKELIHOOD = "quasi-models and sampling weights have no likelihood"
 FILLED = "Missing numbers became means, as if they were measured: standard errors are too small."
 RATIOS = {"logit": "odds ratio", "log": "rate ratio"}
 PLAIN_FIGURES = (
-    "bic", "llf", "llnull", "null_deviance", "pearson_chi2", "scale", "df_model", "df_resid", "converged"
+    "deviance", "aic", "bic", "llf", "llnull", "null_deviance", "pearson_chi2", "scale", "df_model", "df_resid",
+    "converged",
 )  # fmt: skip
 SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025", "0.975]")
+PLAIN_COLUMNS = ("coef", "se", "z", "p", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -422,7 +414,7 @@ class Results:
         >>> print(results.t_test("2*dose = 1").pvalue.round(3))
         [0.081]
         """
-        return linear_tests(hypothesis, self._coefficients, self._covariance, self._names, self._combined.df)
+        return tests.linear_tests(hypothesis, self._coefficients, self._covariance, self._names, self._combined.df)
 
     def wald_test(self, hypothesis: Any, use_f: bool | None = None) -> WaldTest:
         """Test linear hypotheses together.
@@ -451,8 +443,8 @@ class Results:
         >>> round(found.statistic, 3), round(found.pvalue, 3), found.df
         (3.208, 0.201, 2)
         """
-        R, q, _ = hypotheses(hypothesis, self._names)
-        return wald(R, q, self._coefficients, self._covariance, self._denominator(use_f))
+        R, q, _ = tests.hypotheses(hypothesis, self._names)
+        return self._wald(R, q, use_f)
 
     def wald_test_terms(self, use_f: bool | None = None) -> pd.DataFrame:
         """Test every term of the formula: that all its coefficients are 0.
@@ -479,9 +471,8 @@ class Results:
         """
         import pandas as pd
 
-        R, rows = np.eye(len(self._names)), {}
-        for term, at in self._terms.items():
-            rows[term] = wald(R[at], np.zeros(len(at)), self._coefficients, self._covariance, self._denominator(use_f))
+        R = np.eye(len(self._names))
+        rows = {term: self._wald(R[at], np.zeros(len(at)), use_f) for term, at in self._terms.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=WaldTest._fields)
 
     def compare_lr_test(self, restricted: Results) -> tuple[float, float, int]:
@@ -509,7 +500,7 @@ class Results:
         >>> round(pvalue, 3), df
         (0.677, 1)
         """
-        return likelihood_ratio(self._fitted, restricted._fitted)
+        return tests.likelihood_ratio(self._fitted, restricted._fitted)
 
     def get_prediction(self, table: Any, *, name: str | None = None) -> Prediction:
         """Predict mean responses with standard errors and intervals.
@@ -555,16 +546,19 @@ class Results:
         """Of sums of coefficients: with errors by site, the fewest degrees of freedom of any coefficient."""
         return Reference(np.min(self._degrees).item() if self.statistic == "t" else None)
 
-    def _denominator(self, use_f: bool | None) -> float | None:
-        """The degrees of freedom below an F statistic; None for chi squared."""
-        wanted = self.statistic == "t" if use_f is None else use_f
-        return np.min(self._degrees).item() if wanted else None
+    def _wald(self, R: Array, q: Array, use_f: bool | None) -> WaldTest:
+        """The test of R b = q by F, or by chi squared."""
+        by_f = self.statistic == "t" if use_f is None else use_f
+        df = np.min(self._degrees).item() if by_f else None
+        return tests.wald(R, q, self._coefficients, self._covariance, df)
 
     @property
-    def _fitted(self) -> Fitted:
+    def _fitted(self) -> tests.Fitted:
         data = (self.formula.left, self.nobs, repr(self.model.spec.operator), self.schema.classes)
         spec = self.model.spec
-        return Fitted(self._likelihoods[0], len(self._names), (*data, spec.weights, spec.weight_kind, spec.offset))
+        return tests.Fitted(
+            self._likelihoods[0], len(self._names), (*data, spec.weights, spec.weight_kind, spec.offset)
+        )
 
     @property
     def _likelihoods(self) -> tuple[float, float]:
@@ -839,12 +833,7 @@ class Results:
     @property
     def references(self) -> dict[str, Level]:
         """The reference level of every factor that has one: some factors have a column for each level."""
-        factors = {one.column: one for term in self.formula.terms for one in term if one.column in self.schema.levels}
-        return {
-            str(column): reference_of(one.contrast, str(column), self.schema.levels[str(column)])
-            for column, one in factors.items()
-            if any(f":{start}[T." in f":{name}" for name in self._names for start in (column, one.text))
-        }
+        return references_of(self.formula.terms, self.schema.levels, self._names)
 
     @property
     def coding(self) -> str:
@@ -893,16 +882,13 @@ class Results:
         >>> results.plain()["names"]
         ['Intercept', 'dose', 'sex[T.m]']
         """
-        known: dict[str, Any] = {"names": self._names, "coef": self._coefficients.tolist()}
-        known |= dict.fromkeys(("se", "z", "p", "low", "high", "deviance", "aic", *PLAIN_FIGURES, "vif", "terms"))
-        if self.metadata.inference is not None:
-            low, high = self.conf_int().to_numpy().T
-            arrays = {"se": self._errors, "z": self.tvalues, "p": self.pvalues, "low": low, "high": high}
-            known |= {name: np.asarray(values).tolist() for name, values in arrays.items()}
-            known |= {"deviance": self.deviance, "aic": self.aic}
-            known |= self._tests()
+        known: dict[str, Any] = dict.fromkeys(("names", *PLAIN_COLUMNS, *PLAIN_FIGURES, "vif", "terms"))
+        shown = dict(zip(PLAIN_COLUMNS, self.to_frame().to_numpy().T.tolist(), strict=False))
+        known |= {"names": self._names, **shown}
+        known |= {} if self.metadata.inference is None else self._tests()
         spec = self.model.spec
-        known |= {"rounds": self.rounds, "rows": self.nobs, "cov": spec.cov, "weights": spec.weighting or None}
+        known |= {"formula": str(self.formula), "operator": str(plain_of(spec.operator)), "rounds": self.rounds}
+        known |= {"rows": self.nobs, "cov": spec.cov, "weights": spec.weighting or None}
         known |= {"status": str(self.model.run.status), "residual": self.model.run.residual}
         return known | {"event": self.event, "references": self.references, "digest": self.digest()}
 

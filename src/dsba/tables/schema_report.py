@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from dsba.fitting.model import Schema
 from dsba.fitting.spec import FREQUENCY, PRECISION, SAMPLING
+from dsba.tables.columns import references_of
 from dsba.tables.design import Designs
 from dsba.tables.terms import SITE, terms_of
+from dsba.types import Level
 
 SHOWN_LEVELS = 8
 MISSING_WORDS = {
@@ -29,8 +31,11 @@ WEIGHT_WORDS = {
 def report(designs: Designs) -> list[str]:
     """The lines of the table, and a sentence for every guard that only speaks."""
     schema = designs.schema
-    columns = [("column", "type", "missing", "levels; the first is the reference")]
-    columns += [_column(name, schema) for name in terms_of(schema).columns if name != SITE or name in schema.levels]
+    columns = [("column", "type", "missing", "levels")]
+    terms = terms_of(schema)
+    firsts = references_of(terms.formula.terms, schema.levels, designs.names)
+    named = [name for name in terms.columns if name != SITE or name in schema.levels]
+    columns += [_column(name, schema, firsts.get(name)) for name in named]
     missing = sum(schema.missing.values())
     rows = [("site", "rows", "missing")]
     rows += [(site.site, f"{site.rows}", f"{sum(site.missing.values())}") for site in designs.held]
@@ -57,8 +62,9 @@ def guard_sentences(schema: Schema, notices: Sequence[str]) -> list[str]:
     return refused + [f"{part.site} {part.guards.loosened}." for part in schema.parts if part.guards.loosened]
 
 
-def _column(name: str, schema: Schema) -> tuple[str, str, str, str]:
-    return name, schema.kinds.get(name, "factor"), f"{schema.missing[name]}", _levels(name, schema)
+def _column(name: str, schema: Schema, reference: Level | None) -> tuple[str, str, str, str]:
+    levels = _levels(name, schema) + ("" if reference is None else f" ({reference} is the reference)")
+    return name, schema.kinds.get(name, "factor"), f"{schema.missing[name]}", levels
 
 
 def _levels(name: str, schema: Schema) -> str:

@@ -1,7 +1,8 @@
 """Signs of trouble in columns of numbers. A site finds them in its own rows; they name a column and a site, no value.
 
 A site knows the sums over all sites and its own, hence the mean and the standard deviation of all others. They are
-taken of logarithms, or of asinh(x) where some number is not positive: units are factors, and no square overflows.
+taken of logarithms, or of asinh(x) where some number is not positive: units are factors, and no square overflows. Of
+columns that have two values only, such as 0 and 1, the sites know the mean lower and the mean higher one of all others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dsba.types import Array, Level
 
 VARIED = 5  # different values beside an extreme one, without which it is no spike
 UNIT_REACH = 1.25  # standard deviations: if one other site has another unit, the mean of all others is at most 1 away
+CODES = 3  # numbers about the two values of a column
+LARGEST_CODE = 1e6
 SMALLEST_UNIT = float(np.log(1.2))  # of logarithms: numbers that differ by less have no other unit
 
 
@@ -32,7 +35,8 @@ def signs_of(
     spikes = {column: [_spike(x, few) for x in values] for column, values in known.items()}
     rest = {c: [x[x != s] for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
     held = [{column: {*map(str, plain(site.frame[column]))} for column in levels} for site in sites]
-    own = [[n for x in rest.values() for n in _sums(x[k])] for k in range(len(sites))]
+    codes = {column: [_codes(x, few) for x in values] for column, values in rest.items()}
+    own = [[n for c, x in rest.items() for n in (*codes[c][k], *_sums(x[k]))] for k in range(len(sites))]
     names = [(column, str(level)) for column, several in levels.items() for level in several]
     here = [[float(level in one[column]) for column, level in names] for one in held]
     total = summed(group, np.hstack([np.array(own), np.array(here)]))
@@ -44,7 +48,10 @@ def signs_of(
             if spikes[column][k] is not None:
                 odd = f"an extreme value of {column!r} is repeated at {site.name}, far from all others"
                 signs.append(f"{odd}: a code for missing?")
-            if _another_unit(rest[column][k], sums, few):
+            if _another_coding(codes[column][k], sums[:CODES].tolist()):
+                odd = f"the two values of {column!r} at {site.name} are not those of most other sites"
+                signs.append(f"{odd}: another coding?")
+            elif _another_unit(rest[column][k], sums[CODES:], few):
                 odd = f"the middle half of {column!r} at {site.name} lies outside that of all other sites"
                 signs.append(f"{odd}: another unit?")
         for column in levels:
@@ -62,6 +69,21 @@ def marked_numbers(sites: Sequence[SiteTable], columns: Sequence[str]) -> list[s
         for column in columns
         if kind_of(site.frame[column]) == "text" and numbers_with_marks(plain(site.frame[column]))
     ]
+
+
+def _codes(x: Array, few: int) -> list[float]:
+    """One, and the two values of a column that has no others, each in enough rows; or zeros."""
+    low, high = float(x.min(initial=np.inf)), float(x.max(initial=-np.inf))
+    rows = [np.count_nonzero(x == value) for value in (low, high)]
+    coded = low < high and sum(rows) == len(x) and min(rows) >= max(few, 2) and max(-low, high) <= LARGEST_CODE
+    return [1.0, low, high] if coded else [0.0] * CODES
+
+
+def _another_coding(own: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether the two values of a site are further from the mean ones of others than half of their distance."""
+    (coded, low, high), (sites, lows, highs) = own, others
+    off = max(abs(low * sites - lows), abs(high * sites - highs))
+    return bool(coded and sites) and off > 0.5 * min((high - low) * sites, highs - lows)
 
 
 def _sums(x: Array) -> list[float]:

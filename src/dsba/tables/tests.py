@@ -152,6 +152,9 @@ class LinearTests:
         columns = {"coef": self.effect, "std err": self.sd, letter: self.statistic, f"P>|{letter}|": self.pvalue}
         return pd.DataFrame({**columns, "Conf. Int. Low": low, "Conf. Int. Upp.": high}, list(self.names))
 
+    def __str__(self) -> str:
+        return self.summary_frame().to_string()
+
 
 def linear_tests(given: Any, params: Array, covariance: Array, names: Sequence[str], df: int | None) -> LinearTests:
     """Every hypothesis by itself."""
