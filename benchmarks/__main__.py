@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[[], list[Row]]] = {
     "reading": tables.against_pandas,
     "tables": tables.four_hospitals,
     "communication": communication.communication,
+    "relay": communication.work_against_dimension,
     "mpi": mpi.rounds,
     "hosts": hosts.over_a_slow_network,
     "sites": sites.over_tls,

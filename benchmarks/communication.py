@@ -1,14 +1,20 @@
-"""What moves until the gap is 1e-6, for dense and sparse communication, and the work of a node whatever d is."""
+"""What moves until the gap is 1e-6, for dense and sparse communication, and the work of a node whatever d is.
+
+`DSBA_DATA=folder python -m benchmarks.communication` counts what moves, which is the same on every machine, and keeps
+the tables of docs/benchmarks.md in docs/results. `python -m benchmarks relay` measures the work of a node.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
+from docs.tables import record
 
 import dsba
+from benchmarks.depends import starts
 from benchmarks.kernels import FARM, NEWS
-from benchmarks.measure import Row, dataset, interleaved
+from benchmarks.measure import Row, dataset, interleaved, rows_as_cells
 from dsba.algorithms import sampling
 from dsba.network import MessageSimulator
 from dsba.network.messages.wire import VECTOR, entry_costs
@@ -22,42 +28,50 @@ METHODS = {
     "DSA-s": ("dsa", "sparse"),
     "EXTRA": ("extra", "dense"),
 }
+SETS = {"farm-ads": ("Farm Ads", FARM), "news20.binary": ("News20-binary", NEWS)}
+STARTS = starts("benchmarks.communication", methods=("dsba", "dsa", "extra"))
+Cells = list[list[str]]
 
 
 def communication() -> list[Row]:
-    return [
-        *_until_the_gap("farm-ads", FARM),
-        *_until_the_gap("news20.binary", NEWS),
-        *work_against_dimension(),
+    """The ratios that have targets."""
+    return [row for name in SETS for row in until_the_gap(name)[1]]
+
+
+def until_the_gap(name: str) -> tuple[Cells, list[Row]]:
+    """What the busiest node receives, N = 10, logistic: a table with its head, and the ratios that have targets."""
+    title, synthetic = SETS[name]
+    shown, data = dataset(name, **synthetic)
+    problem = dsba.Problem.from_arrays(*data, operator="logistic")
+    topology, reference = dsba.Topology.random(10, 0.4, seed=0), dsba.optimum(problem).z
+    found = {}
+    lines = [[f"{title} ({problem.n_samples:,} × {problem.A.shape[1]:,})", "passes", "DOUBLEs", "bytes"]]
+    for label, (algorithm, how) in METHODS.items():
+        options = {"max_passes": MOST_PASSES[algorithm], "gap_tol": GAP, "reference": reference, "communication": how}
+        found[label] = dsba.solve(problem, topology, algorithm, **options).history
+        lines.append([label, *_spent(found[label].last())])
+        print(shown, *lines[-1], sep=" | ", flush=True)
+    doubles, size = _all_data_once(problem)
+    lines.append(["ship all data to one node, once", "", f"{doubles:.3g}", _bytes(size)])
+    cached, sparse = (found[label]["bytes_max"] for label in ("DSBA-s, cached", "DSBA-s"))
+    # In the last pass every sample has been seen before, and a delta is one DOUBLE.
+    again = np.diff(cached)[-1] / np.diff(found["DSBA-s, cached"]["doubles_max"])[-1]
+    return lines, [
+        Row(f"bytes of DSBA-s cached over DSBA-s, {shown}", cached[-1] / sparse[-1], 0.1),
+        Row(f"bytes per delta of a known sample, headers included, {shown}", again, 40, unit="bytes"),
     ]
 
 
-def _until_the_gap(name: str, synthetic: dict[str, int]) -> Iterator[Row]:
-    """DOUBLEs and bytes received at the busiest node, N = 10, logistic; the ratios that have targets."""
-    shown, data = dataset(name, **synthetic)
-    problem = dsba.Problem.from_arrays(*data, operator="logistic")
-    topology = dsba.Topology.random(10, 0.4, seed=0)
-    reference = dsba.optimum(problem).z
-    print(f"{shown}: {problem}, {topology}, to a gap of {GAP:g}; received at the busiest node")
-    found = {}
-    for label, (algorithm, communication) in METHODS.items():
-        budget = MOST_PASSES[algorithm]
-        options = {"max_passes": budget, "gap_tol": GAP, "reference": reference, "communication": communication}
-        history = dsba.solve(problem, topology, algorithm, **options).history
-        found[label], last = history, history.last()
-        note = f"{last['passes']:.0f} passes, gap {last['gap']:.1e}"
-        _print_line(label, last["doubles_max"], last["bytes_max"], note)
-    doubles, size = _all_data_once(problem)
-    _print_line("ship all data once", doubles, size, "to one node")
-    cached, sparse = (found[label]["bytes_max"] for label in ("DSBA-s, cached", "DSBA-s"))
-    yield Row(f"bytes of DSBA-s cached over DSBA-s, {shown}", cached[-1] / sparse[-1], 0.1)
-    # In the last pass every sample has been seen before, and a delta is one DOUBLE.
-    again = np.diff(cached)[-1] / np.diff(found["DSBA-s, cached"]["doubles_max"])[-1]
-    yield Row(f"bytes per delta of a known sample, headers included, {shown}", again, 40, unit="bytes")
+def _spent(last: dict[str, float]) -> list[str]:
+    """Passes, with the gap where it is not small enough; DOUBLEs; bytes."""
+    ended = f", gap {last['gap']:.1e}" if last["gap"] > GAP else ""
+    return [f"{last['passes']:.0f}{ended}", f"{last['doubles_max']:.3g}", _bytes(last["bytes_max"])]
 
 
-def _print_line(label: str, doubles: float, size: float, note: str) -> None:
-    print(f"  {label:20} {doubles:10.3g} DOUBLEs {size / 1e6:10.4g} MB   {note}", flush=True)
+def _bytes(size: float) -> str:
+    """In the unit that leaves one to three digits before the point."""
+    power = min(int(np.log10(max(size, 1.0)) // 3), 4)
+    return f"{size / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def _all_data_once(problem: dsba.Problem) -> tuple[float, float]:
@@ -93,3 +107,16 @@ def _rounds(d: int, topology: dsba.Topology, count: int) -> Callable[[], None]:
 
     run()
     return run
+
+
+def main() -> None:
+    ratios: list[Row] = []
+    for name in SETS:
+        lines, rows = until_the_gap(name)
+        ratios += rows
+        record(f"bench-moves-{name.replace('.', '-')}", "python -m benchmarks.communication", lines, STARTS)
+    record("bench-moves-ratios", "python -m benchmarks.communication", rows_as_cells(ratios), STARTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -32,6 +32,16 @@ class Row:
     @property
     def met(self) -> bool:
         return self.value >= self.target if self.at_least else self.value <= self.target
+
+    @property
+    def bound(self) -> str:
+        return f"{'at least' if self.at_least else 'at most'} {self.target:g}"
+
+
+def rows_as_cells(rows: Sequence[Row]) -> list[list[str]]:
+    """A table of the documentation, its head first."""
+    lines = [[row.name, f"{row.value:.3g} {row.unit}".rstrip(), row.bound, row.note] for row in rows]
+    return [["figure", "measured", "target", "note"], *lines]
 
 
 def interleaved(
