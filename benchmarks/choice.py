@@ -10,7 +10,7 @@ from typing import Any
 from sklearn.exceptions import ConvergenceWarning
 
 import dsba
-from benchmarks.estimators import SETS
+from benchmarks.estimators import SETS, TEN_CLASSES
 from benchmarks.measure import Row
 from dsba.algorithms.costs import Configuration
 from dsba.algorithms.planner import plan
@@ -26,7 +26,7 @@ def choices() -> list[Row]:
     for name in names:
         X, y = dsba.load_libsvm(name) if names is SETS else dsba.data.load(name)
         if name == "news20":
-            y = y > 10
+            y = y > TEN_CLASSES
         for operator in MODELS:
             rows += _compared(f"{operator} on {name}", operator, X, y)
     return rows
@@ -39,7 +39,8 @@ def _compared(title: str, operator: str, X: Any, y: Any) -> list[Row]:
     expected = {estimate.configuration: estimate.seconds for estimate in made.estimates}
     single = expected[Configuration("dsba", 1, "dense")]
     name = f"auto, {title}: estimated time over that of single samples"
-    found = [Row(name, expected[made.chosen] / single, 1.0, note=made.reason)]
+    chosen = f"{made.chosen}, {problem.A.shape[1]:,} columns"
+    found = [Row(name, expected[made.chosen] / single, 1.0, note=chosen)]
     if made.chosen.name == "newton":
         auto, named = (_seconds(operator, algorithm, X, labels) for algorithm in ("auto", "dsba"))
         note = f"{auto:.1f} s and {named:.1f} s"

@@ -51,7 +51,7 @@ def until_the_gap(name: str) -> tuple[Cells, list[Row]]:
         found[label] = dsba.solve(problem, topology, algorithm, **options).history
         lines.append([label, *_spent(found[label].last())])
         print(shown, *lines[-1], sep=" | ", flush=True)
-    doubles, size = _all_data_once(problem)
+    doubles, size = all_data_once(problem)
     lines.append(["ship all data to one node, once", "", f"{doubles:.3g}", _bytes(size)])
     cached, sparse = (found[label]["bytes_max"] for label in ("DSBA-s, cached", "DSBA-s"))
     # In the last pass every sample has been seen before, and a delta is one DOUBLE.
@@ -74,7 +74,7 @@ def _bytes(size: float) -> str:
     return f"{size / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
-def _all_data_once(problem: dsba.Problem) -> tuple[float, float]:
+def all_data_once(problem: dsba.Problem) -> tuple[float, float]:
     """Values, and bytes as sparse vectors, that one node must receive to have everybody's data."""
     source = np.repeat(np.arange(problem.n_nodes), problem.sizes)
     nonzeros = np.diff(problem.csr[0])

@@ -62,6 +62,19 @@ def test_every_measured_table_of_the_pages_is_made(tables):
         assert set(heads) <= set(TYPED), page
 
 
+def test_every_table_is_kept_by_a_benchmark():
+    """Its name, or the beginning of its name, is a text in the code of a benchmark that records tables."""
+    whole, begun = set(), set()
+    for path in (ROOT / "benchmarks").glob("*.py"):
+        nodes = [*ast.walk(ast.parse(path.read_text()))]
+        if any(isinstance(node, ast.Call) and ast.unparse(node.func) == "record" for node in nodes):
+            whole |= {node.value for node in nodes if isinstance(node, ast.Constant)}
+            begun |= {ast.unparse(node.values[0]).strip("'") for node in nodes if isinstance(node, ast.JoinedStr)}
+    begun = {text for text in begun if text.endswith("-") and len(text) > 5}
+    for path in (ROOT / "docs" / "results").glob("*.json"):
+        assert path.stem in whole or path.stem.startswith(tuple(begun)), path.stem
+
+
 def test_twice_gives_the_same_bytes(tables, copy):
     assert rewritten(tables, copy) == rewritten(tables, copy)
 
