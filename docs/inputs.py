@@ -3,7 +3,8 @@
 A table names what it starts from: modules ("benchmarks.rounds"), classes and functions
 ("dsba.algorithms.rivals.extra:EXTRA"), and files that are no code ("pyproject.toml"). From there every name that a
 definition uses is followed. A method of a class counts once its class is used, and an attribute of its name. Where a
-name of a user's text decides (methods, losses, the planner), only the classes that the table names are followed.
+name of a user's text decides (methods, losses, the planner, models, flaws of links, formats of files), only what the
+table names is followed.
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from pathlib import Path
 
 TOP = ""  # the statements of a module that define nothing
 MAIN = "__main__"  # what a module does as a program
-# What a text chooses: entered from a table's own list, and from each other.
+# What a text, a file's ending or the kind of a graph chooses: entered from a table's own list, and from each other.
 BY_NAME = (
     "dsba.algorithms.dsba", "dsba.algorithms.rivals", "dsba.algorithms.newton", "dsba.operators.auc",
     "dsba.operators.losses", "dsba.operators.response", "dsba.operators.scaled_huber", "dsba.operators.softmax",
+    "dsba.data.databases", "dsba.data.excel", "dsba.data.parquet", "dsba.data.statistics_packages",
+    "dsba.graph.directed", "dsba.network.imperfect", "dsba.network.messages.compression", "dsba.tables.mixed",
+    "dsba.tables.models.classes", "dsba.tables.models.cox", "dsba.tables.models.glm",
+    "dsba.tables.models.negative_binomial",
 )  # fmt: skip
 PLANNING = ("dsba.algorithms.planner", "dsba.algorithms.costs")  # what "auto" chooses; it enters what it chooses from
 # Never entered: lists of what has a name, and code that keeps, shows and refuses. No number comes from it.

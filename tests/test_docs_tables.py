@@ -25,20 +25,27 @@ def tables():
     return tables
 
 
-@pytest.fixture
-def copy(tables, tmp_path):
+@pytest.fixture(scope="module")
+def fresh(tables, tmp_path_factory):
     """The pages and all that their tables depend on, measured just now."""
-    shutil.copytree(ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    root = tmp_path_factory.mktemp("fresh")
+    shutil.copytree(ROOT / "docs" / "results", root / "docs" / "results")
     for page in tables.PAGES:
-        shutil.copy(ROOT / "docs" / page, tmp_path / "docs" / page)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+        shutil.copy(ROOT / "docs" / page, root / "docs" / page)
+    shutil.copy(ROOT / "pyproject.toml", root)
     for part in ("src", "benchmarks"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    tree = tables.Tree(tmp_path)
-    for name in tables.names(tmp_path):
-        table = tables.read(tmp_path, name)
-        tables.write(tmp_path, name, table | {"inputs": tree.digests(table["starts"])})
-    return tmp_path
+        shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+    tree = tables.Tree(root)
+    for name in tables.names(root):
+        table = tables.read(root, name)
+        tables.write(root, name, table | {"inputs": tree.digests(table["starts"])})
+    assert not stale(tables, root)
+    return root
+
+
+@pytest.fixture
+def copy(fresh, tmp_path):
+    return shutil.copytree(fresh, tmp_path, dirs_exist_ok=True)
 
 
 def rewritten(tables, root):
@@ -116,12 +123,19 @@ RULES = {
     "operators/softmax.py Softmax.forward": {"bench-speed", "rounds-steps"},
     "lab/tuning.py budgets": {*ALL_METHODS, *PAPER},
     "lab/page.py page": set(),
+    "graph/directed.py DirectedMixing.of": set(),
+    "graph/directed.py column_stochastic": ALL_METHODS,  # of the methods that can do with directed graphs
+    "network/imperfect.py Lossy.delivered": set(),
+    "study/audit.py digest_of": set(),
+    "data/excel.py read": set(),
+    "tables/models/cox.py Cox.sums": set(),
+    "tables/inference.py infer": {"bench-speed", "bench-tables"},
+    "estimators/linear.py Decentralized._solve": {"bench-choice", "bench-estimators"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_changed_rule_marks_exactly_the_tables_that_depend_on_it(tables, copy, rule):
-    assert not stale(tables, copy)
     edited(copy, *rule.split())
     assert stale(tables, copy) == RULES[rule]
 
