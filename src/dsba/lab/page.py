@@ -172,7 +172,7 @@ def _tuning(results: FinishedRuns, case: ShownCase) -> list[dict[str, Any]]:
         parameters = ", ".join(f"{key} = {written(value, 4)}" for key, value in search.parameters.items())
         rows.append(search.model_dump(include={"method", "factor", "warnings"}) | {
             "parameters": parameters.replace("step_size", "step"),
-            "candidates": ";  ".join(map(_tried, search.candidates)),
+            "candidates": [*map(_tried, search.candidates)],
         })  # fmt: skip
     return rows
 

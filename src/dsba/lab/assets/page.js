@@ -290,12 +290,14 @@
   }
 
   function renderTuning(it) {
+    const warned = it.tuning.some((t) => t.warnings.length);
+    const tried = (t) => el("details", {}, el("summary", {}, `${t.candidates.length} settings`), t.candidates.join(";  "));
     const rows = it.tuning.map((t) => [
       { value: t.method }, { value: t.parameters }, { value: number(t.factor) },
-      { value: t.warnings.join(" "), wrap: true }, { value: t.candidates, wrap: true },
+      ...(warned ? [{ value: t.warnings.join(" "), wrap: true }] : []), { value: tried(t), wrap: true },
     ]);
     const heads = [{ name: "method" }, { name: "chosen", text: true }, { name: "times auto" },
-      { name: "warnings", text: true }, { name: `tried: factor → ${it.metric}`, text: true }];
+      ...(warned ? [{ name: "warnings", text: true }] : []), { name: `tried: factor → ${it.metric}`, text: true }];
     table("tuning", heads, rows);
     $("tuning-note").textContent = it.tuning.length
       ? "Successive halving: the whole grid for a few passes, the better half for twice as many, and so on; then "
