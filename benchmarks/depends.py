@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
+
+from docs.inputs import Tree
+from docs.tables import ROOT
 
 import dsba
 
@@ -16,3 +21,8 @@ def starts(*code: str, methods: Iterable[str] = (), losses: Iterable[str] = ("lo
     chosen += [dsba.operators.REGISTRY[name] for name in sorted(set(losses))]
     classes = (f"{one.__module__}:{one.__qualname__}" for one in chosen)
     return [*code, *classes, *(["dsba.algorithms.planner:plan"] if AUTO in names else [])]
+
+
+def code_of(starts: Iterable[str]) -> str:
+    """A name of all code that these starts reach: what was measured with other code is measured again."""
+    return hashlib.sha256(json.dumps(Tree(ROOT).digests(starts)).encode()).hexdigest()[:12]

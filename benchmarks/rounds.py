@@ -2,6 +2,7 @@
 
 `python -m benchmarks.rounds farm-ads reuters-moneyfx.trn` measures these sets of DSBA_DATA and writes
 results/bench/rounds.json. Without names it measures all six, and keeps the tables of docs/rounds.md in docs/results.
+A set and an operator that are in the file are not measured again, unless code that their numbers depend on was edited.
 All step sizes are the automatic ones, all counts are exact.
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 from docs.tables import record
 
 import dsba
-from benchmarks.depends import starts
+from benchmarks.depends import code_of, starts
 from benchmarks.measure import machine
 
 GAP = 1e-6
@@ -99,7 +100,7 @@ def promise(lines: list[Line]) -> dict[str, bool]:
 def cells(lines: list[Line], operator: str) -> list[list[str]]:
     """A table of passes / rounds, its head first; the gap where it was not reached."""
     own = [line for line in lines if line.operator == operator]
-    sets = list(dict.fromkeys(line.data for line in own))
+    sets = [name for name in SETS if any(line.data == name for line in own)]
     rows = [[operator, *(TITLES.get(name, name) for name in sets)]]
     for method in dict.fromkeys(line.method for line in own):
         found = [next(x for x in own if x.data == name and x.method == method) for name in sets]
@@ -108,17 +109,24 @@ def cells(lines: list[Line], operator: str) -> list[list[str]]:
     return rows
 
 
+def inputs(*operators: str) -> list[str]:
+    return starts("benchmarks.rounds", methods=("dsba", *RIVALS), losses=operators)
+
+
 def main(names: list[str]) -> None:
     OUT.mkdir(parents=True, exist_ok=True)
-    lines: list[Line] = []
+    file, code = OUT / "rounds.json", code_of(inputs(*OPERATORS))
+    kept = json.loads(file.read_text()) if file.exists() else {}
+    lines = [Line(**line) for line in kept["lines"]] if kept.get("code") == code else []
     for name in names or SETS:
         for operator in OPERATORS:
+            if any((line.data, line.operator) == (name, operator) for line in lines):
+                continue
             lines += runs(name, operator)
-            found = {"machine": machine(), "lines": [asdict(x) for x in lines], "promise": promise(lines)}
-            (OUT / "rounds.json").write_text(json.dumps(found, indent=1))
+            found = {"machine": machine(), "code": code, "lines": [asdict(x) for x in lines], "promise": promise(lines)}
+            file.write_text(json.dumps(found, indent=1))
     for operator in OPERATORS if not names else ():
-        inputs = starts("benchmarks.rounds", methods=("dsba", *RIVALS), losses=[operator])
-        record(f"rounds-{operator}", "python -m benchmarks.rounds", cells(lines, operator), inputs)
+        record(f"rounds-{operator}", "python -m benchmarks.rounds", cells(lines, operator), inputs(operator))
     print(promise(lines))
 
 

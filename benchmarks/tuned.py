@@ -10,18 +10,15 @@ changes what its numbers depend on.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docs.inputs import Tree
-from docs.tables import ROOT
 
 import dsba
-from benchmarks.depends import starts
+from benchmarks.depends import code_of, starts
 from benchmarks.measure import machine
 from dsba.algorithms.open_constants import SearchRange
 from dsba.lab import plan, run
@@ -63,8 +60,7 @@ def experiment(data: str, entry: dict[str, Any]) -> dict[str, Any]:
 
 def key_of(data: str, name: str) -> str:
     """The name of a method's results, which is another one after an edit of code that they depend on."""
-    inputs = Tree(ROOT).digests(starts("benchmarks.tuned", methods=[entries()[name]["algorithm"]]))
-    return f"tuned/{data}/{name}-{hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:12]}"
+    return f"tuned/{data}/{name}-{code_of(starts('benchmarks.tuned', methods=[entries()[name]['algorithm']]))}"
 
 
 def drawn(ranges: list[SearchRange], random: np.random.Generator) -> dict[str, Any]:

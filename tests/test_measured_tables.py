@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks import __main__ as bench
-from benchmarks import communication, paper
+from benchmarks import communication, paper, rounds
 from benchmarks.measure import Row
 from docs import tables
 
@@ -113,3 +113,27 @@ def test_a_gap_that_was_not_reached_is_told(finished):
     assert ridge[4:] == ["39, then 2.4e-05", "1.4e-03"]
     finished.histories["breast-cancer", "ridge", "DSBA-s"] = finished.histories[key]
     assert paper.of_doubles(finished)[2][1:4] == ["not reached", "", ""]
+
+
+def test_rounds_go_on_where_they_were_stopped_and_begin_anew_after_an_edit(kept, tmp_path, monkeypatch):
+    asked = []
+
+    def runs(name, operator):
+        asked.append((name, operator))
+        if len(asked) == 4:
+            raise KeyboardInterrupt
+        return [rounds.Line(name, operator, "DSBA, b = 1", 1.0, 7.0, float(len(asked)), 1e-7)]
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rounds, "runs", runs)
+    with pytest.raises(KeyboardInterrupt):
+        rounds.main([])
+    assert not kept
+    rounds.main([])
+    every = [(name, operator) for name in rounds.SETS for operator in rounds.OPERATORS]
+    assert asked == every[:4] + every[3:]
+    assert kept["rounds-ridge"]["columns"] == ["ridge", *(rounds.TITLES.get(name, name) for name in rounds.SETS)]
+    assert kept["rounds-ridge"]["rows"] == [["DSBA, b = 1", "7 / 1", "7 / 3", *(f"7 / {n}" for n in (6, 8, 10, 12))]]
+    monkeypatch.setattr(rounds, "code_of", lambda starts: "another code")
+    rounds.main(["news20"])
+    assert asked[-2:] == [("news20", "ridge"), ("news20", "logistic")]
