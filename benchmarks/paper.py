@@ -136,7 +136,7 @@ def of_doubles(found: Finished) -> Cells:
                 found.middle((name, operator, method), until("doubles_max", "gap", GAP))
                 for method in ("DSBA", "DSBA-s")
             )
-            counts = [f"{dense:.1e}", f"{sparse:.1e}", f"{dense / sparse:.0f}"]
+            counts = [f"{dense:.1e}", f"{sparse:.1e}", f"{dense / sparse:.3g}"]
             cells = ["not reached", "", ""] if np.isinf(dense) or np.isinf(sparse) else counts
             shipped = f"{all_data_once(found.cases[name, operator].build(0))[0]:.1e}"
             lines.append([f"{GAP:g}, {operator}, {TITLES.get(name, name)}", *cells, shipped])
