@@ -3,7 +3,8 @@
 `python -m benchmarks.compressed` measures all cases, `python -m benchmarks.compressed reuters-moneyfx.trn ring` those
 with these words, and writes results/bench/compressed.json after every run. What is in the file is not measured again.
 All cases together keep the tables of docs/rounds.md in docs/results. `python -m benchmarks.compressed steps` measures
-seven step sizes beside the automatic one, `python -m benchmarks.compressed passes` the time of a pass of the simulator.
+seven step sizes beside the automatic one, `python -m benchmarks.compressed one` one batch a node (P-EXTRA) with
+planned steps and with the first one, and `python -m benchmarks.compressed passes` the time of a pass of the simulator.
 """
 
 from __future__ import annotations
@@ -73,6 +74,12 @@ def steps() -> Iterator[Case]:
         for operator in ("ridge", "logistic"):
             for b in SIZES:
                 yield from (Case(data, operator, b=b, factor=factor) for factor in (0.0, *FACTORS))
+
+
+def one() -> Iterator[Case]:
+    """All samples of a node at once, with steps that are planned again and with the first one."""
+    for data in ("rcv1-vw-small", "farm-ads"):
+        yield from (Case(data, "logistic", b=512, factor=factor) for factor in (0.0, 1.0))
 
 
 class Measured:
@@ -187,9 +194,9 @@ def time_passes() -> None:
 def main(words: list[str]) -> None:
     if words == ["passes"]:
         time_passes()
-    elif words == ["steps"]:
+    elif words in (["steps"], ["one"]):
         measured = Measured()
-        for case in steps():
+        for case in steps() if words == ["steps"] else one():
             measured.of(case)
     else:
         measure(set(words))

@@ -290,3 +290,17 @@ def test_steps_are_planned_again_for_batches_alone():
     assert later.alpha > method.alpha
     assert later.components.rule.alpha == later.alpha
     assert net.rounds == 9 + 2 * 2 * path.graph.tree.depth  # two questions for the largest curvature
+
+
+def test_one_batch_a_node_is_p_extra_whose_steps_are_planned_again():
+    """As many rounds as P-EXTRA with the first step, and fewer with later ones, their questions included."""
+    X, y = dsba.data.make_text_like(n_rows=200, n_columns=400, row_length=20)
+    problem, path = dsba.Problem.from_arrays(X, y, "logistic", n_nodes=4), dsba.Topology.path(4)
+    stop = {"gap_tol": 1e-6, "max_passes": 300, "reference": dsba.optimum(problem).z}
+    again, first, p_extra_itself = (
+        dsba.solve(problem, path, method, communication="compressed", **stop).history
+        for method in (dsba.DSBA(batch_size=50), dsba.DSBA(batch_size=50, replan=False), "p-extra")
+    )
+    assert first["iteration"][-1] == first["rounds"][-1] == pytest.approx(p_extra_itself["rounds"][-1], abs=2)
+    assert again["rounds"][-1] < first["rounds"][-1]
+    assert again["rounds"][-1] - again["iteration"][-1] == 4 * 2 * path.graph.tree.depth  # after 1, 4, 16 and 64 passes

@@ -104,6 +104,20 @@ def test_large_batches_for_long_rounds():
     assert dsba.DSBA(batch_size="auto").resolved(model.problem, model.topology).batch_size > 1
 
 
+def test_batches_are_large_where_samples_are_many_and_columns_few():
+    """Rates made of lambda alone do not tell the rounds of batches of 64, 128 and 256 apart: they took 128."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 10)) * np.linspace(1, 0.2, 10)
+    y = X @ rng.normal(size=10) + 0.5 * rng.normal(size=2000)
+    problem = dsba.Problem.from_arrays(X, y, "ridge", n_nodes=4)
+    stop = {"gap_tol": 1e-6, "max_passes": 100, "reference": dsba.optimum(problem).z, "record_every": 0.5}
+    rounds = {
+        b: dsba.solve(problem, RING, "dsba", batch_size=b, communication="compressed", **stop).history["rounds"][-1]
+        for b in (64, 128, 256, "auto")
+    }
+    assert rounds["auto"] == min(rounds.values()) < 0.5 * rounds[128]
+
+
 def test_an_operator_that_newton_refuses():
     class Bare(dsba.operators.ScalarOperator):
         lipschitz = 1.0
