@@ -181,7 +181,7 @@ def test_only_sums_travel(operator):
         assert {rows for rows, _ in widths} == {1}  # one row of sums a site, of a length that the data does not change
         assert len(widths) == len(everyone[0][1])
         if operator != "logistic":
-            assert widths[5][1] == 2
+            assert widths[7][1] == 2
 
 
 def shown_counts(found, m, n):
@@ -523,4 +523,25 @@ def test_a_row_that_makes_up_the_loss_is_not_evaluated_between_processes():
 
     on_sites(frames, attempt)
     with pytest.warns(UserWarning, match="would be refused: one row of site1 makes up most of the loss"):
+        model.evaluate(pooled(frames), sites="site")
+
+
+@pytest.mark.parametrize(("left", "operator"), [("cost", "linear"), ("outcome", "logistic"), ("visits", "poisson")])
+@pytest.mark.parametrize("right", ["exp(-500*((age-32)*(age-32)))", "sqrt(1 + 0.01*exp(-500*((age-32)*(age-32))))"])
+def test_a_model_that_singles_out_a_row_is_not_evaluated_between_processes(left, operator, right):
+    """It was fitted to other people, many of them aged 32. Of these the squared errors would tell one outcome."""
+    frames = hospitals()
+    others = pooled(frames)
+    others.loc[::3, "age"] = 32.0
+    model = dsba.fit(others, f"{left} ~ {right}", operator, sites="site")
+    for frame in frames.values():
+        frame.loc[frame["age"] == 32, "age"] = 40.0
+    frames["site1"].loc[0, "age"] = 32.0
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match=r"one row of site1 makes up most of the spread of .* scores,"):
+            evaluate(model, own, net)
+
+    on_sites(frames, attempt)
+    with pytest.warns(UserWarning, match=r"would be refused: one row of site1 .* scores,"):
         model.evaluate(pooled(frames), sites="site")

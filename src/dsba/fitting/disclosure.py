@@ -117,7 +117,7 @@ class Guards:
             "model would show these rows: take the logarithm, write cap() around the column, or leave it out."
         )
 
-    def few_elsewhere(self, site: str, column: str) -> str | None:
+    def few_elsewhere(self, site: str, column: str) -> str:
         """What a site says of a column whose total, minus its own rows, is a count of few rows of the others."""
         return (
             f"{site} could single out fewer than {self.rows_per_level} rows of the other sites by the column {column}: "

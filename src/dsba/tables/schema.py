@@ -27,7 +27,7 @@ from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
-from dsba.types import Level
+from dsba.types import Array, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ class _Agreement:
         if SITE in self.formula.columns and SITE not in factors:
             levels[SITE] = names
         means = self._pooled_means()
-        notices = (*self.notices, *enforce(self.group, rare))
+        notices = (*self.notices, *enforce(self.group, [*rare, *self.elsewhere]))
         spec = replace(self.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
         return Schema(
             spec, terms.labels, self.parts, self.rows, kinds, self.missing, levels, merged, classes, means, notices,
@@ -236,6 +236,7 @@ class _Agreement:
     def _found_levels(self, own: OwnLevels) -> dict[str, dict[Level, int]]:
         """The levels that occur at any site, in order, with their numbers of rows: one sum over all that may occur."""
         self.odd_levels: tuple[str, ...] = ()
+        self.elsewhere: list[str] = []
         if not own:
             return {}
         asked = {column: _union(found, column) for column, found in own.items() if column not in self.spec.levels}
@@ -254,9 +255,19 @@ class _Agreement:
             ]
         ).reshape(len(self.sites), -1)
         total, sites = np.split(np.array(counted(self.group, np.hstack([counts, counts > 0.0]))), 2)
+        self._look_elsewhere([column for column in known for _ in known[column]], counts, total)
         numbers, self.odd_levels = iter(total.tolist()), _odd_levels(known, sites.tolist(), len(self.parts))
         pooled = {column: {level: next(numbers) for level in levels} for column, levels in known.items()}
         return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
+
+    def _look_elsewhere(self, columns: Sequence[str], counts: Array, total: Array) -> None:
+        """Keep sentences about sites here that could single out few rows of the others by a level; rare ones aside."""
+        limits = Guards.strictest([part.guards for part in self.parts])
+        few = limits.rows_per_level
+        for site, own in zip(self.sites, counts, strict=True):
+            rare = (total >= few) & (total > own) & (total - own < few)
+            found = [column for column, known in zip(columns, rare, strict=True) if known]
+            self.elsewhere += [limits.few_elsewhere(site.name, column) for column in dict.fromkeys(found)]
 
     def _ordered_sites(self) -> tuple[Level, ...]:
         """The names of the sites as levels."""
