@@ -131,12 +131,13 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
 
     Between processes too few rows, or a row that makes up most of the loss, end the evaluation before it is measured.
     """
-    kind, kept = _kind(results), [_kept_rows(results, site) for site in sites]
+    kind, kept, limits = _kind(results), [_kept_rows(results, site) for site in sites], guards or Guards()
+    few = int(group.largest(np.array([float(limits.rows_per_level)]))[0])  # what one site wants holds for all
+    limits = replace(limits, rows_per_level=few)
     rows = zip(sites, kept, strict=True)
     scored = [_scored(results, one, len(site.frame) - len(one.frame)) for site, one in rows]
-    peaks = _singled_out(results, kept, scored, guards or Guards(), group)
-    notices = (*peaks, *_checked(kind, scored, [site.name for site in sites], guards or Guards(), group))
-    few = (guards or Guards()).rows_per_level
+    peaks = _singled_out(results, kept, scored, limits, group)
+    notices = (*peaks, *_checked(kind, scored, [site.name for site in sites], limits, group))
     bins = _joined(scored, few, group) if kind in (CLASSES, SCORES) and group.size > 1 and few > 1 else FINE
     pooled = _measured(kind, scored, partial(summed, group), bins)
     if not pooled.rows:

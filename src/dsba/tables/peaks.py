@@ -3,7 +3,7 @@
 The mean of exp(-1000 (age - 32)^2) crp tells crp of a person aged 32. So the sites first count rows by the magnitude of
 a function: the square of how far each is from the site's median, in powers of two below the largest of all sites. The
 counts bound the squares of the others from above. A row that makes up more than the limit of this and of the site's own
-squares ends the run.
+squares ends the run, and so do fewer rows than a cell must have that are away from the median at the other sites.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def require_spread(
 def peak_complaints(
     names: Sequence[str], functions: Sequence[Array], sites: Sequence[str], limits: Guards, group: Group
 ) -> list[str]:
-    """Sentences about the sites here of which a row makes up most of a function."""
+    """Sentences about functions of which a row here makes up most, or by which a site here could single out others'."""
     far = [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
     largest = np.array([X.max(axis=0, initial=0.0) for X in far])
     top = group.largest(np.frexp(largest.max(axis=0))[1].astype(np.float64))
@@ -51,10 +51,14 @@ def peak_complaints(
     places = [np.where(X > 0.0, np.minimum(-np.frexp(X)[1], MAGNITUDES), MAGNITUDES) for X in squares]
     own = [np.array([np.bincount(at, minlength=MAGNITUDES + 1) for at in one.T]) for one in places]
     total = np.array(counted(group, np.array([one.ravel() for one in own], np.float64))).reshape(len(names), -1)
-    found = []
+    found, few = list[str](), limits.rows_per_level
     for site, X, counts in zip(sites, squares, own, strict=True):
-        spread = X.sum(axis=0) + (total - counts) @ 0.5 ** np.arange(MAGNITUDES + 1.0)
-        above = X.max(axis=0, initial=0.0) > limits.dominance * DERIVED * spread
-        if above.any() and limits.dominance < 1.0:
+        others = total - counts
+        spread = X.sum(axis=0) + others @ 0.5 ** np.arange(MAGNITUDES + 1.0)
+        above = (X.max(axis=0, initial=0.0) > limits.dominance * DERIVED * spread) & (limits.dominance < 1.0)
+        if above.any():
             found.append(limits.dominated(site, [name for name, over in zip(names, above, strict=True) if over]))
+        apart, all_apart = (part[:, :MAGNITUDES].sum(axis=1) for part in (others, total))
+        rare = (apart > 0.0) & (apart < few) & (all_apart >= few)
+        found += [limits.few_elsewhere(site, name) for name, one in zip(names, rare, strict=True) if one]
     return found
