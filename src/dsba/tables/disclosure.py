@@ -86,7 +86,6 @@ class _DesignCheck:
         self.names = designs.wide_names
         self.parts = [[np.ones(len(one), bool) for one in self.wide], *folds]
         self.differ = np.hstack([self._rows_that_differ(rows) for rows in self.parts])
-        self.counted = False
 
     def _rows_that_differ(self, rows: Sequence[Flags]) -> Array:
         """Of each site and column the number of these rows, up to k, that differ from the rest by a part of the range.
@@ -116,9 +115,7 @@ class _DesignCheck:
         names = [*self.names, *[f"{name} in a fold" for name in self.names] * (len(self.parts) - 1)]
         few = (differ > 0.0) & (differ < self.limits.rows_per_level)
         self.found += [self.limits.nearly_constant(names[j]) for j in np.flatnonzero(few)]
-        for site, own in zip(self.sites, self.differ, strict=True):
-            elsewhere = ~few & (differ > own) & (differ - own < self.limits.rows_per_level)
-            self.found += [self.limits.few_elsewhere(site, names[j]) for j in np.flatnonzero(elsewhere)]
+        self.found += self.limits.few_elsewhere(self.sites, names, self.differ, differ)
 
     def beside(self, X: Sequence[Array]) -> list[Array]:
         """The scaled columns with the scaled outcomes beside them."""
@@ -127,12 +124,9 @@ class _DesignCheck:
         return [np.column_stack([x, (one[:, p:] - mean) / sd]) for x, one in zip(X, self.wide, strict=True)]
 
     def total(self, rows: Array) -> Array:
-        """The sum over all sites, the first time with the counts; not counted: how many there are is up to noise."""
-        extra = rows[:, :0] if self.counted else self.differ
-        total = summed_unless(self.group.aside(), self.found, np.hstack([rows, extra]))
-        if not self.counted:
-            self.counted = True
-            self.look_at_counts(total[rows.shape[1] :])
+        """The sum over all sites, each time with the same counts; how many such sums there are is up to noise."""
+        total = summed_unless(self.group.aside(), self.found, np.hstack([rows, self.differ]))
+        self.look_at_counts(total[rows.shape[1] :])
         return total[: rows.shape[1]]
 
     def refuse(self, rows: Sequence[RowLeverage], limit: float) -> None:

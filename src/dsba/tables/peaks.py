@@ -51,14 +51,11 @@ def peak_complaints(
     places = [np.where(X > 0.0, np.minimum(-np.frexp(X)[1], MAGNITUDES), MAGNITUDES) for X in squares]
     own = [np.array([np.bincount(at, minlength=MAGNITUDES + 1) for at in one.T]) for one in places]
     total = np.array(counted(group, np.array([one.ravel() for one in own], np.float64))).reshape(len(names), -1)
-    found, few = list[str](), limits.rows_per_level
+    found = list[str]()
     for site, X, counts in zip(sites, squares, own, strict=True):
-        others = total - counts
-        spread = X.sum(axis=0) + others @ 0.5 ** np.arange(MAGNITUDES + 1.0)
-        above = (X.max(axis=0, initial=0.0) > limits.dominance * DERIVED * spread) & (limits.dominance < 1.0)
-        if above.any():
+        spread = X.sum(axis=0) + (total - counts) @ 0.5 ** np.arange(MAGNITUDES + 1.0)
+        above = X.max(axis=0, initial=0.0) > limits.dominance * DERIVED * spread
+        if above.any() and limits.dominance < 1.0:
             found.append(limits.dominated(site, [name for name, over in zip(names, above, strict=True) if over]))
-        apart, all_apart = (part[:, :MAGNITUDES].sum(axis=1) for part in (others, total))
-        rare = (apart > 0.0) & (apart < few) & (all_apart >= few)
-        found += [limits.few_elsewhere(site, name) for name, one in zip(names, rare, strict=True) if one]
-    return found
+    apart = np.array([one[:, :MAGNITUDES].sum(axis=1) for one in own])
+    return found + limits.few_elsewhere(sites, names, apart, total[:, :MAGNITUDES].sum(axis=1))

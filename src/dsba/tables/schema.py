@@ -27,7 +27,7 @@ from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
-from dsba.types import Array, Level
+from dsba.types import Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,19 +255,11 @@ class _Agreement:
             ]
         ).reshape(len(self.sites), -1)
         total, sites = np.split(np.array(counted(self.group, np.hstack([counts, counts > 0.0]))), 2)
-        self._look_elsewhere([column for column in known for _ in known[column]], counts, total)
+        columns, limits = [c for c in known for _ in known[c]], Guards.strictest([part.guards for part in self.parts])
+        self.elsewhere = limits.few_elsewhere([site.name for site in self.sites], columns, counts, total)
         numbers, self.odd_levels = iter(total.tolist()), _odd_levels(known, sites.tolist(), len(self.parts))
         pooled = {column: {level: next(numbers) for level in levels} for column, levels in known.items()}
         return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
-
-    def _look_elsewhere(self, columns: Sequence[str], counts: Array, total: Array) -> None:
-        """Keep sentences about sites here that could single out few rows of the others by a level; rare ones aside."""
-        limits = Guards.strictest([part.guards for part in self.parts])
-        few = limits.rows_per_level
-        for site, own in zip(self.sites, counts, strict=True):
-            rare = (total >= few) & (total > own) & (total - own < few)
-            found = [column for column, known in zip(columns, rare, strict=True) if known]
-            self.elsewhere += [limits.few_elsewhere(site.name, column) for column in dict.fromkeys(found)]
 
     def _ordered_sites(self) -> tuple[Level, ...]:
         """The names of the sites as levels."""
