@@ -15,6 +15,7 @@ import tomllib
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ from dsba.study import keys
 from dsba.study.audit import AUDIT, STATE, read_log
 from dsba.study.check import check
 from dsba.study.file import Study, load
-from dsba.study.join import LEDGER, Seat, join, leaving, prepared, require_columns
+from dsba.study.join import LEDGER, Seat, about, join, leaving, prepared, require_columns, result_hash
 from dsba.study.ledger import Ledger
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
 from dsba.tables.fit import train
@@ -307,7 +308,14 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
         assert results.test.auc is None  # of so few rows no two bins may be counted
         assert results.test == found[0].test
         assert results.test.rows == round(0.2 * 210)
-        page = model_page(results, "dsba study join")
+        page = unescape(model_page(results, "dsba study join", about(seat, results.model)))
+        for shown in (
+            f"{seat.study.name}, hash {seat.study.hash}", result_hash(results.model), *seat.policy.numbers(seat.study),
+            *(one.fingerprint for one in seat.study.sites), "sex: F, M", "readmitted = yes",
+        ):  # fmt: skip
+            assert shown in page
+        assert re.search(r">date\W.*\d{4}-\d\d-\d\d", page)
+        assert re.search(rf"earlier runs at {seat.site}\W.*\D0\D", page)
         assert "The parts of sums were masked, so that nobody saw another" in page
         assert "towards the root" not in page
         events = read_log(seat.out / AUDIT)

@@ -189,3 +189,16 @@ def test_a_model_is_not_saved_below_a_file(models, tmp_path):
     (tmp_path / "taken").touch()
     with pytest.raises(dsba.errors.DsbaError, match=r"cannot write into .*taken"):
         models["linear"].save(tmp_path / "taken")
+
+
+@pytest.mark.parametrize("weights", [None, "u"])
+def test_inflation_of_columns_that_nearly_depend_on_others(weights):
+    """Beside 1/(1 - R^2) of a column on the other; such columns are mixed before the fit."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300), "u": rng.uniform(1.0, 5.0, 300)})
+    noise = 1e-4 * rng.normal(size=300)
+    frame["z"], frame["site"] = frame["x"] + noise, np.arange(300) % 3
+    fit = dsba.fit(frame, "y ~ x + z", "linear", sites="site", weights=weights)
+    w = np.ones(300) if weights is None else frame[weights].to_numpy()
+    (a, b), (_, d) = np.cov(np.column_stack([frame["x"], noise]).T, aweights=w)
+    np.testing.assert_allclose(fit.vif()["z"], (a + 2.0 * b + d) * a / (a * d - b**2), rtol=1e-6)

@@ -13,8 +13,8 @@ from test_rare_values import fit_between
 
 import dsba
 from dsba.fitting.disclosure import Guards
-from dsba.tables.disclosure import _few_elsewhere, lever
-from dsba.tables.formula import is_derived, parse
+from dsba.tables.disclosure import lever
+from dsba.tables.formula import inner_parts, is_derived, parse
 from dsba.tables.models.base import RowLeverage
 
 
@@ -99,12 +99,49 @@ def test_leverage_is_that_of_the_hat_matrix():
     assert lever(names, "here", rows, Guards(leverage=hat.max() + 1e-6)) is None
 
 
-@pytest.mark.parametrize(("own", "others", "refused"), [(5, 2, True), (5, 3, False), (0, 2, True), (2, 0, False)])
-def test_few_rows_of_the_others(own, others, refused):
-    x = np.r_[np.ones(own), np.zeros(40)]
-    everyone = np.r_[x, np.ones(others), np.zeros(50)]
-    mean, sd = everyone.mean(), everyone.std()
-    assert _few_elsewhere(x, mean, sd, everyone.size, 3) is refused
+ELSEWHERE = "site0 could single out fewer than 3 rows of the other sites by the column"
+
+
+@pytest.mark.parametrize(("own", "others", "refused"), [(5, 2, True), (5, 3, False), (3, 0, False)])
+@pytest.mark.parametrize("values", [(0.0, 1.0), (2.0, 1.0), (5.0, 9.5)])
+def test_few_rows_of_the_others(own, others, refused, values):
+    """A column of two numbers, whatever they are: 1 and 2 are as usual as 0 and 1."""
+    frames = hospitals()
+    for name, frame in frames.items():
+        frame["two"] = np.where(np.arange(len(frame)) < {"site0": own, "site1": others}.get(name, 0), *values[::-1])
+    found = [str(one) if isinstance(one, str) else "" for one in fit_between(frames, "cost ~ age + two")]
+    assert [ELSEWHERE in one for one in found] == [refused] * 3
+
+
+@pytest.mark.parametrize("place", ["reference", "class", "count", "weight", "interaction"])
+def test_no_level_shows_few_rows_of_the_others(place):
+    """Also where a level has no column of its own: the sums of the others are all sums minus one's own."""
+    frames = hospitals()
+    for name, frame in frames.items():
+        at = (np.arange(len(frame)) % 3 == 0) & (name == "site0")
+        at[0] |= name == "site1"
+        rest = np.where(np.arange(len(frame)) % 2 == 0, "q", "r")
+        frame["kind"], frame["rare"] = np.where(at, "p", rest), 1.0 + at
+    right, wish = "age + crp", {"reference": {}, "class": {"operator": "multinomial"}, "count": {"operator": "poisson"}}
+    left = {"class": "kind", "count": "rare"}.get(place, "cost")
+    if place == "weight":
+        wish["weight"] = {"weights": "rare"}
+    right = {"reference": "age + kind", "interaction": "age + kind:age"}.get(place, right)
+    for found in fit_between(frames, f"{left} ~ {right}", **wish.get(place, {})):
+        assert isinstance(found, str)
+        assert ELSEWHERE in found
+
+
+def test_a_site_without_guards_does_not_hide_that_it_could():
+    """The strictest number of all sites holds for what each may see of the others."""
+    frames = hospitals()
+    for name, frame in frames.items():
+        at = (np.arange(len(frame)) % 3 == 0) & (name == "site0")
+        at[0] |= name == "site1"
+        frame["kind"] = np.where(at, "p", np.where(np.arange(len(frame)) % 2 == 0, "q", "r"))
+    guards = [Guards.off(), Guards(), Guards()]
+    for found in fit_between(frames, "cost ~ age + kind", guards=lambda rank: guards[rank]):
+        assert ELSEWHERE in str(found)
 
 
 def test_the_strictest_guards_hold():
@@ -118,6 +155,18 @@ def test_which_columns_are_functions_of_several_values():
                "pmax(age, 3)", "poly(age, 2)", "bs(age, df=4)", "log(exp(crp))")  # fmt: skip
     for right, expected in [*((one, False) for one in plain), *((one, True) for one in derived)]:
         assert is_derived(parse(f"y ~ 0 + {right}").terms[-1] if right != "1" else ()) is expected, right
+
+
+@pytest.mark.parametrize(
+    ("function", "parts"),
+    [
+        ("log(cost/days)", []), ("log(2*crp + 1)", []), ("I((age - 32)/10)", []), ("exp(crp)", []), ("I(1 - crp)", []),
+        ("I(age*crp)", []), ("I(crp**2 + 1)", ["crp ** 2"]), ("I(1/crp + age)", ["1 / crp"]),
+        ("sqrt(age*crp + exp(age))", ["age * crp", "exp(age)"]), ("log(crp + (age == 32))", ["(age == 32)"]),
+    ],
+)  # fmt: skip
+def test_which_parts_of_functions_are_watched(function, parts):
+    assert [one.text for one in inner_parts(parse(f"y ~ {function}").terms[-1][0].number)] == parts
 
 
 @pytest.mark.parametrize("operator", ["linear", "cox", "ordinal"])

@@ -181,7 +181,7 @@ def test_only_sums_travel(operator):
         assert {rows for rows, _ in widths} == {1}  # one row of sums a site, of a length that the data does not change
         assert len(widths) == len(everyone[0][1])
         if operator != "logistic":
-            assert widths[5][1] == 2
+            assert widths[7][1] == 2
 
 
 def shown_counts(found, m, n):
@@ -524,3 +524,54 @@ def test_a_row_that_makes_up_the_loss_is_not_evaluated_between_processes():
     on_sites(frames, attempt)
     with pytest.warns(UserWarning, match="would be refused: one row of site1 makes up most of the loss"):
         model.evaluate(pooled(frames), sites="site")
+
+
+@pytest.mark.parametrize(("left", "operator"), [("cost", "linear"), ("outcome", "logistic"), ("visits", "poisson")])
+@pytest.mark.parametrize("right", ["exp(-500*((age-32)*(age-32)))", "sqrt(1 + 0.01*exp(-500*((age-32)*(age-32))))"])
+def test_a_model_that_singles_out_a_row_is_not_evaluated_between_processes(left, operator, right):
+    """It was fitted to other people, many of them aged 32. Of these the squared errors would tell one outcome."""
+    frames = hospitals()
+    others = pooled(frames)
+    others.loc[::3, "age"] = 32.0
+    model = dsba.fit(others, f"{left} ~ {right}", operator, sites="site")
+    for frame in frames.values():
+        frame.loc[frame["age"] == 32, "age"] = 40.0
+    frames["site1"].loc[0, "age"] = 32.0
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match=r"one row of site1 makes up most of the spread of .* scores,"):
+            evaluate(model, own, net)
+
+    on_sites(frames, attempt)
+    with pytest.warns(UserWarning, match=r"would be refused: one row of site1 .* scores,"):
+        model.evaluate(pooled(frames), sites="site")
+
+
+@pytest.mark.parametrize("guards", [[Guards()] * 3, [Guards.off(), Guards(), Guards()]])
+def test_scores_show_no_few_rows_of_the_others(guards):
+    """The score has two values: a site that takes its own rows away would know the outcome of the other sites' one row.
+
+    What one site wants holds for all: a site without guards asks as many questions as the others.
+    """
+    frames = hospitals()
+    model = dsba.fit(pooled(frames), "cost ~ sex", "linear", sites="site")
+    enough = on_sites(frames, lambda own, net: evaluate(model, own, net, guards[net.rank]).pooled.rows)
+    assert enough == [125] * 3
+    for name, frame in frames.items():
+        frame["sex"] = np.where((np.arange(len(frame)) % 3 == 0) & (name == "site0"), "M", "F")
+    frames["site1"].loc[0, "sex"] = "M"
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match="site0 could single out fewer than 3 rows of the other sites"):
+            evaluate(model, own, net, guards[net.rank])
+
+    on_sites(frames, attempt)
+
+
+def test_guards_of_several_sites_for_curves():
+    """One site counts in joined bins, so all do."""
+    frames = hospitals((200, 150, 120))
+    model = dsba.fit(pooled(frames), "outcome ~ age", sites="site")
+    guards = [Guards.off(), Guards(), Guards()]
+    found = on_sites(frames, lambda own, net: evaluate(model, own, net, guards[net.rank]).pooled)
+    assert found == on_sites(frames, lambda own, net: evaluate(model, own, net).pooled)

@@ -187,3 +187,25 @@ def test_weights_that_single_out_a_row_are_refused_before_a_weighted_sum(kind, o
     assert not any(np.abs(rows[np.isfinite(rows)]).max(initial=0.0) >= 1e9 for rows in sums)
     with pytest.warns(UserWarning, match="carry most of its weights"):
         dsba.fit(frame, "cost ~ age", operator, sites="site", weights="w", weight_kind=kind, cov="HC1")
+
+
+@pytest.mark.parametrize(("weights", "sentence"), [
+    (lambda rng, age: 1.0 + 1e-9 * rng.normal(size=len(age)), "one row of h1 makes up most of the spread of"),
+    (lambda rng, age: age / 10.0, "the columns age and w together single out a row of h1"),
+])  # fmt: skip
+@pytest.mark.parametrize("operator", ["linear", "gamma"])
+def test_weights_that_differ_from_a_column_in_one_row_are_refused(operator, weights, sentence):
+    """Sums with weights, less those without them, would be this row: a constant is such a column, too."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"site": np.repeat(["h1", "h2", "h3"], 50), "age": rng.uniform(20, 90, 150)})
+    frame["cost"] = rng.gamma(2.0, 10.0, 150)
+    frame["w"] = weights(rng, frame["age"])
+    frame.loc[0, "w"] += 1.0
+    sites = as_sites(frame, "site")
+    spec = FitSpec(formula="cost ~ age", operator=operator, weights="w", graph="ring")
+
+    def work(net):
+        with pytest.raises(dsba.InputError, match=sentence):
+            fit_sites([sites[net.rank]], spec, net)
+
+    together(dsba.Topology.ring(3), 3, work)

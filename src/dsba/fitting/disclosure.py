@@ -117,12 +117,19 @@ class Guards:
             "model would show these rows: take the logarithm, write cap() around the column, or leave it out."
         )
 
-    def few_elsewhere(self, site: str, column: str) -> str | None:
-        """What a site says of a column whose total, minus its own rows, is a count of few rows of the others."""
-        return (
+    def few_elsewhere(self, sites: Sequence[str], columns: Sequence[str], own: Array, total: Array) -> list[str]:
+        """What sites say that could single out few rows of the others, which are those of ``total`` less their own.
+
+        ``total`` has a count for each column; a pooled count that is too small by itself is no matter of this.
+        """
+        rare = (total >= self.rows_per_level) & (total > own) & (total - own < self.rows_per_level)
+        found = {(site, column): None for site, one in zip(sites, rare, strict=True)
+                 for column, few in zip(columns, one, strict=True) if few}  # fmt: skip
+        return [
             f"{site} could single out fewer than {self.rows_per_level} rows of the other sites by the column {column}: "
             "merge it with another, or leave it out."
-        )
+            for site, column in found
+        ]
 
     def dominated(self, site: str, columns: Sequence[str]) -> str:
         which = f"the column {columns[0]}" if len(columns) == 1 else f"each of the columns {' and '.join(columns)}"

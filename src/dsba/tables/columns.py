@@ -16,7 +16,7 @@ import numpy as np
 
 from dsba.errors import InputError
 from dsba.network import Group
-from dsba.tables.formula import Arithmetic, Contrast, Term, TermFactor
+from dsba.tables.formula import Arithmetic, Contrast, Formula, Term, TermFactor, inner_parts
 from dsba.tables.quantiles import Quantile, quantile_search
 from dsba.tables.together import answered
 from dsba.types import Array, Level
@@ -251,12 +251,13 @@ BASES: dict[str, Callable[[Array, tuple[float, ...]], Array]] = {
 }  # fmt: skip
 
 
-def inner_functions(terms: Sequence[Term], frames: Sequence[pd.DataFrame]) -> tuple[list[str], list[Array]]:
-    """What functions with a state are functions of, unless it is a column: names, and a matrix for each site here."""
-    found = {one.text: one.number for term in terms for one in term
-             if one.state is not None and one.number is not None and one.number.operation != "column"}  # fmt: skip
-    values = [[numbers(one, frame) for one in found.values()] for frame in frames]
-    return list(found), [np.nan_to_num(np.array(own).T, nan=0.0, posinf=0.0, neginf=0.0) for own in values]
+def inner_functions(formula: Formula, frames: Sequence[pd.DataFrame]) -> tuple[list[str], list[Array]]:
+    """What functions are functions of, where it may single out rows: names, and a matrix for each site here."""
+    own = [(one.number, one.state) for term in formula.terms for one in term if one.number is not None]
+    found = {one.text: one for one, state in own if state is not None and one.operation != "column"}
+    found |= {one.text: one for what in (*(one for one, _ in own), *formula.outcomes) for one in inner_parts(what)}
+    values = [np.reshape([numbers(one, frame) for one in found.values()], (len(found), len(frame))) for frame in frames]
+    return list(found), [np.nan_to_num(X.T, nan=0.0, posinf=0.0, neginf=0.0) for X in values]
 
 
 def agreed_states(terms: Sequence[Term], frames: Sequence[pd.DataFrame], group: Group, few: int, alone: bool) -> States:

@@ -72,24 +72,22 @@ class Designs:
 
     @property
     def wide(self) -> list[Array]:
-        """Of each site here its columns, and beside them what sums with an outcome have in the place of a column."""
+        """Of each site here its columns, and beside them what sums with an outcome or weights have in their place."""
         terms = terms_of(self.schema)
-        offset = terms.spec.offset is not None or terms.spec.exposure is not None
-        return [np.column_stack([d.X, *_outcome_columns(d, terms, offset, self.schema.classes)]) for d in self.designs]
+        return [np.column_stack([d.X, *_outcome_columns(d, terms, self.schema.classes)]) for d in self.designs]
 
     @property
     def wide_names(self) -> list[str]:
         """Those of the columns of ``wide``: an outcome is called as on the left side of the formula."""
-        outcomes = self.wide[0].shape[1] - len(self.names)
-        return [*self.names, *[str(terms_of(self.schema).formula.left)] * outcomes]
+        terms, weights = terms_of(self.schema), self.schema.spec.weights
+        outcomes = self.wide[0].shape[1] - len(self.names) - (weights is not None)
+        return [*self.names, *[str(terms.formula.left)] * outcomes, *([] if weights is None else [weights])]
 
     @property
     def derived(self) -> list[bool]:
         """Of each column of ``wide`` whether it is a product, or a function that may single out rows."""
-        formula = terms_of(self.schema).formula
-        found = {text_of(term) for term in formula.terms if is_derived(term)}
-        outcomes = len(self.wide_names) - len(self.names)
-        return [text in found for text in column_terms(self.schema)] + [formula.sharp] * outcomes
+        formula, own = terms_of(self.schema).formula, derived_columns(self.schema)
+        return own + [formula.sharp and name == str(formula.left) for name in self.wide_names[len(own) :]]
 
 
 def design_tables(
@@ -99,9 +97,10 @@ def design_tables(
     group, guards = group or Alone(), guards or Guards()
     schema = agreed.agree(sites, terms, group, guards)
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
-    ready = [_ready(SiteTable(site.name, usable_rows(site.frame, terms)), schema) for site in sites]
+    usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
+    ready = [_ready(site, schema) for site in usable]
     limits, named = Guards.strictest([part.guards for part in schema.parts]), [site.name for site in sites]
-    require_spread(*inner_functions(terms.formula.terms, ready), named, limits, group)
+    peaks = require_spread(*parts_of_functions(usable, schema), named, limits, group)
     states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
     schema = replace(schema, states=dict(states))
     designs = tuple(designed(site, schema) for site in sites)
@@ -126,7 +125,7 @@ def design_tables(
     if terms.labels in ("real", "positive") and not (terms.spec.offset or terms.spec.exposure):
         _require_varied_outcome(str(terms.formula.left), differ)
     rare = enforce(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
-    rare = (*heavy, *rare)
+    rare = (*heavy, *peaks, *rare)
     held = tuple(agreed.held_at(site, terms) for site in sites)
     found = Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
     sharp = np.flatnonzero(found.derived)
@@ -162,6 +161,19 @@ def _kept_columns(names: Sequence[str], schema: Schema) -> list[int]:
     levelled = model is not None and not model.intercept
     shared = {name for name, column in _gap_columns(schema).items() if column in schema.together}
     return [j for j, name in enumerate(names) if name not in shared and not (levelled and name == INTERCEPT)]
+
+
+def derived_columns(schema: Schema) -> list[bool]:
+    """Of each column of the model whether it is a product, or a function that may single out rows."""
+    found = {text_of(term) for term in terms_of(schema).formula.terms if is_derived(term)}
+    return [text in found for text in column_terms(schema)]
+
+
+def parts_of_functions(sites: Sequence[SiteTable], schema: Schema) -> tuple[list[str], list[Array]]:
+    """The parts of functions, of both sides of the formula, that may single out rows of the sites here."""
+    formula = terms_of(schema).formula
+    frames = [_ready(site, schema).assign(**{c: site.frame[c].to_numpy() for c in formula.response}) for site in sites]
+    return inner_functions(formula, frames)
 
 
 def column_terms(schema: Schema) -> tuple[str, ...]:
@@ -217,17 +229,21 @@ def outcome_of(site: SiteTable, schema: Schema) -> Array:
     return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
 
-def _outcome_columns(design: Design, terms: ModelTerms, offset: bool, classes: Sequence[Level] | None) -> list[Array]:
-    """The columns that outcomes and offsets are in a gradient: of classes all but the first, of times the events."""
+def _outcome_columns(design: Design, terms: ModelTerms, classes: Sequence[Level] | None) -> list[Array]:
+    """The columns that outcomes and offsets are in a gradient: of classes all but the first, of times the events.
+
+    The weights are the last: sums with and without them differ by rows whose weights differ from the rest.
+    """
     y, o = design.y, design.offset
+    weights = [] if terms.spec.weights is None else [design.weight]
     if terms.labels == "real":
-        return [y - o]
+        return [y - o, *weights]
     with np.errstate(over="ignore"):
         means = expit(o) if terms.labels in ("binary", "multiclass", "counts") else np.exp(o)
     found = [y] if y.ndim == 1 else [y[:, 1]] if terms.labels == "survival" else list(y.T)
     if terms.labels == "multiclass":
         found = [(y == code).astype(np.float64) for code in range(1, len(classes or ()))]
-    return [*found, means] if offset else found
+    return [*found, *([means] if terms.spec.offset or terms.spec.exposure else []), *weights]
 
 
 def _numbers(frame: pd.DataFrame, column: str | None, otherwise: float) -> Array:

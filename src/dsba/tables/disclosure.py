@@ -29,7 +29,7 @@ from dsba.tables.families import FAMILIES
 from dsba.tables.models.base import LikelihoodTerms, RowLeverage, TableModel
 from dsba.tables.scaling import ScaledColumns
 from dsba.tables.schema import end_together
-from dsba.types import Array
+from dsba.types import Array, Flags
 
 LEVERAGE_ROUNDING = 1e-9  # a limit of 1 refuses nothing
 SHOWN_COLUMNS = 2
@@ -46,22 +46,25 @@ def strictest(designs: Designs) -> Guards:
 
 def check_design(
     designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], weights: Sequence[Array], lam: float,
-    group: Group,
+    group: Group, folds: Sequence[Sequence[Flags]] = (),
 ) -> tuple[Array, list[str]]:  # fmt: skip
     """X'VX at the start; and sentences, where a column or a combination of columns shows a row of the sites here.
 
     Between processes a column that shows a row ends the fit at all of them, and so does a combination that shows one
     row, before X'VX is summed. An outcome is one of these columns: X'y shows a row where y and a column differ in it
     alone. ``moments`` are the pooled means and standard deviations of columns and outcomes, ``ready`` has the scaled
-    columns. The sentences of the last check are for the caller to share.
+    columns. ``folds`` are rows of which sums follow from sums over all rows and over those without a fold: of each fold
+    the rows of each site. The sentences of the last check are for the caller to share.
     """
-    check, p = _DesignCheck(designs, moments, group), len(designs.names)
+    check, p = _DesignCheck(designs, moments, group, folds), len(designs.names)
     check.look_at_columns()
     X, upper = [one.X for one in ready], np.triu_indices(p)
-    if group.size == 1:
-        check.look_at_counts(check.differ.sum(axis=0))
-    elif check.limits.leverage < 1.0:
-        check_blurred(check.beside(X), weights, check.limits.leverage, check.refuse, check.total)
+    if group.size == 1 or check.limits.leverage >= 1.0:
+        check.total(np.zeros((len(X), 0)))
+    else:
+        for rows in check.parts:
+            inside = [w * at for w, at in zip(weights, rows, strict=True)]
+            check_blurred(check.beside(X), inside, check.limits.leverage, check.refuse, check.total)
     own = np.array([(x.T @ (x * w[:, None]))[upper] for x, w in zip(X, weights, strict=True)])
     information = symmetric(summed_unless(group, check.found, own), p)
     inverse, flat = solved(information, np.eye(p))
@@ -74,27 +77,45 @@ def check_design(
 class _DesignCheck:
     """What a process finds in the columns and outcomes of its sites; ``found`` are its complaints."""
 
-    def __init__(self, designs: Designs, moments: tuple[Array, Array], group: Group) -> None:
+    def __init__(
+        self, designs: Designs, moments: tuple[Array, Array], group: Group, folds: Sequence[Sequence[Flags]]
+    ) -> None:
         self.designs, self.group, self.wide, self.limits = designs, group, designs.wide, strictest(designs)
         self.mean, self.sd = moments
         self.sites, self.found = [one.site for one in designs.held], list[str]()
         self.names = designs.wide_names
-        self.differ = _rows_that_differ(self.wide, self.sd, designs.rows, self.limits.rows_per_level)
-        self.counted = False
+        self.parts = [[np.ones(len(one), bool) for one in self.wide], *folds]
+        self.differ = np.hstack([self._rows_that_differ(rows) for rows in self.parts])
+
+    def _rows_that_differ(self, rows: Sequence[Flags]) -> Array:
+        """Of each site and column the number of these rows, up to k, that differ from the rest by a part of the range.
+
+        If fewer than k rows make up the spread S of a column, one of them is sqrt(S/k) away from the rest. The rest is
+        near the median of each site.
+        """
+        few = self.limits.rows_per_level
+        near = self.sd * min(NEAR_USUAL * np.sqrt(self.designs.rows / max(few - 1, 1)), MOST_NEAR)
+        held = [X[at] for X, at in zip(self.wide, rows, strict=True)]
+        own = [np.count_nonzero(abs(X - np.median(X, axis=0)) > near, axis=0) if len(X) else 0 * near for X in held]
+        return np.minimum(own, few).astype(np.float64)
 
     def look_at_columns(self) -> None:
         rows, share = self.designs.rows, self.limits.dominance
         spread = share * np.where(self.designs.derived, DERIVED, 1.0) * rows * self.sd**2
         most = np.where(share < 1.0, spread, np.inf)
         for one, site in zip(self.wide, self.sites, strict=True):
-            found = _column_complaint(one, self.names, self.mean, self.sd, most, rows, site, self.limits)
-            self.found += [found] if found else []
+            largest = ((one - self.mean) ** 2).max(axis=0, initial=0.0)
+            over = [name for name, far in zip(self.names, largest > most, strict=True) if far and name != INTERCEPT]
+            self.found += [self.limits.dominated(site, list(dict.fromkeys(over)))] if over else []
 
     def look_at_counts(self, differ: Array) -> None:
         """``differ``: the pooled rows of each column that differ from the rest."""
-        if not self.found:
-            few = (self.differ.sum(axis=0) > 0.0) & (differ < self.limits.rows_per_level)
-            self.found += [self.limits.nearly_constant(self.names[j]) for j in np.flatnonzero(few)]
+        if self.found:
+            return
+        names = [*self.names, *[f"{name} in a fold" for name in self.names] * (len(self.parts) - 1)]
+        few = (differ > 0.0) & (differ < self.limits.rows_per_level)
+        self.found += [self.limits.nearly_constant(names[j]) for j in np.flatnonzero(few)]
+        self.found += self.limits.few_elsewhere(self.sites, names, self.differ, differ)
 
     def beside(self, X: Sequence[Array]) -> list[Array]:
         """The scaled columns with the scaled outcomes beside them."""
@@ -103,12 +124,9 @@ class _DesignCheck:
         return [np.column_stack([x, (one[:, p:] - mean) / sd]) for x, one in zip(X, self.wide, strict=True)]
 
     def total(self, rows: Array) -> Array:
-        """The sum over all sites, the first time with the counts; not counted: how many there are is up to noise."""
-        extra = rows[:, :0] if self.counted else self.differ
-        total = summed_unless(self.group.aside(), self.found, np.hstack([rows, extra]))
-        if not self.counted:
-            self.counted = True
-            self.look_at_counts(total[rows.shape[1] :])
+        """The sum over all sites, each time with the same counts; how many such sums there are is up to noise."""
+        total = summed_unless(self.group.aside(), self.found, np.hstack([rows, self.differ]))
+        self.look_at_counts(total[rows.shape[1] :])
         return total[: rows.shape[1]]
 
     def refuse(self, rows: Sequence[RowLeverage], limit: float) -> None:
@@ -130,44 +148,6 @@ def base_weights(columns: ScaledColumns, n: int, component: Operator) -> Array:
     """The weights of a site's rows where no outcome is known: those of the model with only an intercept."""
     design = columns.designs[n]
     return design.weight * np.exp(design.offset) if component.link == "log" else design.weight
-
-
-def _rows_that_differ(wide: Sequence[Array], sd: Array, rows: int, few: int) -> Array:
-    """Of each site and column the number of rows, up to ``few``, that differ from the rest by a part of the range.
-
-    If fewer than ``few`` rows make up the spread S of a column, one of them is sqrt(S/few) away from the rest. The rest
-    is near the median of each site.
-    """
-    near = sd * min(NEAR_USUAL * np.sqrt(rows / max(few - 1, 1)), MOST_NEAR)
-    own = [np.count_nonzero(np.abs(X - np.median(X, axis=0)) > near, axis=0) if len(X) else 0 * sd for X in wide]
-    return np.minimum(own, few).astype(np.float64)
-
-
-def _column_complaint(
-    X: Array, names: Sequence[str], mean: Array, sd: Array, most: Array, rows: int, site: str, limits: Guards
-) -> str | None:
-    """A sentence about the columns that single out rows of this site, or, for this site, few rows of the others.
-
-    ``most`` is the largest square that one row may add to the spread of each column.
-    """
-    named = [j for j, name in enumerate(names) if name != INTERCEPT]
-    largest = ((X - mean) ** 2).max(axis=0, initial=0.0)
-    if dominated := [names[j] for j in named if largest[j] > most[j]]:
-        return limits.dominated(site, list(dict.fromkeys(dominated)))
-    few = [j for j in named if _few_elsewhere(X[:, j], mean[j], sd[j], rows, limits.rows_per_level)]
-    return limits.few_elsewhere(site, names[few[0]]) if few else None
-
-
-def _few_elsewhere(own: Array, mean: float, sd: float, rows: int, few: int) -> bool:
-    """Whether the column has zeros and ones at all sites, and the others have one of them in 1 to ``few`` - 1 rows.
-
-    A column has no other numbers if its variance is m (1 - m), and none below 0 or above 1 is here.
-    """
-    if abs(sd * sd - mean * (1.0 - mean)) > 1e-9 or not (np.minimum(abs(own), abs(own - 1.0)) < 1e-6).all():
-        return False
-    ones, mine = round(rows * mean), int((own > 0.5).sum())
-    others = (ones - mine, rows - ones - (len(own) - mine))
-    return any(0 < count < few for count in others)
 
 
 def lever(names: Sequence[str], site: str, rows: RowLeverage, limits: Guards, limit: float | None = None) -> str | None:

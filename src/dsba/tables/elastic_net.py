@@ -25,7 +25,7 @@ from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
-from dsba.tables.expected_cost import Way, cost_of, design_sums
+from dsba.tables.expected_cost import REPLACED, Way, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
 from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum
@@ -311,18 +311,20 @@ def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, way
     p, levels = len(designs.names), sum(map(len, designs.schema.levels.values()))
     fits, points = 1 + folds, lambdas * USUAL_NEWTON[str(terms.spec.operator)]
     point = fits * (1 + p + p * (p + 1) // 2)
-    sums = ModelSums((folds, fits * (3 + 2 * p), point, fits * (1 + lambdas)), (point,), 1 + points)
-    return str(cost_of(sums, design_sums(terms, p, levels), levels, way))
+    sums = ModelSums(
+        (folds, fits * (3 + 2 * p), point, fits * (1 + lambdas)), (point,), 1 + points, f"steps and {REPLACED}"
+    )
+    return str(cost_of(sums, design_sums(terms, p, levels, fits), levels, way))
 
 
 def _check(
     designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], folds: int | None, group: Group
 ) -> None:
     """Between processes an error where columns, or what a fold adds to the other folds, would show rows."""
-    found = check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group)[1]
-    if folds is not None:
-        sizes = [[float((np.arange(len(d.y)) % folds == fold).sum()) for fold in range(folds)] for d in ready]
-        smallest = min(counted(group, np.array(sizes)))
+    parts = [[np.arange(len(d.y)) % (folds or 1) == fold for d in ready] for fold in range(folds or 0)]
+    found = check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group, parts)[1]
+    if parts:
+        smallest = min(counted(group, np.array([[float(at.sum()) for at in fold] for fold in parts]).T))
         if sentence := strictest(designs).too_many_parameters(len(designs.names), smallest):
             found.append(f"in a fold {sentence}")
     enforce(group, found)

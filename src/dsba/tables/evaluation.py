@@ -39,9 +39,10 @@ from dsba.fitting.measures import (
 )
 from dsba.network import Group, counted, summed
 from dsba.solvers.exact import dot, eliminated
-from dsba.tables.design import outcome_of
+from dsba.tables.design import derived_columns, designed, outcome_of, parts_of_functions
 from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.tables.models.scoring import MOST_STEPS
+from dsba.tables.peaks import peak_complaints
 from dsba.tables.schema import end_together, kind_of
 from dsba.tables.terms import SiteTable
 from dsba.types import Array
@@ -130,10 +131,13 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
 
     Between processes too few rows, or a row that makes up most of the loss, end the evaluation before it is measured.
     """
-    kind = _kind(results)
-    scored = [scored_rows(results, site) for site in sites]
-    notices = _checked(kind, scored, [site.name for site in sites], guards or Guards(), group)
-    few = (guards or Guards()).rows_per_level
+    kind, kept, limits = _kind(results), [_kept_rows(results, site) for site in sites], guards or Guards()
+    few = int(group.largest(np.array([float(limits.rows_per_level)]))[0])  # what one site wants holds for all
+    limits = replace(limits, rows_per_level=few)
+    rows = zip(sites, kept, strict=True)
+    scored = [_scored(results, one, len(site.frame) - len(one.frame)) for site, one in rows]
+    peaks = _singled_out(results, kept, scored, limits, group)
+    notices = (*peaks, *_checked(kind, scored, [site.name for site in sites], limits, group))
     bins = _joined(scored, few, group) if kind in (CLASSES, SCORES) and group.size > 1 and few > 1 else FINE
     pooled = _measured(kind, scored, partial(summed, group), bins)
     if not pooled.rows:
@@ -160,9 +164,7 @@ def _checked(
     for site, part in zip(sites, losses, strict=True):
         if loss > 0.0 and part.max(initial=0.0) > guards.dominance * loss and len(part):
             found.append(guards.dominated_loss(site))
-    (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (len(scored) - 1)]))
-    if complaints and group.size > 1:
-        end_together(group, next(iter(found), None))
+    _end_if(found, len(sites), group)
     return tuple(found)
 
 
@@ -175,19 +177,43 @@ def _kind(results: Results) -> Kind:
     return COUNTS if run.labels == "count" else NUMBERS
 
 
-def scored_rows(results: Results, site: SiteTable) -> Scored:
+def _kept_rows(results: Results, site: SiteTable) -> SiteTable:
     """The rows of a site that have an outcome and all that the model needs; others are left out and counted."""
     _require_outcome(results, site)
-    response = list(results.formula.response)
-    frame = site.frame.loc[site.frame[response].notna().all(axis=1)].reset_index(drop=True)
-    frame = frame.loc[results.known_rows(frame)].reset_index(drop=True)
-    score, offset = results.scores(frame, name=site.name)
+    frame = site.frame.loc[site.frame[list(results.formula.response)].notna().all(axis=1)].reset_index(drop=True)
+    return SiteTable(site.name, frame.loc[results.known_rows(frame)].reset_index(drop=True))
+
+
+def _scored(results: Results, site: SiteTable, left_out: int) -> Scored:
+    score, offset = results.scores(site.frame, name=site.name)
     with np.errstate(over="ignore"):
-        exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(frame))
-    y = outcome_of(SiteTable(site.name, frame), results.schema)
-    scored = Scored(y, score, results.mean(score), exposure, len(site.frame) - len(frame))
+        exposure = np.exp(offset) if _kind(results) is COUNTS else np.ones(len(score))
+    scored = Scored(outcome_of(site, results.schema), score, results.mean(score), exposure, left_out)
     _require_finite(scored, site.name)
     return scored
+
+
+def _singled_out(
+    results: Results, sites: Sequence[SiteTable], scored: Sequence[Scored], guards: Guards, group: Group
+) -> list[str]:
+    """Refuse a model whose score, or a function in it, singles out a row: it was fitted to other rows than these."""
+    schema, sharp = results.schema, results.formula.sharp
+    names, parts = parts_of_functions(sites, schema)
+    derived = np.flatnonzero(derived_columns(schema))
+    X = [designed(site, schema, outcome=False).X[:, derived] for site in sites]
+    held = zip(parts, X, scored, strict=True)
+    every = [np.column_stack([part, own, one.score, *([one.y] if sharp else [])]) for part, own, one in held]
+    names += [results.metadata.names[j] for j in derived] + ["scores"] + [str(results.formula.left)] * sharp
+    found = peak_complaints(names, every, [site.name for site in sites], guards, group)
+    _end_if(found, len(sites), group)
+    return found
+
+
+def _end_if(found: Sequence[str], sites: int, group: Group) -> None:
+    """Between processes an error at all of them if one has found something; a sum tells whether one has."""
+    (complaints,) = counted(group, np.array([[float(len(found))], *[[0.0]] * (sites - 1)]))
+    if complaints and group.size > 1:
+        end_together(group, next(iter(found), None))
 
 
 def _require_finite(scored: Scored, site: str) -> None:

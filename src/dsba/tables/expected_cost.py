@@ -30,6 +30,8 @@ SITE_ANSWERS = 11  # questions that every site answers for itself: options, name
 SHARED_BYTES, LEVEL_BYTES = 1000, 16  # in the answers of one site, and in them of one level
 STATE_SUMS = {"center": 2, "cap": 10, "scale": 2, "poly": 5}  # of a function of a column
 QUANTILE_SUMS, QUANTILE_BINS = 8, 64  # those of splines: the rows, and 42 bits in parts of 6
+NOISY_SUMS = 3  # before X'VX: one, and two where columns that nearly depend on others are replaced once
+REPLACED = "1 replacement of dependent columns"
 INVENTED_ROWS = 64
 
 
@@ -83,6 +85,7 @@ def expected_cost(
     elif spec.random:
         sums = random_intercept_sums(p)
     count = sum(map(len, levels.values())) + len(classes or ())
+    sums = sums._replace(unit=f"{sums.unit} and {REPLACED}")
     return cost_of(sums, [*design_sums(terms, p, count), *_inference_sums(spec, sums, q)], count, way)
 
 
@@ -93,17 +96,18 @@ def told_besides(terms: ModelTerms) -> list[str]:
     return [] if told is None else [f"As sums over all sites, of the model {spec.operator}: {told}."]
 
 
-def design_sums(terms: ModelTerms, p: int, levels: int) -> list[int]:
-    """The numbers in the sums before a fit: rows, gaps, levels, means, and the checks of p columns."""
-    c = len(terms.columns)
+def design_sums(terms: ModelTerms, p: int, levels: int, fits: int = 1) -> list[int]:
+    """The numbers in the sums before so many fits: rows, gaps, levels, means, and the checks of p columns."""
+    c, beside = len(terms.columns), p + 3
     sizes = [1 + 7 * c, 2 * levels + 2, 3 * p + 2 * c + 4, 6 * (c + 1), p + 4, 2 * p + 2, 6 + levels, p * (p + 1) // 2]
+    sizes += [beside * (beside + 1) // 2 + beside * fits] * NOISY_SUMS * fits
     if terms.spec.missing in ("mean", "indicator"):
         sizes.append(2 * c)
     stateful = {one.text: one.state for term in terms.formula.terms for one in term if one.state is not None}
     splines = any(state not in STATE_SUMS for state in stateful.values())
     longest = max((STATE_SUMS.get(state, QUANTILE_SUMS) for state in stateful.values()), default=0)
     sizes += [2 * len(stateful) + QUANTILE_BINS * p * splines] * longest  # all functions in the same sums
-    if names := inner_functions(terms.formula.terms, [])[0]:
+    if names := inner_functions(terms.formula, [])[0]:
         sizes += peak_sums(len(names))
     return sizes + (peak_sums(p) if terms.formula.sharp or any(map(is_derived, terms.formula.terms)) else [])
 

@@ -33,7 +33,7 @@ from dsba.tables.evaluation import Evaluation, evaluate, sentences
 from dsba.tables.expected_cost import Way, expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
-from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer
+from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer, inflation
 from dsba.tables.inputs import GivenTables, columns_of, distinct
 from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require_fitting, require_order
 from dsba.tables.meta import SiteEstimates
@@ -290,6 +290,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     weights = [base_weights(columns, n, component) for n in range(len(columns.designs))]
     information, found = check_design(designs, columns.moments, columns.designs, weights, spec.lam or 0.0, network)
     shown = enforce(network, found)
+    vif = tuple(inflation(information, columns.scaling.intercept).tolist()) if not spec.lam else ()
     if not spec.lam:
         columns = orthogonal(columns, information)
     for sentence in shown:
@@ -310,7 +311,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     except FitError as error:
         raise error.named([*(columns.names[j] for j in columns.others), INTERCEPT]) from None
     coefficients = _coefficients(columns, done)
-    inferred, seen = _inferred(columns, coefficients, spec, watch and watch.at_solution(done.result.z))
+    inferred, seen = _inferred(columns, coefficients, spec, watch and watch.at_solution(done.result.z), vif)
     later = [one for one in seen if one not in shown]
     for sentence in later:
         warn(sentence)
@@ -434,13 +435,13 @@ def _model(
 
 
 def _inferred(
-    columns: ScaledColumns, coefficients: Array, spec: FitSpec, watch: RowWatch | None
+    columns: ScaledColumns, coefficients: Array, spec: FitSpec, watch: RowWatch | None, vif: tuple[float, ...]
 ) -> tuple[Inferred, list[str]]:
     """What the sums at the solution give, and complaints about rows here that they show."""
     if spec.lam or watch is None:
         return Inferred(None, PENALTY if spec.lam else NO_LIKELIHOOD), watch.complaints if watch else []
     try:
-        found = infer(columns, coefficients, str(operators.get(spec.operator).family), spec.cov, watch)
+        found = infer(columns, coefficients, str(operators.get(spec.operator).family), spec.cov, watch, vif)
     except FitError as error:
         raise error.named(columns.names) from None
     if found.inference is not None and spec.weight_kind == SAMPLING:

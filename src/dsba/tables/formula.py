@@ -111,6 +111,25 @@ def is_derived(term: Term) -> bool:
     return function not in CLOSER or inner is None or inner.operation != "column"
 
 
+def inner_parts(what: Arithmetic) -> list[Arithmetic]:
+    """The parts of a function that may single out rows whatever is made of them, such as the peak in a*b + exp(...).
+
+    What brings large distances closer together is asked for the parts of its argument only: log(a/b) has none.
+    """
+    asked = () if what.operation in (*CLOSER, "I") else what.parts
+    found = [part for part in asked if not _is_straight(part)]
+    return [*found, *(one for part in what.parts for one in inner_parts(part))]
+
+
+def _is_straight(what: Arithmetic) -> bool:
+    """Whether it is one column, or a function of ``CLOSER`` of it, but for its unit and zero."""
+    if what.operation in ("column", "number", "name"):
+        return True
+    constant = [part.operation == "number" for part in (what.parts[1:] if what.operation == "/" else what.parts)]
+    shifted = any(constant) and what.operation in ("+", "-", "*", "/")
+    return (shifted or what.operation in (*CLOSER, "I", "negative")) and all(map(_is_straight, what.parts))
+
+
 class Side(NamedTuple):
     """What a rule of the grammar read: its text and its terms."""
 

@@ -58,7 +58,9 @@ class Inferred(NamedTuple):
     """Of probabilities, on the rows themselves."""
 
 
-def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, watch: RowWatch) -> Inferred:
+def infer(
+    columns: ScaledColumns, coefficients: Array, family: str, cov: str, watch: RowWatch, vif: tuple[float, ...]
+) -> Inferred:
     """Inference at the solution of a fit without a penalty; the rows are those of the sites here.
 
     ``watch`` has its complaints about the rows at this point, and looks again before any residual is summed.
@@ -84,8 +86,7 @@ def infer(columns: ScaledColumns, coefficients: Array, family: str, cov: str, wa
     found = Inference(
         tuple(map(tuple, covariance.tolist())), total.rows - p, known.dispersed, scale, total.deviance,
         total.null_deviance, total.likelihood(known, total.deviance), total.likelihood(known, total.null_deviance),
-        pearson_chi2=total.pearson, vif=tuple(inflation(total.gram, columns.scaling.intercept).tolist()),
-        sites=total.clusters if cov == "site" else 0, df=df,
+        pearson_chi2=total.pearson, vif=vif, sites=total.clusters if cov == "site" else 0, df=df,
     )  # fmt: skip
     return Inferred(found, None, calibration(total.groups, total.starts) if total.groups.size else None)
 
@@ -128,9 +129,7 @@ def _sums(
     held = weight > 0
     counts = [times.sum(), clusters, (times[held] * np.log(weight[held] / times[held])).sum()]
     meat = (rows.T @ rows)[upper] if cov not in ("classical", *LEVERAGED) else np.zeros(0)
-    each = X * np.sqrt(times)[:, None]
-    sizes = np.concatenate([counts, groups, (each.T @ each)[upper], information[upper]])
-    return [sizes, np.concatenate([deviances, meat]), g @ X]
+    return [np.concatenate([counts, groups, information[upper]]), np.concatenate([deviances, meat]), g @ X]
 
 
 def _weights(design: Design, coefficients: Array, family: Family) -> Array:
@@ -177,11 +176,10 @@ class _Totals:
         sizes, squares, scores = (np.array(part) for part in zip(*own, strict=True))
         self.p = p = coefficients.size
         first = summed_unless(group, watch.complaints, sizes)
-        half = p * (p + 1) // 2
-        counts, gram, information = np.split(first, [-2 * half, -half])
+        counts, information = np.split(first, [first.size - p * (p + 1) // 2])
         self.rows, self.clusters, self.log_weights = int(counts[0]), int(counts[1]), counts[2]
         self.starts = group_starts(counts[3:]) if few > 1 else np.arange(GROUPS)
-        self.upper_information, self.gram = unit * information, _symmetric(gram, p)
+        self.upper_information = unit * information
         weights = [_weights(one, coefficients, family) for one in columns.designs]
         watch.look([one.X for one in columns.designs], weights, _symmetric(self.upper_information, p))
         grouping = [self._grouped(one, coefficients, family) for one in columns.designs]
@@ -240,7 +238,7 @@ class _Totals:
 
 
 def inflation(gram: Array, intercept: int | None) -> Array:
-    """Variance inflation factors of columns, from X'X; the intercept's is 0, which no other column has."""
+    """Variance inflation factors of columns, from X'VX; the intercept's is 0, which no other column has."""
     inverse, _ = solved(gram, np.eye(len(gram)))
     squares = np.diag(gram).copy()
     if intercept is not None:

@@ -94,7 +94,7 @@ class _Agreement:
         if SITE in self.formula.columns and SITE not in factors:
             levels[SITE] = names
         means = self._pooled_means()
-        notices = (*self.notices, *enforce(self.group, rare))
+        notices = (*self.notices, *enforce(self.group, [*rare, *self.elsewhere]))
         spec = replace(self.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
         return Schema(
             spec, terms.labels, self.parts, self.rows, kinds, self.missing, levels, merged, classes, means, notices,
@@ -236,6 +236,7 @@ class _Agreement:
     def _found_levels(self, own: OwnLevels) -> dict[str, dict[Level, int]]:
         """The levels that occur at any site, in order, with their numbers of rows: one sum over all that may occur."""
         self.odd_levels: tuple[str, ...] = ()
+        self.elsewhere: list[str] = []
         if not own:
             return {}
         asked = {column: _union(found, column) for column, found in own.items() if column not in self.spec.levels}
@@ -254,6 +255,8 @@ class _Agreement:
             ]
         ).reshape(len(self.sites), -1)
         total, sites = np.split(np.array(counted(self.group, np.hstack([counts, counts > 0.0]))), 2)
+        columns, limits = [c for c in known for _ in known[c]], Guards.strictest([part.guards for part in self.parts])
+        self.elsewhere = limits.few_elsewhere([site.name for site in self.sites], columns, counts, total)
         numbers, self.odd_levels = iter(total.tolist()), _odd_levels(known, sites.tolist(), len(self.parts))
         pooled = {column: {level: next(numbers) for level in levels} for column, levels in known.items()}
         return {column: {level: n for level, n in rows.items() if n} for column, rows in pooled.items()}
