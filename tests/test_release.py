@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -109,6 +110,17 @@ def test_the_unit_and_the_container_run_commands_that_exist():
     assert all(word in help for word in command if word.startswith("--"))
     entry = re.search(r"^ENTRYPOINT (.*)$", (ROOT / "deploy" / "Containerfile").read_text(), re.MULTILINE)[1]
     assert json.loads(entry) == ["dsba", *command[:2]]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
+def test_systemd_takes_the_unit_and_finds_it_closed(tmp_path):
+    """Every key is one that systemd knows, and of its exposure, from 0 to 10, the unit has at most 3."""
+    unit = tmp_path / "dsba-site.service"
+    unit.write_text((ROOT / "deploy" / unit.name).read_text().replace("/opt/dsba/bin/dsba", "/bin/true"))
+    checks = (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30"])
+    for check in checks:
+        ended = subprocess.run(["systemd-analyze", *check, unit], capture_output=True, text=True, timeout=120)
+        assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
 
 
 def test_the_list_of_packages_has_what_users_install():
