@@ -425,7 +425,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     for page, text in pages.items():
         assert "arithmatex" not in text, f"{page} has a formula that is not typeset"
         scrolling = text.count('<div class="formula"><math')
-        assert text.count('display="block"') == scrolling, f"{page} has a formula that makes the page wider than a phone"
+        assert text.count('display="block"') == scrolling, f"{page} has a formula wider than a phone"
     media = re.findall(r'data-md-color-media="(.*?)"', pages[tmp_path / "index.html"])
     assert media[0] == "(prefers-color-scheme)", "after the first visit the colours would not follow the system"
     assert len(media) == 3
