@@ -29,7 +29,16 @@ OTHERS = ("dsba.errors.FitError", "dsba.fitting.not_converged.NotConvergedWarnin
 OF_RESULTS = ("load", "on", "to_frame", "summary", "winners", "tuning", "plot", "sweep", "map", "to_latex", "report")
 NOT_ASKED = {"ES01", "SA01"}  # an extended summary and a See Also section
 NOT_CALLED = ("dsba.network.contract.Group", "dsba.engine.run.Status")  # classes whose constructor nobody calls
-WITH_METHODS = ("Topology", "History", "Link", "Penalty", *(path.rpartition(".")[2] for path in TABLES))
+WITH_METHODS = (
+    "Topology",
+    "History",
+    "Link",
+    "Penalty",
+    "Group",
+    "IndexRange",
+    "FitError",
+    *(path.rpartition(".")[2] for path in TABLES),
+)
 FACE = {"from_arrays", "n_nodes", "n_samples", "n_features", "dim", "lam", "classes", "objective"}  # of a Problem
 # Pages and examples of those who write algorithms and losses, which use more of a Problem.
 INSIDE = ("architecture.md", "own-algorithm.md", "own_algorithm.py", "paper.md")
