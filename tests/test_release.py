@@ -7,10 +7,12 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from io import BytesIO
 
 import pytest
@@ -132,19 +134,32 @@ def test_the_list_of_packages_has_what_users_install():
     assert all(one["hashes"] and one["licenses"] for one in found.values())
 
 
-def archive(time):
+def archive(time, mode):
     content = BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as file:
-        member = tarfile.TarInfo(f"dsba/{time}")
-        member.name, member.size, member.mtime = "dsba/README", 3, time
+        member = tarfile.TarInfo("dsba/README")
+        member.size, member.mtime, member.mode = 3, time, mode
         file.addfile(member, BytesIO(b"abc"))
     return content.getvalue()
 
 
-def test_a_source_archive_does_not_depend_on_when_it_was_made():
-    repacked = script("repack").repacked
-    assert archive(1) != archive(2)
-    assert repacked(archive(1), 5) == repacked(archive(2), 5)
+def wheel(mode):
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        member = zipfile.ZipInfo("dsba/__init__.py")
+        member.external_attr = (stat.S_IFREG | mode) << 16
+        file.writestr(member, b"abc")
+    return content.getvalue()
+
+
+def test_archives_do_not_depend_on_when_and_under_which_umask_they_were_made():
+    repack = script("repack")
+    assert archive(1, 0o600) != archive(2, 0o664)
+    assert repack.repacked(archive(1, 0o600), 5) == repack.repacked(archive(2, 0o664), 5)
+    assert wheel(0o600) != wheel(0o664)
+    assert repack.rezipped(wheel(0o600)) == repack.rezipped(wheel(0o664))
+    (member,) = zipfile.ZipFile(BytesIO(repack.rezipped(wheel(0o700)))).infolist()
+    assert stat.filemode(member.external_attr >> 16) == "-rwxr-xr-x"
 
 
 def test_a_missing_extra_is_named_before_anything_runs(monkeypatch, tmp_path):
