@@ -62,11 +62,11 @@ docs: .venv/.docs  ## the documentation site, in site/; a warning is an error
 docs-tables: .venv/.installed  ## the measured tables of the documentation, from docs/results; says which are stale
 	$(BIN)/python -m docs.tables
 
-# Built twice, the files have the same bytes: their times are those of the last commit.
+# Built twice, the files have the same bytes: their times are those of the last commit, and no umask is in them.
 dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
 dist: .venv/.docs  ## the source archive, the wheel and the list of what it brings (SBOM), in dist/
 	rm -rf dist build && $(BIN)/python -m build --quiet --no-isolation --outdir dist .
-	$(BIN)/python .ci/repack.py dist/*.tar.gz
+	$(BIN)/python .ci/repack.py dist/*
 	$(BIN)/python .ci/sbom.py dist
 
 release: dist docs full  ## everything that a release needs; it is published by hand; no table may be stale

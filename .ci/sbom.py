@@ -16,7 +16,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = frozenset({"tables", "parquet", "sites", "estimators", "lab", "mpich"})
+OF_MAKERS = {"dev", "docs", "release"}
 LOCKED = re.compile(r"^([\w.-]+)==(\S+).*((?:\n    --hash=\S+.*)+)", re.MULTILINE)
 
 
@@ -53,7 +53,8 @@ def sbom(lock: str) -> dict[str, Any]:
     hashes = {
         canonicalize_name(name): sorted(re.findall(r"sha256:(\w+)", listed)) for name, _, listed in LOCKED.findall(lock)
     }
-    names = sorted(brought("dsba", EXTRAS, set()) - {"dsba"})
+    extras = frozenset(metadata.metadata("dsba").get_all("Provides-Extra") or []) - OF_MAKERS
+    names = sorted(brought("dsba", extras, set()) - {"dsba"})
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

@@ -17,7 +17,7 @@ DISPLAY = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 
 def on_page_content(content: str, **_: Any) -> str:
     content = INLINE.sub(lambda found: mathml(found[1], "inline"), content)
-    return DISPLAY.sub(lambda found: mathml(found[1], "block"), content)
+    return DISPLAY.sub(lambda found: f'<div class="formula">{mathml(found[1], "block")}</div>', content)
 
 
 def mathml(formula: str, display: str) -> str:

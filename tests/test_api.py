@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import re
+import shutil
 from functools import cached_property
 
 import pytest
@@ -23,10 +24,21 @@ TABLES = (
     "dsba.tables.survival.LogRank", "dsba.tables.elastic_net.ElasticNetPath", "dsba.tables.exports.TextTable",
     "dsba.tables.describe.Description", "dsba.data.sources.TableSource",
 )  # fmt: skip
-OTHERS = ("dsba.errors.FitError", *TABLES)
+OTHERS = ("dsba.errors.FitError", "dsba.fitting.not_converged.NotConvergedWarning", *TABLES)
+# What a person calls on the results of a comparison; the page and the tables of the folder use more of them.
+OF_RESULTS = ("load", "on", "to_frame", "summary", "winners", "tuning", "plot", "sweep", "map", "to_latex", "report")
 NOT_ASKED = {"ES01", "SA01"}  # an extended summary and a See Also section
 NOT_CALLED = ("dsba.network.contract.Group", "dsba.engine.run.Status")  # classes whose constructor nobody calls
-WITH_METHODS = ("Topology", "History", "Link", "Penalty", *(path.rpartition(".")[2] for path in TABLES))
+WITH_METHODS = (
+    "Topology",
+    "History",
+    "Link",
+    "Penalty",
+    "Group",
+    "IndexRange",
+    "FitError",
+    *(path.rpartition(".")[2] for path in TABLES),
+)
 FACE = {"from_arrays", "n_nodes", "n_samples", "n_features", "dim", "lam", "classes", "objective"}  # of a Problem
 # Pages and examples of those who write algorithms and losses, which use more of a Problem.
 INSIDE = ("architecture.md", "own-algorithm.md", "own_algorithm.py", "paper.md")
@@ -113,11 +125,22 @@ def test_what_functions_of_tables_return_is_documented_whole(path):
         assert ("\nReturns\n-------\n" in inspect.getdoc(method)) == returns, method
 
 
+def test_the_page_has_what_is_called_on_the_results_of_a_comparison():
+    """Each with its parameters, what it returns, and an example."""
+    path = "dsba.lab.results.ExperimentResults"
+    assert [fault for name in OF_RESULTS for fault in faults(f"{path}.{name}", NOT_ASKED)] == []
+    page = (ROOT / "docs" / "api.md").read_text()
+    listed = re.search(r"::: dsba.lab.ExperimentResults\n +options:\n +members: \[(.*)\]", page)[1]
+    assert tuple(listed.replace('"', "").split(", ")) == OF_RESULTS  # YAML reads a bare on as true
+
+
 @pytest.mark.filterwarnings("ignore:Between owners", "ignore:Look at this")
 @pytest.mark.parametrize("path", PUBLIC)
-def test_examples_run(path, tmp_path, monkeypatch):
+def test_examples_run(path, tmp_path, monkeypatch, request):
     """Examples of methods follow the example of their class, and use its names."""
     monkeypatch.chdir(tmp_path)
+    if path == "dsba.lab.results.ExperimentResults":
+        shutil.copytree(request.getfixturevalue("finished"), "results")
     runner, names = doctest.DocTestRunner(optionflags=FLAGS), {}
     for test in sorted(doctest.DocTestFinder().find(PUBLIC[path], path, globs={})):
         said = []

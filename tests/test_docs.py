@@ -424,6 +424,11 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert pages[tmp_path / "guide.html"].count("<msqrt><mspace") == pages[tmp_path / "guide.html"].count("<msqrt>") > 0
     for page, text in pages.items():
         assert "arithmatex" not in text, f"{page} has a formula that is not typeset"
+        scrolling = text.count('<div class="formula"><math')
+        assert text.count('display="block"') == scrolling, f"{page} has a formula wider than a phone"
+    media = re.findall(r'data-md-color-media="(.*?)"', pages[tmp_path / "index.html"])
+    assert media[0] == "(prefers-color-scheme)", "after the first visit the colours would not follow the system"
+    assert len(media) == 3
 
 
 def test_every_page_is_in_the_navigation():

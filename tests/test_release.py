@@ -6,10 +6,13 @@ import importlib.util
 import json
 import os
 import re
+import shutil
+import stat
 import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from io import BytesIO
 
 import pytest
@@ -19,6 +22,7 @@ import dsba
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+OF_MAKERS = ("dev", "docs", "release")
 MOST_DEPENDENCIES = 9
 
 
@@ -48,9 +52,7 @@ def test_the_core_needs_few_packages():
 def test_the_page_lists_the_extras_and_what_they_bring():
     rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", (ROOT / "docs" / "installation.md").read_text(), re.MULTILINE)
     shown = {extra: set(re.sub(r"the extra \w+, ", "", brings).split(", ")) for extra, brings in rows}
-    assert shown == {
-        extra: names(wanted) for extra, wanted in EXTRAS.items() if extra not in ("dev", "docs", "release")
-    }
+    assert shown == {extra: names(wanted) for extra, wanted in EXTRAS.items() if extra not in OF_MAKERS}
 
 
 @pytest.mark.parametrize(
@@ -111,28 +113,54 @@ def test_the_unit_and_the_container_run_commands_that_exist():
     assert json.loads(entry) == ["dsba", *command[:2]]
 
 
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
+def test_systemd_takes_the_unit_and_finds_it_closed(tmp_path):
+    """Every key is one that systemd knows, and of its exposure, from 0 to 10, the unit has at most 3."""
+    unit = tmp_path / "dsba-site.service"
+    unit.write_text((ROOT / "deploy" / unit.name).read_text().replace("/opt/dsba/bin/dsba", "/bin/true"))
+    checks = (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30"])
+    for check in checks:
+        ended = subprocess.run(["systemd-analyze", *check, unit], capture_output=True, text=True, timeout=120)
+        assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+
+
 def test_the_list_of_packages_has_what_users_install():
     listed = script("sbom").sbom((ROOT / "requirements.lock").read_text())
     found = {one["name"].lower().replace("_", "-"): one for one in listed["components"]}
-    wanted = names([*PROJECT["dependencies"], *(one for extra in ("tables", "sites", "lab") for one in EXTRAS[extra])])
+    wanted = names(
+        [*PROJECT["dependencies"], *(one for extra in EXTRAS if extra not in OF_MAKERS for one in EXTRAS[extra])]
+    )
     assert wanted <= set(found)
     assert "pytest" not in found
     assert all(one["hashes"] and one["licenses"] for one in found.values())
 
 
-def archive(time):
+def archive(time, mode):
     content = BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as file:
-        member = tarfile.TarInfo(f"dsba/{time}")
-        member.name, member.size, member.mtime = "dsba/README", 3, time
+        member = tarfile.TarInfo("dsba/README")
+        member.size, member.mtime, member.mode = 3, time, mode
         file.addfile(member, BytesIO(b"abc"))
     return content.getvalue()
 
 
-def test_a_source_archive_does_not_depend_on_when_it_was_made():
-    repacked = script("repack").repacked
-    assert archive(1) != archive(2)
-    assert repacked(archive(1), 5) == repacked(archive(2), 5)
+def wheel(mode):
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        member = zipfile.ZipInfo("dsba/__init__.py")
+        member.external_attr = (stat.S_IFREG | mode) << 16
+        file.writestr(member, b"abc")
+    return content.getvalue()
+
+
+def test_archives_do_not_depend_on_when_and_under_which_umask_they_were_made():
+    repack = script("repack")
+    assert archive(1, 0o600) != archive(2, 0o664)
+    assert repack.repacked(archive(1, 0o600), 5) == repack.repacked(archive(2, 0o664), 5)
+    assert wheel(0o600) != wheel(0o664)
+    assert repack.rezipped(wheel(0o600)) == repack.rezipped(wheel(0o664))
+    (member,) = zipfile.ZipFile(BytesIO(repack.rezipped(wheel(0o700)))).infolist()
+    assert stat.filemode(member.external_attr >> 16) == "-rwxr-xr-x"
 
 
 def test_a_missing_extra_is_named_before_anything_runs(monkeypatch, tmp_path):

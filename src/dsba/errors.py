@@ -85,7 +85,18 @@ class FitError(InputError):
         super().__init__(sentence.format(columns=" and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))))
 
     def named(self, names: Sequence[str]) -> FitError:
-        """The same error with the columns' names in its sentence."""
+        """The same error with the columns' names in its sentence.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of all columns.
+
+        Returns
+        -------
+        FitError
+            The error with names.
+        """
         return FitError(self.sentence, self.columns, names)
 
 

@@ -187,7 +187,7 @@ class Newton(Algorithm):
     def finished(self, s: NewtonState) -> str | None:
         if not s.done or s.stuck:
             return None
-        return f"the last of {s.t} Newton steps changed nothing but rounding"
+        return f"{s.t} Newton steps, the last one no larger than rounding"
 
     def settled(self, s: NewtonState, problem: Problem) -> bool:
         """With separated labels the residual also vanishes, but the steps stay as long as they were."""

@@ -60,7 +60,18 @@ class IndexRange(NamedTuple):
     largest: int | None
 
     def width(self, zero_based: bool) -> int:
-        """The number of columns that the file needs."""
+        """The number of columns that the file needs.
+
+        Parameters
+        ----------
+        zero_based : bool
+            Whether columns count from 0.
+
+        Returns
+        -------
+        int
+            The number of columns; 0 if the file has no entries.
+        """
         return 0 if self.largest is None else self.largest + zero_based
 
 

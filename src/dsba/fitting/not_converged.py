@@ -35,7 +35,17 @@ def of_model(model: FittedModel) -> str | None:
 
 
 class NotConvergedWarning(UserWarning):
-    """The category where scikit-learn is not installed."""
+    """A fit ended before its tolerance was met, where scikit-learn is not installed.
+
+    The message names the tolerance, what was reached, and what to try. With scikit-learn the warning is its
+    ``ConvergenceWarning``.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from dsba.fitting.not_converged import NotConvergedWarning
+    >>> warnings.simplefilter("error", NotConvergedWarning)  # doctest: +SKIP
+    """
 
 
 def category() -> type[Warning]:

@@ -31,14 +31,54 @@ class FinishedRuns:
 
     @classmethod
     def load(cls, path: str | PathLike[str], partial: Mapping[str, History] | None = None) -> Self:
-        """The results in a folder that ``run`` has written. Nothing is imported or run."""
+        """Read the results in a folder that ``run`` has written. Nothing is imported or run.
+
+        Parameters
+        ----------
+        path : str or path
+            The results folder.
+        partial : mapping of str to History, or None
+            Histories of runs that are not finished.
+
+        Returns
+        -------
+        ExperimentResults
+            The finished runs of the folder.
+
+        Raises
+        ------
+        InputError
+            If the folder has no results, or a file of it is damaged.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> results = dsba.lab.ExperimentResults.load("results")
+        """
         folder = Folder(path)
         if not folder.index.is_file():
             raise InputError(f"{folder.root} is no results folder: it has no {folder.index.name}.")
         return cls(folder, folder.read_index(), partial)
 
     def on(self, link: Link) -> Self:
-        """The same results on other links, for the axis "time"."""
+        """The same results on other links, for the axis "time".
+
+        Parameters
+        ----------
+        link : Link
+            The latency and the bandwidth of every link.
+
+        Returns
+        -------
+        ExperimentResults
+            The same runs, with other times.
+
+        Examples
+        --------
+        >>> import dsba
+        >>> results = dsba.lab.ExperimentResults.load("results")
+        >>> slow = results.on(dsba.Link(latency=0.1))
+        """
         return type(self)(self.folder, self.index.model_copy(update={"link": link}), self.partial)
 
     @cached_property

@@ -46,12 +46,25 @@ class ExperimentResults(FinishedRuns):
     Examples
     --------
     >>> import dsba
-    >>> results = dsba.lab.ExperimentResults.load("results")  # doctest: +SKIP
-    >>> results.to_frame().columns  # doctest: +SKIP
+    >>> results = dsba.lab.ExperimentResults.load("results")
+    >>> [case.problem for case in results.cases]
+    ['ridge, λ = 0.01']
     """
 
     def to_frame(self) -> Any:
-        """One row per record of every run (pandas is an optional dependency)."""
+        """One row per record of every run (pandas is an optional dependency).
+
+        Returns
+        -------
+        pandas.DataFrame
+            What each run is (data, problem, network, split, method, seed) and the columns of its history.
+
+        Examples
+        --------
+        >>> results.to_frame()[["method", "seed", "passes", "gap"]].head(1)
+          method  seed  passes  gap
+        0  EXTRA     0     0.0  1.0
+        """
         frames = [self.histories[run.id].to_frame().assign(**self.describe(run)) for run in self.runs]
         import pandas as pd
 
@@ -66,7 +79,18 @@ class ExperimentResults(FinishedRuns):
     # Tables --------------------------------------------------------------------------------------
 
     def summary(self) -> list[dict[str, Any]]:
-        """One row per run: what it spent, and what it cost to reach each tolerance; None where it did not."""
+        """One row per run: what it spent, and what it cost to reach each tolerance; None where it did not.
+
+        Returns
+        -------
+        list of dict
+            The rows of ``summary.csv``.
+
+        Examples
+        --------
+        >>> [(row["method"], row["seed"], row["passes_spent"]) for row in results.summary()][:2]
+        [('EXTRA', 0, 3.0), ('EXTRA', 1, 3.0)]
+        """
         rows = []
         for run in self.runs:
             history, outcome, metric = self.histories[run.id], self.outcomes[run.id], self.metric(self.case(run))
@@ -91,6 +115,16 @@ class ExperimentResults(FinishedRuns):
         reached any, it is the loosest one: a method is not compared where it stands alone. A cost is
         "undecided" where a method that did not reach the tolerance was stopped before it had spent as much as the first
         one; ``leading`` and ``stopped`` then name them. ``reached`` are all methods that reached the tolerance.
+
+        Returns
+        -------
+        list of dict
+            The titles of the case, the tolerance, and for each cost the method that needed the least of it.
+
+        Examples
+        --------
+        >>> sorted(results.winners()[0])[:5]
+        ['bytes_max', 'cpu_seconds', 'data', 'doubles_max', 'leading']
         """
         return [case.titles | {"metric": self.metric(case)} | self._winners(case) for case in self.cases]
 
@@ -117,13 +151,44 @@ class ExperimentResults(FinishedRuns):
     ) -> str:  # fmt: skip
         """A plain LaTeX tabular for each case: constants, costs of reaching ``tol``, and metrics at the end.
 
-        With several seeds costs are medians, with the band around them in brackets. ``tol`` is by default the tightest
-        tolerance that a method reached on every case. ``together`` makes one tabular with columns for every case.
+        With several seeds costs are medians, with the band around them in brackets.
+
+        Parameters
+        ----------
+        costs : sequence of str
+            The costs: passes, work, rounds, doubles_max, bytes_max, seconds, cpu_seconds or time.
+        metrics : sequence of str
+            Columns of the history whose last values are shown.
+        tol : float or None
+            The tolerance; None is the tightest one that a method reached on every case.
+        together : bool
+            True makes one tabular with columns for every case.
+
+        Returns
+        -------
+        str
+            The tabular, after comments that name seeds and runs.
+
+        Examples
+        --------
+        >>> print(results.to_latex(costs=["passes"], tol=0.1))
+        % ridge, ...
         """
         return latex.latex(self, costs, metrics, tol or sweeps.tolerance(self), together)
 
     def tuning(self) -> list[dict[str, Any]]:
-        """One row per candidate of every finished step-size search."""
+        """One row per candidate of every finished step-size search.
+
+        Returns
+        -------
+        list of dict
+            The rows of ``tuning.csv``.
+
+        Examples
+        --------
+        >>> {row["method"] for row in results.tuning()}
+        {'EXTRA'}
+        """
         return [
             case.titles | {
                 "method": search.method,
@@ -139,7 +204,19 @@ class ExperimentResults(FinishedRuns):
     # Files ---------------------------------------------------------------------------------------
 
     def report(self) -> None:
-        """Write summary.csv, tuning.csv, the figures and the page."""
+        """Write summary.csv, tuning.csv, the figures and the page.
+
+        Raises
+        ------
+        InputError
+            If no run is finished yet.
+
+        Examples
+        --------
+        >>> results.report()
+        >>> results.page.name
+        'report.html'
+        """
         if not self.runs:
             raise InputError(f"no run in {self.folder.root} is finished yet: there is nothing to report.")
         self.write_table(self.folder.summary, self.summary())
@@ -171,12 +248,38 @@ class ExperimentResults(FinishedRuns):
         self, x: str = "passes", y: str | None = None, *, panels: Sequence[str | ShownCase] | None = None,
         ncols: int | None = None, width: float | None = None, font_size: float = 10.0,
     ) -> Any:  # fmt: skip
-        """A matplotlib figure: a panel per case, ``y`` (by default what the methods are judged by) against ``x``.
+        """A matplotlib figure: a panel per case, ``y`` against ``x``.
 
-        ``panels`` are the cases to show, in this order: entries of ``cases``, or titles of data, problems, networks or
-        splits. ``ncols`` panels stand side by side. The legend has the step sizes and other open constants that were
-        used. ``width`` in inches makes it a figure for print: 3.25 is a column
-        of many journals, with ``font_size=8``.
+        The legend has the step sizes and other open constants that were used.
+
+        Parameters
+        ----------
+        x : str
+            A cost: passes, work, rounds, doubles_max, bytes_max, seconds, cpu_seconds or time.
+        y : str or None
+            A column of the history; None is what the methods are judged by.
+        panels : sequence or None
+            The cases to show, in this order: entries of ``cases``, or titles of data, problems, networks or splits.
+        ncols : int or None
+            How many panels stand side by side.
+        width : float or None
+            Inches of a figure for print; a column of many journals has 3.25, with ``font_size=8``.
+        font_size : float
+            Points of the letters in a figure for print.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure; ``savefig`` writes it to a file.
+
+        Raises
+        ------
+        InputError
+            If a panel is not known.
+
+        Examples
+        --------
+        >>> results.plot("rounds", width=3.25, font_size=8).savefig("rounds.pdf")
         """
         cases = self.chosen(panels)
         rows = in_rows([self.panel(case, x, y or self.metric(case)) for case in cases], _columns(ncols, width))
@@ -199,8 +302,31 @@ class ExperimentResults(FinishedRuns):
     ) -> Any:  # fmt: skip
         """A matplotlib figure: what reaching ``tol`` cost against ``x``.
 
-        ``x`` is "N", "lam", "kappa", "gamma", "tolerance", or an option of the methods such as "batch_size".
-        ``relative_to`` divides by the cost of that method, and ``ncols`` panels stand side by side.
+        Parameters
+        ----------
+        x : str
+            N, lam, kappa, gamma, tolerance, or an option of the methods such as batch_size.
+        cost : str
+            Any of passes, work, rounds, doubles_max, bytes_max, seconds, cpu_seconds and time.
+        tol : float or None
+            The tolerance; None is the tightest one that a method reached on every case.
+        relative_to : str or None
+            Divide by the cost of this method.
+        ncols : int or None
+            How many panels stand side by side.
+        width : float or None
+            Inches of a figure for print.
+        font_size : float
+            Points of the letters in a figure for print.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+
+        Examples
+        --------
+        >>> results.sweep("tolerance", "rounds").savefig("tolerance.pdf")
         """
         found = sweeps.sweep(self, x, cost, tol, relative_to)
         about = axis_title(cost) if relative_to is None else f"{SHORT[cost]}, as a multiple of {relative_to}'s"
@@ -212,8 +338,25 @@ class ExperimentResults(FinishedRuns):
     ) -> Any:  # fmt: skip
         """A matplotlib figure: which method reaches ``tol`` first, by latency and bandwidth.
 
-        It is of one case, the first by default. ``tol`` is by default the tightest of those that leave the fewest
-        links undecided.
+        Parameters
+        ----------
+        case : ShownCase or None
+            One of ``cases``; None is the first.
+        tol : float or None
+            The tolerance; None is the tightest of those that leave the fewest links undecided.
+        width : float or None
+            Inches of a figure for print.
+        font_size : float
+            Points of the letters in a figure for print.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure.
+
+        Examples
+        --------
+        >>> results.map(width=3.25, font_size=8).savefig("map.pdf")
         """
         return sweeps.draw_map(self, case or self.cases[0], tol, FigureSize(width, font_size))
 

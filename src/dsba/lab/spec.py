@@ -149,7 +149,18 @@ class Experiment(Section):
         return [*(p.operator for p in self.problem), *(m.algorithm for m in self.method), *self.metrics]
 
     def to_toml(self, plugins: Mapping[str, str] | None = None) -> str:
-        """The experiment as a file that ``dsba compare`` reads; ``plugins`` gives names other places."""
+        """The experiment as a file that ``dsba compare`` reads.
+
+        Parameters
+        ----------
+        plugins : mapping of str to str, or None
+            Other places for the files of user-defined code.
+
+        Returns
+        -------
+        str
+            The text of the file, in TOML.
+        """
         note = "# Made of Python objects: `dsba compare` needs the script that made them.\n" if self.has_objects else ""
         content = renamed(self.content(), plugins or {})
         if self.stop.record_first is None:

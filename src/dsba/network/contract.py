@@ -74,34 +74,110 @@ class Group(Protocol):
     replayed: bool  # whether the answers come from a record: the rows here are made up, and none of them is looked at
 
     def share(self, value: Any, *, discloses: str) -> list[Any]:
-        """Every process's value (of JSON's types), in order."""
+        """Every process's value (of JSON's types), in order.
+
+        Parameters
+        ----------
+        value : object
+            The value of this process.
+        discloses : str
+            The disclosure class of the value.
+
+        Returns
+        -------
+        list
+            The values of all processes.
+        """
 
     def gather(self, values: Array, *, discloses: str) -> Array:
-        """The processes' arrays, flattened, one after the other."""
+        """The processes' arrays, flattened, one after the other.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            The array of this process.
+        discloses : str
+            The disclosure class of the array.
+
+        Returns
+        -------
+        numpy.ndarray
+            All numbers, in the order of the processes.
+        """
 
     def largest(self, values: Array) -> Array:
-        """The largest over the processes, number by number; nothing may be NaN."""
+        """The largest over the processes, number by number.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            The numbers of this process; none is NaN.
+
+        Returns
+        -------
+        numpy.ndarray
+            The largest of each number.
+        """
 
     def sum(self, rows: Array | SparseRows) -> Array:
         """The exact sum over all nodes of one row each, given the rows of the nodes here; see ``exact_sum.py``.
 
-        NaN everywhere if anything in the rows is not finite.
+        Parameters
+        ----------
+        rows : numpy.ndarray or SparseRows
+            A row for each node of this process.
+
+        Returns
+        -------
+        numpy.ndarray
+            The sum, rounded once; NaN everywhere if anything in the rows is not finite.
         """
 
     def about(self, kind: str, point: Array) -> None:
-        """What the next sum is, and where it is taken: sites bind it to the history of their run."""
+        """What the next sum is, and where it is taken: sites bind it to the history of their run.
+
+        Parameters
+        ----------
+        kind : str
+            What is summed.
+        point : numpy.ndarray
+            The iterate at which it is taken.
+        """
 
     def tells_of(self, coefficients: int, cells: int) -> None:
         """The next sums are of a model with so many coefficients, and the others' rows have so many cells.
 
         Sites limit how much a run discloses of them.
+
+        Parameters
+        ----------
+        coefficients : int
+            The coefficients of the model.
+        cells : int
+            The cells of the other processes' rows.
         """
 
     def aside(self) -> Group:
         """The same processes, for questions that are not part of a method. Such questions are not counted."""
 
     def network(self, topology: Topology) -> Network:
-        """The network on which these processes run a method; an error if it has another topology."""
+        """The network on which these processes run a method.
+
+        Parameters
+        ----------
+        topology : Topology
+            Nodes, edges and mixing weights.
+
+        Returns
+        -------
+        Network
+            The network of these processes.
+
+        Raises
+        ------
+        InputError
+            If the processes are connected by another topology.
+        """
 
 
 def alike(group: Group, own: Any) -> list[Any]:
