@@ -33,7 +33,7 @@ quick: .venv/.installed  ## at most a minute: the tests of the files above
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 test: lint  ## the gate, at most ten minutes: linters, and every stress test at 1 % of its scale
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=15
+	$(BIN)/python -m pytest -n 3 --dist worksteal --durations=15
 
 full: lint  ## at most 75 minutes: all combinations of parameters, the wheel, and the lines that tests reach
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=30 -m "" --cov --cov-report=term

@@ -54,7 +54,7 @@ def _model(formula, operator, options, sites, network):
         return fit_sites(sites, spec, network)
 
     fit, alone = fitted(formula), fitted(f"{formula.partition(' ')[0]} ~ 1")
-    rows, measured = table().head(7), evaluate(fit, sites, network).plain()["pooled"]
+    rows, measured = table().head(7), evaluate(fit, sites, network, OPEN).plain()["pooled"]
     found = {
         "digest": fit.digest(),
         "summary": {key: value for key, value in fit.plain().items() if key != "rounds"},

@@ -219,7 +219,7 @@ def test_cap_is_a_clip_at_the_pooled_mean_and_four_deviations(value, tmp_path):
 
 
 def test_cap_is_a_term_of_the_right_side():
-    with pytest.raises(dsba.InputError, match=r"character 5: cap\(\) is not known"):
+    with pytest.raises(dsba.InputError, match=r"character 5: cap\(\) stands by itself"):
         dsba.fit(pooled(hospitals()), "log(cap(cost)) ~ age", "linear", sites="site")
 
 
