@@ -30,7 +30,11 @@ MOST_QUERY_BYTES = 1 << 20
 SNAPSHOTS = ("SNAPSHOT", "REPEATABLE READ", "SERIALIZABLE")  # isolation levels, the first one that there is
 PASSWORD = "DSBA_DATABASE_PASSWORD"
 FILE_MARKS = {"sqlite": (0, b"SQLite format 3\x00"), "duckdb": (8, b"DUCK")}  # where they stand in a file
-REFUSED_LOGINS, WRONG_STATEMENTS, LOST_LINES = ("28",), ("42",), ("08", "57")  # classes of SQLSTATE
+REFUSED_LOGINS, LOST_LINES = ("28",), ("08", "57")  # classes of SQLSTATE
+WRONG_STATEMENTS = {
+    "42": "a name in it is not known, not allowed or wrong", "25": "it would change the database",
+    "22": "it computes with values for which there is no result",
+}  # fmt: skip
 
 
 class Database(NamedTuple):
@@ -274,13 +278,15 @@ def _explained(source: TableSource, error: BaseException) -> InputError:
     """A sentence by what the driver gives beside words: the code of SQL, or how far a connection came."""
     if isinstance(error, ModuleNotFoundError):
         return InputError(f"{source} needs the package {error.name}: install it.")
+    if type(error).__name__ == "NoSuchTableError":  # of SQLAlchemy, which need not be there
+        return InputError(f"{source} has no such table.")
     code, connection = getattr(error, "sqlstate", None) or "", getattr(error, "pgconn", None)
     if getattr(connection, "needs_password", False):
         return InputError(f"{source}: the server wants a password: give it in {PASSWORD}, PGPASSWORD or ~/.pgpass.")
     if code.startswith(REFUSED_LOGINS) or getattr(connection, "used_password", False):
         return InputError(f"{source}: the server refused the user, the password, or the name of the database.")
-    if code.startswith(WRONG_STATEMENTS):
-        return InputError(f"{source}: the database refused the query: a name in it is not known, not allowed or wrong.")
+    if code[:2] in WRONG_STATEMENTS:
+        return InputError(f"{source}: the database refused the query: {WRONG_STATEMENTS[code[:2]]}.")
     if code.startswith(LOST_LINES):
         return InputError(f"{source}: the connection to the database was lost: start again.")
     if not code and connection is not None:

@@ -100,6 +100,8 @@ class TableFile:
             self._form = next((form for form in FORMATS if form.recognises(begin)), text_tables)
             if self._form is text_tables and (mark := next(filter(begin.lower().startswith, FOREIGN), None)):
                 raise InputError(f"{path} is {FOREIGN[mark]}.")
+            if self._form is text_tables and self._file.reading.encoding and text_tables.is_utf8(self._file):
+                self._file.reading = replace(self._file.reading, encoding=None)
             self.names = _checked_names(path, self._form.names(self._file))
 
     def read(self, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:
