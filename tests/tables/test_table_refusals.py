@@ -100,7 +100,7 @@ REFUSALS = [
     ),
     (_identifier, "the column 'ward' has more than 50 levels at site0: it looks like an identifier"),
     (_infinite, "the column 'crp' at site1 must have finite numbers, and some are not"),
-    (_negative, "log(crp) is not a finite number in some rows of site1"),
+    (_negative, "log(crp) is not a finite number in some rows of site1: are there numbers that are not positive"),
     (_constant, "the column age is constant over all sites"),
     (_equal, "the columns age and crp are equal at all sites"),
     (_date, "the column 'age' is a date"),

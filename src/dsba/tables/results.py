@@ -918,9 +918,9 @@ class Results:
         Returns
         -------
         pandas.Series or pandas.DataFrame
-            A value for each row, missing where a column that the model needs is missing. A model of more than two
-            classes gives a column of probabilities for each class. A Cox model gives hazards relative to a
-            row of zeros.
+            A value for each row, missing where a column that the model needs is missing, or where a function of it is
+            not a finite number. A model of more than two classes gives a column of probabilities for each class. A
+            Cox model gives hazards relative to a row of zeros.
 
         Raises
         ------
@@ -938,7 +938,11 @@ class Results:
             not_converged.warn(self.not_converged, stacklevel=2)
         rows = self._rows(table, name)
         whole = _complete(rows.frame, self._needed)
-        known = self._predicted(rows._replace(frame=rows.frame.loc[whole]), labels)
+        with np.errstate(invalid="ignore"):
+            design = self._design(rows._replace(frame=rows.frame.loc[whole]))
+            finite = np.isfinite(design.X).all(axis=1)
+            known = self._predicted(design, labels)[finite]
+        whole[whole] = finite
         if not whole.all():  # by place, because labels of an index may be repeated
             everywhere = np.full((len(whole), *known.shape[1:]), np.nan if known.dtype.kind == "f" else None)
             everywhere[whole] = known
@@ -947,8 +951,7 @@ class Results:
             return pd.Series(known, index=rows.frame.index, name="prediction")
         return pd.DataFrame(known, index=rows.frame.index, columns=list(self.schema.classes or ()))
 
-    def _predicted(self, rows: SiteTable, labels: bool) -> npt.NDArray[Any]:
-        design = self._design(rows)
+    def _predicted(self, design: Design, labels: bool) -> npt.NDArray[Any]:
         if self.model.run.decision != "largest" or self._table_model is None:
             scores, _ = self._scores(design)
             return self._labels(scores) if labels else self.mean(scores)
@@ -1264,7 +1267,7 @@ def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
     terms = terms_of(schema)
     filled = {*schema.means, *(column for column, levels in schema.levels.items() if MISSING_LEVEL in levels)}
     needed = [c for c in (*terms.formula.columns, *terms.extras) if c in table.columns and c not in filled]
-    whole = table[needed].notna().all(axis=1).to_numpy()
+    whole = table[needed].notna().all(axis=1).to_numpy(copy=True)
     for column, other in schema.together.items():
         whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
     return whole

@@ -11,7 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from dsba.network import Group, summed
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.model import Schema
+from dsba.network import Alone, Group, summed
 from dsba.tables.schema import folded, kind_of, numbers_with_marks, plain
 from dsba.tables.terms import SiteTable
 from dsba.types import Array, Level
@@ -68,6 +70,13 @@ def strange_levels(column: str, site: str, own: Collection[Level], others: Colle
     many, which = ("1 level", "it differs") if len(own) == 1 else (f"{len(own)} levels", "some differ")
     spelling = f"; {which} from levels of other sites by case or spaces only" if alike else ""
     return f"the column {column!r} has {many} at {site} that no other site has{spelling}."
+
+
+def codes_for_missing(rows: SiteTable, schema: Schema) -> list[str]:
+    """What looks wrong in rows to predict: repeated extreme values in columns of numbers."""
+    numbers = [column for column in rows.frame if schema.kinds.get(column) == "number"]
+    values = {column: [rows.frame[column].to_numpy(np.float64, na_value=np.nan)] for column in numbers}
+    return signs_of([rows], values, {}, Alone(), Guards().rows_per_level)
 
 
 def marked_numbers(sites: Sequence[SiteTable], columns: Sequence[str]) -> list[str]:
