@@ -20,6 +20,10 @@ def _renamed(frames):
     frames["site1"] = frames["site1"].rename(columns={"age": "agee"})
 
 
+def _capitals(frames):
+    frames["site1"] = frames["site1"].rename(columns={"age": "AGE"})
+
+
 def _text(frames):
     frames["site2"] = frames["site2"].assign(age=[SECRET, *["40"] * 24])
 
@@ -92,6 +96,7 @@ def _one_label(frames):
 
 REFUSALS = [
     (_renamed, "site1 has no column 'age'; did you mean 'agee'?"),
+    (_capitals, "site1 has no column 'age'; did you mean 'AGE'?"),
     (_text, "the column 'age' is text at site2 and a number elsewhere"),
     (_other_labels, "the column 'outcome' is a number at site2 and text elsewhere"),
     (

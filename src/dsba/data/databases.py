@@ -13,13 +13,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from dsba.data.sources import OWN_KEYS, TableSource
-from dsba.errors import DsbaError, InputError, cannot, require_package
+from dsba.errors import DsbaError, InputError, cannot, did_you_mean, require_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,8 +149,7 @@ def _chosen(source: TableSource, database: Database) -> tuple[str, list[str]]:
     table = table or known[0]
     schema, _, name = table.rpartition(".")
     if not schema and name not in known:
-        close = get_close_matches(name, known, n=1)
-        raise InputError(f"{source} has no such table" + (f"; did you mean {close[0]!r}?" if close else "."))
+        raise InputError(f"{source} has no such table{did_you_mean(name, known)}")
     return ".".join(map(database.quoted, filter(None, (schema, name)))), database.key(table)
 
 

@@ -52,7 +52,7 @@ class NumberSummary(NamedTuple):
     sd: float | None
     quartiles: tuple[float, ...] | None
     within: float | None
-    """The share of rows between a quartile that is shown and the exact one, at most."""
+    """The share of rows between a quartile that is shown and the exact one, at most; numbers have nine digits."""
     histogram: tuple[HistogramBin, ...] | None = None
     """Of all rows; a stratum has none."""
 
@@ -226,9 +226,9 @@ def _plain(one: NumberSummary | FactorSummary) -> dict[str, Any]:
 
 
 def _visible(level: Level) -> str:
-    """A level; one with spaces that are not seen stands in quotes."""
+    """A level; one with spaces or signs that are not seen stands in quotes."""
     text = str(level)
-    return text if text == " ".join(text.split()) else repr(text)
+    return text if text.isprintable() and text == " ".join(text.split()) else repr(text)
 
 
 def _cell(value: float | None, spread: float | None) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.engine.run import Status
-from dsba.errors import InputError, cannot, require_known
+from dsba.errors import InputError, cannot, did_you_mean, require_known
 from dsba.fitting import codec, not_converged
 from dsba.fitting.measures import Measures, ThetaFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
@@ -712,7 +712,7 @@ class Results:
         Examples
         --------
         >>> print(results.to_latex().splitlines()[6])
-        Intercept & -0.285 (-0.86 to 0.289) & 0.331 \\
+        Intercept & $-$0.285 ($-$0.86 to 0.289) & 0.331 \\
         """
         return exports.model_table(self, ratios).to_latex()
 
@@ -1253,7 +1253,8 @@ def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
     terms, kinds = terms_of(schema), schema.kinds
     for column in (*terms.formula.columns, *terms.extras):
         if column not in table.columns and (column in kinds or column != SITE):
-            raise InputError(f"{name} has no column {column!r}, which the model needs.")
+            hint = did_you_mean(column, map(str, table.columns))
+            raise InputError(f"{name} has no column {column!r}, which the model needs{hint}")
         wanted = kinds.get(column, "text")
         if column in table.columns and (found := kind_of(table[column])) not in (wanted, "empty"):
             raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
