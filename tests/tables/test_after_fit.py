@@ -162,6 +162,7 @@ def test_a_row_with_a_coefficient_of_its_own_has_no_leveraged_covariance():
 @pytest.mark.parametrize("kind", OUTCOMES)
 def test_figures_of_the_whole_model(kind, models):
     fit, wanted = models[kind], WANTED["models"][kind]
+    assert repr(fit) == f"<{fit.headline()}>"  # before, all arrays of the model
     assert (fit.df_model, fit.df_resid, fit.converged) == (8, wanted["df_resid"], True)
     close(fit.vif(), list(WANTED["vif"][kind]["columns"].values()))
     residuals = table()[OUTCOMES[kind]] - fit.predict(table())

@@ -53,7 +53,7 @@ SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025"
 PLAIN_COLUMNS = ("coef", "se", "z", "p", "low", "high")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """A fitted model of a table: coefficients of named columns in their own units, and their standard errors.
 
@@ -82,6 +82,9 @@ class Results:
     """
 
     model: FittedModel
+
+    def __repr__(self) -> str:
+        return f"<{self.headline()}>"
 
     @cached_property
     def metadata(self) -> TableMetadata:
