@@ -291,7 +291,8 @@ def test_a_database_is_read_in_one_state(tmp_path):
         ("sqlite:///two.db", "must name a table, with table=NAME in its URL, or query=FILE.sql; it has 'a', 'b'"),
         ("sqlite:///t.db?table=visits&query=x.sql", "has a table and a query"),
         ("sqlite:///t.db?query=x.sql", "cannot read the query x.sql"),
-        ("nobase://h/db?table=x", "cannot be read as a table of a database"),
+        ("nobase://h/db?table=x", "'nobase' is not a known kind of database"),
+        ("https://me@h/t.csv", "'https' is not a known kind of database; download a file of the web"),
     ],
 )
 def test_what_is_wrong_with_a_database_is_one_sentence_without_secrets(place, sentence, tmp_path, monkeypatch):

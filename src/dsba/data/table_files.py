@@ -58,6 +58,7 @@ FOREIGN = {
     b"%pdf": "a PDF document: save its table as CSV", b"{\\rtf": "a text document: save its table as CSV",
     b"<!doctype": "a web page: download the table itself", b"<html": "a web page: download the table itself",
     b"<?xml": "an XML document: save its table as CSV",
+    b"sep=": "a CSV file with a line for Excel (sep=) above its header: take this line out",
 }  # fmt: skip
 """How files begin that people take for tables, in small letters."""
 FORMATS: tuple[Format, ...] = (parquet, excel, statistics_packages, text_tables)
