@@ -292,7 +292,7 @@ def test_a_database_is_read_in_one_state(tmp_path):
         ("sqlite:///t.db?table=visits&query=x.sql", "has a table and a query"),
         ("sqlite:///t.db?query=x.sql", "cannot read the query x.sql"),
         ("nobase://h/db?table=x", "'nobase' is not a known kind of database"),
-        ("https://me@h/t.csv", "'https' is not a known kind of database; download a file of the web"),
+        ("https://me@h/t.csv", "'https' is not a known kind of database; download web files"),
     ],
 )
 def test_what_is_wrong_with_a_database_is_one_sentence_without_secrets(place, sentence, tmp_path, monkeypatch):

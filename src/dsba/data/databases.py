@@ -279,7 +279,7 @@ def _explained(source: TableSource, error: BaseException) -> InputError:
     if type(error).__name__ == "NoSuchTableError":  # of SQLAlchemy, which need not be there
         return InputError(f"{source} has no such table.")
     if type(error).__name__ == "NoSuchModuleError":
-        return InputError(f"{source}: {source.url.scheme!r} is not a known kind of database; download a file of the web.")
+        return InputError(f"{source}: {source.url.scheme!r} is not a known kind of database; download web files.")
     code, connection = getattr(error, "sqlstate", None) or "", getattr(error, "pgconn", None)
     if getattr(connection, "needs_password", False):
         return InputError(f"{source}: the server wants a password: give it in {PASSWORD}, PGPASSWORD or ~/.pgpass.")
