@@ -338,6 +338,8 @@ def test_numbers_of_patients_and_years_are_no_other_unit():
 def test_small_counts_are_hidden():
     frame = pd.DataFrame({"rare": ["a"] * 2 + ["b"] * 4 + ["c"] * 30, "x": np.arange(36.0), "g": ["u", "v"] * 18})
     found = dsba.describe(frame, by="g")
+    assert repr(found) == str(found)
+    assert found._repr_html_().startswith(found.to_html())
     assert found.columns["rare"]["all"].counts == {"a": None, "b": None, "c": 30}
     assert "hidden" in found.to_frame().loc["rare = a", "all"]
     few = dsba.describe(frame.assign(x=frame["x"].where(frame.index < 2)))

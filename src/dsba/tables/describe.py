@@ -11,6 +11,7 @@ names a column and a site, and no value.
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class FactorSummary(NamedTuple):
     counts: dict[Level, int | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Description:
     """Table 1 of all sites: ``print`` shows it.
 
@@ -197,6 +198,12 @@ class Description:
 
     def __str__(self) -> str:
         return "\n".join([str(self.table()), *(f"Look at this: {sign}" for sign in self.signs)])
+
+    __repr__ = __str__  # what an interactive session shows
+
+    def _repr_html_(self) -> str:
+        signs = "".join(f"<p>Look at this: {html.escape(sign)}</p>" for sign in self.signs)
+        return self.to_html() + signs
 
     def _count(self, count: int | None) -> str:
         return HIDDEN if count is None else f"{count:,}"
