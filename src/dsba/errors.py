@@ -163,6 +163,13 @@ def unknown_name(kind: str, got: object, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {got!r}{hint}{listed}", key=str(got))
 
 
+def did_you_mean(got: str, known: Iterable[str], otherwise: str = ".") -> str:
+    """The end of a sentence about a name that people gave to a column or a table: the nearest one, in any case."""
+    folded = {name.casefold(): name for name in known}
+    close = get_close_matches(got.casefold(), folded, n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else otherwise
+
+
 def require_known(kind: str, got: object, known: Collection[str]) -> None:
     """An error if a name is not registered."""
     if got not in known:

@@ -54,6 +54,7 @@ def server():
                     own.execute(
                         "CREATE TABLE visits (id INT PRIMARY KEY, cost FLOAT8, age FLOAT8, sex TEXT, crp FLOAT8)"
                     )
+                    own.execute("CREATE SEQUENCE numbers")
                     own.execute("ALTER TABLE visits ADD born DATE DEFAULT '2001-01-01'")
                     put = "INSERT INTO visits VALUES (%s, %s, %s, %s, %s)"
                     own.cursor().executemany(put, frame.reset_index()[::-1].to_numpy().tolist())
@@ -89,12 +90,17 @@ def test_four_databases_give_the_model_of_csv_files(server, tmp_path, monkeypatc
         ("site0?table=visits", "wrong-4711", "refused the user, the password, or the name of the database"),
         ("site0?table=visits", "", "the server wants a password"),
         ("site0?table=visit", SECRET, r"has no such table; did you mean 'visits'\?"),
+        ("site0?table=ward.visits", SECRET, "has no such table"),
         ("site0?query=gone.sql", SECRET, "the connection to the database was lost"),
+        ("site0?query=change.sql", SECRET, "refused the query: it would change the database"),
+        ("site0?query=divide.sql", SECRET, "it computes with values for which there is no result"),
     ],
 )
 def test_what_goes_wrong_is_one_sentence(server, place, password, sentence, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PGPASSWORD", password)
+    Path("change.sql").write_text("SELECT nextval('numbers') AS a")
+    Path("divide.sql").write_text("SELECT 1 / (id - 3) AS a FROM visits")
     Path("gone.sql").write_text("SELECT pg_terminate_backend(pg_backend_pid()) AS a")
     with pytest.raises(dsba.InputError, match=sentence) as caught:
         open_table(TableSource(server + place)).read()

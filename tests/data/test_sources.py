@@ -168,7 +168,7 @@ def test_another_encoding_is_named_and_then_read(encoding, tmp_path):
     assert table.names == ["größe", "stadt"]
     assert table.read()["größe"].tolist() == [1.5, 2.5]
     assert table.texts(["stadt"])["stadt"].tolist()[0] == "Köln"
-    with pytest.raises(dsba.InputError, match="is not ascii text"):
+    with pytest.raises(dsba.InputError, match="looks like utf-16" if encoding == "utf-16" else "is not ascii text"):
         open_table(TableSource(str(tmp_path / "t.csv"), Reading(encoding="ascii")))
 
 
@@ -177,6 +177,28 @@ def test_a_long_text_of_another_encoding(tmp_path):
     (tmp_path / "t.csv").write_bytes(("a,ü\n" + "1,ä–b\n" * rows).encode("utf-16"))
     found = open_table(TableSource(str(tmp_path / "t.csv"), Reading(encoding="utf-16"))).read()
     assert (len(found), found["ü"].unique().tolist()) == (rows, ["ä–b"])
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_an_encoding_is_that_of_text_that_is_not_utf8(packed, tmp_path):
+    """One option holds for all files of a command. Before, latin-1 made two signs of each letter of those in UTF-8."""
+    text = "a,stadt\n" + "1,Bonn\n" * 30_000 + "2,Köln\n"
+    found, digests = [], []
+    for encoding in ("utf-8", "latin-1"):
+        (tmp_path / "t.csv").write_bytes(packed(text.encode(encoding)))
+        table = open_table(TableSource(str(tmp_path / "t.csv"), Reading(encoding="latin-1")))
+        found.append(table.read()["stadt"].unique().tolist())
+        digests.append(table.digest)
+    assert found == [["Bonn", "Köln"]] * 2
+    (tmp_path / "t.csv").write_bytes(packed(text.encode()))
+    plain = open_table(tmp_path / "t.csv")
+    plain.read()
+    assert plain.digest == digests[0] != digests[1]
+    (tmp_path / "t.csv").write_bytes(packed(text.encode("utf-16")))
+    with pytest.raises(dsba.InputError, match="looks like utf-16: give encoding utf-16"):
+        open_table(TableSource(str(tmp_path / "t.csv"), Reading(encoding="latin-1")))
+    for encoding in ("utf-16", "utf-16-le"):
+        assert open_table(TableSource(str(tmp_path / "t.csv"), Reading(encoding=encoding))).names == ["a", "stadt"]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.xlsx", "t.sqlite"])
@@ -269,7 +291,8 @@ def test_a_database_is_read_in_one_state(tmp_path):
         ("sqlite:///two.db", "must name a table, with table=NAME in its URL, or query=FILE.sql; it has 'a', 'b'"),
         ("sqlite:///t.db?table=visits&query=x.sql", "has a table and a query"),
         ("sqlite:///t.db?query=x.sql", "cannot read the query x.sql"),
-        ("nobase://h/db?table=x", "cannot be read as a table of a database"),
+        ("nobase://h/db?table=x", "'nobase' is not a known kind of database"),
+        ("https://me@h/t.csv", "'https' is not a known kind of database; download web files"),
     ],
 )
 def test_what_is_wrong_with_a_database_is_one_sentence_without_secrets(place, sentence, tmp_path, monkeypatch):

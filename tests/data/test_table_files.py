@@ -167,6 +167,7 @@ def test_libsvm_is_told_from_a_table(tmp_path):
             "an old Excel workbook, or one with a password: save it as",
         ),
         (b"%PDF-1.7\n%\xe2\xe3", "is a PDF document"),
+        (b"sep=;\na;b\n1;2\n", "with a line for Excel .sep=. above its header"),
         (b"<!DOCTYPE html><p>sign in", "is a web page: download the table itself"),
         (bytes(range(256)) * 20, "neither text nor a table of a format that can be read"),
         (b"\x00" * 5000, "neither text nor a table of a format that can be read"),

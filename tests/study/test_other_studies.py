@@ -258,7 +258,7 @@ def test_trouble_is_named_at_its_site_before_the_model(tmp_path):
     assert not [one for one in found if isinstance(one, Exception)], found
     signs = [[line for line in said if line.startswith("Look at this")] for said in told]
     for own, sign in zip(
-        signs, ("'age' is repeated at h0", "'crp' at h1 lies", "'sex' has 2 level(s) at h2"), strict=True
+        signs, ("'age' is repeated at h0", "'crp' at h1 lies", "'sex' has 2 levels at h2"), strict=True
     ):
         assert len(own) == 1
         assert sign in own[0]

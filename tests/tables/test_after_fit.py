@@ -122,6 +122,19 @@ def test_predictions_with_intervals(kind, models):
         models[kind].get_prediction(pd.DataFrame(WANTED["persons"]).assign(age=None, bmi=None).astype({"age": float}))
 
 
+@pytest.mark.parametrize(("outcome", "operator"), [("readmitted", "logistic"), ("stage", "multinomial")])
+def test_rows_with_a_function_that_is_no_number_have_no_prediction(outcome, operator):
+    """Before, log(-3) had no probability and yet the first class as its label, and log(0) had a probability of 0."""
+    fit = dsba.fit(table(), f"{outcome} ~ age + log(crp)", operator, sites="site")
+    new = table().head(4).assign(crp=[-3.0, 0.0, 2.0, np.nan])
+    for labels in (False, True):
+        found = fit.predict(new, labels=labels)
+        assert np.reshape(found.isna(), (4, -1)).all(axis=1).tolist() == [True, True, False, True]
+        assert np.reshape(found.isna(), (4, -1)).any(axis=1).tolist() == [True, True, False, True]
+    whole = fit.predict(new.iloc[[2]])
+    np.testing.assert_allclose(np.ravel(fit.predict(new).iloc[2]), np.ravel(whole), rtol=1e-13)
+
+
 @pytest.mark.parametrize("kind", ["linear", "logistic", "poisson/exposure"])
 def test_robust_covariances(kind):
     for cov in ("HC0", "HC1", "HC2", "HC3"):
@@ -149,6 +162,7 @@ def test_a_row_with_a_coefficient_of_its_own_has_no_leveraged_covariance():
 @pytest.mark.parametrize("kind", OUTCOMES)
 def test_figures_of_the_whole_model(kind, models):
     fit, wanted = models[kind], WANTED["models"][kind]
+    assert repr(fit) == f"<{fit.headline()}>"  # before, all arrays of the model
     assert (fit.df_model, fit.df_resid, fit.converged) == (8, wanted["df_resid"], True)
     close(fit.vif(), list(WANTED["vif"][kind]["columns"].values()))
     residuals = table()[OUTCOMES[kind]] - fit.predict(table())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from dataclasses import replace
 
@@ -246,10 +247,57 @@ def test_planted_trouble_is_named_by_column_and_site():
     signs = "\n".join(dsba.describe(frames).signs)
     assert "the middle half of 'crp' at east lies outside that of all other sites: another unit?" in signs
     assert "an extreme value of 'sbp' is repeated at north" in signs
-    assert "the column 'sex' has 2 level(s) at coast that no other site has" in signs
+    assert "the column 'sex' has 2 levels at coast that no other site has" in signs
     assert "999" not in signs
     frames["coast"] = frames["coast"].assign(sex=(frames["coast"]["sex"] == "male").astype(int))
     assert "'sex' is a number at coast and text elsewhere" in "\n".join(dsba.describe(frames).signs)
+
+
+def test_levels_that_are_spelt_in_another_way_are_seen():
+    """Before, "M" and "M " stood in two lines that look the same, and no sentence said in what levels differ."""
+    frames = three()
+    frames["h1"]["sex"] = frames["h1"]["sex"] + " "
+    frames["h2"]["sex"] = frames["h2"]["sex"].replace("M", "m")
+    found = described(frames)
+    assert [line for line in found.to_frame().index if line.startswith("sex")] == [
+        "sex = F", "sex = 'F '", "sex = M", "sex = 'M '", "sex = m",
+    ]  # fmt: skip
+    end = "that no other site has; {} from levels of other sites by case or spaces only."
+    assert found.signs == (
+        f"the column 'sex' has 1 level at h0 {end.format('it differs')}",
+        f"the column 'sex' has 1 level at h2 {end.format('it differs')}",
+        f"the column 'sex' has 2 levels at h1 {end.format('some differ')}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("usual", "codes", "named"),
+    [
+        (np.arange(30, 70), [-999, -998, -998, -998], True),  # before, two codes hid each other
+        (np.arange(30, 70), [999, 998, 997] * 3, True),
+        ([0, 1], [9] * 5, True),  # before, a column of two values had no code
+        ([1, 2, 3], [-99] * 5, True),
+        ([0, 1, 2], [7] * 5, False),
+        ([0, 1], [9], False),
+        (np.arange(30, 70), [200, 300, 400], False),  # large, and each in one row only
+        (np.arange(30, 70), [72, 73, 74] * 5, False),
+    ],
+)
+def test_codes_for_missing(usual, codes, named):
+    frames = {f"h{n}": pd.DataFrame({"x": np.resize(usual, 200).astype(float)}) for n in range(4)}
+    frames["h2"].loc[10 : 9 + len(codes), "x"] = codes
+    wanted = ("an extreme value of 'x' is repeated at h2, far from all others: a code for missing?",)
+    assert dsba.describe(frames).signs == (wanted if named else ())
+
+
+def test_large_numbers_are_written_with_all_digits_before_the_point():
+    """Before, the table for a paper had 1.235e+04 and 1.9e+03."""
+    rng = np.random.default_rng(0)
+    frames = {f"h{n}": pd.DataFrame({"cost": rng.normal(12345.0, 1900.0, 400)}) for n in range(3)}
+    found = dsba.describe(frames)
+    assert re.fullmatch(r"12,\d{3} \(1,\d{3}\)", found.to_frame().loc["cost, mean (sd)", "all"])
+    assert "e+" not in str(found) + found.to_html() + found.to_latex()
+    assert re.search("cost: below [0-9,]+ to [0-9,]+ and above<", found.to_html())
 
 
 def test_columns_without_a_summary_are_named():
@@ -290,6 +338,8 @@ def test_numbers_of_patients_and_years_are_no_other_unit():
 def test_small_counts_are_hidden():
     frame = pd.DataFrame({"rare": ["a"] * 2 + ["b"] * 4 + ["c"] * 30, "x": np.arange(36.0), "g": ["u", "v"] * 18})
     found = dsba.describe(frame, by="g")
+    assert repr(found) == str(found)
+    assert found._repr_html_().startswith(found.to_html())
     assert found.columns["rare"]["all"].counts == {"a": None, "b": None, "c": 30}
     assert "hidden" in found.to_frame().loc["rare = a", "all"]
     few = dsba.describe(frame.assign(x=frame["x"].where(frame.index < 2)))
@@ -483,7 +533,7 @@ def test_trouble_is_named_by_column_and_site_before_a_fit():
     wanted = {
         "h1": "an extreme value of 'age' is repeated at h1, far from all others: a code for missing?",
         "h3": "the middle half of 'crp' at h3 lies outside that of all other sites: another unit?",
-        "h4": "the column 'sex' has 2 level(s) at h4 that no other site has.",
+        "h4": "the column 'sex' has 2 levels at h4 that no other site has.",
     }
 
     def work(tables, net):
@@ -516,7 +566,7 @@ def test_trouble_at_any_rank_is_named_before_a_fit(tmp_path):
     ]
     code, text = mpiexec(5, *TRAIN, *files, *words)
     assert code == 0, text
-    for sign in ("'age' is repeated at h1", "'crp' at h3 lies outside", "'sex' has 2 level(s) at h4"):
+    for sign in ("'age' is repeated at h1", "'crp' at h3 lies outside", "'sex' has 2 levels at h4"):
         assert text.count(sign) == 1
     assert text.count("Look at this") == 3
     assert "999" not in text

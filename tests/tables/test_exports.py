@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import dsba
 from dsba.cli import app
-from dsba.tables.exports import TextTable
+from dsba.tables.exports import TextTable, figures
 
 pytestmark = pytest.mark.filterwarnings("ignore:Between owners")
 
@@ -62,7 +62,7 @@ def test_the_command_writes_the_tables_and_the_plot(models, tmp_path):
 
 def test_no_cell_of_a_table_runs_in_a_spreadsheet():
     """Signs that begin a formula, also in their wide form, which some spreadsheets read as the plain one."""
-    starts = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
+    starts = ["=1+1", "+1", "-A1 (1)", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
     text = TextTable("t", ("", *starts), (("a\r=1", *starts),)).to_csv()
     header, row = csv.reader(io.StringIO(text, newline=""))
     assert header[1:] == row[1:] == [f"'{cell}".replace("\r", " ") for cell in starts]
@@ -79,6 +79,25 @@ def test_latex_and_html_take_names_literally(models):
     assert rows[4][0].text == "a_b & 50%"
     low, high = models[1].conf_int().loc["age"]
     assert f"{models[1].params['age']:.3g} ({low:.3g} to {high:.3g})" in page
+
+
+def test_signs_of_numbers_in_tables():
+    """Before, a spreadsheet showed '-3.5 with its quote, LaTeX a hyphen, and a large estimate had an exponent."""
+    frame = table()
+    frame["cost"] = 12000.0 - 3.5 * frame["age"] + frame["sbp"]
+    fit = dsba.fit(frame, "cost ~ age + C(stage, Treatment('II'))", "linear", sites="site")
+    found = dsba.side_by_side({"a-1": fit})
+    (age,) = [cell for row in csv.reader(io.StringIO(found.to_csv())) if row[0] == "age" for cell in row[1:]]
+    low, high = fit.conf_int().loc["age"]
+    assert age == f"{fit.params['age']:.3g} ({low:.3g} to {high:.3g})"
+    assert age.startswith("-3.")
+    assert f"age & {age.replace('-', '$-$')}" in found.to_latex()
+    assert "a-1: estimate" in found.to_latex()
+    assert found.to_frame().iloc[0, 0].startswith(f"{fit.params['Intercept']:,.0f} (1")
+    assert f" {fit.params['Intercept']:,.0f} " in str(fit.summary())
+    assert figures(999.6, 3) == "1,000"
+    assert figures(-0.000123456) == "-0.0001235"
+    assert figures(1.5e15) == "1.5e+15"
 
 
 def test_models_side_by_side(models):

@@ -182,6 +182,25 @@ def test_labels_are_predicted_on_demand(tmp_path):
     assert dsba.load(tmp_path / "run").params.index.tolist() == ["Intercept", "age", "sex[T.M]"]
 
 
+def test_rows_without_a_prediction_are_told(tmp_path):
+    """Before, --label gave these rows the first class, and nothing said that a code for missing was predicted from."""
+    files = tables(tmp_path)
+    ask("train", *files, "--formula", "readmitted ~ log(age) + C(sex)", "--out", tmp_path / "run")
+    frame = pd.read_csv(files[0]).head(40)
+    frame["age"] = frame["age"].astype(float)
+    frame.loc[:5, "age"] = [np.nan, -999.0, -999.0, -999.0, 0.0, -1.0]
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    for words in ((), ("--label",)):
+        found = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(tmp_path / "new.csv"), *words])
+        assert found.stdout.splitlines()[1:7] == ['""'] * 6
+        assert '""' not in found.stdout.splitlines()[7:]
+        assert found.stderr.splitlines() == [
+            "Look at this: an extreme value of 'age' is repeated at new, far from all others: a code for missing?",
+            "6 of 40 rows have no prediction: a value that the model needs is missing, or a function of it is not a "
+            "number.",
+        ]
+
+
 def test_exposure_and_missing_values(tmp_path):
     files = tables(tmp_path)
     gaps = pd.read_csv(files[0])

@@ -20,6 +20,10 @@ def _renamed(frames):
     frames["site1"] = frames["site1"].rename(columns={"age": "agee"})
 
 
+def _capitals(frames):
+    frames["site1"] = frames["site1"].rename(columns={"age": "AGE"})
+
+
 def _text(frames):
     frames["site2"] = frames["site2"].assign(age=[SECRET, *["40"] * 24])
 
@@ -92,6 +96,7 @@ def _one_label(frames):
 
 REFUSALS = [
     (_renamed, "site1 has no column 'age'; did you mean 'agee'?"),
+    (_capitals, "site1 has no column 'age'; did you mean 'AGE'?"),
     (_text, "the column 'age' is text at site2 and a number elsewhere"),
     (_other_labels, "the column 'outcome' is a number at site2 and text elsewhere"),
     (
@@ -100,7 +105,7 @@ REFUSALS = [
     ),
     (_identifier, "the column 'ward' has more than 50 levels at site0: it looks like an identifier"),
     (_infinite, "the column 'crp' at site1 must have finite numbers, and some are not"),
-    (_negative, "log(crp) is not a finite number in some rows of site1"),
+    (_negative, "log(crp) is not a finite number in some rows of site1: are there numbers that are not positive"),
     (_constant, "the column age is constant over all sites"),
     (_equal, "the columns age and crp are equal at all sites"),
     (_date, "the column 'age' is a date"),

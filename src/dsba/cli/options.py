@@ -91,7 +91,7 @@ NoGuards = _table_flag("--no-guards", "Switch off this site's disclosure guards.
 source_argument = partial(_table_place, typer.Argument)
 source_option = partial(_table_place, typer.Option)
 READING_HELP = {
-    "encoding": "The encoding of text: latin-1, cp1252, utf-16, ...; UTF-8 if not given.",
+    "encoding": "The encoding of text that is not UTF-8: latin-1, cp1252, utf-16, ...",
     "na_values": "Other marks of missing values, with commas between them, such as -999,unknown.",
     "decimal": "The mark before decimals in text, if it is not found out.",
 }

@@ -493,13 +493,19 @@ def _plot(pooled: Measures, plot: Path | None, roc: Path | None) -> None:
 
 def _table_predictions(model: FittedModel, file: TableSource, label: bool, keep: list[str]) -> str:
     from dsba.data.table_files import open_table
-    from dsba.tables.inputs import columns_to_predict
+    from dsba.tables.inputs import columns_to_predict, rows_to_predict
     from dsba.tables.results import Results
+    from dsba.tables.signs import codes_for_missing
 
     results, table = Results(model), open_table(file)
+    for sign in codes_for_missing(rows_to_predict(table, results.needed, file.site), results.schema):
+        typer.echo(f"Look at this: {sign}", err=True)
     kept = table.texts(keep, beside=columns_to_predict(table, results.needed))
     found = results.predict(table, labels=label, name=file.site)
     columns = found if found.ndim > 1 else found.to_frame("prediction")  # several classes have a column each
+    if gaps := int(columns.isna().any(axis=1).sum()):
+        why = "a value that the model needs is missing, or a function of it is not a number"
+        typer.echo(f"{gaps:,} of {len(columns):,} rows have no prediction: {why}.", err=True)
     return kept.assign(**{str(name): columns[name] for name in columns}).to_csv(index=False)
 
 

@@ -13,13 +13,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from dsba.data.sources import OWN_KEYS, TableSource
-from dsba.errors import DsbaError, InputError, cannot, require_package
+from dsba.errors import DsbaError, InputError, cannot, did_you_mean, require_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +29,11 @@ MOST_QUERY_BYTES = 1 << 20
 SNAPSHOTS = ("SNAPSHOT", "REPEATABLE READ", "SERIALIZABLE")  # isolation levels, the first one that there is
 PASSWORD = "DSBA_DATABASE_PASSWORD"
 FILE_MARKS = {"sqlite": (0, b"SQLite format 3\x00"), "duckdb": (8, b"DUCK")}  # where they stand in a file
-REFUSED_LOGINS, WRONG_STATEMENTS, LOST_LINES = ("28",), ("42",), ("08", "57")  # classes of SQLSTATE
+REFUSED_LOGINS, LOST_LINES = ("28",), ("08", "57")  # classes of SQLSTATE
+WRONG_STATEMENTS = {
+    "42": "a name in it is not known, not allowed or wrong", "25": "it would change the database",
+    "22": "it computes with values for which there is no result",
+}  # fmt: skip
 
 
 class Database(NamedTuple):
@@ -146,8 +149,7 @@ def _chosen(source: TableSource, database: Database) -> tuple[str, list[str]]:
     table = table or known[0]
     schema, _, name = table.rpartition(".")
     if not schema and name not in known:
-        close = get_close_matches(name, known, n=1)
-        raise InputError(f"{source} has no such table" + (f"; did you mean {close[0]!r}?" if close else "."))
+        raise InputError(f"{source} has no such table{did_you_mean(name, known)}")
     return ".".join(map(database.quoted, filter(None, (schema, name)))), database.key(table)
 
 
@@ -274,13 +276,17 @@ def _explained(source: TableSource, error: BaseException) -> InputError:
     """A sentence by what the driver gives beside words: the code of SQL, or how far a connection came."""
     if isinstance(error, ModuleNotFoundError):
         return InputError(f"{source} needs the package {error.name}: install it.")
+    if type(error).__name__ == "NoSuchTableError":  # of SQLAlchemy, which need not be there
+        return InputError(f"{source} has no such table.")
+    if type(error).__name__ == "NoSuchModuleError":
+        return InputError(f"{source}: {source.url.scheme!r} is not a known kind of database; download web files.")
     code, connection = getattr(error, "sqlstate", None) or "", getattr(error, "pgconn", None)
     if getattr(connection, "needs_password", False):
         return InputError(f"{source}: the server wants a password: give it in {PASSWORD}, PGPASSWORD or ~/.pgpass.")
     if code.startswith(REFUSED_LOGINS) or getattr(connection, "used_password", False):
         return InputError(f"{source}: the server refused the user, the password, or the name of the database.")
-    if code.startswith(WRONG_STATEMENTS):
-        return InputError(f"{source}: the database refused the query: a name in it is not known, not allowed or wrong.")
+    if code[:2] in WRONG_STATEMENTS:
+        return InputError(f"{source}: the database refused the query: {WRONG_STATEMENTS[code[:2]]}.")
     if code.startswith(LOST_LINES):
         return InputError(f"{source}: the connection to the database was lost: start again.")
     if not code and connection is not None:

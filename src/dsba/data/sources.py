@@ -26,7 +26,7 @@ class Reading:
     """What cannot be found out from a table itself. The default finds out what it can."""
 
     encoding: str | None = None
-    """Of text; UTF-8 if not given."""
+    """Of text that is not UTF-8."""
     na_values: tuple[str, ...] = ()
     """Other marks of a missing value, in every column."""
     decimal: str | None = None
@@ -68,7 +68,7 @@ def table_source(
     place : path-like or str
         The file, or a URL such as ``"postgresql://user@host/name?table=visits"``.
     encoding : str or None
-        Of text: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, ...; UTF-8 if not given.
+        Of text that is not UTF-8: ``"latin-1"``, ``"cp1252"``, ``"utf-16"``, ...
     na_values : Sequence[object]
         Other marks of a missing value, in every column, such as ``[-999, "unknown"]``.
     decimal : str or None

@@ -58,6 +58,7 @@ FOREIGN = {
     b"%pdf": "a PDF document: save its table as CSV", b"{\\rtf": "a text document: save its table as CSV",
     b"<!doctype": "a web page: download the table itself", b"<html": "a web page: download the table itself",
     b"<?xml": "an XML document: save its table as CSV",
+    b"sep=": "a CSV file with a line for Excel (sep=) above its header: take this line out",
 }  # fmt: skip
 """How files begin that people take for tables, in small letters."""
 FORMATS: tuple[Format, ...] = (parquet, excel, statistics_packages, text_tables)
@@ -100,6 +101,8 @@ class TableFile:
             self._form = next((form for form in FORMATS if form.recognises(begin)), text_tables)
             if self._form is text_tables and (mark := next(filter(begin.lower().startswith, FOREIGN), None)):
                 raise InputError(f"{path} is {FOREIGN[mark]}.")
+            if self._form is text_tables and self._file.reading.encoding and text_tables.is_utf8(self._file):
+                self._file.reading = replace(self._file.reading, encoding=None)
             self.names = _checked_names(path, self._form.names(self._file))
 
     def read(self, columns: Sequence[str] | None = None, codes: Collection[str] = ()) -> pd.DataFrame:

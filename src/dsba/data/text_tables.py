@@ -6,7 +6,7 @@ import csv
 import io
 import re
 import warnings
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder, lookup
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -109,9 +109,26 @@ def _parsed(file: HashedFile, *, sep: str, **options: Any) -> pd.DataFrame:
 
 def _unpacked(file: HashedFile) -> Any:
     """The bytes of the text as UTF-8, within the bound if they are packed."""
+    return _content(file) if file.reading.encoding is None else _as_utf8(_content(file), file.reading.encoding)
+
+
+def _content(file: HashedFile) -> Any:
     content = unpacked(file)
-    content = file if content is file else io.BufferedReader(Bounded(file, content), 1 << 16)
-    return content if file.reading.encoding is None else _as_utf8(content, file.reading.encoding)
+    return file if content is file else io.BufferedReader(Bounded(file, content), 1 << 16)
+
+
+def is_utf8(file: HashedFile) -> bool:
+    """Whether a text has letters beyond ASCII, and all of it is UTF-8: another encoding would read other letters."""
+    content, decoder, beyond = _content(file), getincrementaldecoder("utf-8")(), False
+    try:
+        for piece in iter(lambda: content.read(RECODED_BYTES), b""):
+            if b"\x00" in piece:
+                return False  # UTF-16
+            beyond |= not decoder.decode(piece).isascii()
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return beyond
 
 
 def _as_utf8(content: Any, encoding: str) -> io.BufferedReader:
@@ -308,9 +325,12 @@ def _whole_lines(path: str, text: Iterable[str]) -> Iterator[str]:
 def sniffed(file: HashedFile) -> Dialect:
     """Separator and decimal mark of a CSV file, from its first lines."""
     encoding = file.reading.encoding
-    begin = head(file) if encoding is None else _as_utf8(unpacked(file), encoding).read(HEAD_BYTES)
+    begin, other = head(file), not lookup(encoding or "utf-8").name.startswith("utf-16")
+    marked = other and begin.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    if encoding is not None and not marked:
+        begin = _as_utf8(unpacked(file), encoding).read(HEAD_BYTES)
     lines = _lines(begin)
-    if b"\x00" in begin[:2] or begin.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+    if marked or b"\x00" in begin[:2]:
         raise other_encoding(file.name, begin)
     if not lines:
         raise InputError(f"{file.name} is empty; wanted a table with a header of column names.")

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +20,7 @@ from dsba._version import __version__
 from dsba.data.sources import TableSource
 from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
-from dsba.errors import DsbaError, InputError, NetworkError
+from dsba.errors import DsbaError, InputError, NetworkError, did_you_mean
 from dsba.fitting.codec import MODEL_FILE
 from dsba.network import counted
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
@@ -218,9 +217,7 @@ def unfit_columns(study: Study, table: Table, name: str) -> str | None:
     if complaint := own_site_column({name: held}, study.terms):
         return complaint
     if missing := [column for column in study.columns if column not in held]:
-        close = get_close_matches(missing[0], held, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
-        return f"{name} has no column {missing[0]!r}, which the study names{hint}"
+        return f"{name} has no column {missing[0]!r}, which the study names{did_you_mean(missing[0], held)}"
     frame = table.read(list(study.columns), codes=study.terms.formula.factors)
     for column, levels in study.columns.items():
         kind = kind_of(frame[column])

@@ -11,6 +11,7 @@ names a column and a site, and no value.
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +23,12 @@ from dsba.errors import InputError
 from dsba.fitting.disclosure import Guards
 from dsba.network import Alone, Group, counted, summed
 from dsba.network.contract import SITE_TOTALS, TOTALS
-from dsba.tables.exports import TextTable
+from dsba.tables.exports import TextTable, figures
 from dsba.tables.histograms import HistogramBin, bars, pooled_histogram
 from dsba.tables.inputs import as_sites
 from dsba.tables.quantiles import Quantile, quantile_search
 from dsba.tables.schema import MOST_LEVELS, enforce, kind_of, odd_kind, plain, plain_value, shared
-from dsba.tables.signs import marked_numbers, signs_of
+from dsba.tables.signs import marked_numbers, signs_of, strange_levels
 from dsba.tables.terms import SITE, SiteTable
 from dsba.tables.together import answered
 from dsba.types import Array, Flags, Level
@@ -52,7 +53,7 @@ class NumberSummary(NamedTuple):
     sd: float | None
     quartiles: tuple[float, ...] | None
     within: float | None
-    """The share of rows between a quartile that is shown and the exact one, at most."""
+    """The share of rows between a quartile that is shown and the exact one, at most; numbers have nine digits."""
     histogram: tuple[HistogramBin, ...] | None = None
     """Of all rows; a stratum has none."""
 
@@ -65,7 +66,7 @@ class FactorSummary(NamedTuple):
     counts: dict[Level, int | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Description:
     """Table 1 of all sites: ``print`` shows it.
 
@@ -198,6 +199,12 @@ class Description:
     def __str__(self) -> str:
         return "\n".join([str(self.table()), *(f"Look at this: {sign}" for sign in self.signs)])
 
+    __repr__ = __str__  # what an interactive session shows
+
+    def _repr_html_(self) -> str:
+        signs = "".join(f"<p>Look at this: {html.escape(sign)}</p>" for sign in self.signs)
+        return self.to_html() + signs
+
     def _count(self, count: int | None) -> str:
         return HIDDEN if count is None else f"{count:,}"
 
@@ -208,7 +215,8 @@ class Description:
                 (f"{column}, median (quartiles)", [_middle(one.quartiles) for one in found]),
             ]
         else:
-            lines = [(f"{column} = {level}", [self._share(one, level) for one in found]) for level in found[0].counts]
+            lines = [(f"{column} = {_visible(level)}", [self._share(one, level) for one in found])
+                     for level in found[0].counts]  # fmt: skip
         if any(one.missing != 0 for one in found):
             lines.append((f"{column}, missing", [self._count(one.missing) for one in found]))
         return lines
@@ -224,12 +232,18 @@ def _plain(one: NumberSummary | FactorSummary) -> dict[str, Any]:
     return known | {"histogram": [b._asdict() for b in known["histogram"]]} if known.get("histogram") else known
 
 
+def _visible(level: Level) -> str:
+    """A level; one with spaces or signs that are not seen stands in quotes."""
+    text = str(level)
+    return text if text.isprintable() and text == " ".join(text.split()) else repr(text)
+
+
 def _cell(value: float | None, spread: float | None) -> str:
-    return "" if value is None or spread is None else f"{value:.4g} ({spread:.3g})"
+    return "" if value is None or spread is None else f"{figures(value)} ({figures(spread, 3)})"
 
 
 def _middle(quartiles: tuple[float, ...] | None) -> str:
-    return "" if quartiles is None else "{1:.4g} ({0:.4g} to {2:.4g})".format(*quartiles)
+    return "" if quartiles is None else "{1} ({0} to {2})".format(*map(figures, quartiles))
 
 
 def describe(table: Any, *, by: str | None = None, sites: str | None = None) -> Description:
@@ -517,8 +531,8 @@ class _Work:
         common = {level for level in levels if sum(level in theirs for theirs in by_site.values()) > 1}
         for site in self.sites:
             if common and (alone := by_site[site.name] - common):
-                many = f"the column {column!r} has {len(alone)} level(s) at {site.name}"
-                self.signs.append(f"{many} that no other site has.")
+                others = set().union(*(theirs for name, theirs in by_site.items() if name != site.name))
+                self.signs.append(strange_levels(column, site.name, alone, others))
         held = [[site.frame[column][where[k]] for where in strata.values()] for k, site in enumerate(self.sites)]
         own = [[float(one.sum()) for x in parts for one in (x.isna(), *(x == v for v in levels))] for parts in held]
         counts = self._counts(own, 1 + len(levels), gaps=0)

@@ -258,8 +258,15 @@ def _not_finite(sites: Sequence[SiteTable], designs: Sequence[Design]) -> str | 
     for site, design in zip(sites, designs, strict=True):
         for name, column in zip((*design.names, "the outcome"), [*design.X.T, design.y], strict=True):
             if not np.isfinite(column).all():
-                return f"{name} is not a finite number in some rows of {site.name}."
+                return f"{name} is not a finite number in some rows of {site.name}{_why_not_finite(name)}"
     return None
+
+
+def _why_not_finite(name: str) -> str:
+    """What may be the cause, by the functions in the name of a column."""
+    if "bs(" in name:
+        return ": are there values beyond its boundary?"
+    return ": are there numbers that are not positive, or codes for missing?" if "log" in name else "."
 
 
 def odd_outcome(sites: Sequence[SiteTable], outcomes: Sequence[Array], labels: str) -> str | None:

@@ -40,6 +40,7 @@ from dsba.fitting.measures import (
 from dsba.network import Group, counted, summed
 from dsba.solvers.exact import dot, eliminated
 from dsba.tables.design import derived_columns, designed, outcome_of, parts_of_functions
+from dsba.tables.exports import figures
 from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.tables.models.scoring import MOST_STEPS
 from dsba.tables.peaks import peak_complaints
@@ -490,4 +491,4 @@ def _with_error(key: str, known: dict[str, Any]) -> str:
 
 
 def _shown(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else figures(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,10 @@ LATEX_SIGNS = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "±": r"$\pm$", "λ": r"$\lambda$",
 }  # fmt: skip
+MINUS = re.compile(r"(?<![\w.)])-(?=\.?\d)")  # a sign before a number, and no hyphen of a word
 RUN_BY_SPREADSHEETS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # how a cell begins that a spreadsheet may run
+NUMBERS_ALONE = re.compile(r"-?[\d.,]+(e[+-]\d+)?( \(-?[\d.,]+(e[+-]\d+)? to -?[\d.,]+(e[+-]\d+)?\))?")
+"""Cells that begin with a sign and that no spreadsheet runs: an estimate, alone or with its interval."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +150,15 @@ def _html_row(cells: Sequence[str], tag: str) -> str:
     return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
+def figures(value: float, digits: int = 4) -> str:
+    """A number with so many significant digits, and with all before its point: 12,346 and not 1.235e+04."""
+    rounded = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if 1e3 <= abs(float(rounded)) < 1e12 else rounded
+
+
 def latex_text(text: str) -> str:
-    """The text with LaTeX's own signs taken literally."""
-    return "".join(LATEX_SIGNS.get(sign, sign) for sign in text)
+    """The text with LaTeX's own signs taken literally, and the signs of numbers as such."""
+    return MINUS.sub("$-$", "".join(LATEX_SIGNS.get(sign, sign) for sign in text))
 
 
 def csv_text(frame: pd.DataFrame) -> str:
@@ -164,7 +174,7 @@ def _safe(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     plain = cell.replace("\r", " ")  # the writer puts no quotes around it, and readers begin another row there
-    return f"'{plain}" if cell.startswith(RUN_BY_SPREADSHEETS) else plain
+    return f"'{plain}" if cell.startswith(RUN_BY_SPREADSHEETS) and not NUMBERS_ALONE.fullmatch(cell) else plain
 
 
 # Models ------------------------------------------------------------------------------------------
@@ -248,7 +258,8 @@ def _interval(frame: pd.DataFrame, term: str) -> str:
     if term not in frame.index:
         return ""
     estimate, low, high = frame.loc[term, ["estimate", "conf.low", "conf.high"]]
-    return f"{estimate:.3g}" if np.isnan(low) else f"{estimate:.3g} ({low:.3g} to {high:.3g})"
+    shown, *ends = (figures(one, 3) for one in (estimate, low, high))
+    return shown if np.isnan(low) else f"{shown} ({' to '.join(ends)})"
 
 
 def _p_value(frame: pd.DataFrame, term: str) -> str:

@@ -47,8 +47,9 @@ INSTEAD = {
     "offset": "the option offset", "strata": "the option strata", "cluster": "the option clusters", "c": "(20, 90)",
     "|": "the option random for a random intercept", "%": "a/b for b within a", "&": "I(a > 1):I(b > 1)",
     "$": "the name of the column alone", "[": "the name of the column alone, (20, 90) for knots, the option levels",
-    "interaction": "a:b", **dict.fromkeys(("rcs", "s", "te", "cc"), "ns(x, df=4)"),
+    "raw": "x + I(x**2)", "interaction": "a:b", **dict.fromkeys(("rcs", "s", "te", "cc"), "ns(x, df=4)"),
     ".": "`x.1` for a column with a dot in its name, log(x) without a module, C(x) for as.factor(x)",
+    **dict.fromkeys(("Boundary", "lower_bound", "upper_bound"), "boundary=(20, 90)"),
     **dict.fromkeys(("<", ">", "==", "!=", "<=", ">="), "I(x > 3)"),
 }  # fmt: skip
 """What works in the place of names and signs that people know from other programs."""
@@ -259,6 +260,9 @@ class _Parser:
     def wanted(self, what: str) -> InputError:
         got = "the end" if self.next.kind == "end" else repr(self.next.text)
         hint = "" if self.next.kind == "name" else _instead(self.next.text)
+        before = self.tokens[self.at - 1]
+        if self.at and self.next.kind == before.kind == "name":
+            hint = f": use `{before.text} {self.next.text}` for a name with a space"
         return InputError(f"formula, character {self.next.at + 1}: wanted {what}, got {got}{hint}.")
 
     def formula(self) -> Formula:
@@ -269,7 +273,8 @@ class _Parser:
                 text, outcomes = self.response()
                 pair = tuple(one.text for one in outcomes) if len(outcomes) > 1 else ()
                 left, response, self.roles = Side(text, ()), tuple(self.roles), {}
-            self.need("~")
+            if not self.take("~"):
+                raise self.wanted("'~' (an outcome may be computed in I(), such as I(2*y))")
         right = self.sum(((),))
         if self.next.kind != "end":
             raise self.wanted("+, -, :, * or /")
@@ -425,14 +430,14 @@ class _Parser:
         self.at += 2
         of, given = self.inside(self.comparison), dict[str, tuple[float, ...]]()
         while self.take(","):
-            option = STATE_OPTIONS[name][0] if STATE_OPTIONS[name] and not given else ""
-            if self.next.kind in ("name", "call"):
-                option = self.next.text
+            named = self.next.kind in ("name", "call")
+            option = self.next.text if named else STATE_OPTIONS[name][0] if STATE_OPTIONS[name] and not given else ""
+            if option not in STATE_OPTIONS[name] or option in given:
+                allowed = f"{', '.join(STATE_OPTIONS[name]) or 'no option'}{_instead(option)}"
+                raise InputError(f"formula, character {self.next.at + 1}: {name}() takes {allowed}.")
+            if named:
                 self.at += 1
                 self.need("=")
-            if option not in STATE_OPTIONS[name] or option in given:
-                allowed = ", ".join(STATE_OPTIONS[name]) or "no option"
-                raise InputError(f"formula, character {self.next.at + 1}: {name}() takes {allowed}.")
             given[option] = self.values()
         self.need(")")
         _check_options(name, given)
@@ -470,7 +475,8 @@ class _Parser:
         for _ in range(FUNCTIONS[name] - 1):
             self.need(",")
             parts.append(self.inside(self.comparison))
-        self.need(")")
+        if not self.take(")"):
+            raise self.wanted("')' (other bases are log2() and log10())" if name == "log" else "')'")
         return Arithmetic(name, f"{name}({', '.join(part.text for part in parts)})", tuple(parts))
 
     def inside(self, rule: Callable[[], Part]) -> Part:

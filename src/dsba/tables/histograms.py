@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dsba.network import Group, counted
+from dsba.tables.exports import figures
 from dsba.tables.quantiles import large_groups
 from dsba.types import Array
 
@@ -89,7 +90,8 @@ def bars(name: str, bins: Sequence[HistogramBin]) -> str:
         for a, b, h in zip(lows, highs, up, strict=True)
     )
     label, size = html.escape(f"Histogram of {name}"), "{:g} {:g}".format(*PICTURE)
-    ends = f"{min(inner):.4g} to {max(inner):.4g}"
+    below, above = "below " * (bins[0].low is None), " and above" * (bins[-1].high is None)
+    ends = f"{below}{figures(min(inner))} to {figures(max(inner))}{above}"
     about = f'viewBox="0 0 {size}" width="160" height="40" role="img" aria-label="{label}" fill="#0072b2"'
     picture = f"<svg {about}>{shapes}</svg>"
     return f"<figure>{picture}<figcaption>{html.escape(name)}: {ends}</figcaption></figure>"

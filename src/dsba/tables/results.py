@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.engine.run import Status
-from dsba.errors import InputError, cannot, require_known
+from dsba.errors import InputError, cannot, did_you_mean, require_known
 from dsba.fitting import codec, not_converged
 from dsba.fitting.measures import Measures, ThetaFigures
 from dsba.fitting.model import FittedModel, Inference, Schema, TableMetadata
@@ -53,7 +53,7 @@ SUMMARY_COLUMNS = ("coef", "std err", "{statistic}", "P>|{statistic}|", "[0.025"
 PLAIN_COLUMNS = ("coef", "se", "z", "p", "low", "high")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """A fitted model of a table: coefficients of named columns in their own units, and their standard errors.
 
@@ -82,6 +82,9 @@ class Results:
     """
 
     model: FittedModel
+
+    def __repr__(self) -> str:
+        return f"<{self.headline()}>"
 
     @cached_property
     def metadata(self) -> TableMetadata:
@@ -712,7 +715,7 @@ class Results:
         Examples
         --------
         >>> print(results.to_latex().splitlines()[6])
-        Intercept & -0.285 (-0.86 to 0.289) & 0.331 \\
+        Intercept & $-$0.285 ($-$0.86 to 0.289) & 0.331 \\
         """
         return exports.model_table(self, ratios).to_latex()
 
@@ -918,9 +921,9 @@ class Results:
         Returns
         -------
         pandas.Series or pandas.DataFrame
-            A value for each row, missing where a column that the model needs is missing. A model of more than two
-            classes gives a column of probabilities for each class. A Cox model gives hazards relative to a
-            row of zeros.
+            A value for each row, missing where a column that the model needs is missing, or where a function of it is
+            not a finite number. A model of more than two classes gives a column of probabilities for each class. A
+            Cox model gives hazards relative to a row of zeros.
 
         Raises
         ------
@@ -938,7 +941,11 @@ class Results:
             not_converged.warn(self.not_converged, stacklevel=2)
         rows = self._rows(table, name)
         whole = _complete(rows.frame, self._needed)
-        known = self._predicted(rows._replace(frame=rows.frame.loc[whole]), labels)
+        with np.errstate(invalid="ignore"):
+            design = self._design(rows._replace(frame=rows.frame.loc[whole]))
+            finite = np.isfinite(design.X).all(axis=1)
+            known = self._predicted(design, labels)[finite]
+        whole[whole] = finite
         if not whole.all():  # by place, because labels of an index may be repeated
             everywhere = np.full((len(whole), *known.shape[1:]), np.nan if known.dtype.kind == "f" else None)
             everywhere[whole] = known
@@ -947,8 +954,7 @@ class Results:
             return pd.Series(known, index=rows.frame.index, name="prediction")
         return pd.DataFrame(known, index=rows.frame.index, columns=list(self.schema.classes or ()))
 
-    def _predicted(self, rows: SiteTable, labels: bool) -> npt.NDArray[Any]:
-        design = self._design(rows)
+    def _predicted(self, design: Design, labels: bool) -> npt.NDArray[Any]:
         if self.model.run.decision != "largest" or self._table_model is None:
             scores, _ = self._scores(design)
             return self._labels(scores) if labels else self.mean(scores)
@@ -1250,7 +1256,8 @@ def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:
     terms, kinds = terms_of(schema), schema.kinds
     for column in (*terms.formula.columns, *terms.extras):
         if column not in table.columns and (column in kinds or column != SITE):
-            raise InputError(f"{name} has no column {column!r}, which the model needs.")
+            hint = did_you_mean(column, map(str, table.columns))
+            raise InputError(f"{name} has no column {column!r}, which the model needs{hint}")
         wanted = kinds.get(column, "text")
         if column in table.columns and (found := kind_of(table[column])) not in (wanted, "empty"):
             raise InputError(f"the column {column!r} of {name} is {found}, and the model was trained with {wanted}.")
@@ -1264,7 +1271,7 @@ def _complete(table: pd.DataFrame, schema: Schema) -> npt.NDArray[np.bool_]:
     terms = terms_of(schema)
     filled = {*schema.means, *(column for column, levels in schema.levels.items() if MISSING_LEVEL in levels)}
     needed = [c for c in (*terms.formula.columns, *terms.extras) if c in table.columns and c not in filled]
-    whole = table[needed].notna().all(axis=1).to_numpy()
+    whole = table[needed].notna().all(axis=1).to_numpy(copy=True)
     for column, other in schema.together.items():
         whole = whole & (table[column].notna() | table[other].isna()).to_numpy()
     return whole

@@ -7,16 +7,20 @@ columns that have two values only, such as 0 and 1, the sites know the mean lowe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from dsba.network import Group, summed
-from dsba.tables.schema import kind_of, numbers_with_marks, plain
+from dsba.fitting.disclosure import Guards
+from dsba.fitting.model import Schema
+from dsba.network import Alone, Group, summed
+from dsba.tables.schema import folded, kind_of, numbers_with_marks, plain
 from dsba.tables.terms import SiteTable
 from dsba.types import Array, Level
 
 VARIED = 5  # different values beside an extreme one, without which it is no spike
+FEWEST_BESIDE_NINES = 2  # where it is 9, 99, -999, ..., as in 0, 1 and 9
+MOST_CODES = 3  # codes for missing of one column, such as -997, -998 and -999
 UNIT_REACH = 1.25  # standard deviations: if one other site has another unit, the mean of all others is at most 1 away
 CODES = 3  # numbers about the two values of a column
 LARGEST_CODE = 1e6
@@ -33,7 +37,7 @@ def signs_of(
     """
     known = {column: [x[np.isfinite(x)] for x in values] for column, values in columns.items()}
     spikes = {column: [_spike(x, few) for x in values] for column, values in known.items()}
-    rest = {c: [x[x != s] for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
+    rest = {c: [x[~np.isin(x, s)] for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
     held = [{column: {*map(str, plain(site.frame[column]))} for column in levels} for site in sites]
     codes = {column: [_codes(x, few) for x in values] for column, values in rest.items()}
     own = [[n for c, x in rest.items() for n in (*codes[c][k], *_sums(x[k]))] for k in range(len(sites))]
@@ -45,7 +49,7 @@ def signs_of(
     for k, site in enumerate(sites):
         others = np.split(total[: len(own[k])] - own[k], max(len(rest), 1))
         for column, sums in zip(rest, others, strict=False):
-            if spikes[column][k] is not None:
+            if len(spikes[column][k]):
                 odd = f"an extreme value of {column!r} is repeated at {site.name}, far from all others"
                 signs.append(f"{odd}: a code for missing?")
             if _another_coding(codes[column][k], sums[:CODES].tolist()):
@@ -55,9 +59,24 @@ def signs_of(
                 odd = f"the middle half of {column!r} at {site.name} lies outside that of all other sites"
                 signs.append(f"{odd}: another unit?")
         for column in levels:
-            if count := sum((column, level) in alone for level in held[k][column]):
-                signs.append(f"the column {column!r} has {count} level(s) at {site.name} that no other site has.")
+            if strange := {level for level in held[k][column] if (column, level) in alone}:
+                signs.append(strange_levels(column, site.name, strange, {*map(str, levels[column])} - strange))
     return signs
+
+
+def strange_levels(column: str, site: str, own: Collection[Level], others: Collection[Level]) -> str:
+    """The sentence about levels that only one site has; ``others`` are those of the other sites."""
+    alike = {folded(str(level)) for level in own} & {folded(str(level)) for level in others}
+    many, which = ("1 level", "it differs") if len(own) == 1 else (f"{len(own)} levels", "some differ")
+    spelling = f"; {which} from levels of other sites by case or spaces only" if alike else ""
+    return f"the column {column!r} has {many} at {site} that no other site has{spelling}."
+
+
+def codes_for_missing(rows: SiteTable, schema: Schema) -> list[str]:
+    """What looks wrong in rows to predict: repeated extreme values in columns of numbers."""
+    numbers = [column for column in rows.frame if schema.kinds.get(column) == "number"]
+    values = {column: [rows.frame[column].to_numpy(np.float64, na_value=np.nan)] for column in numbers}
+    return signs_of([rows], values, {}, Alone(), Guards().rows_per_level)
 
 
 def marked_numbers(sites: Sequence[SiteTable], columns: Sequence[str]) -> list[str]:
@@ -104,11 +123,14 @@ def _another_unit(own: Array, others: Array, few: int) -> bool:
     return bool(high < mean - reach or low > mean + reach)
 
 
-def _spike(x: Array, few: int) -> float | None:
-    """The smallest or largest value if it is repeated, and further from the others than these from each other."""
-    for extreme in (x.min(initial=np.inf), x.max(initial=-np.inf)):
-        rest = x[x != extreme]
-        repeated = np.count_nonzero(x == extreme) >= max(few, 2) and len(np.unique(rest)) >= VARIED
-        if repeated and np.abs(rest - extreme).min() > rest.max() - rest.min():
-            return float(extreme)
-    return None
+def _spike(x: Array, few: int) -> Array:
+    """The smallest or largest values, if one is repeated and they are further from the others than these are apart."""
+    for values in (np.unique(x), np.unique(x)[::-1]):
+        for count in range(1, min(MOST_CODES, len(values) - FEWEST_BESIDE_NINES) + 1):
+            codes, rest = values[:count], values[count:]
+            nines = all({*f"{abs(code):.12g}"} == {"9"} for code in codes)
+            repeated = max(np.count_nonzero(x == code) for code in codes) >= max(few, 2)
+            enough = len(rest) >= (FEWEST_BESIDE_NINES if nines else VARIED)
+            if repeated and enough and np.abs(rest - codes[-1]).min() > np.ptp(rest):
+                return codes
+    return x[:0]

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dsba.tables.exports import figures
+
 if TYPE_CHECKING:
     from rich.console import Group
 
@@ -48,11 +50,11 @@ class Summary:
         return captured.get()
 
     def _repr_html_(self) -> str:
-        table = self.results.to_frame().to_html(float_format="{:.4g}".format)
+        table = self.results.to_frame().to_html(float_format=figures)
         return f"<p>{html.escape(self.results.headline())}</p>{table}"
 
 
-def cell(column: str, value: float, written: Callable[[float], str] = "{:.4g}".format) -> str:
+def cell(column: str, value: float, written: Callable[[float], str] = figures) -> str:
     """A number of a column of the table; a tiny p-value says no more than that it is tiny."""
     if column in P_VALUES:
         return "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsba import operators
-from dsba.errors import InputError
+from dsba.errors import InputError, did_you_mean
 from dsba.fitting.model import Schema
 from dsba.fitting.spec import FOR_ARRAYS, FitSpec
 from dsba.tables import models
@@ -140,10 +139,8 @@ def absent_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> st
     for site, names in headers.items():
         for column in terms.columns:
             if column not in names and (column != SITE or column in own):
-                close = get_close_matches(column, names, n=1)
                 role = "is the outcome" if column in terms.formula.response else "the model needs"
-                hint = f"; did you mean {close[0]!r}?" if close else f", which {role}."
-                return f"{site} has no column {column!r}{hint}"
+                return f"{site} has no column {column!r}{did_you_mean(column, names, f', which {role}.')}"
     return None
 
 
