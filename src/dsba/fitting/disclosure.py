@@ -111,6 +111,12 @@ class Guards:
             "show these rows."
         )
 
+    def few_known(self, column: str) -> str:
+        return (
+            f"fewer than {self.rows_per_level} pooled rows have a value of {column!r}, and its mean would show them: "
+            "leave the column out."
+        )
+
     def nearly_constant(self, column: str) -> str:
         return (
             f"fewer than {self.rows_per_level} pooled rows have nearly all of the spread of the column {column}, and a "

@@ -132,8 +132,10 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
     Between processes too few rows, or a row that makes up most of the loss, end the evaluation before it is measured.
     """
     kind, kept, limits = _kind(results), [_kept_rows(results, site) for site in sites], guards or Guards()
-    few = int(group.largest(np.array([float(limits.rows_per_level)]))[0])  # what one site wants holds for all
-    limits = replace(limits, rows_per_level=few)
+    most, least = group.largest(
+        np.array([limits.rows_per_level, -limits.dominance])
+    )  # what one site wants holds for all
+    few, limits = int(most), replace(limits, rows_per_level=int(most), dominance=-float(least))
     rows = zip(sites, kept, strict=True)
     scored = [_scored(results, one, len(site.frame) - len(one.frame)) for site, one in rows]
     peaks = _singled_out(results, kept, scored, limits, group)

@@ -51,8 +51,10 @@ class Held(NamedTuple):
     site: str
     rows: int
     missing: dict[str, int]
+    used: int
+    """The rows that enter the model."""
     gaps: dict[str, int]
-    """The missing values among the rows that enter the model."""
+    """The missing values among them."""
     kinds: dict[str, str]
 
 
@@ -81,6 +83,10 @@ class _Agreement:
 
     def schema(self) -> Schema:
         terms, kinds = self.terms, self.kinds
+        limits = Guards.strictest([part.guards for part in self.parts])
+        many = limits.too_many_parameters(self.formula.fewest_columns, self.used)  # their states are sums already
+        if many and self.group.size > 1:
+            raise InputError(many)
         labels = self.formula.response if terms.of_classes else ()
         factors = [c for c in self.formula.columns if is_factor(c, terms, kinds) and (c in kinds or c != SITE)]
         require_levelled(terms, (*labels, *factors), kinds)
@@ -116,12 +122,12 @@ class _Agreement:
         """One sum over all sites: rows, missing values by column, and by column the sites with each kind."""
         columns = self.terms.columns
         own = [
-            [one.rows, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
+            [one.rows, one.used, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
             + [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
             for one in self.held
         ]
         total = iter(counted(self.group, np.array(own, dtype=np.float64)))
-        self.rows = next(total)
+        self.rows, self.used = next(total), next(total)
         self.missing, self.gaps = ({column: next(total) for column in columns} for _ in range(2))
         self.sites_of_kind = {column: {kind: next(total) for kind in COLUMN_KINDS} for column in columns}
         if 0 < sum(self.sites_of_kind.get(SITE, {}).values()) < len(self.parts):
@@ -206,9 +212,19 @@ class _Agreement:
         gaps = [column for column in numbers if self.gaps[column]]
         if not gaps or self.spec.missing not in ("mean", "indicator"):
             return {}
+        self._require_known(gaps)
         own = [self._sums_and_counts(frame, gaps) for _, frame in self.sites]
         totals, counts = np.split(summed(self.group, np.array(own, np.float64)), 2)
         return dict(zip(gaps, (totals / counts).tolist(), strict=True))
+
+    def _require_known(self, columns: Sequence[str]) -> None:
+        """Between processes an error where few rows have a value: a mean of them would show it."""
+        limits = Guards.strictest([part.guards for part in self.parts])
+        known = np.array([self.used - self.gaps[column] for column in columns])
+        own = np.array([[one.used - one.gaps[column] for column in columns] for one in self.held])
+        few = [limits.few_known(c) for c, rows in zip(columns, known, strict=True) if rows < limits.rows_per_level]
+        few += limits.few_elsewhere([one.site for one in self.held], columns, own, known)
+        end_together(self.group, few[0] if few and self.group.size > 1 else None)
 
     def _sums_and_counts(self, frame: pd.DataFrame, columns: Sequence[str]) -> list[float]:
         """Of columns with gaps, over the known values. A row counts as often as its frequency says."""
@@ -222,6 +238,7 @@ class _Agreement:
         """A sentence about a column with more levels than it may have here, before others are told anything of it."""
         most = 2 if self.terms.labels == "binary" else MOST_LEVELS
         for column, found in own.items():
+            told = self.group.size > 1 and self.guards.rows_per_level > 1 and column not in self.spec.levels
             for site, levels in zip(self.sites, found, strict=True):
                 if column in self.formula.response and len(levels) > most:
                     many = f"the outcome {column!r} has more than {most} values at {site.name}"
@@ -231,6 +248,10 @@ class _Agreement:
                     numbers = "numbers with marks among them (--na-values)"
                     looks = numbers if numbers_with_marks(levels) else "an identifier, or dates as text"
                     return f"{many}: it looks like {looks}."
+                alone = int((site.frame[column].value_counts() == 1).sum())
+                if told and 2 * alone > int(site.frame[column].notna().sum()):
+                    many = f"most rows of {site.name} have a value of {column!r} of their own"
+                    return f"{many}: list its levels for all sites, or leave the column out."
         return None
 
     def _found_levels(self, own: OwnLevels) -> dict[str, dict[Level, int]]:
@@ -347,7 +368,8 @@ def held_at(site: SiteTable, terms: ModelTerms) -> Held:
     columns = [column for column in terms.columns if column in site.frame.columns]
     usable = usable_rows(site.frame, terms)
     missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
-    return Held(site.name, len(site.frame), missing, gaps, {column: kind_of(site.frame[column]) for column in columns})
+    kinds = {column: kind_of(site.frame[column]) for column in columns}
+    return Held(site.name, len(site.frame), missing, len(usable), gaps, kinds)
 
 
 def kind_of(series: pd.Series) -> str:
