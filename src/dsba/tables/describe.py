@@ -27,7 +27,7 @@ from dsba.tables.histograms import HistogramBin, bars, pooled_histogram
 from dsba.tables.inputs import as_sites
 from dsba.tables.quantiles import Quantile, quantile_search
 from dsba.tables.schema import MOST_LEVELS, enforce, kind_of, odd_kind, plain, plain_value, shared
-from dsba.tables.signs import marked_numbers, signs_of
+from dsba.tables.signs import is_unlikely, marked_numbers, signs_of
 from dsba.tables.terms import SITE, SiteTable
 from dsba.tables.together import answered
 from dsba.types import Array, Flags, Level
@@ -515,13 +515,14 @@ class _Work:
         by_site = {site: {*(known[column][1] or ())} for site, known in self.declared.items()}
         levels = sorted(set().union(*by_site.values()))
         common = {level for level in levels if sum(level in theirs for theirs in by_site.values()) > 1}
-        for site in self.sites:
-            if common and (alone := by_site[site.name] - common):
-                many = f"the column {column!r} has {len(alone)} level(s) at {site.name}"
-                self.signs.append(f"{many} that no other site has.")
         held = [[site.frame[column][where[k]] for where in strata.values()] for k, site in enumerate(self.sites)]
         own = [[float(one.sum()) for x in parts for one in (x.isna(), *(x == v for v in levels))] for parts in held]
         counts = self._counts(own, 1 + len(levels), gaps=0)
+        for site, numbers in zip(self.sites, own, strict=True):
+            rows = dict(zip(levels, numbers[1:], strict=False))  # of all strata, which come first
+            alone = [rows[level] for level in by_site[site.name] - common] if common else []
+            if many := sum(is_unlikely(n, len(site.frame), counts.totals[0].sum()) for n in alone):
+                self.signs.append(f"the column {column!r} has {many} level(s) at {site.name} that no other site has.")
         found = {}
         for s, name in enumerate(strata):
             missing, *shown = self._all_shown(counts.totals[s].tolist(), counts.thin[s] | (s > 0 and counts.thin.any()))

@@ -8,14 +8,20 @@ columns that have two values only, such as 0 and 1, the sites know the mean lowe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dsba.network import Group, summed
-from dsba.tables.schema import kind_of, numbers_with_marks, plain
+from dsba.tables.schema import kind_of, numbers_with_marks, plain, plain_value
 from dsba.tables.terms import SiteTable
 from dsba.types import Array, Level
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST_ROWS = 10  # of a site, for its middle half to say something
+UNLIKELY = 1e-3  # the chance that all rows of a level are of one site, if sites do not differ
 VARIED = 5  # different values beside an extreme one, without which it is no spike
 UNIT_REACH = 1.25  # standard deviations: if one other site has another unit, the mean of all others is at most 1 away
 CODES = 3  # numbers about the two values of a column
@@ -34,16 +40,17 @@ def signs_of(
     known = {column: [x[np.isfinite(x)] for x in values] for column, values in columns.items()}
     spikes = {column: [_spike(x, few) for x in values] for column, values in known.items()}
     rest = {c: [x[x != s] for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
-    held = [{column: {*map(str, plain(site.frame[column]))} for column in levels} for site in sites]
+    held = [{column: _rows_of_levels(site.frame[column]) for column in levels} for site in sites]
     codes = {column: [_codes(x, few) for x in values] for column, values in rest.items()}
     own = [[n for c, x in rest.items() for n in (*codes[c][k], *_sums(x[k]))] for k in range(len(sites))]
     names = [(column, str(level)) for column, several in levels.items() for level in several]
     here = [[float(level in one[column]) for column, level in names] for one in held]
-    total = summed(group, np.hstack([np.array(own), np.array(here)]))
+    sizes = [[float(len(site.frame))] for site in sites]
+    *total, rows = summed(group, np.hstack([np.array(own), np.array(here), np.array(sizes)]))
     alone = {name for name, count in zip(names, total[len(own[0]) :], strict=True) if count == 1.0}
     signs = []
     for k, site in enumerate(sites):
-        others = np.split(total[: len(own[k])] - own[k], max(len(rest), 1))
+        others = np.split(np.array(total[: len(own[k])]) - own[k], max(len(rest), 1))
         for column, sums in zip(rest, others, strict=False):
             if spikes[column][k] is not None:
                 odd = f"an extreme value of {column!r} is repeated at {site.name}, far from all others"
@@ -55,9 +62,19 @@ def signs_of(
                 odd = f"the middle half of {column!r} at {site.name} lies outside that of all other sites"
                 signs.append(f"{odd}: another unit?")
         for column in levels:
-            if count := sum((column, level) in alone for level in held[k][column]):
+            own_levels = {level: n for level, n in held[k][column].items() if (column, level) in alone}
+            if count := sum(is_unlikely(n, len(site.frame), rows) for n in own_levels.values()):
                 signs.append(f"the column {column!r} has {count} level(s) at {site.name} that no other site has.")
     return signs
+
+
+def _rows_of_levels(values: pd.Series) -> dict[str, int]:
+    return {str(plain_value(level)): int(n) for level, n in values.value_counts().items() if n}
+
+
+def is_unlikely(count: int, own: int, rows: float) -> bool:
+    """Whether so many rows of a level would hardly be of one site alone that has ``own`` of all rows, by chance."""
+    return bool((own / rows) ** count <= UNLIKELY)
 
 
 def marked_numbers(sites: Sequence[SiteTable], columns: Sequence[str]) -> list[str]:
@@ -94,7 +111,7 @@ def _sums(x: Array) -> list[float]:
 
 def _another_unit(own: Array, others: Array, few: int) -> bool:
     rows, odd, *sums = others.tolist()
-    if min(rows, len(own)) < max(few, 2):
+    if min(rows, len(own)) < max(few, FEWEST_ROWS) or len(np.unique(own)) < CODES:
         return False
     positive = not odd and bool((own > 0.0).all())
     total, squares = sums[2:] if positive else sums[:2]
