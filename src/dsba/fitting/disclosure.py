@@ -151,12 +151,13 @@ class Guards:
         )
 
     def few_left_out(self, rows: int) -> str | None:
-        """``rows`` are described and not in the model, at all sites or at all but one. How many is not said."""
+        """``rows`` are in a table or curve and not in the model, or the other way round. How many is not said."""
         if not 0 < rows < self.rows_per_level:
             return None
         return (
-            f"fewer than {self.rows_per_level} rows, at all sites or at all but one, are in the description and not in "
-            "the model, and the difference of the two would show them: leave these rows out of the tables."
+            f"fewer than {self.rows_per_level} rows, at all sites or at all but one, are in the description or the "
+            "curves and not in the model, or the other way round, and the difference would show them: leave these rows "
+            "out of the tables."
         )
 
     def few_evaluated(self) -> str:
