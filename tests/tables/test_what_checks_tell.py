@@ -55,7 +55,7 @@ def with_victim(crp):
     "right",
     [
         f"I({SHARP}*crp) + I({SHARP}*(crp-8))",
-        " + ".join(f"I((age==32)*(crp>{c}))" for c in (1, 4, 16)),
+        " + ".join(f"I((age==32)*(crp-{c}))" for c in (1, 4, 16)),
         " + ".join(f"center({SHARP[:-1]}-{c})*crp)" for c in (2, 30)),
         f"center({SMOOTH}*lab) + center({SMOOTH}*crp) + center({SMOOTH}*(crp-8))",
     ],
