@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hospital_tables import hospitals, on_sites, sites_of
 from queues import QueueNetwork
-from test_rare_values import fit_between
+from test_rare_values import SENTENCE, fit_between
 
 import dsba
 from dsba.fitting.disclosure import Guards
@@ -69,6 +69,21 @@ def test_counts_of_functions_tell_no_magnitude_of_one_row(right, told):
         assert "all but fewer than 3 pooled rows" in sentence or "makes up most of the spread of the column" in sentence
         worlds.append([one.tolist() if isinstance(one, np.ndarray) else one for one in told])
     assert worlds[0] == worlds[1] == worlds[2]
+
+
+def test_counts_of_products_tell_no_value_of_one_row(told):
+    """A column of the table that is one in one row, times thresholds: before, every product was counted."""
+    worlds = []
+    for crp in (2.0, 40.0):
+        told.clear()
+        frames = with_victim(crp)
+        for name, frame in frames.items():
+            frame["cell"] = ((np.arange(len(frame)) == 0) & (name == "site1")).astype(float)
+        fit_between(frames, "cost ~ I(cell*(lab>0)) + " + " + ".join(f"I(cell*(crp>{c}))" for c in (1, 3, 5)))
+        last = max(n for n, one in enumerate(told) if isinstance(one, np.ndarray) and one.size > 60)
+        worlds.append([np.sum(one) if isinstance(one, np.ndarray) else one for one in told[last + 1 :]])
+    assert worlds[0] == worlds[1]
+    assert SENTENCE in str(worlds[0])
 
 
 def test_one_magnitude_is_told_where_a_row_dominates_and_no_other(told):
