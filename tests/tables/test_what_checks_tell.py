@@ -16,6 +16,7 @@ from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import FitSpec
 from dsba.network import Alone
 from dsba.study.further import require_like_rows
+from dsba.tables.elastic_net import PathOptions, path_of
 from dsba.tables.evaluation import evaluate
 from dsba.tables.peaks import peak_complaints
 from dsba.tables.signs import signs_of
@@ -133,6 +134,18 @@ def test_levels_that_are_values_of_single_rows_do_not_travel(told):
         (sentence, *_) = fit_between(hospitals((30, 30, 30)), f"cost ~ C(`{column}`)")
         assert sentence.startswith(f"most rows of site0 have a value of {column!r} of their own")
         assert str(hospitals((30, 30, 30))["site1"][column].iloc[0]) not in str(told)
+
+
+def test_folds_of_few_rows_are_refused_before_their_noisy_sums(told):
+    """The noise of a site is a part of its rows in the fold: it would not hide a single one."""
+    spec = FitSpec(formula="cost ~ age + crp", operator="linear", graph="ring")
+
+    def attempt(own, net):
+        with pytest.raises(dsba.InputError, match="in a fold the model has 3 coefficients for 1 pooled rows"):
+            path_of(own, spec, net, *PathOptions(folds=60))
+
+    on_sites(hospitals(), attempt)
+    assert max(one.size for one in told if isinstance(one, np.ndarray)) <= 60
 
 
 def test_only_the_first_function_is_named():
