@@ -203,6 +203,26 @@ def test_ordinary_tables_have_hardly_a_sign_of_trouble():
     assert found <= 2
 
 
+def test_signs_are_looked_for_in_the_rows_of_the_model(told):
+    """The logarithms of all rows less those of the model would be the value of a patient without an outcome."""
+    frames = hospitals()
+    frames["site1"].loc[0, "cost"] = np.nan
+    fit_between(frames, "cost ~ age + log(crp)", missing="drop")
+    every, victim = np.log(pd.concat(frames.values())["crp"]).sum(), np.log(frames["site1"]["crp"][0])
+    sums = [one for one in told if isinstance(one, np.ndarray)]
+    assert any(np.isclose(one, every - victim).any() for one in sums)
+    assert not any(np.isclose(one, every).any() for one in sums)
+
+
+def test_no_logarithm_of_a_few_positive_numbers_is_summed(told):
+    frames = hospitals()
+    for frame in frames.values():
+        frame["change"] = -frame["crp"]
+    frames["site1"].loc[0, "change"] = 7.5
+    fit_between(frames, "cost ~ age + change")
+    assert not any(np.isclose(one, np.log(7.5)).any() for one in told if isinstance(one, np.ndarray))
+
+
 def test_a_level_of_many_rows_at_one_site_is_still_named():
     frames = hospitals()
     frames["site1"]["sex"] = frames["site1"]["sex"].map({"F": "female", "M": "male"})

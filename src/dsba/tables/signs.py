@@ -104,9 +104,10 @@ def _another_coding(own: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def _sums(x: Array) -> list[float]:
-    """Rows, rows that are not positive, and sums and squares of asinh and of logarithms."""
-    curved, logs = np.arcsinh(x), np.log(x[x > 0.0])
-    return [len(x), len(x) - len(logs), curved.sum(), (curved**2).sum(), logs.sum(), (logs**2).sum()]
+    """Rows, whether some are not positive, and sums and squares of asinh and, if all are, of logarithms."""
+    odd = not (x > 0.0).all()  # the logarithms of a few would be theirs
+    curved, logs = np.arcsinh(x), np.log(x[:0] if odd else x)
+    return [len(x), float(odd), curved.sum(), (curved**2).sum(), logs.sum(), (logs**2).sum()]
 
 
 def _another_unit(own: Array, others: Array, few: int) -> bool:
