@@ -128,6 +128,21 @@ def test_a_mean_of_few_known_values_is_not_summed(missing, known, refused, told)
         assert few in found
 
 
+@pytest.mark.parametrize(
+    ("right", "missing"),
+    [("center(dose)", "error"), ("cap(dose)", "error"), ("poly(dose, 2)", "error"), ("dose", "mean")],
+)
+def test_no_mean_of_one_row_that_differs_is_summed(right, missing, told):
+    """A column of zeros but for one row: its sum is the value of the row."""
+    frames = hospitals()
+    for frame in frames.values():
+        frame["dose"] = 0.0
+    frames["site1"].loc[[0, 1], "dose"] = 37.25, np.nan if missing == "mean" else 0.0
+    (sentence, *_) = fit_between(frames, f"cost ~ age + {right}", missing=missing)
+    assert "the column dose has the same value in all but fewer than 3 pooled rows" in sentence
+    assert not any((one == 37.25).any() for one in told if isinstance(one, np.ndarray))
+
+
 def test_levels_that_are_values_of_single_rows_do_not_travel(told):
     for column in ("crp", "secret name"):
         told.clear()

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dsba.fitting.disclosure import DERIVED, Guards
 from dsba.network import Group, counted
-from dsba.tables.schema import end_together
+from dsba.tables.schema import end_together, few_apart
 from dsba.types import Array, Flags
 
 MAGNITUDES = 64  # powers of two below the largest square that is counted
@@ -55,7 +55,7 @@ def peak_complaints(
     few = max(1, limits.rows_per_level)
     far = [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
     asked = _Histograms.of(far, few, group)
-    found = _few_apart(names, np.minimum(asked.apart, few), asked.sites_with, sites, limits, group)
+    found = few_apart(names, np.minimum(asked.apart, few), asked.sites_with, sites, limits, group)
     if limits.dominance >= 1.0:
         return found
     suspect, at = [bool(found), *np.any(asked.above(far, limits), axis=0).tolist()], -1
@@ -135,22 +135,4 @@ def _counts(places: Mapping[int, int], top: int) -> Array:
     for place, count in places.items():
         if place > top - MAGNITUDES:
             found[top - place] += count
-    return found
-
-
-def _few_apart(
-    names: Sequence[str], apart: Array, sites_with: Array, sites: Sequence[str], limits: Guards, group: Group
-) -> list[str]:
-    """Sentences about the first function by which few rows are singled out, at all sites or at all but one.
-
-    ``apart`` are the rows of each site here away from its median, at most ``few``; ``sites_with`` have so many.
-    """
-    few, found = max(1, limits.rows_per_level), list[str]()
-    for j in np.flatnonzero(sites_with < 2).tolist():
-        own = apart[:, [j]].astype(np.float64)
-        (total,) = counted(group, own)
-        rare = limits.rare_values(f"the column {names[j]}", total)
-        found += [rare] if rare else limits.few_elsewhere(sites, [names[j]], own, np.array([total]))
-        if 0 < total - few * sites_with[j] < few:  # this all sites know
-            break
     return found

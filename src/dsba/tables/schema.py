@@ -27,7 +27,7 @@ from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
-from dsba.types import Level
+from dsba.types import Array, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,6 +99,7 @@ class _Agreement:
         levels, merged, rare = self._agreed_levels({column: found[column] for column in factors})
         if SITE in self.formula.columns and SITE not in factors:
             levels[SITE] = names
+        self._require_common()
         means = self._pooled_means()
         notices = (*self.notices, *enforce(self.group, [*rare, *self.elsewhere]))
         spec = replace(self.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
@@ -208,22 +209,34 @@ class _Agreement:
 
     def _pooled_means(self) -> dict[str, float]:
         """The means of the number columns that have missing values anywhere, over all sites' known values."""
-        numbers = [c for c in self.formula.columns if c in self.kinds and not is_factor(c, self.terms, self.kinds)]
-        gaps = [column for column in numbers if self.gaps[column]]
-        if not gaps or self.spec.missing not in ("mean", "indicator"):
+        if not (gaps := self._filled()):
             return {}
-        self._require_known(gaps)
         own = [self._sums_and_counts(frame, gaps) for _, frame in self.sites]
         totals, counts = np.split(summed(self.group, np.array(own, np.float64)), 2)
         return dict(zip(gaps, (totals / counts).tolist(), strict=True))
 
-    def _require_known(self, columns: Sequence[str]) -> None:
-        """Between processes an error where few rows have a value: a mean of them would show it."""
-        limits = Guards.strictest([part.guards for part in self.parts])
+    def _filled(self) -> list[str]:
+        """The columns of numbers whose gaps get the mean of the known values."""
+        numbers = [c for c in self.formula.columns if c in self.kinds and not is_factor(c, self.terms, self.kinds)]
+        return [c for c in numbers if self.gaps[c] and self.spec.missing in ("mean", "indicator")]
+
+    def _require_common(self) -> None:
+        """Between processes an error where the first sum of a column would be of few rows with a value, or with another
+        value than the rest.
+        """
+        if not (columns := list(dict.fromkeys((*self._filled(), *self.formula.averaged)))):
+            return
+        limits, names = Guards.strictest([part.guards for part in self.parts]), [one.site for one in self.held]
         known = np.array([self.used - self.gaps[column] for column in columns])
         own = np.array([[one.used - one.gaps[column] for column in columns] for one in self.held])
         few = [limits.few_known(c) for c, rows in zip(columns, known, strict=True) if rows < limits.rows_per_level]
-        few += limits.few_elsewhere([one.site for one in self.held], columns, own, known)
+        few += limits.few_elsewhere(names, columns, own, known)
+        apart = np.array(
+            [[int(frame[c].dropna().ne(frame[c].median()).sum()) for c in columns] for _, frame in self.sites]
+        )
+        least = max(1, limits.rows_per_level)
+        sites_with = np.array(counted(self.group, (apart >= least).astype(np.float64)))
+        few += few_apart(columns, np.minimum(apart, least), sites_with, names, limits, self.group)
         end_together(self.group, few[0] if few and self.group.size > 1 else None)
 
     def _sums_and_counts(self, frame: pd.DataFrame, columns: Sequence[str]) -> list[float]:
@@ -358,6 +371,24 @@ def share_unless(group: Group, complaint: str | None, own: Any, kind: Any) -> li
 def end_together(group: Group, complaint: str | None) -> None:
     """An error at all processes if one of them has a complaint."""
     share_unless(group, complaint, None, None)
+
+
+def few_apart(
+    names: Sequence[str], apart: Array, sites_with: Array, sites: Sequence[str], limits: Guards, group: Group
+) -> list[str]:
+    """Sentences about the first column by which few rows are singled out, at all sites or at all but one.
+
+    ``apart`` are the rows of each site here away from its median, at most ``few``; ``sites_with`` have so many.
+    """
+    few, found = max(1, limits.rows_per_level), list[str]()
+    for j in np.flatnonzero(sites_with < 2).tolist():
+        own = apart[:, [j]].astype(np.float64)
+        (total,) = counted(group, own)
+        rare = limits.rare_values(f"the column {names[j]}", total)
+        found += [rare] if rare else limits.few_elsewhere(sites, [names[j]], own, np.array([total]))
+        if 0 < total - few * sites_with[j] < few:  # this all sites know
+            break
+    return found
 
 
 # Columns of one site -----------------------------------------------------------------------------
