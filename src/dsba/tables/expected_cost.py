@@ -103,6 +103,8 @@ def design_sums(terms: ModelTerms, p: int, levels: int, fits: int = 1) -> list[i
     sizes += [beside * (beside + 1) // 2 + beside * fits] * NOISY_SUMS * fits
     if terms.spec.missing in ("mean", "indicator"):
         sizes.append(2 * c)
+    if terms.spec.missing in ("mean", "indicator") or terms.formula.averaged:
+        sizes += [c, 1]
     stateful = {one.text: one.state for term in terms.formula.terms for one in term if one.state is not None}
     splines = any(state not in STATE_SUMS for state in stateful.values())
     longest = max((STATE_SUMS.get(state, QUANTILE_SUMS) for state in stateful.values()), default=0)

@@ -25,7 +25,7 @@ from dsba.types import Array, Flags
 
 MAGNITUDES = 64  # powers of two below the largest square that is counted
 WIDTHS = (1, 2, 4, 8)  # of intervals, in powers of two
-SMALLEST = -2400  # below every magnitude
+LEAST_MAGNITUDE = -2400  # below every magnitude
 
 
 def peak_sums(names: int) -> list[int]:
@@ -84,11 +84,11 @@ class _Histograms(NamedTuple):
     @classmethod
     def of(cls, far: Sequence[Array], few: int, group: Group) -> _Histograms:
         told = [[_told(column, few) for column in _magnitudes(X).T] for X in far]
-        largest = [[max(places, default=SMALLEST) for places in columns] for columns in told]
+        largest = [[max(places, default=LEAST_MAGNITUDE) for places in columns] for columns in told]
         top = group.largest(np.max(largest, axis=0).astype(np.float64)).astype(np.int64)
         own = np.array([[_counts(places, end) for places, end in zip(one, top, strict=True)] for one in told])
         apart = np.array(
-            [np.count_nonzero(_magnitudes(X) > np.maximum(top - MAGNITUDES, SMALLEST), axis=0) for X in far]
+            [np.count_nonzero(_magnitudes(X) > np.maximum(top - MAGNITUDES, LEAST_MAGNITUDE), axis=0) for X in far]
         )
         numbers = np.concatenate([own, apart[:, :, None] >= few], axis=2).astype(np.float64)
         total = np.reshape(counted(group, numbers.reshape(len(far), -1)), numbers.shape[1:])
@@ -98,7 +98,7 @@ class _Histograms(NamedTuple):
         """Of each site here and function, whether a row makes up more than the limit of all squares that are known."""
         found = []
         for X, own in zip(far, self.own, strict=True):
-            unit = np.maximum(self.top, _magnitudes(X).max(axis=0, initial=SMALLEST)) // 2
+            unit = np.maximum(self.top, _magnitudes(X).max(axis=0, initial=LEAST_MAGNITUDE)) // 2
             squares = np.ldexp(X, -unit) ** 2
             others = (self.total - own) @ 0.5 ** np.arange(MAGNITUDES)
             spread = squares.sum(axis=0) + np.ldexp(2.0 * others, self.top - 2 * unit)
@@ -114,12 +114,12 @@ def _first_of(flags: Sequence[bool], start: int, group: Group) -> int:
 
 def _magnitudes(X: Array) -> npt.NDArray[np.int64]:
     """The powers of two below the squares."""
-    return np.floor(2.0 * np.log2(X, out=np.full_like(X, SMALLEST / 2.0), where=X > 0.0)).astype(np.int64)
+    return np.floor(2.0 * np.log2(X, out=np.full_like(X, LEAST_MAGNITUDE / 2.0), where=X > 0.0)).astype(np.int64)
 
 
 def _told(magnitudes: npt.NDArray[np.int64], few: int) -> dict[int, int]:
     """Of each interval, by its middle, how many rows of a site it has: no fewer than ``few``."""
-    left, found = magnitudes[magnitudes > SMALLEST], dict[int, int]()
+    left, found = magnitudes[magnitudes > LEAST_MAGNITUDE], dict[int, int]()
     for width in WIDTHS:
         starts, at, counts = np.unique(left // width, return_inverse=True, return_counts=True)
         for start, count in zip(starts[counts >= few].tolist(), counts[counts >= few].tolist(), strict=True):

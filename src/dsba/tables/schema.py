@@ -231,9 +231,7 @@ class _Agreement:
         own = np.array([[one.used - one.gaps[column] for column in columns] for one in self.held])
         few = [limits.few_known(c) for c, rows in zip(columns, known, strict=True) if rows < limits.rows_per_level]
         few += limits.few_elsewhere(names, columns, own, known)
-        apart = np.array(
-            [[int(frame[c].dropna().ne(frame[c].median()).sum()) for c in columns] for _, frame in self.sites]
-        )
+        apart = np.array([[_apart(frame[column]) for column in columns] for _, frame in self.sites])
         least = max(1, limits.rows_per_level)
         sites_with = np.array(counted(self.group, (apart >= least).astype(np.float64)))
         few += few_apart(columns, np.minimum(apart, least), sites_with, names, limits, self.group)
@@ -389,6 +387,12 @@ def few_apart(
         if 0 < total - few * sites_with[j] < few:  # this all sites know
             break
     return found
+
+
+def _apart(values: pd.Series) -> int:
+    """How many numbers differ from their median."""
+    x = values.dropna().to_numpy(np.float64)
+    return int(np.count_nonzero(x != np.median(x))) if len(x) else 0
 
 
 # Columns of one site -----------------------------------------------------------------------------
