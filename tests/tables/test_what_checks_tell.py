@@ -229,6 +229,17 @@ def test_signs_are_looked_for_in_the_rows_of_the_model(told):
     assert not any(np.isclose(one, every).any() for one in sums)
 
 
+def test_no_sign_is_a_sum_of_one_row(told):
+    """A column that the model has only in a function is in no other check."""
+    frames = hospitals()
+    for frame in frames.values():
+        frame["dose"] = 0.0
+    frames["site1"].loc[0, "dose"] = 37.25
+    assert not isinstance(fit_between(frames, "cost ~ age + I(dose + crp)")[0], str)
+    values = (37.25, np.arcsinh(37.25), np.log(37.25))
+    assert not any(np.isclose(one, x).any() for one in told if isinstance(one, np.ndarray) for x in values)
+
+
 def test_no_logarithm_of_a_few_positive_numbers_is_summed(told):
     frames = hospitals()
     for frame in frames.values():
