@@ -143,6 +143,18 @@ def test_no_mean_of_one_row_that_differs_is_summed(right, missing, told):
     assert not any((one == 37.25).any() for one in told if isinstance(one, np.ndarray))
 
 
+def test_no_mean_of_known_values_is_that_of_one_heavy_row(told):
+    frames = hospitals()
+    for frame in frames.values():
+        frame["times"] = 1.0
+    frames["site1"].loc[0, ["times", "lab"]] = 10**9, 37.25
+    frames["site1"].loc[1, "lab"] = np.nan
+    weights = {"weights": "times", "weight_kind": "frequency"}
+    (sentence, *_) = fit_between(frames, "cost ~ age + lab", missing="mean", **weights)
+    assert "rows of site1, or very few of them, carry most of its weights" in sentence
+    assert not any((np.abs(one) > 1e9).any() for one in told if isinstance(one, np.ndarray))
+
+
 def test_levels_that_are_values_of_single_rows_do_not_travel(told):
     for column in ("crp", "secret name"):
         told.clear()

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dsba.data.text_tables import NUMBER
 from dsba.errors import InputError, noted
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import Guards, is_steered
 from dsba.fitting.model import Schema, SitePart
 from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
@@ -231,6 +231,9 @@ class _Agreement:
         own = np.array([[one.used - one.gaps[column] for column in columns] for one in self.held])
         few = [limits.few_known(c) for c, rows in zip(columns, known, strict=True) if rows < limits.rows_per_level]
         few += limits.few_elsewhere(names, columns, own, known)
+        if (times := self.spec.weights) and self.spec.weight_kind == FREQUENCY:  # means are of rows by frequency
+            heavy = [is_steered(frame[times].to_numpy(np.float64), limits.rows_per_level) for _, frame in self.sites]
+            few += [limits.few_weighted(name) for name, found in zip(names, heavy, strict=True) if found]
         apart = np.array([[_apart(frame[column]) for column in columns] for _, frame in self.sites])
         least = max(1, limits.rows_per_level)
         sites_with = np.array(counted(self.group, (apart >= least).astype(np.float64)))
