@@ -1,10 +1,9 @@
 """Functions that single out a row, found before any number of theirs is summed.
 
 The mean of exp(-1000 (age - 32)^2) crp tells crp of a person aged 32, and so would a count of rows by its magnitude. So
-a site counts rows by the square of how far they are from its median, in intervals with at least k of its rows (k: the
-rows that a cell must have): powers of two, and wider intervals for the rows that are left. Rows that are left then are
-not counted. If a row makes up more than the limit of the others' squares and of the site's own, all rows are counted,
-and if it still does, the run ends.
+a site counts rows by the square of how far they are from its median, in intervals of a factor of 16, and tells of those
+with at least k of its rows (k: the rows that a cell must have). If a row makes up more than the limit of the others'
+least squares and of the site's own, all rows are counted, and if it still does, the run ends.
 
 Where no two sites have k rows away from the median, the sites count these rows. All that may show few rows is asked of
 one function after the other, and the first one that does ends the run: many functions would spell a value of a row.
@@ -12,7 +11,7 @@ one function after the other, and the first one that does ends the run: many fun
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from dsba.tables.schema import end_together, few_apart
 from dsba.types import Array, Flags
 
 MAGNITUDES = 64  # powers of two below the largest square that is counted
-WIDTHS = (1, 2, 4, 8)  # of intervals, in powers of two
+WIDE = 4  # powers of two in an interval that tells of no few rows
 LEAST_MAGNITUDE = -2400  # below every magnitude
 
 
@@ -54,21 +53,21 @@ def peak_complaints(
     """Sentences about functions of which a row here makes up most, or by which a site could single out few rows."""
     few = max(1, limits.rows_per_level)
     far = [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
-    asked = _Histograms.of(far, few, group)
+    asked = _Histograms.of(far, few, WIDE, group)
     found = few_apart(names, np.minimum(asked.apart, few), asked.sites_with, sites, limits, group)
     if limits.dominance >= 1.0:
         return found
     suspect, at = [bool(found), *np.any(asked.above(far, limits), axis=0).tolist()], -1
     while 0 < (at := _first_of(suspect, at + 1, group)) <= len(names):
         one = [X[:, [at - 1]] for X in far]
-        above = _Histograms.of(one, 1, group).above(one, limits)
+        above = _Histograms.of(one, 1, 1, group).above(one, limits)
         if any(counted(group, above.astype(np.float64))):
             return [limits.dominated(site, [names[at - 1]]) for site, over in zip(sites, above, strict=True) if over]
     return found
 
 
 class _Histograms(NamedTuple):
-    """The rows of functions by magnitude, those of an interval with few rows left out."""
+    """The rows of functions by magnitude, in intervals of a width; those with few rows of a site are left out."""
 
     top: npt.NDArray[np.int64]
     """The largest magnitude that is counted, of each function."""
@@ -82,14 +81,13 @@ class _Histograms(NamedTuple):
     """How many sites have enough of these."""
 
     @classmethod
-    def of(cls, far: Sequence[Array], few: int, group: Group) -> _Histograms:
-        told = [[_told(column, few) for column in _magnitudes(X).T] for X in far]
-        largest = [[max(places, default=LEAST_MAGNITUDE) for places in columns] for columns in told]
-        top = group.largest(np.max(largest, axis=0).astype(np.float64)).astype(np.int64)
-        own = np.array([[_counts(places, end) for places, end in zip(one, top, strict=True)] for one in told])
-        apart = np.array(
-            [np.count_nonzero(_magnitudes(X) > np.maximum(top - MAGNITUDES, LEAST_MAGNITUDE), axis=0) for X in far]
-        )
+    def of(cls, far: Sequence[Array], few: int, width: int, group: Group) -> _Histograms:
+        places = [_magnitudes(X) // width * width for X in far]
+        largest = np.array([[_largest(column, few) for column in M.T] for M in places])
+        top = group.largest(largest.max(axis=0).astype(np.float64)).astype(np.int64)
+        own = np.array([[_histogram(column, few) for column in (top - M).T] for M in places])
+        bound = np.maximum(top - MAGNITUDES, LEAST_MAGNITUDE)
+        apart = np.array([np.count_nonzero(_magnitudes(X) > bound, axis=0) for X in far])
         numbers = np.concatenate([own, apart[:, :, None] >= few], axis=2).astype(np.float64)
         total = np.reshape(counted(group, numbers.reshape(len(far), -1)), numbers.shape[1:])
         return cls(top, own, total[:, :-1], apart, total[:, -1])
@@ -117,22 +115,12 @@ def _magnitudes(X: Array) -> npt.NDArray[np.int64]:
     return np.floor(2.0 * np.log2(X, out=np.full_like(X, LEAST_MAGNITUDE / 2.0), where=X > 0.0)).astype(np.int64)
 
 
-def _told(magnitudes: npt.NDArray[np.int64], few: int) -> dict[int, int]:
-    """Of each interval, by its middle, how many rows of a site it has: no fewer than ``few``."""
-    left, found = magnitudes[magnitudes > LEAST_MAGNITUDE], dict[int, int]()
-    for width in WIDTHS:
-        starts, at, counts = np.unique(left // width, return_inverse=True, return_counts=True)
-        for start, count in zip(starts[counts >= few].tolist(), counts[counts >= few].tolist(), strict=True):
-            place = start * width + width // 2
-            found[place] = found.get(place, 0) + count
-        left = left[counts[at] < few]
-    return found
+def _largest(magnitudes: npt.NDArray[np.int64], few: int) -> int:
+    values, rows = np.unique(magnitudes, return_counts=True)
+    return int(values[rows >= few].max(initial=LEAST_MAGNITUDE))
 
 
-def _counts(places: Mapping[int, int], top: int) -> Array:
-    """As a histogram of the magnitudes below the largest."""
-    found = np.zeros(MAGNITUDES)
-    for place, count in places.items():
-        if place > top - MAGNITUDES:
-            found[top - place] += count
-    return found
+def _histogram(below: npt.NDArray[np.int64], few: int) -> Array:
+    """Rows by how far their magnitude is below the largest."""
+    rows = np.bincount(below[(below >= 0) & (below < MAGNITUDES)], minlength=MAGNITUDES)
+    return np.where(rows >= few, rows, 0)

@@ -39,7 +39,7 @@ def signs_of(
     """
     known = {column: [x[np.isfinite(x)] for x in values] for column, values in columns.items()}
     spikes = {column: [_spike(x, few) for x in values] for column, values in known.items()}
-    rest = {c: [x[x != s] for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
+    rest = {c: [_varied(x[x != s], few) for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
     held = [{column: _rows_of_levels(site.frame[column]) for column in levels} for site in sites]
     codes = {column: [_codes(x, few) for x in values] for column, values in rest.items()}
     own = [[n for c, x in rest.items() for n in (*codes[c][k], *_sums(x[k]))] for k in range(len(sites))]
@@ -86,6 +86,11 @@ def marked_numbers(sites: Sequence[SiteTable], columns: Sequence[str]) -> list[s
         for column in columns
         if kind_of(site.frame[column]) == "text" and numbers_with_marks(plain(site.frame[column]))
     ]
+
+
+def _varied(x: Array, few: int) -> Array:
+    """No row of a column that is the same in all but few: their sum would be these rows, in a model or not."""
+    return x if len(x) and np.count_nonzero(x != np.median(x)) >= few else x[:0]
 
 
 def _codes(x: Array, few: int) -> list[float]:
