@@ -28,8 +28,6 @@ FOLDED = "As sums over all sites, of the elastic nets: gradients, Hessians and l
 
 def require_like_rows(study: Study, site: SiteTable, spec: FitSpec, network: Network) -> None:
     """An error where few rows are in the curves and not in the model, or the other way round."""
-    if study.curves is None:
-        return
     both = (study.terms, ModelTerms.of(_of_curves(study, spec)))
     model, curves = (usable_rows(site.frame, terms).index for terms in both)
     own = np.array([[len(curves.difference(model)), len(model.difference(curves))]], np.float64)

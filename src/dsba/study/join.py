@@ -422,7 +422,8 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         own = {seat.site: seat.table}
         if study.describe is not None:
             _describe(seat, network, notify)
-        require_like_rows(study, own_rows(study, seat.site, seat.table), seat.spec, network)
+        if study.curves is not None:
+            require_like_rows(study, own_rows(study, seat.site, seat.table), seat.spec, network)
         if seat.stored is not None:
             results = evaluated(seat.stored, own, seat.spec, network)
             seat.stored.save(seat.out / EVALUATED)
