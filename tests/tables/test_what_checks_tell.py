@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from hospital_tables import hospitals, on_sites, sites_of
 from queues import QueueNetwork
+from scipy.special import expit
 from test_rare_values import SENTENCE, fit_between
 
 import dsba
@@ -193,6 +195,29 @@ def test_an_evaluation_has_the_strictest_dominance_of_all_sites():
             evaluate(model, own, net, guards[net.rank])
 
     on_sites(frames, attempt)
+
+
+@pytest.mark.parametrize("operator", ["logistic", "poisson"])
+def test_predictions_are_not_those_of_one_row(operator, told):
+    """A model that somebody wrote: all but the patient of 32 years have predictions of 0 or 1, or none to speak of."""
+    frames = with_victim(6.5)
+    left, slope = {"logistic": ("outcome", 1e4), "poisson": ("visits", -60.0)}[operator]
+    fit = dsba.fit(pd.concat(frames.values()), f"{left} ~ age + crp", operator)
+    frames["site1"].loc[0, "age"] = 19.5
+    written = replace(fit.model, weights=np.array([[slope, 1.0]]), intercepts=np.array([-19.5 * slope - 7.0]))
+    told.clear()
+
+    def attempt(own, net):
+        with pytest.raises(
+            dsba.InputError, match=r"rows of site., or very few of them, make up most of its predictions"
+        ):
+            evaluate(replace(fit, model=written), own, net)
+
+    if operator == "logistic":  # people of all ages, and one at the threshold
+        for frame in frames.values():
+            frame["age"] = np.where(frame["age"] == 19.5, 19.5, frame["age"] - 40.0)
+    on_sites(frames, attempt)
+    assert not any(np.isclose(one % 1, expit(-0.5), rtol=1e-9, atol=0).any() for one in told if np.ndim(one) == 1)
 
 
 @pytest.mark.parametrize(("gaps", "refused"), [((1, 0, 0), True), ((3, 3, 3), False), ((0, 0, 0), False)])

@@ -166,6 +166,12 @@ class Guards:
             "one, and the measures would show these rows: evaluate more rows."
         )
 
+    def few_predicted(self, site: str) -> str:
+        return (
+            f"fewer than {self.rows_per_level} rows of {site}, or very few of them, make up most of its predictions, "
+            "and the measures would show these rows: evaluate more rows, or another model."
+        )
+
     def dominated_loss(self, site: str) -> str:
         return (
             f"one row of {site} makes up most of the loss, and the measures would show this row: leave out the row, or "

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from scipy.special import expit, log_expit, xlogy
 
 from dsba.errors import InputError, noted
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import Guards, is_steered
 from dsba.fitting.measures import (
     CalibrationGroup,
     ClassMeasures,
@@ -161,6 +161,11 @@ def _checked(
     total = np.array(counted(group, own))
     few = any(((counts > 0) & (counts < guards.rows_per_level)).any() for counts in (total, *(total - own)))
     found = [guards.few_evaluated()] if few else []
+    if kind is not NUMBERS:  # predictions of classes that are nearly 0 or 1 add nothing to the fraction of their sum
+        spread = [one.mean if kind is COUNTS else one.mean * (1.0 - one.mean) for one in scored]
+        held = zip(sites, spread, strict=True)
+        found += [guards.few_predicted(site) for site, v in held if is_steered(v, guards.rows_per_level)]
+    _end_if(found, len(sites), group)
     losses = [kind.losses(one) for one in scored]
     (loss,) = summed(group, np.array([[part.sum()] for part in losses]))
     for site, part in zip(sites, losses, strict=True):
