@@ -102,7 +102,7 @@ def test_sites_whose_function_is_zero_do_not_hide_a_small_peak():
     """Before, the exponent of zero was taken for that of one, and a peak far below was not seen."""
     X = [np.zeros((20, 1)), np.zeros((20, 1)), np.zeros((20, 1))]
     X[1][3] = 1e-13
-    assert peak_complaints(["f"], X, ["a", "b", "c"], Guards(), Alone()) == [
+    assert peak_complaints(["f"], X, ["a", "b", "c"], Guards(), Alone())[0] == [
         "the column f has the same value in all but fewer than 3 pooled rows, and a model would show these rows."
     ]
 

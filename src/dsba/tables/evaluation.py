@@ -211,8 +211,9 @@ def _singled_out(
     held = zip(parts, X, scored, strict=True)
     every = [np.column_stack([part, own, one.score, *([one.y] if sharp else [])]) for part, own, one in held]
     names += [results.metadata.names[j] for j in derived] + ["scores"] + [str(results.formula.left)] * sharp
-    found = peak_complaints(names, every, [site.name for site in sites], guards, group)
-    _end_if(found, len(sites), group)
+    found, some = peak_complaints(names, every, [site.name for site in sites], guards, group)
+    if some and group.size > 1:
+        end_together(group, next(iter(found), None))
     return found
 
 

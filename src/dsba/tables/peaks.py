@@ -28,8 +28,8 @@ LEAST_MAGNITUDE = -2400  # below every magnitude
 
 
 def peak_sums(names: int) -> list[int]:
-    """The numbers in the questions about so many functions, as sums of these sizes."""
-    return [names, (MAGNITUDES + 1) * names]
+    """The numbers in the questions about so many functions, one of which is asked again, as sums of these sizes."""
+    return [names, (MAGNITUDES + 1) * names, 1, MAGNITUDES + 1, 1]
 
 
 def require_spread(
@@ -42,28 +42,33 @@ def require_spread(
     """
     if not names or limits.dominance >= 1.0:
         return []
-    found = peak_complaints(names, functions, sites, limits, group)
-    end_together(group, next(iter(found), None) if group.size > 1 else None)
+    found, some = peak_complaints(names, functions, sites, limits, group)
+    if some:
+        end_together(group, next(iter(found), None) if group.size > 1 else None)
     return found
 
 
 def peak_complaints(
     names: Sequence[str], functions: Sequence[Array], sites: Sequence[str], limits: Guards, group: Group
-) -> list[str]:
-    """Sentences about functions of which a row here makes up most, or by which a site could single out few rows."""
+) -> tuple[list[str], bool]:
+    """Sentences about functions of which a row here makes up most, or by which a site could single out few rows.
+
+    And whether any process may have such a sentence.
+    """
     few = max(1, limits.rows_per_level)
     far = [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
     asked = _Histograms.of(far, few, WIDE, group)
-    found = few_apart(names, np.minimum(asked.apart, few), asked.sites_with, sites, limits, group)
+    found = few_apart(names, asked.apart, asked.sites_with, sites, limits, group)
     if limits.dominance >= 1.0:
-        return found
+        return found, True
     suspect, at = [bool(found), *np.any(asked.above(far, limits), axis=0).tolist()], -1
     while 0 < (at := _first_of(suspect, at + 1, group)) <= len(names):
         one = [X[:, [at - 1]] for X in far]
         above = _Histograms.of(one, 1, 1, group).above(one, limits)
         if any(counted(group, above.astype(np.float64))):
-            return [limits.dominated(site, [names[at - 1]]) for site, over in zip(sites, above, strict=True) if over]
-    return found
+            held = zip(sites, above, strict=True)
+            return [limits.dominated(site, [names[at - 1]]) for site, over in held if over], True
+    return found, at == 0
 
 
 class _Histograms(NamedTuple):

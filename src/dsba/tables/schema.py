@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MOST_MARKS = 3  # of different texts among numbers, for a column to look like one of numbers
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
+FILLED = ("mean", "indicator")  # what may be done with missing values so that gaps get a mean
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
 DATES = {date, datetime, time, timedelta}  # as databases and other programs give them
@@ -55,6 +56,8 @@ class Held(NamedTuple):
     """The rows that enter the model."""
     gaps: dict[str, int]
     """The missing values among them."""
+    apart: dict[str, int]
+    """Of columns that may need a mean first, how many of these rows differ from the median."""
     kinds: dict[str, str]
 
 
@@ -121,16 +124,18 @@ class _Agreement:
 
     def _pool(self) -> None:
         """One sum over all sites: rows, missing values by column, and by column the sites with each kind."""
-        columns = self.terms.columns
+        columns, few = self.terms.columns, max(1, *(part.guards.rows_per_level for part in self.parts))
         own = [
             [one.rows, one.used, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
             + [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
+            + [one.apart.get(column, 0) >= few for column in columns]
             for one in self.held
         ]
         total = iter(counted(self.group, np.array(own, dtype=np.float64)))
         self.rows, self.used = next(total), next(total)
         self.missing, self.gaps = ({column: next(total) for column in columns} for _ in range(2))
         self.sites_of_kind = {column: {kind: next(total) for kind in COLUMN_KINDS} for column in columns}
+        self.sites_apart = {column: next(total) for column in columns}
         if 0 < sum(self.sites_of_kind.get(SITE, {}).values()) < len(self.parts):
             raise InputError(
                 f"some tables have a column {SITE!r} of their own and some have none: rename it, or give it to all."
@@ -218,27 +223,24 @@ class _Agreement:
     def _filled(self) -> list[str]:
         """The columns of numbers whose gaps get the mean of the known values."""
         numbers = [c for c in self.formula.columns if c in self.kinds and not is_factor(c, self.terms, self.kinds)]
-        return [c for c in numbers if self.gaps[c] and self.spec.missing in ("mean", "indicator")]
+        return [c for c in numbers if self.gaps[c] and self.spec.missing in FILLED]
 
     def _require_common(self) -> None:
-        """Between processes an error where the first sum of a column would be of few rows with a value, or with another
-        value than the rest.
-        """
-        if not (columns := list(dict.fromkeys((*self._filled(), *self.formula.averaged)))):
-            return
-        limits, names = Guards.strictest([part.guards for part in self.parts]), [one.site for one in self.held]
-        known = np.array([self.used - self.gaps[column] for column in columns])
-        own = np.array([[one.used - one.gaps[column] for column in columns] for one in self.held])
-        few = [limits.few_known(c) for c, rows in zip(columns, known, strict=True) if rows < limits.rows_per_level]
-        few += limits.few_elsewhere(names, columns, own, known)
-        if (times := self.spec.weights) and self.spec.weight_kind == FREQUENCY:  # means are of rows by frequency
+        """Between processes an error where the first sum of a column would be of few rows: with a value, or apart."""
+        filled, limits = self._filled(), Guards.strictest([part.guards for part in self.parts])
+        columns, names = list(dict.fromkeys((*filled, *self.formula.averaged))), [one.site for one in self.held]
+        known = np.array([self.used - self.gaps[column] for column in filled])
+        own = np.array([[one.used - one.gaps[column] for column in filled] for one in self.held])
+        few = [limits.few_known(c) for c, rows in zip(filled, known, strict=True) if rows < limits.rows_per_level]
+        few += limits.few_elsewhere(names, filled, own, known)
+        if filled and (times := self.spec.weights) and self.spec.weight_kind == FREQUENCY:  # these means are weighted
             heavy = [is_steered(frame[times].to_numpy(np.float64), limits.rows_per_level) for _, frame in self.sites]
             few += [limits.few_weighted(name) for name, found in zip(names, heavy, strict=True) if found]
-        apart = np.array([[_apart(frame[column]) for column in columns] for _, frame in self.sites])
-        least = max(1, limits.rows_per_level)
-        sites_with = np.array(counted(self.group, (apart >= least).astype(np.float64)))
-        few += few_apart(columns, np.minimum(apart, least), sites_with, names, limits, self.group)
-        end_together(self.group, few[0] if few and self.group.size > 1 else None)
+        apart = np.array([[one.apart.get(column, 0) for column in columns] for one in self.held])
+        sites_with = np.array([self.sites_apart[column] for column in columns])
+        few += few_apart(columns, apart, sites_with, names, limits, self.group)
+        if filled or (sites_with < 2).any():
+            end_together(self.group, few[0] if few and self.group.size > 1 else None)
 
     def _sums_and_counts(self, frame: pd.DataFrame, columns: Sequence[str]) -> list[float]:
         """Of columns with gaps, over the known values. A row counts as often as its frequency says."""
@@ -379,11 +381,11 @@ def few_apart(
 ) -> list[str]:
     """Sentences about the first column by which few rows are singled out, at all sites or at all but one.
 
-    ``apart`` are the rows of each site here away from its median, at most ``few``; ``sites_with`` have so many.
+    ``apart`` are the rows of each site here away from its median; ``sites_with`` have enough of them.
     """
     few, found = max(1, limits.rows_per_level), list[str]()
     for j in np.flatnonzero(sites_with < 2).tolist():
-        own = apart[:, [j]].astype(np.float64)
+        own = np.minimum(apart[:, [j]], few).astype(np.float64)
         (total,) = counted(group, own)
         rare = limits.rare_values(f"the column {names[j]}", total)
         found += [rare] if rare else limits.few_elsewhere(sites, [names[j]], own, np.array([total]))
@@ -407,7 +409,9 @@ def held_at(site: SiteTable, terms: ModelTerms) -> Held:
     usable = usable_rows(site.frame, terms)
     missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
     kinds = {column: kind_of(site.frame[column]) for column in columns}
-    return Held(site.name, len(site.frame), missing, len(usable), gaps, kinds)
+    asked = columns if terms.spec.missing in FILLED else terms.formula.averaged
+    apart = {c: _apart(usable[c]) for c in asked if kinds.get(c) in ("number", "truth")}
+    return Held(site.name, len(site.frame), missing, len(usable), gaps, apart, kinds)
 
 
 def kind_of(series: pd.Series) -> str:
