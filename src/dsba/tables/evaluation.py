@@ -165,7 +165,6 @@ def _checked(
         spread = [one.mean if kind is COUNTS else one.mean * (1.0 - one.mean) for one in scored]
         held = zip(sites, spread, strict=True)
         found += [guards.few_predicted(site) for site, v in held if is_steered(v, guards.rows_per_level)]
-    _end_if(found, len(sites), group)
     losses = [kind.losses(one) for one in scored]
     (loss,) = summed(group, np.array([[part.sum()] for part in losses]))
     for site, part in zip(sites, losses, strict=True):
