@@ -161,15 +161,16 @@ def _checked(
     total = np.array(counted(group, own))
     few = any(((counts > 0) & (counts < guards.rows_per_level)).any() for counts in (total, *(total - own)))
     found = [guards.few_evaluated()] if few else []
-    if kind is not NUMBERS:  # predictions of classes that are nearly 0 or 1 add nothing to the fraction of their sum
-        spread = [one.mean if kind is COUNTS else one.mean * (1.0 - one.mean) for one in scored]
+    if kind in (CLASSES, SCORES):  # predictions that are nearly 0 or 1 add nothing to the fraction of their sum
+        spread = [one.mean * (1.0 - one.mean) for one in scored]
         held = zip(sites, spread, strict=True)
         found += [guards.few_predicted(site) for site, v in held if is_steered(v, guards.rows_per_level)]
-    losses = [kind.losses(one) for one in scored]
-    (loss,) = summed(group, np.array([[part.sum()] for part in losses]))
+    losses = [np.column_stack([kind.losses(one), one.mean if kind is COUNTS else 0.0 * one.mean]) for one in scored]
+    total = summed(group, np.array([part.sum(axis=0) for part in losses]))
     for site, part in zip(sites, losses, strict=True):
-        if loss > 0.0 and part.max(initial=0.0) > guards.dominance * loss and len(part):
-            found.append(guards.dominated_loss(site))
+        over = part.max(axis=0, initial=0.0) > guards.dominance * np.where(total > 0.0, total, np.inf)
+        sentences = (guards.dominated_loss(site), guards.few_predicted(site))
+        found += [sentence for sentence, above in zip(sentences, over, strict=True) if above]
     _end_if(found, len(sites), group)
     return tuple(found)
 
