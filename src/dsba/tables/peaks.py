@@ -23,7 +23,7 @@ from dsba.tables.schema import end_together, few_apart
 from dsba.types import Array, Flags
 
 MAGNITUDES = 64  # powers of two below the largest square that is counted
-WIDE = 4  # powers of two in an interval that tells of no few rows
+WIDE_INTERVAL = 4  # powers of two in an interval that tells of no few rows
 LEAST_MAGNITUDE = -2400  # below every magnitude
 
 
@@ -57,7 +57,7 @@ def peak_complaints(
     """
     few = max(1, limits.rows_per_level)
     far = [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
-    asked = _Histograms.of(far, few, WIDE, group)
+    asked = _Histograms.of(far, few, WIDE_INTERVAL, group)
     found = few_apart(names, asked.apart, asked.sites_with, sites, limits, group)
     if limits.dominance >= 1.0:
         return found, True

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MOST_MARKS = 3  # of different texts among numbers, for a column to look like one of numbers
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
-FILLED = ("mean", "indicator")  # what may be done with missing values so that gaps get a mean
+BY_MEANS = ("mean", "indicator")  # what may be done with missing values so that gaps get a mean
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
 DATES = {date, datetime, time, timedelta}  # as databases and other programs give them
@@ -223,7 +223,7 @@ class _Agreement:
     def _filled(self) -> list[str]:
         """The columns of numbers whose gaps get the mean of the known values."""
         numbers = [c for c in self.formula.columns if c in self.kinds and not is_factor(c, self.terms, self.kinds)]
-        return [c for c in numbers if self.gaps[c] and self.spec.missing in FILLED]
+        return [c for c in numbers if self.gaps[c] and self.spec.missing in BY_MEANS]
 
     def _require_common(self) -> None:
         """Between processes an error where the first sum of a column would be of few rows: with a value, or apart."""
@@ -409,7 +409,7 @@ def held_at(site: SiteTable, terms: ModelTerms) -> Held:
     usable = usable_rows(site.frame, terms)
     missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
     kinds = {column: kind_of(site.frame[column]) for column in columns}
-    asked = columns if terms.spec.missing in FILLED else terms.formula.averaged
+    asked = columns if terms.spec.missing in BY_MEANS else terms.formula.averaged
     apart = {c: _apart(usable[c]) for c in asked if kinds.get(c) in ("number", "truth")}
     return Held(site.name, len(site.frame), missing, len(usable), gaps, apart, kinds)
 
