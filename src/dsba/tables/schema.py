@@ -128,14 +128,14 @@ class _Agreement:
         own = [
             [one.rows, one.used, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
             + [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
-            + [one.apart.get(column, 0) >= few for column in columns]
+            + [one.apart.get(column, 0) >= few for column in needs_means(self.terms)]
             for one in self.held
         ]
         total = iter(counted(self.group, np.array(own, dtype=np.float64)))
         self.rows, self.used = next(total), next(total)
         self.missing, self.gaps = ({column: next(total) for column in columns} for _ in range(2))
         self.sites_of_kind = {column: {kind: next(total) for kind in COLUMN_KINDS} for column in columns}
-        self.sites_apart = {column: next(total) for column in columns}
+        self.sites_apart = {column: next(total) for column in needs_means(self.terms)}
         if 0 < sum(self.sites_of_kind.get(SITE, {}).values()) < len(self.parts):
             raise InputError(
                 f"some tables have a column {SITE!r} of their own and some have none: rename it, or give it to all."
@@ -394,6 +394,11 @@ def few_apart(
     return found
 
 
+def needs_means(terms: ModelTerms) -> Sequence[str]:
+    """The columns of which a mean may be summed before the model is made."""
+    return terms.columns if terms.spec.missing in BY_MEANS else terms.formula.averaged
+
+
 def _apart(values: pd.Series) -> int:
     """How many numbers differ from their median."""
     x = values.dropna().to_numpy(np.float64)
@@ -409,8 +414,7 @@ def held_at(site: SiteTable, terms: ModelTerms) -> Held:
     usable = usable_rows(site.frame, terms)
     missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
     kinds = {column: kind_of(site.frame[column]) for column in columns}
-    asked = columns if terms.spec.missing in BY_MEANS else terms.formula.averaged
-    apart = {c: _apart(usable[c]) for c in asked if kinds.get(c) in ("number", "truth")}
+    apart = {c: _apart(usable[c]) for c in needs_means(terms) if kinds.get(c) in ("number", "truth")}
     return Held(site.name, len(site.frame), missing, len(usable), gaps, apart, kinds)
 
 
