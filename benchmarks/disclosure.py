@@ -27,6 +27,7 @@ from dsba.tables.design import Design
 from dsba.tables.families import FAMILIES
 from dsba.tables.fit import fit_sites
 from dsba.tables.inputs import as_sites
+from dsba.tables.signs import signs_of
 
 RESULTS = Path(__file__).with_suffix(".json")
 COHORTS, DRAWS, SIMULATIONS, SEEDS = 500, 40, 2000, (0, 1, 2)
@@ -125,6 +126,34 @@ def _after_cures(frame: pd.DataFrame, columns: list[str], sentence: str, functio
         right = cured(columns, refused, function)
         sentence = refusal(frame, "y ~ " + " + ".join(right), "logistic") if right else ""
     return sentence
+
+
+# Signs of trouble --------------------------------------------------------------------------------
+
+WARDS = [0.3, 0.2, 0.1, 0.1, 0.1, 0.08, 0.05, 0.04, 0.02, 0.01]  # shares of the levels of a factor
+
+
+def signs() -> dict[str, float]:
+    """Shares of ordinary cohorts with a sign of trouble, by how far sites lie apart, in standard deviations."""
+    return {str(apart): _with_signs(apart) for apart in (0.0, 0.3, 0.6)}
+
+
+def _with_signs(apart: float, seed: int = 3) -> float:
+    rng, count = np.random.default_rng(seed), 0
+    for _ in range(COHORTS):
+        frame, columns = cohort(rng)
+        shift = {site: apart * rng.normal(size=len(columns)) for site in sorted(frame["site"].unique())}
+        moved = np.array([shift[site] for site in frame["site"]])
+        for column, more in zip(columns, moved.T, strict=True):
+            if column.startswith("usual"):
+                frame[column] += more
+            elif column.startswith("skewed"):
+                frame[column] *= np.exp(1.5 * more)
+        frame["ward"] = rng.choice(list("abcdefghij"), len(frame), p=WARDS)
+        sites = as_sites(frame, "site")
+        numbers = {column: [one.frame[column].to_numpy(np.float64) for one in sites] for column in columns}
+        count += bool(signs_of(sites, numbers, {"ward": sorted(frame["ward"].unique())}, Alone(), 3))
+    return count / COHORTS
 
 
 # Attacks -----------------------------------------------------------------------------------------
@@ -237,6 +266,7 @@ def covered(sites: int, seed: int = 2) -> dict[str, float]:
 
 PARTS: dict[str, Callable[[], Any]] = {
     "ordinary": ordinary,
+    "signs": signs,
     "caught": caught,
     "coverage": lambda: {str(sites): covered(sites) for sites in (3, 5, 10)},
 }

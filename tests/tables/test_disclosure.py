@@ -232,5 +232,9 @@ def test_the_pages_show_the_rates_of_the_simulation():
         assert cure == "raw" or max(rates) <= 0.03
     for attack, rate in found["caught"].items():
         assert f"| {attack} | {100 * rate:.0f} % |" in page
+    rates = [f"{100 * rate:.1f} %" for rate in found["signs"].values()]
+    text = " ".join(page.split())
+    assert f"{rates[0]} have one if sites do not differ, {rates[1]} if their means lie 0.3" in text
+    assert f"and {rates[2]} with 0.6" in text
     least = [f"{100 * min(one.values()):.1f} %" for one in found["coverage"].values()]
     assert f"covered at least {least[0]}, {least[1]} and {least[2]} at 3, 5 and 10 sites" in guide

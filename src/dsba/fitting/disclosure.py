@@ -111,6 +111,12 @@ class Guards:
             "show these rows."
         )
 
+    def few_known(self, column: str) -> str:
+        return (
+            f"fewer than {self.rows_per_level} pooled rows have a value of {column!r}, and its mean would show them: "
+            "leave the column out."
+        )
+
     def nearly_constant(self, column: str) -> str:
         return (
             f"fewer than {self.rows_per_level} pooled rows have nearly all of the spread of the column {column}, and a "
@@ -145,18 +151,25 @@ class Guards:
         )
 
     def few_left_out(self, rows: int) -> str | None:
-        """``rows`` are described and not in the model, at all sites or at all but one. How many is not said."""
+        """``rows`` are in a table or curve and not in the model, or the other way round. How many is not said."""
         if not 0 < rows < self.rows_per_level:
             return None
         return (
-            f"fewer than {self.rows_per_level} rows, at all sites or at all but one, are in the description and not in "
-            "the model, and the difference of the two would show them: leave these rows out of the tables."
+            f"fewer than {self.rows_per_level} rows, at all sites or at all but one, are in the description or the "
+            "curves and not in the model, or the other way round, and the difference would show them: leave these rows "
+            "out of the tables."
         )
 
     def few_evaluated(self) -> str:
         return (
             f"fewer than {self.rows_per_level} rows, or rows of one class, are evaluated in all, or at all sites but "
             "one, and the measures would show these rows: evaluate more rows."
+        )
+
+    def few_predicted(self, site: str) -> str:
+        return (
+            f"fewer than {self.rows_per_level} rows of {site}, or very few of them, make up most of its predictions, "
+            "and the measures would show these rows: evaluate more rows, or another model."
         )
 
     def dominated_loss(self, site: str) -> str:

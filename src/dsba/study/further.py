@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dsba.fitting.spec import FitSpec
+from dsba.network import counted
 from dsba.tables.elastic_net import ElasticNetPath, PathOptions, path_of
 from dsba.tables.formula import parse, quoted
+from dsba.tables.schema import enforce, usable_rows
 from dsba.tables.survival import SurvivalCurves, curves_of
-from dsba.tables.terms import SiteTable
+from dsba.tables.terms import ModelTerms, SiteTable
 
 if TYPE_CHECKING:
     from dsba.network import Network
@@ -20,6 +24,15 @@ if TYPE_CHECKING:
 CURVES, PATH = "curves", "elastic-net"  # .json and .csv
 COUNTED = "As sums over all sites, of the curves: events and other rows by interval of time{by}."
 FOLDED = "As sums over all sites, of the elastic nets: gradients, Hessians and losses of all rows{folds}."
+
+
+def require_like_rows(study: Study, site: SiteTable, spec: FitSpec, network: Network) -> None:
+    """An error where few rows are in the curves and not in the model, or the other way round."""
+    both = (study.terms, ModelTerms.of(_of_curves(study, spec)))
+    model, curves = (usable_rows(site.frame, terms).index for terms in both)
+    own = np.array([[len(curves.difference(model)), len(model.difference(curves))]], np.float64)
+    total = counted(network, own)
+    enforce(network, [spec.guards.few_left_out(int(count)) for count in (*total, *np.subtract(total, own[0]))])
 
 
 def further_files(study: Study, sites: Sequence[SiteTable], spec: FitSpec, network: Network) -> dict[str, bytes]:

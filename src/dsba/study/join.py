@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError, did_you_mean
 from dsba.fitting.codec import MODEL_FILE
+from dsba.fitting.disclosure import Guards
 from dsba.network import counted
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
@@ -38,7 +40,7 @@ from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
 from dsba.study.file import Study
-from dsba.study.further import further_files, leaving_further
+from dsba.study.further import further_files, leaving_further, require_like_rows
 from dsba.study.ledger import Allowed, Ledger, UsedRows, used_rows
 from dsba.study.policy import Policy
 from dsba.study.totals import TOTALS_FILE, TotalsFile
@@ -48,7 +50,7 @@ from dsba.tables.expected_cost import Way, column_names, expected_cost, told_bes
 from dsba.tables.fit import evaluate_own, share_each, test_rows, train_own
 from dsba.tables.page import EVALUATED_ON, description_page
 from dsba.tables.results import Results
-from dsba.tables.schema import enforce, folded, kind_of, plain, plain_value, usable_rows
+from dsba.tables.schema import enforce, folded, kind_of, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column
 from dsba.types import Notify
 
@@ -225,9 +227,12 @@ def unfit_columns(study: Study, table: Table, name: str) -> str | None:
             if kind not in ("number", "truth", "empty"):
                 return f"the column {column!r} of {name} must be a number, by the study."
             continue
-        known = {str(plain_value(level)) for level in levels}
-        if strangers := {folded(level) for level in map(str, plain(frame[column])) if level not in known}:
-            close = [f"; one is {level!r} but for case or spaces" for level in known if folded(level) in strangers]
+        known = [str(plain_value(level)) for level in levels]
+        rows = Counter({str(plain_value(level)): n for level, n in frame[column].value_counts().items()})
+        if strangers := {level for level in +rows if level not in known}:
+            few = max(study.guards.rows_per_level, Guards().rows_per_level)  # a level of fewer rows may be a name
+            often = {folded(level) for level in strangers if rows[level] >= few}
+            close = [f"; one is {level!r} but for case or spaces" for level in known if folded(level) in often]
             odd = f"the column {column!r} of {name} has levels that the study does not name"
             return f"{odd}{''.join(close[:1])}."
     return None
@@ -414,6 +419,8 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
         own = {seat.site: seat.table}
         if study.describe is not None:
             _describe(seat, network, notify)
+        if study.curves is not None:
+            require_like_rows(study, own_rows(study, seat.site, seat.table), seat.spec, network)
         if seat.stored is not None:
             results = evaluated(seat.stored, own, seat.spec, network)
             seat.stored.save(seat.out / EVALUATED)
@@ -452,9 +459,10 @@ def described(
     """Table 1 of the columns of the study at all sites; ``shows``: this one may have a column of its own."""
     assert study.describe is not None
     rows = own_rows(study, site, table)
-    out = len(rows.frame) - len(usable_rows(rows.frame, study.terms))
-    (everywhere,) = counted(network, np.array([[float(out)]]))
-    enforce(network, [guards.few_left_out(count) for count in (everywhere, everywhere - out)])
+    out = rows.frame.drop(index=usable_rows(rows.frame, study.terms).index)
+    own = np.array([[len(out), *out.notna().sum()]], np.float64)  # each column has a mean of its own
+    total = counted(network, own)
+    enforce(network, [guards.few_left_out(int(count)) for count in (*total, *np.subtract(total, own[0]))])
     return describe_sites([rows], network, by=study.describe.by, guards=guards, shows=shows)
 
 

@@ -19,7 +19,7 @@ from dsba.errors import InputError
 from dsba.fitting import codec
 from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
-from dsba.study.further import further_files
+from dsba.study.further import further_files, require_like_rows
 from dsba.study.join import CHECKPOINT, described, evaluated, own_rows, result_hash
 from dsba.study.totals import TOTALS_FILE
 from dsba.tables.fit import train_own
@@ -104,6 +104,8 @@ def _again(
     site, table, spec = study.sites[rank].name, MadeUpTable(study), study.spec
     own: Any = {site: table}
     found = None if study.describe is None else described(study, site, own[site], spec.guards, network)
+    if study.curves is not None:
+        require_like_rows(study, own_rows(study, site, own[site]), spec, network)
     if stored is None:
         results = train_own(own, spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
     else:

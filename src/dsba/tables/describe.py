@@ -529,13 +529,15 @@ class _Work:
         by_site = {site: {*(known[column][1] or ())} for site, known in self.declared.items()}
         levels = sorted(set().union(*by_site.values()))
         common = {level for level in levels if sum(level in theirs for theirs in by_site.values()) > 1}
-        for site in self.sites:
-            if common and (alone := by_site[site.name] - common):
-                others = set().union(*(theirs for name, theirs in by_site.items() if name != site.name))
-                self.signs.append(strange_levels(column, site.name, alone, others))
         held = [[site.frame[column][where[k]] for where in strata.values()] for k, site in enumerate(self.sites)]
         own = [[float(one.sum()) for x in parts for one in (x.isna(), *(x == v for v in levels))] for parts in held]
         counts = self._counts(own, 1 + len(levels), gaps=0)
+        for site, numbers in zip(self.sites, own, strict=True):
+            rows = dict(zip(levels, numbers[1:], strict=False))  # of all strata, which come first
+            alone = {level: rows[level] for level in by_site[site.name] - common} if common else {}
+            others = set().union(*(theirs for name, theirs in by_site.items() if name != site.name))
+            share = len(site.frame) / counts.totals[0].sum()
+            self.signs += strange_levels(column, site.name, alone, share, others)
         found = {}
         for s, name in enumerate(strata):
             missing, *shown = self._all_shown(counts.totals[s].tolist(), counts.thin[s] | (s > 0 and counts.thin.any()))

@@ -112,6 +112,10 @@ def design_tables(
         heavy = []
     odd = _not_finite(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
     agreed.end_together(group, odd or (heavy[0] if heavy and group.size > 1 else None))
+    held = tuple(agreed.held_at(site, terms) for site in sites)
+    found = Designs(schema, held, designs, (), (), 0)
+    sharp = np.flatnonzero(found.derived)  # before any count of these columns alone: many would spell a value
+    require_spread([found.wide_names[j] for j in sharp], [X[:, sharp] for X in found.wide], named, limits, group)
     watched = _watched(designs, terms)
     compared = _compared(designs, watched, few, group)
     words = dict(zip(designs[0].names, compared.words, strict=True))
@@ -126,11 +130,7 @@ def design_tables(
         _require_varied_outcome(str(terms.formula.left), differ)
     rare = enforce(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
     rare = (*heavy, *peaks, *rare)
-    held = tuple(agreed.held_at(site, terms) for site in sites)
-    found = Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
-    sharp = np.flatnonzero(found.derived)
-    require_spread([found.wide_names[j] for j in sharp], [X[:, sharp] for X in found.wide], named, limits, group)
-    return found
+    return Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
 
 
 def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design:

@@ -322,12 +322,11 @@ def _check(
 ) -> None:
     """Between processes an error where columns, or what a fold adds to the other folds, would show rows."""
     parts = [[np.arange(len(d.y)) % (folds or 1) == fold for d in ready] for fold in range(folds or 0)]
-    found = check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group, parts)[1]
-    if parts:
+    if parts:  # before noise is added to sums over the rows of a fold: it hides one of many rows
         smallest = min(counted(group, np.array([[float(at.sum()) for at in fold] for fold in parts]).T))
-        if sentence := strictest(designs).too_many_parameters(len(designs.names), smallest):
-            found.append(f"in a fold {sentence}")
-    enforce(group, found)
+        sentence = strictest(designs).too_many_parameters(len(designs.names), smallest)
+        enforce(group, [sentence and f"in a fold {sentence}"])
+    enforce(group, check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group, parts)[1])
 
 
 class _Problem(NamedTuple):

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from scipy.special import expit, log_expit, xlogy
 
 from dsba.errors import InputError, noted
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import Guards, is_steered
 from dsba.fitting.measures import (
     CalibrationGroup,
     ClassMeasures,
@@ -133,8 +133,10 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
     Between processes too few rows, or a row that makes up most of the loss, end the evaluation before it is measured.
     """
     kind, kept, limits = _kind(results), [_kept_rows(results, site) for site in sites], guards or Guards()
-    few = int(group.largest(np.array([float(limits.rows_per_level)]))[0])  # what one site wants holds for all
-    limits = replace(limits, rows_per_level=few)
+    most, least = group.largest(
+        np.array([limits.rows_per_level, -limits.dominance])
+    )  # what one site wants holds for all
+    few, limits = int(most), replace(limits, rows_per_level=int(most), dominance=-float(least))
     rows = zip(sites, kept, strict=True)
     scored = [_scored(results, one, len(site.frame) - len(one.frame)) for site, one in rows]
     peaks = _singled_out(results, kept, scored, limits, group)
@@ -160,11 +162,16 @@ def _checked(
     total = np.array(counted(group, own))
     few = any(((counts > 0) & (counts < guards.rows_per_level)).any() for counts in (total, *(total - own)))
     found = [guards.few_evaluated()] if few else []
-    losses = [kind.losses(one) for one in scored]
-    (loss,) = summed(group, np.array([[part.sum()] for part in losses]))
+    if kind in (CLASSES, SCORES):  # predictions that are nearly 0 or 1 add nothing to the fraction of their sum
+        spread = [one.mean * (1.0 - one.mean) for one in scored]
+        held = zip(sites, spread, strict=True)
+        found += [guards.few_predicted(site) for site, v in held if is_steered(v, guards.rows_per_level)]
+    losses = [np.column_stack([kind.losses(one), one.mean if kind is COUNTS else 0.0 * one.mean]) for one in scored]
+    total = summed(group, np.array([part.sum(axis=0) for part in losses]))
     for site, part in zip(sites, losses, strict=True):
-        if loss > 0.0 and part.max(initial=0.0) > guards.dominance * loss and len(part):
-            found.append(guards.dominated_loss(site))
+        over = part.max(axis=0, initial=0.0) > guards.dominance * np.where(total > 0.0, total, np.inf)
+        sentences = (guards.dominated_loss(site), guards.few_predicted(site))
+        found += [sentence for sentence, above in zip(sentences, over, strict=True) if above]
     _end_if(found, len(sites), group)
     return tuple(found)
 
@@ -205,8 +212,9 @@ def _singled_out(
     held = zip(parts, X, scored, strict=True)
     every = [np.column_stack([part, own, one.score, *([one.y] if sharp else [])]) for part, own, one in held]
     names += [results.metadata.names[j] for j in derived] + ["scores"] + [str(results.formula.left)] * sharp
-    found = peak_complaints(names, every, [site.name for site in sites], guards, group)
-    _end_if(found, len(sites), group)
+    found, some = peak_complaints(names, every, [site.name for site in sites], guards, group)
+    if some and group.size > 1:
+        end_together(group, next(iter(found), None))
     return found
 
 

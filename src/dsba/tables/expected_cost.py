@@ -99,7 +99,7 @@ def told_besides(terms: ModelTerms) -> list[str]:
 def design_sums(terms: ModelTerms, p: int, levels: int, fits: int = 1) -> list[int]:
     """The numbers in the sums before so many fits: rows, gaps, levels, means, and the checks of p columns."""
     c, beside = len(terms.columns), p + 3
-    sizes = [1 + 7 * c, 2 * levels + 2, 3 * p + 2 * c + 4, 6 * (c + 1), p + 4, 2 * p + 2, 6 + levels, p * (p + 1) // 2]
+    sizes = [2 + 8 * c, 2 * levels + 2, 3 * p + 2 * c + 4, 6 * (c + 1), p + 4, 2 * p + 2, 6 + levels, p * (p + 1) // 2]
     sizes += [beside * (beside + 1) // 2 + beside * fits] * NOISY_SUMS * fits
     if terms.spec.missing in ("mean", "indicator"):
         sizes.append(2 * c)

@@ -39,7 +39,7 @@ from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
-from dsba.tables.schema import end_together, enforce, share_unless, shared
+from dsba.tables.schema import end_together, enforce, share_unless, shared, usable_rows
 from dsba.tables.signs import marked_numbers, signs_of
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column, stated, terms_of
 from dsba.types import Array, Flags, Notify
@@ -274,6 +274,8 @@ def fit_sites(
 def _signs(designs: Designs, sites: Sequence[SiteTable], network: Network) -> list[str]:
     """Signs of trouble in the columns, for the people at this site: what it finds in its own rows is not sent."""
     schema = designs.schema
+    # Of the rows of the model: other sums of the same columns would tell a row that the model leaves out.
+    sites = [SiteTable(site.name, usable_rows(site.frame, terms_of(schema))) for site in sites]
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     numbers = [c for c, kind in schema.kinds.items() if kind == "number" and c not in schema.levels]
     values = {c: [site.frame[c].to_numpy(np.float64, na_value=np.nan) for site in sites] for c in numbers}

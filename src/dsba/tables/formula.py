@@ -177,6 +177,20 @@ class Formula:
         columns = [one.parts[0] if one.operation in CLOSER else one for one in self.outcomes]
         return any(one.operation != "column" for one in columns)
 
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The columns of the table of which a function needs a mean before the model is made."""
+        every = [one for term in self.terms for one in term if one.state in ("cap", "center", "scale", "poly")]
+        plain = [one.number.parts[0].text for one in every if one.number and one.number.operation == "column"]
+        return tuple(dict.fromkeys(plain))
+
+    @property
+    def fewest_columns(self) -> int:
+        """The columns of the right side, if every factor has two levels and every spline no more than its degree."""
+        options = [[dict(one.options) for one in term] for term in self.terms]
+        widths = [[int(one.get("df", one.get("degree", (1.0,)))[0]) for one in term] for term in options]
+        return sum(map(math.prod, widths))
+
     def expanded(self, features: Sequence[str]) -> Formula:
         """The formula with the dot written out."""
         if not self.dotted:

@@ -21,13 +21,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from dsba.data.text_tables import NUMBER
 from dsba.errors import InputError, noted
-from dsba.fitting.disclosure import Guards
+from dsba.fitting.disclosure import Guards, is_steered
 from dsba.fitting.model import Schema, SitePart
 from dsba.fitting.spec import FREQUENCY
 from dsba.network import Group, counted, require_agreement, summed
 from dsba.network.contract import TOTALS, other_form
 from dsba.tables.terms import SITE, ModelTerms, SiteTable, absent_column
-from dsba.types import Level
+from dsba.types import Array, Level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MOST_MARKS = 3  # of different texts among numbers, for a column to look like one of numbers
 MOST_LEVELS = 50  # a text column with more is an identifier, which must never travel
+BY_MEANS = ("mean", "indicator")  # what may be done with missing values so that gaps get a mean
 MISSING_LEVEL, MERGED_LEVEL = "(missing)", "(other)"
 COLUMN_KINDS = ("date", "mixed", "number", "text", "truth")  # of columns that are not empty
 DATES = {date, datetime, time, timedelta}  # as databases and other programs give them
@@ -51,8 +52,12 @@ class Held(NamedTuple):
     site: str
     rows: int
     missing: dict[str, int]
+    used: int
+    """The rows that enter the model."""
     gaps: dict[str, int]
-    """The missing values among the rows that enter the model."""
+    """The missing values among them."""
+    apart: dict[str, int]
+    """Of columns that may need a mean first, how many of these rows differ from the median."""
     kinds: dict[str, str]
 
 
@@ -81,6 +86,10 @@ class _Agreement:
 
     def schema(self) -> Schema:
         terms, kinds = self.terms, self.kinds
+        limits = Guards.strictest([part.guards for part in self.parts])
+        many = limits.too_many_parameters(self.formula.fewest_columns, self.used)  # their states are sums already
+        if many and self.group.size > 1:
+            raise InputError(many)
         labels = self.formula.response if terms.of_classes else ()
         factors = [c for c in self.formula.columns if is_factor(c, terms, kinds) and (c in kinds or c != SITE)]
         require_levelled(terms, (*labels, *factors), kinds)
@@ -93,6 +102,7 @@ class _Agreement:
         levels, merged, rare = self._agreed_levels({column: found[column] for column in factors})
         if SITE in self.formula.columns and SITE not in factors:
             levels[SITE] = names
+        self._require_common()
         means = self._pooled_means()
         notices = (*self.notices, *enforce(self.group, [*rare, *self.elsewhere]))
         spec = replace(self.spec, event=None, levels={}, guards=Guards())  # levels and classes have the order now
@@ -114,16 +124,18 @@ class _Agreement:
 
     def _pool(self) -> None:
         """One sum over all sites: rows, missing values by column, and by column the sites with each kind."""
-        columns = self.terms.columns
+        columns, few = self.terms.columns, max(1, *(part.guards.rows_per_level for part in self.parts))
         own = [
-            [one.rows, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
+            [one.rows, one.used, *(part.get(column, 0) for part in (one.missing, one.gaps) for column in columns)]
             + [one.kinds.get(column) == kind for column in columns for kind in COLUMN_KINDS]
+            + [one.apart.get(column, 0) >= few for column in needs_means(self.terms)]
             for one in self.held
         ]
         total = iter(counted(self.group, np.array(own, dtype=np.float64)))
-        self.rows = next(total)
+        self.rows, self.used = next(total), next(total)
         self.missing, self.gaps = ({column: next(total) for column in columns} for _ in range(2))
         self.sites_of_kind = {column: {kind: next(total) for kind in COLUMN_KINDS} for column in columns}
+        self.sites_apart = {column: next(total) for column in needs_means(self.terms)}
         if 0 < sum(self.sites_of_kind.get(SITE, {}).values()) < len(self.parts):
             raise InputError(
                 f"some tables have a column {SITE!r} of their own and some have none: rename it, or give it to all."
@@ -202,13 +214,33 @@ class _Agreement:
 
     def _pooled_means(self) -> dict[str, float]:
         """The means of the number columns that have missing values anywhere, over all sites' known values."""
-        numbers = [c for c in self.formula.columns if c in self.kinds and not is_factor(c, self.terms, self.kinds)]
-        gaps = [column for column in numbers if self.gaps[column]]
-        if not gaps or self.spec.missing not in ("mean", "indicator"):
+        if not (gaps := self._filled()):
             return {}
         own = [self._sums_and_counts(frame, gaps) for _, frame in self.sites]
         totals, counts = np.split(summed(self.group, np.array(own, np.float64)), 2)
         return dict(zip(gaps, (totals / counts).tolist(), strict=True))
+
+    def _filled(self) -> list[str]:
+        """The columns of numbers whose gaps get the mean of the known values."""
+        numbers = [c for c in self.formula.columns if c in self.kinds and not is_factor(c, self.terms, self.kinds)]
+        return [c for c in numbers if self.gaps[c] and self.spec.missing in BY_MEANS]
+
+    def _require_common(self) -> None:
+        """Between processes an error where the first sum of a column would be of few rows: with a value, or apart."""
+        filled, limits = self._filled(), Guards.strictest([part.guards for part in self.parts])
+        columns, names = list(dict.fromkeys((*filled, *self.formula.averaged))), [one.site for one in self.held]
+        known = np.array([self.used - self.gaps[column] for column in filled])
+        own = np.array([[one.used - one.gaps[column] for column in filled] for one in self.held])
+        few = [limits.few_known(c) for c, rows in zip(filled, known, strict=True) if rows < limits.rows_per_level]
+        few += limits.few_elsewhere(names, filled, own, known)
+        if filled and (times := self.spec.weights) and self.spec.weight_kind == FREQUENCY:  # these means are weighted
+            heavy = [is_steered(frame[times].to_numpy(np.float64), limits.rows_per_level) for _, frame in self.sites]
+            few += [limits.few_weighted(name) for name, found in zip(names, heavy, strict=True) if found]
+        apart = np.array([[one.apart.get(column, 0) for column in columns] for one in self.held])
+        sites_with = np.array([self.sites_apart[column] for column in columns])
+        few += few_apart(columns, apart, sites_with, names, limits, self.group)
+        if filled or (sites_with < 2).any():
+            end_together(self.group, few[0] if few and self.group.size > 1 else None)
 
     def _sums_and_counts(self, frame: pd.DataFrame, columns: Sequence[str]) -> list[float]:
         """Of columns with gaps, over the known values. A row counts as often as its frequency says."""
@@ -222,6 +254,7 @@ class _Agreement:
         """A sentence about a column with more levels than it may have here, before others are told anything of it."""
         most = 2 if self.terms.labels == "binary" else MOST_LEVELS
         for column, found in own.items():
+            told = self.group.size > 1 and self.guards.rows_per_level > 1 and column not in self.spec.levels
             for site, levels in zip(self.sites, found, strict=True):
                 if column in self.formula.response and len(levels) > most:
                     many = f"the outcome {column!r} has more than {most} values at {site.name}"
@@ -231,6 +264,10 @@ class _Agreement:
                     numbers = "numbers with marks among them (--na-values)"
                     looks = numbers if numbers_with_marks(levels) else "an identifier, or dates as text"
                     return f"{many}: it looks like {looks}."
+                alone = int((site.frame[column].value_counts() == 1).sum())
+                if told and 2 * alone > int(site.frame[column].notna().sum()):
+                    many = f"most rows of {site.name} have a value of {column!r} of their own"
+                    return f"{many}: list its levels for all sites, or leave the column out."
         return None
 
     def _found_levels(self, own: OwnLevels) -> dict[str, dict[Level, int]]:
@@ -339,6 +376,35 @@ def end_together(group: Group, complaint: str | None) -> None:
     share_unless(group, complaint, None, None)
 
 
+def few_apart(
+    names: Sequence[str], apart: Array, sites_with: Array, sites: Sequence[str], limits: Guards, group: Group
+) -> list[str]:
+    """Sentences about the first column by which few rows are singled out, at all sites or at all but one.
+
+    ``apart`` are the rows of each site here away from its median; ``sites_with`` have enough of them.
+    """
+    few, found = max(1, limits.rows_per_level), list[str]()
+    for j in np.flatnonzero(sites_with < 2).tolist():
+        own = np.minimum(apart[:, [j]], few).astype(np.float64)
+        (total,) = counted(group, own)
+        rare = limits.rare_values(f"the column {names[j]}", total)
+        found += [rare] if rare else limits.few_elsewhere(sites, [names[j]], own, np.array([total]))
+        if 0 < total - few * sites_with[j] < few:  # this all sites know
+            break
+    return found
+
+
+def needs_means(terms: ModelTerms) -> Sequence[str]:
+    """The columns of which a mean may be summed before the model is made."""
+    return terms.columns if terms.spec.missing in BY_MEANS else terms.formula.averaged
+
+
+def _apart(values: pd.Series) -> int:
+    """How many numbers differ from their median."""
+    x = values.dropna().to_numpy(np.float64)
+    return int(np.count_nonzero(x != np.median(x))) if len(x) else 0
+
+
 # Columns of one site -----------------------------------------------------------------------------
 
 
@@ -347,7 +413,9 @@ def held_at(site: SiteTable, terms: ModelTerms) -> Held:
     columns = [column for column in terms.columns if column in site.frame.columns]
     usable = usable_rows(site.frame, terms)
     missing, gaps = ({column: int(rows[column].isna().sum()) for column in columns} for rows in (site.frame, usable))
-    return Held(site.name, len(site.frame), missing, gaps, {column: kind_of(site.frame[column]) for column in columns})
+    kinds = {column: kind_of(site.frame[column]) for column in columns}
+    apart = {c: _apart(usable[c]) for c in needs_means(terms) if kinds.get(c) in ("number", "truth")}
+    return Held(site.name, len(site.frame), missing, len(usable), gaps, apart, kinds)
 
 
 def kind_of(series: pd.Series) -> str:

@@ -8,16 +8,22 @@ columns that have two values only, such as 0 and 1, the sites know the mean lowe
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dsba.fitting.disclosure import Guards
 from dsba.fitting.model import Schema
 from dsba.network import Alone, Group, summed
-from dsba.tables.schema import folded, kind_of, numbers_with_marks, plain
+from dsba.tables.schema import folded, kind_of, numbers_with_marks, plain, plain_value
 from dsba.tables.terms import SiteTable
 from dsba.types import Array, Level
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEWEST_ROWS = 10  # of a site, for its middle half to say something
+UNLIKELY = 1e-3  # the chance that all rows of a level are of one site, if sites do not differ
 VARIED = 5  # different values beside an extreme one, without which it is no spike
 FEWEST_BESIDE_NINES = 2  # where it is 9, 99, -999, ..., as in 0, 1 and 9
 MOST_CODES = 3  # codes for missing of one column, such as -997, -998 and -999
@@ -37,17 +43,19 @@ def signs_of(
     """
     known = {column: [x[np.isfinite(x)] for x in values] for column, values in columns.items()}
     spikes = {column: [_spike(x, few) for x in values] for column, values in known.items()}
-    rest = {c: [x[~np.isin(x, s)] for x, s in zip(values, spikes[c], strict=True)] for c, values in known.items()}
-    held = [{column: {*map(str, plain(site.frame[column]))} for column in levels} for site in sites]
+    rest = {c: [_varied(x[~np.isin(x, s)], few) for x, s in zip(values, spikes[c], strict=True)]
+            for c, values in known.items()}  # fmt: skip
+    held = [{column: _rows_of_levels(site.frame[column]) for column in levels} for site in sites]
     codes = {column: [_codes(x, few) for x in values] for column, values in rest.items()}
     own = [[n for c, x in rest.items() for n in (*codes[c][k], *_sums(x[k]))] for k in range(len(sites))]
     names = [(column, str(level)) for column, several in levels.items() for level in several]
     here = [[float(level in one[column]) for column, level in names] for one in held]
-    total = summed(group, np.hstack([np.array(own), np.array(here)]))
+    sizes = [[float(len(site.frame))] for site in sites]
+    *total, rows = summed(group, np.hstack([np.array(own), np.array(here), np.array(sizes)]))
     alone = {name for name, count in zip(names, total[len(own[0]) :], strict=True) if count == 1.0}
     signs = []
     for k, site in enumerate(sites):
-        others = np.split(total[: len(own[k])] - own[k], max(len(rest), 1))
+        others = np.split(np.array(total[: len(own[k])]) - own[k], max(len(rest), 1))
         for column, sums in zip(rest, others, strict=False):
             if len(spikes[column][k]):
                 odd = f"an extreme value of {column!r} is repeated at {site.name}, far from all others"
@@ -59,17 +67,30 @@ def signs_of(
                 odd = f"the middle half of {column!r} at {site.name} lies outside that of all other sites"
                 signs.append(f"{odd}: another unit?")
         for column in levels:
-            if strange := {level for level in held[k][column] if (column, level) in alone}:
-                signs.append(strange_levels(column, site.name, strange, {*map(str, levels[column])} - strange))
+            own_levels = {level: n for level, n in held[k][column].items() if (column, level) in alone}
+            shared = {*map(str, levels[column])} - {*own_levels}
+            signs += strange_levels(column, site.name, own_levels, len(site.frame) / rows, shared)
     return signs
 
 
-def strange_levels(column: str, site: str, own: Collection[Level], others: Collection[Level]) -> str:
-    """The sentence about levels that only one site has; ``others`` are those of the other sites."""
-    alike = {folded(str(level)) for level in own} & {folded(str(level)) for level in others}
-    many, which = ("1 level", "it differs") if len(own) == 1 else (f"{len(own)} levels", "some differ")
+def _rows_of_levels(values: pd.Series) -> dict[Level, float]:
+    return {str(plain_value(level)): float(n) for level, n in values.value_counts().items() if n}
+
+
+def strange_levels(
+    column: str, site: str, own: Mapping[Level, float], share: float, others: Collection[Level]
+) -> list[str]:  # fmt: skip
+    """What is said of levels that only this site has; ``own`` has their rows, ``others`` are levels of other sites.
+
+    A level counts if all its rows would hardly be of one site by chance, where the site has this share of all rows.
+    """
+    strange = [str(level) for level, n in own.items() if share**n <= UNLIKELY]
+    if not strange:
+        return []
+    alike = {folded(level) for level in strange} & {folded(str(level)) for level in others}
+    many, which = ("1 level", "it differs") if len(strange) == 1 else (f"{len(strange)} levels", "some differ")
     spelling = f"; {which} from levels of other sites by case or spaces only" if alike else ""
-    return f"the column {column!r} has {many} at {site} that no other site has{spelling}."
+    return [f"the column {column!r} has {many} at {site} that no other site has{spelling}."]
 
 
 def codes_for_missing(rows: SiteTable, schema: Schema) -> list[str]:
@@ -90,6 +111,11 @@ def marked_numbers(sites: Sequence[SiteTable], columns: Sequence[str]) -> list[s
     ]
 
 
+def _varied(x: Array, few: int) -> Array:
+    """No row of a column that is the same in all but few: their sum would be these rows, in a model or not."""
+    return x if len(x) and np.count_nonzero(x != np.median(x)) >= few else x[:0]
+
+
 def _codes(x: Array, few: int) -> list[float]:
     """One, and the two values of a column that has no others, each in enough rows; or zeros."""
     low, high = float(x.min(initial=np.inf)), float(x.max(initial=-np.inf))
@@ -106,14 +132,15 @@ def _another_coding(own: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def _sums(x: Array) -> list[float]:
-    """Rows, rows that are not positive, and sums and squares of asinh and of logarithms."""
-    curved, logs = np.arcsinh(x), np.log(x[x > 0.0])
-    return [len(x), len(x) - len(logs), curved.sum(), (curved**2).sum(), logs.sum(), (logs**2).sum()]
+    """Rows, whether some are not positive, and sums and squares of asinh and, if all are, of logarithms."""
+    odd = not (x > 0.0).all()  # the logarithms of a few would be theirs
+    curved, logs = np.arcsinh(x), np.log(x[:0] if odd else x)
+    return [len(x), float(odd), curved.sum(), (curved**2).sum(), logs.sum(), (logs**2).sum()]
 
 
 def _another_unit(own: Array, others: Array, few: int) -> bool:
     rows, odd, *sums = others.tolist()
-    if min(rows, len(own)) < max(few, 2):
+    if min(rows, len(own)) < max(few, FEWEST_ROWS) or len(np.unique(own)) < CODES:
         return False
     positive = not odd and bool((own > 0.0).all())
     total, squares = sums[2:] if positive else sums[:2]
