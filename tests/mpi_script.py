@@ -160,10 +160,10 @@ def disagree(files):
 
     def run(**other):
         settings = FitSpec(**{"graph": "ring", "max_passes": 2.0, **(other if odd else {})})
-        train(files, settings, network=dsba.MPINetwork(ring, timeout=20))
+        train(files, settings, network=dsba.MPINetwork(ring, timeout=120))
 
     def solve(**other):
-        network = dsba.MPINetwork(ring, timeout=20)
+        network = dsba.MPINetwork(ring, timeout=120)
         width = other.pop("width", 3) if odd else 3
         X = np.eye(4, width)
         problem = dsba.Problem([(X, [1, -1, 1, -1])] * 2, lam=0.1, group=network)
@@ -171,10 +171,10 @@ def disagree(files):
 
     def version():
         dsba.network.mpi.__version__ = "9.9" if odd else dsba.__version__
-        dsba.MPINetwork(ring, timeout=20)
+        dsba.MPINetwork(ring, timeout=120)
 
     attempts = {
-        "topology": lambda: dsba.MPINetwork(dsba.Topology.path(4) if odd else ring, timeout=20),
+        "topology": lambda: dsba.MPINetwork(dsba.Topology.path(4) if odd else ring, timeout=120),
         "mixing": lambda: dsba.MPINetwork(dsba.Topology.ring(4, mixing="metropolis" if odd else "laplacian")),
         "algorithm": lambda: run(algorithm="dsa"),
         "communication": lambda: run(communication="cached"),
