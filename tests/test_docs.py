@@ -421,6 +421,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pages = {page: page.read_text() for page in tmp_path.rglob("*.html")}
     assert "<math" in pages[tmp_path / "concepts.html"]
     assert "<p>table : pandas" not in pages[tmp_path / "api.html"], "the docstring of dsba.fit is not parsed"
+    assert '</span> - <span title="like">' not in pages[tmp_path / "api.html"], "path-like is shown as a difference"
     assert pages[tmp_path / "guide.html"].count("<msqrt><mspace") == pages[tmp_path / "guide.html"].count("<msqrt>") > 0
     for page, text in pages.items():
         assert "arithmatex" not in text, f"{page} has a formula that is not typeset"
