@@ -437,6 +437,12 @@ def test_every_page_is_in_the_navigation():
     assert pages == set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
 
 
+def test_every_picture_is_made_by_a_script_or_a_block():
+    makers = "".join((ROOT / "docs" / name).read_text() for name in ("pictures.py", "howto/models.md"))
+    pictures = [path.name for path in (ROOT / "docs" / "images").iterdir()]
+    assert [name for name in pictures if f'"{name}"' not in makers] == []
+
+
 def test_every_make_target_named_is_there():
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
