@@ -28,10 +28,10 @@ def _key() -> str:
     return digest.hexdigest()[:12]
 
 
-# What a machine has set for others: colours and widths, proxies, a hook of git, a job of MPI or Slurm, bounds.
+# What a machine has set for others: colours and widths, proxies, a hook of git, a job of Slurm, bounds.
 OF_OTHERS = re.compile(
     "(FORCE_|NO_|PY_|CLI)COLOR(S|_FORCE)?|COLUMNS|LINES|TERMINAL_WIDTH|TTY_.*|GITHUB_ACTIONS|PYTHONWARNINGS"
-    "|(HTTPS?|ALL|NO)_PROXY|GIT_.*|(PMIX?|OMPI|SLURM|SBATCH|HYDRA?)_.*|MPI_LOCALNRANKS|DSBA_(?!DATA$|CACHE$|THREADS$).*",
+    "|(HTTPS?|ALL|NO)_PROXY|GIT_.*|(SLURM|SBATCH)_.*|DSBA_(?!DATA$|CACHE$|THREADS$).*",
     re.IGNORECASE,
 )
 for _name in filter(OF_OTHERS.fullmatch, list(os.environ)):
