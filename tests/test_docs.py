@@ -412,7 +412,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("mkdocs", reason="the site is built by `make docs`, which installs mkdocs")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     run = subprocess.run(
-        build, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        build, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr

@@ -106,7 +106,7 @@ def test_the_unit_and_the_container_run_commands_that_exist():
     unit = (ROOT / "deploy" / "dsba-site.service").read_text()
     command = re.search(r"^ExecStart=\S+/dsba (.*)$", unit, re.MULTILINE)[1].split()
     help = subprocess.run(
-        [sys.executable, "-m", "dsba", *command[:2], "--help"], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-m", "dsba", *command[:2], "--help"], capture_output=True, text=True, timeout=300, check=True
     ).stdout
     assert all(word in help for word in command if word.startswith("--"))
     entry = re.search(r"^ENTRYPOINT (.*)$", (ROOT / "deploy" / "Containerfile").read_text(), re.MULTILINE)[1]
@@ -120,7 +120,7 @@ def test_systemd_takes_the_unit_and_finds_it_closed(tmp_path):
     unit.write_text((ROOT / "deploy" / unit.name).read_text().replace("/opt/dsba/bin/dsba", "/bin/true"))
 
     def analyze(*words):
-        return subprocess.run(["systemd-analyze", *words, unit], capture_output=True, text=True, timeout=120)
+        return subprocess.run(["systemd-analyze", *words, unit], capture_output=True, text=True, timeout=300)
 
     complaints = analyze("verify", "--man=no").stderr  # also about units of this machine
     assert [line for line in complaints.splitlines() if unit.name in line] == []
@@ -211,7 +211,7 @@ def test_without_scikit_learn_the_extra_is_named_and_the_rest_works(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ended.stdout.splitlines() == [
         "an estimator needs the package sklearn: install dsba[estimators].",

@@ -27,7 +27,7 @@ SECRET, FORMULA = "s3cret-4711", "cost ~ age + C(sex) + crp"
 
 
 def as_server(*words):
-    subprocess.run(["runuser", "-u", "postgres", "--", *map(str, words)], check=True, timeout=60, capture_output=True)
+    subprocess.run(["runuser", "-u", "postgres", "--", *map(str, words)], check=True, timeout=300, capture_output=True)
 
 
 @pytest.fixture(scope="module")

@@ -195,7 +195,7 @@ def test_a_signal_ends_a_script_in_the_first_of_its_runs(tmp_path, number):
         try:
             assert child.stdout.readline() == "running\n"
             child.send_signal(number)
-            out, _ = child.communicate(timeout=60)
+            out, _ = child.communicate(timeout=300)
         finally:
             child.kill()
     assert child.returncode == -number
