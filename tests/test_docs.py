@@ -186,11 +186,11 @@ def test_the_guide_has_a_line_for_every_method():
 STEP_SIZES = {
     "newton": ("1, shortened where the objective rises", lambda f: 1.0),
     "extra": (r"$0.8 (5 + 3 \lambda_{\min}(W))/(4 L)$", lambda f: 0.8 * (5 + 3 * f.w_min) / (4 * (f.L + f.lam))),
-    "dlm": (r"$\rho = 3L/4$, $c = \rho/(4 \deg)$", lambda f: 4 / (3 * (f.L + f.lam))),
+    "dlm": (r"$\rho = 3L/4$, $c = \rho/(4 \, \deg)$", lambda f: 4 / (3 * (f.L + f.lam))),
     "ssda": (r"the paper's $\mu/\lambda_{\max}(I - W)$; for MSDA of the Chebyshev polynomial",
              lambda f: f.lam / (1 - f.w_min)),
     "p-extra": (r"$2\sqrt{\gamma/(\mu L)}$", lambda f: 2 * math.sqrt(f.gamma / (f.lam * f.L))),
-    "d-admm": (r"$c = \sqrt{\mu L/(4 \deg \ell)}$", lambda f: math.sqrt(f.lam * f.L / (4 * f.degree * f.ell))),
+    "d-admm": (r"$c = \sqrt{\mu L/(4 \, \deg \, \ell)}$", lambda f: math.sqrt(f.lam * f.L / (4 * f.degree * f.ell))),
     "pg-extra": ("EXTRA's", lambda f: 0.8 * (5 + 3 * f.w_min) / (4 * (f.L + f.lam))),
     "nids": ("$1/L$", lambda f: 1 / (f.L + f.lam)),
     "apapc": (r"$\eta = 1/(4 \tau L)$, $\tau = \min(1, \sqrt{\chi \mu/L}/2)$",
