@@ -12,10 +12,12 @@ from latex2mathml.converter import convert
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 # Without a mathematical font browsers draw the bar of a root through the letters below it: this keeps it above them.
 ROOT = '<msqrt><mspace width="0" height="1em" depth="0.2em"></mspace>'
+LIKE = re.compile(r'</span> - <span title="like">')  # "path-like" is no difference
 DISPLAY = re.compile(r'<div class="arithmatex">\\\[(.*?)\\\]</div>', re.DOTALL)
 
 
 def on_page_content(content: str, **_: Any) -> str:
+    content = LIKE.sub('</span>-<span title="like">', content)
     content = INLINE.sub(lambda found: mathml(found[1], "inline"), content)
     return DISPLAY.sub(lambda found: f'<div class="formula">{mathml(found[1], "block")}</div>', content)
 

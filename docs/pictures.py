@@ -1,8 +1,12 @@
-"""Draws the pictures of the documentation that the demo does not: python docs/pictures.py"""
+"""Makes the pictures of the documentation: python docs/pictures.py
+
+Those of `make demo` and of benchmarks are taken from their results where these are here, and else stay as they are.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,17 @@ from matplotlib.figure import Figure
 import dsba
 
 IMAGES = Path(__file__).parent / "images"
+ROOT = IMAGES.parent.parent
+OF_RESULTS = {
+    "demo.png": "demo/figures/logistic.png",
+    "binary-logistic.png": "results/bench/paper/binary-*/figures/logistic.png",
+    "binary-ridge.png": "results/bench/paper/binary-*/figures/ridge.png",
+    "real-auc.png": "results/bench/paper/text-*/figures/auc.png",
+    "real-logistic.png": "results/bench/paper/text-*/figures/logistic.png",
+    "real-ridge.png": "results/bench/paper/text-*/figures/ridge.png",
+    "cost-against-nodes.png": "results/bench/cost-against-nodes.png",
+    "time-against-latency.png": "results/bench/time-against-latency.png",
+}
 COLOURS = {"complete": "#0072B2", "random": "#009E73", "grid": "#CC79A7", "ring": "#E69F00", "path": "#D55E00"}
 
 
@@ -111,6 +126,13 @@ def plots_of_models() -> None:
                 exec(code, {})
 
 
+def of_results() -> None:
+    """Figures of finished results, the newest of each."""
+    for name, pattern in OF_RESULTS.items():
+        if found := sorted(ROOT.glob(pattern), key=lambda path: path.stat().st_mtime):
+            shutil.copyfile(found[-1], IMAGES / name)
+
+
 def _write(name: str, width: int, height: int, shapes: list[str]) -> None:
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     page = f'<rect class="page" width="{width}" height="{height}"/>'
@@ -122,3 +144,4 @@ if __name__ == "__main__":
     rooms()
     server_and_neighbours()
     plots_of_models()
+    of_results()

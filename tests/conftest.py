@@ -6,7 +6,10 @@ The tiers of the suite are kept in `tests/tiers.py`.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
+import random
+import re
 import signal
 import sys
 import threading
@@ -25,6 +28,15 @@ def _key() -> str:
     return digest.hexdigest()[:12]
 
 
+# What a machine has set for others: colours and widths, proxies, a hook of git, a job of Slurm, bounds.
+OF_OTHERS = re.compile(
+    "(FORCE_|NO_|PY_|CLI)COLOR(S|_FORCE)?|COLUMNS|LINES|TERMINAL_WIDTH|TTY_.*|GITHUB_ACTIONS|PYTHONWARNINGS"
+    "|(HTTPS?|ALL|NO)_PROXY|GIT_.*|(SLURM|SBATCH)_.*|DSBA_(?!DATA$|CACHE$|THREADS$).*",
+    re.IGNORECASE,
+)
+for _name in filter(OF_OTHERS.fullmatch, list(os.environ)):
+    del os.environ[_name]
+os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba" / _key()))
 
 import numpy as np  # noqa: E402
@@ -78,6 +90,15 @@ def ridge():
 def unequal():
     """Nodes of 60 rows for four nodes: 2, 5, 10 and 43 rows."""
     return np.repeat([0, 1, 2, 3], [2, 5, 10, 43])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ports_of_this_worker():
+    """Workers of the gate run side by side: none takes a port on which a site of another is about to listen."""
+    from dsba.study import trial
+
+    own = trial.PORT_RANGE[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 8 :: 8]
+    trial.PORTS = itertools.cycle(random.Random().sample(own, len(own)))
 
 
 _opened: Counter[str] = Counter()

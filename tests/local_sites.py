@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import random
 import re
-import socket
 import threading
 import time
 from contextlib import suppress
@@ -19,7 +16,7 @@ import dsba
 from dsba.network.tls.link import SiteLink
 from dsba.network.tls.pinned import Member, context, dialled
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
-from dsba.study import keys
+from dsba.study import keys, trial
 
 STUDY = bytes(range(32))
 GIVE_UP = 300.0  # seconds: for what must happen, however slow the machine is
@@ -33,15 +30,8 @@ def until(ready, told=lambda: ""):
         time.sleep(0.005)
 
 
-PORTS = itertools.cycle(random.SystemRandom().sample(range(20000, 32000), 12000))
-"""Below those that the system gives to lines that are dialled: these would take one before its site listens."""
-
-
 def free_port():
-    """One that was not given before in this process."""
-    while True:
-        with suppress(OSError), socket.create_server(("127.0.0.1", next(PORTS))) as one:
-            return one.getsockname()[1]
+    return trial.free_ports(1)[0]
 
 
 class Sites:

@@ -14,7 +14,7 @@ import pytest
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 SCRIPT = Path(__file__).parent / "mpi_script.py"
 TRAIN = (sys.executable, "-m", "dsba", "train")
-DEADLINE = 240.0
+DEADLINE = 600.0
 
 needs_mpi = pytest.mark.skipif(not MPIEXEC.exists(), reason=f"there is no {MPIEXEC}: install dsba[mpich]")
 

@@ -138,7 +138,7 @@ def transport():
     found = {}
     for communication in ("dense", "sparse", "cached"):
         listener = Listener(MPI.COMM_WORLD)
-        network = dsba.MPINetwork(TOPOLOGY, listener, timeout=60)
+        network = dsba.MPINetwork(TOPOLOGY, listener, timeout=300)
         own = slice(network.nodes.start, network.nodes.stop)
         problem = dsba.Problem(shards("logistic")[own], "logistic", lam=0.05, group=network)
         dsba.solve(problem, TOPOLOGY, network=network, max_passes=6, communication=communication, table="full")
@@ -160,10 +160,10 @@ def disagree(files):
 
     def run(**other):
         settings = FitSpec(**{"graph": "ring", "max_passes": 2.0, **(other if odd else {})})
-        train(files, settings, network=dsba.MPINetwork(ring, timeout=20))
+        train(files, settings, network=dsba.MPINetwork(ring, timeout=300))
 
     def solve(**other):
-        network = dsba.MPINetwork(ring, timeout=20)
+        network = dsba.MPINetwork(ring, timeout=300)
         width = other.pop("width", 3) if odd else 3
         X = np.eye(4, width)
         problem = dsba.Problem([(X, [1, -1, 1, -1])] * 2, lam=0.1, group=network)
@@ -171,10 +171,10 @@ def disagree(files):
 
     def version():
         dsba.network.mpi.__version__ = "9.9" if odd else dsba.__version__
-        dsba.MPINetwork(ring, timeout=20)
+        dsba.MPINetwork(ring, timeout=300)
 
     attempts = {
-        "topology": lambda: dsba.MPINetwork(dsba.Topology.path(4) if odd else ring, timeout=20),
+        "topology": lambda: dsba.MPINetwork(dsba.Topology.path(4) if odd else ring, timeout=300),
         "mixing": lambda: dsba.MPINetwork(dsba.Topology.ring(4, mixing="metropolis" if odd else "laplacian")),
         "algorithm": lambda: run(algorithm="dsa"),
         "communication": lambda: run(communication="cached"),
@@ -234,7 +234,7 @@ def conform():
 
     found = {}
     for name, topology in conformance.TOPOLOGIES.items():
-        own = conformance.answers(dsba.MPINetwork(topology, timeout=60))
+        own = conformance.answers(dsba.MPINetwork(topology, timeout=300))
         found[name] = MPI.COMM_WORLD.allgather(own)
     return found
 
@@ -251,7 +251,7 @@ def main(task, out, *arguments):
     else:
         with np.load(arguments[0]) as file:
             expected = dict(file)
-        found = compare(dsba.MPINetwork(TOPOLOGY, timeout=120), expected, arguments[1:])
+        found = compare(dsba.MPINetwork(TOPOLOGY, timeout=300), expected, arguments[1:])
     from mpi4py import MPI
 
     if MPI.COMM_WORLD.Get_rank() == 0:

@@ -12,7 +12,7 @@ from dsba.network.mpi import silence
 class QueueNetwork(Network):
     """The nodes of one thread; every pair of threads has a queue in each direction."""
 
-    def __init__(self, topology, rank, size, queues, timeout=60.0):
+    def __init__(self, topology, rank, size, queues, timeout=300.0):
         super().__init__(topology, rank, size)
         self.queues, self.timeout = queues, timeout
 
@@ -28,7 +28,7 @@ class QueueNetwork(Network):
         return message
 
 
-def together(topology, size, work, timeout=60.0):
+def together(topology, size, work, timeout=300.0):
     """``work(network)`` in ``size`` threads at once: their answers in order, or the first error."""
     queues = {(a, b): queue.Queue() for a in range(size) for b in range(size)}
     return side_by_side(size, lambda rank: work(QueueNetwork(topology, rank, size, queues, timeout)))

@@ -186,11 +186,11 @@ def test_the_guide_has_a_line_for_every_method():
 STEP_SIZES = {
     "newton": ("1, shortened where the objective rises", lambda f: 1.0),
     "extra": (r"$0.8 (5 + 3 \lambda_{\min}(W))/(4 L)$", lambda f: 0.8 * (5 + 3 * f.w_min) / (4 * (f.L + f.lam))),
-    "dlm": (r"$\rho = 3L/4$, $c = \rho/(4 \deg)$", lambda f: 4 / (3 * (f.L + f.lam))),
+    "dlm": (r"$\rho = 3L/4$, $c = \rho/(4 \, \deg)$", lambda f: 4 / (3 * (f.L + f.lam))),
     "ssda": (r"the paper's $\mu/\lambda_{\max}(I - W)$; for MSDA of the Chebyshev polynomial",
              lambda f: f.lam / (1 - f.w_min)),
     "p-extra": (r"$2\sqrt{\gamma/(\mu L)}$", lambda f: 2 * math.sqrt(f.gamma / (f.lam * f.L))),
-    "d-admm": (r"$c = \sqrt{\mu L/(4 \deg \ell)}$", lambda f: math.sqrt(f.lam * f.L / (4 * f.degree * f.ell))),
+    "d-admm": (r"$c = \sqrt{\mu L/(4 \, \deg \, \ell)}$", lambda f: math.sqrt(f.lam * f.L / (4 * f.degree * f.ell))),
     "pg-extra": ("EXTRA's", lambda f: 0.8 * (5 + 3 * f.w_min) / (4 * (f.L + f.lam))),
     "nids": ("$1/L$", lambda f: 1 / (f.L + f.lam)),
     "apapc": (r"$\eta = 1/(4 \tau L)$, $\tau = \min(1, \sqrt{\chi \mu/L}/2)$",
@@ -412,7 +412,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("mkdocs", reason="the site is built by `make docs`, which installs mkdocs")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     run = subprocess.run(
-        build, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False,
+        build, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -421,6 +421,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     pages = {page: page.read_text() for page in tmp_path.rglob("*.html")}
     assert "<math" in pages[tmp_path / "concepts.html"]
     assert "<p>table : pandas" not in pages[tmp_path / "api.html"], "the docstring of dsba.fit is not parsed"
+    assert '</span> - <span title="like">' not in pages[tmp_path / "api.html"], "path-like is shown as a difference"
     assert pages[tmp_path / "guide.html"].count("<msqrt><mspace") == pages[tmp_path / "guide.html"].count("<msqrt>") > 0
     for page, text in pages.items():
         assert "arithmatex" not in text, f"{page} has a formula that is not typeset"
@@ -434,6 +435,12 @@ def test_the_site_builds_without_a_warning(tmp_path):
 def test_every_page_is_in_the_navigation():
     pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
     assert pages == set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+
+
+def test_every_picture_is_made_by_a_script_or_a_block():
+    makers = "".join((ROOT / "docs" / name).read_text() for name in ("pictures.py", "howto/models.md"))
+    pictures = [path.name for path in (ROOT / "docs" / "images").iterdir()]
+    assert [name for name in pictures if f'"{name}"' not in makers] == []
 
 
 def test_every_make_target_named_is_there():

@@ -85,7 +85,7 @@ def test_an_error_keeps_its_key_between_processes():
         ({"type": "value_error", "msg": "Value error, a.", "ctx": {"error": InputError("a.")}}, "a."),
         ({"type": "value_error", "msg": "Value error, a", "ctx": {"error": ValueError("a")}}, "a."),
         ({"type": "int_type", "msg": "Input should be an integer"}, "Input should be an integer, got 'x'."),
-        ({"type": "missing", "msg": "Field required"}, "Field required."),
+        ({"type": "missing", "msg": "Field required"}, "it is missing."),
     ],
 )
 def test_the_sentence_of_a_validator(found, sentence):

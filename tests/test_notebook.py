@@ -13,7 +13,7 @@ def test_the_notebook_runs(tmp_path):
 
     notebook = nbformat.read(ROOT / "examples" / "compare_methods.ipynb", as_version=4)
     client = nbclient.NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
     )
     client.execute()
     printed = "".join(o.get("text", "") for cell in notebook.cells for o in cell.get("outputs", []))

@@ -106,7 +106,7 @@ def test_the_unit_and_the_container_run_commands_that_exist():
     unit = (ROOT / "deploy" / "dsba-site.service").read_text()
     command = re.search(r"^ExecStart=\S+/dsba (.*)$", unit, re.MULTILINE)[1].split()
     help = subprocess.run(
-        [sys.executable, "-m", "dsba", *command[:2], "--help"], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-m", "dsba", *command[:2], "--help"], capture_output=True, text=True, timeout=300, check=True
     ).stdout
     assert all(word in help for word in command if word.startswith("--"))
     entry = re.search(r"^ENTRYPOINT (.*)$", (ROOT / "deploy" / "Containerfile").read_text(), re.MULTILINE)[1]
@@ -118,10 +118,14 @@ def test_systemd_takes_the_unit_and_finds_it_closed(tmp_path):
     """Every key is one that systemd knows, and of its exposure, from 0 to 10, the unit has at most 3."""
     unit = tmp_path / "dsba-site.service"
     unit.write_text((ROOT / "deploy" / unit.name).read_text().replace("/opt/dsba/bin/dsba", "/bin/true"))
-    checks = (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30"])
-    for check in checks:
-        ended = subprocess.run(["systemd-analyze", *check, unit], capture_output=True, text=True, timeout=120)
-        assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+
+    def analyze(*words):
+        return subprocess.run(["systemd-analyze", *words, unit], capture_output=True, text=True, timeout=300)
+
+    complaints = analyze("verify", "--man=no").stderr  # also about units of this machine
+    assert [line for line in complaints.splitlines() if unit.name in line] == []
+    ended = analyze("security", "--offline=true", "--threshold=30")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_the_list_of_packages_has_what_users_install():
@@ -207,7 +211,7 @@ def test_without_scikit_learn_the_extra_is_named_and_the_rest_works(tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ended.stdout.splitlines() == [
         "an estimator needs the package sklearn: install dsba[estimators].",

@@ -181,8 +181,9 @@ def validation_sentence(found: Mapping[str, Any], got: str = "") -> str:
     error = found.get("ctx", {}).get("error")
     if isinstance(error, InputError):
         return str(error)
-    missing = found["type"] == "missing"
-    return f"{error}." if error is not None else f"{found['msg']}{'' if missing else got}."
+    if found["type"] == "missing":
+        return "it is missing."
+    return f"{found['msg']}{got}." if error is None else f"{error}."
 
 
 def as_number(name: str, value: object, *, at_least: float = -math.inf, above: float = -math.inf) -> float:

@@ -349,7 +349,7 @@ def test_all_processes_measure_the_same_link_and_make_the_same_plan():
         assert all(map(np.array_equal, before, net.counts))  # what is measured is not a method's traffic
         return made, net.measured_link()
 
-    plans, links = zip(*queues.together(topology, 3, work, timeout=20.0), strict=True)
+    plans, links = zip(*queues.together(topology, 3, work), strict=True)
     assert len(set(links)) == 1
     assert plans[0] == plans[1] == plans[2]
     assert "(measured)" in plans[0].reason
@@ -382,7 +382,7 @@ def test_nodes_that_share_a_core_work_one_after_the_other(size, crowding, sharin
         problem = dsba.Problem(own, "logistic", lam=whole.lam, group=net)
         return [plan(problem, net, link=given).estimates for given in (None, line)]
 
-    measured, given = next(iter(plans := queues.together(topology, size, work, timeout=60.0)))
+    measured, given = next(iter(plans := queues.together(topology, size, work)))
     assert all(other == [measured, given] for other in plans)
     for estimates, every, shared in ((measured, None, sharing), (given, 1.0, ())):
         model = CostModel(whole, topology, line, USUAL_ACCURACY, every, *shared)
@@ -416,7 +416,7 @@ def test_records_of_a_run_are_where_the_plan_has_them(given, wanted, monkeypatch
         problem = dsba.Problem([(whole.A[own], whole.y[own])], "logistic", lam=whole.lam, group=net)
         return dsba.solve(problem, topology, "auto", tol=1e-3, max_passes=100, **given)
 
-    result, *_ = queues.together(topology, 3, work, timeout=60.0)
+    result, *_ = queues.together(topology, 3, work)
     assert result.status == "converged"
     every = result.plan.record_every if wanted is None else wanted
     assert every > 1.0 or wanted

@@ -68,3 +68,13 @@ def test_import_does_not_load_what_it_does_not_need():
     heavy = ("sklearn", "matplotlib", "rich", "pandas", "networkx", "pydantic", "plotly")
     code = f"import sys, dsba; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX closes the streams")
+def test_a_program_that_starts_it_may_have_closed_all_streams(tmp_path):
+    for name in "abc":
+        (tmp_path / f"{name}.csv").write_text("x,y\n" + "".join(f"{k},{k % 7}\n" for k in range(40)))
+    words = ["train", "a.csv", "b.csv", "c.csv", "--formula", "y ~ x", "--operator", "linear", "--out", "run"]
+    closed = ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", sys.executable, "-m", "dsba", *words]
+    assert subprocess.run(closed, cwd=tmp_path, timeout=300).returncode == 0
+    assert (tmp_path / "run" / "model.dsba").exists()

@@ -270,7 +270,7 @@ def test_a_line_without_end_takes_no_memory(write):
         "except dsba.InputError as error:\n    print(error)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - base)"
     )
-    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=300)
     said, more = run.stdout.splitlines()
     assert said == f"{path}, line 1: longer than {libsvm.LONGEST_LINE} bytes; DSBA_MAX_LINE sets another bound."
     assert int(more) < 150_000  # kilobytes; half of it is scikit-learn

@@ -27,7 +27,7 @@ SECRET, FORMULA = "s3cret-4711", "cost ~ age + C(sex) + crp"
 
 
 def as_server(*words):
-    subprocess.run(["runuser", "-u", "postgres", "--", *map(str, words)], check=True, timeout=60, capture_output=True)
+    subprocess.run(["runuser", "-u", "postgres", "--", *map(str, words)], check=True, timeout=300, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,14 @@ def server():
         for path in (folder, folder / "password"):
             shutil.chown(path, "postgres")
         login = ["-U", "owner", f"--pwfile={folder / 'password'}", "-A", "scram-sha-256", "--no-sync"]
-        as_server(PROGRAMS / "initdb", "-D", folder / "data", *login)
+        as_server(PROGRAMS / "initdb", "-D", folder / "data", "-E", "UTF8", "--locale=C", *login)
         control = [PROGRAMS / "pg_ctl", "-D", folder / "data", "-w", "-l", folder / "log"]
         as_server(*control, "-o", f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off", "start")
         try:
             with psycopg.connect(f"postgresql://owner:{SECRET}@127.0.0.1:{port}/postgres", autocommit=True) as admin:
-                for site in frames():
-                    admin.execute(f"CREATE DATABASE {site}")
+                for number, site in enumerate(frames()):  # an old one has no encoding
+                    encoding = "UTF8" if number else "SQL_ASCII"
+                    admin.execute(f"CREATE DATABASE {site} TEMPLATE template0 ENCODING '{encoding}'")
             for site, frame in frames().items():
                 with psycopg.connect(f"postgresql://owner:{SECRET}@127.0.0.1:{port}/{site}") as own:
                     own.execute(

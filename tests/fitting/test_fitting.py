@@ -105,7 +105,7 @@ import numpy as np
 import dsba
 from test_fitting import ESTIMATORS, SITES, long_rows, of_estimator
 
-network = dsba.MPINetwork(dsba.Topology.ring(3), timeout=120)
+network = dsba.MPINetwork(dsba.Topology.ring(3), timeout=300)
 found = {}
 for operator in ESTIMATORS:
     X, y = long_rows(operator)

@@ -119,7 +119,7 @@ def test_code_may_be_confirmed_at_a_terminal(tmp_path):
         parent, child = pty.openpty()
         os.write(parent, answer)
         line = [sys.executable, "-m", "dsba", "compare", "mine.toml"]
-        subprocess.run(line, cwd=tmp_path, stdin=child, capture_output=True, timeout=120, check=False)
+        subprocess.run(line, cwd=tmp_path, stdin=child, capture_output=True, timeout=300, check=False)
         os.close(parent)
         os.close(child)
         ran[answer] = (tmp_path / "ran").exists()

@@ -182,7 +182,7 @@ import dsba
 
 X, y = load_breast_cancer(return_X_y=True)
 X = StandardScaler().fit_transform(X)
-network = dsba.MPINetwork(dsba.Topology.path(2), timeout=120)
+network = dsba.MPINetwork(dsba.Topology.path(2), timeout=300)
 own = np.arange(len(y)) % 2 == network.rank
 model = dsba.DecentralizedLogisticRegression(C=0.1, tol=1e-7, max_passes=400, network=network)
 model = clone(model).fit(X[own], y[own])

@@ -380,7 +380,7 @@ def test_bursts_and_resting_nodes_of_a_file(tmp_path, key, title, wrap):
     ({"method": [{"algorithm": "extra", "grid": {"stepsize": [1.0]}}]}, "unknown option in the grid of EXTRA"),
     ({"network": [{"graph": "ring", "n_nodes": 4, "compress": "zip"}]}, "written like one of"),
     ({"network": [{"bursts": {"to_bad": 1.5, "to_good": 0.5}}]}, "to_bad must be a probability, got 1.5"),
-    ({"network": [{"bursts": {"to_bad": 0.5}}]}, r"bursts\.to_good: Field required"),
+    ({"network": [{"bursts": {"to_bad": 0.5}}]}, r"bursts\.to_good: it is missing"),
     ({"network": [{"bursts": {"to_bad": 0.1, "to_good": 0.5, "drop": 0.1}}]}, r"known here: to_bad, to_good, "),
     ({"network": [{"active": {}}]}, "needs a probability, a cycle or a chain: give one"),
     ({"network": [{"active": {"probability": 0.5, "cycle": [1, 1]}}]}, "give one"),

@@ -84,7 +84,7 @@ def run(folder, *arguments):
     """A fresh Python in ``folder`` with a kernel cache there; its last line, parsed."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder / "kernels"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -261,7 +261,7 @@ def test_a_class_whose_module_cannot_be_imported(folder):
 
 def test_the_example_runs():
     """As a program: its operator lives in __main__."""
-    done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert re.fullmatch(r"\s*60(\s+\d\.\de-\d\d){2}", last)

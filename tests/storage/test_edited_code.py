@@ -23,7 +23,7 @@ def python(folder, *arguments, **environment):
     """A fresh Python in ``folder``; its last line, parsed."""
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

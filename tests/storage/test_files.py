@@ -42,7 +42,7 @@ def test_the_mask_of_the_process_is_kept(mask, wanted, tmp_path):
         "with replacing(Path('file')) as stream: stream.write(b'x')\n"
         "print(os.umask(0))"
     )
-    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert run.stdout.split() == [str(mask)], run.stderr
     assert mode(tmp_path / "file") == wanted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import signal
@@ -10,7 +11,6 @@ import socket
 import ssl
 import sys
 import threading
-import time
 import tomllib
 from contextlib import suppress
 from dataclasses import replace
@@ -34,7 +34,7 @@ from dsba.cli import app
 from dsba.data.table_files import TableFile
 from dsba.fitting import FitSpec
 from dsba.network.tls.site_network import SiteNetwork, SitePlace
-from dsba.study import keys
+from dsba.study import keys, trial
 from dsba.study.audit import AUDIT, STATE, read_log
 from dsba.study.check import check
 from dsba.study.file import Study, load
@@ -46,6 +46,7 @@ from dsba.tables.page import model_page
 
 NAMES = ("aarhus", "bergen", "cork")
 FORMULA = "readmitted ~ age + C(sex)"
+STOPPED = "bergen was asked to stop, and all sites have stopped."
 DSBA = (sys.executable, "-m", "dsba", "study")
 
 
@@ -444,6 +445,19 @@ def test_try_is_train_with_real_processes(tables, tmp_path, monkeypatch):
     assert "The event is readmitted = no. Reference levels: sex = M." in " ".join(text.split())
 
 
+def test_a_trial_takes_free_ports_and_none_twice(monkeypatch):
+    """Below those of dialled lines: one of these could come before a site listens."""
+    ports = trial.free_ports(20) + trial.free_ports(20)
+    assert len(set(ports)) == 40
+    assert max(ports) < 32768
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        taken = busy.getsockname()[1]
+        monkeypatch.setattr(trial, "PORT_RANGE", range(taken, taken + 1))
+        monkeypatch.setattr(trial, "PORTS", itertools.cycle([taken]))
+        with pytest.raises(dsba.InputError, match="1 free ports were not found"):
+            trial.free_ports(1)
+
+
 @pytest.mark.full
 def test_sites_on_three_hosts(tables, tmp_path):
     """Every site in a network namespace of its own; cork only dials out."""
@@ -474,13 +488,12 @@ def test_sites_on_three_hosts(tables, tmp_path):
 def test_a_signal_at_one_site_stops_all_and_all_are_told_who(number, tables, tmp_path):
     model = {"formula": FORMULA, "algorithm": "extra", "lam": 0.1, "tol": 0.0, "max_passes": 1e6}
     study = arrange(tables, FitSpec(**model, graph="ring"), tmp_path / "study")
-    trial, said = Trial(study, tables, tmp_path / "study"), {name: [] for name in NAMES}
+    sites, said = Trial(study, tables, tmp_path / "study"), {name: [] for name in NAMES}
     for rank, name in enumerate(NAMES):
-        stream = trial.start(rank).stdout
+        stream = sites.start(rank).stdout
         threading.Thread(target=lambda s=stream, n=name: said[n].extend(line.decode() for line in s)).start()
     until(lambda: any("passes" in line for line in said["bergen"]), lambda: said)
-    trial.processes[1].send_signal(number)
-    assert [process.wait(60) for process in trial.processes.values()] == [130] * 3
-    time.sleep(0.5)
+    sites.processes[1].send_signal(number)
+    assert [process.wait(60) for process in sites.processes.values()] == [130] * 3
     for name in NAMES:
-        assert any("bergen was asked to stop, and all sites have stopped." in line for line in said[name]), said[name]
+        until(lambda: any(STOPPED in line for line in said[name]), lambda: said[name])  # noqa: B023

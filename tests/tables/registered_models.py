@@ -105,7 +105,7 @@ def answers(network, frame=None):
 
 
 def main(out):
-    network = MPINetwork(FIVE, timeout=60)
+    network = MPINetwork(FIVE, timeout=300)
     everyone = network.share(answers(network), discloses="totals")
     if network.rank == 0:
         Path(out).write_text(json.dumps(everyone))

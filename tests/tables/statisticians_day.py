@@ -71,7 +71,7 @@ def _model(formula, operator, options, sites, network):
 
 
 def main(out):
-    network = MPINetwork(FIVE, timeout=60)
+    network = MPINetwork(FIVE, timeout=300)
     everyone = network.share(json.dumps(answers(network)), discloses="totals")
     if network.rank == 0:
         Path(out).write_text(json.dumps([json.loads(one) for one in everyone]))

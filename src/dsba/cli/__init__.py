@@ -6,6 +6,7 @@ The commands are plain functions, a file for each family; they import what they 
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -47,6 +48,9 @@ for commands, name in (
 
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by what started the program
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal that has no λ shows its number instead

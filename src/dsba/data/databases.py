@@ -230,6 +230,7 @@ def _server(source: TableSource) -> Database:
         url = url.set(drivername="postgresql+psycopg")
         more["connect_args"] = {
             "connect_timeout": CONNECTING, "tcp_user_timeout": 1000 * ANSWERING, "application_name": "dsba",
+            "client_encoding": "utf8",  # a database without an encoding (SQL_ASCII) would give bytes
             "options": f"-c default_transaction_read_only=on -c statement_timeout={1000 * ANSWERING}",
         }  # fmt: skip
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True, **more)

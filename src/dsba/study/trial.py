@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import signal
 import socket
 import subprocess
@@ -36,6 +38,8 @@ TRIAL_FOLDER, TRIAL_FILE = "study", "study.toml"
 DEADLINE = 3600.0  # seconds for all processes together
 SAVED_CODES = (0, EXIT_CODE)  # exit codes of sites that have saved the model
 GRACE = 10.0  # seconds for the others to hear that one has failed
+PORT_RANGE = range(20000, 32000)  # below the ports that a system gives to lines that are dialled
+PORTS = itertools.cycle(random.Random().sample(PORT_RANGE, len(PORT_RANGE)))
 
 
 def arrange(files: Sequence[Path | TableSource], spec: FitSpec, folder: Path, **study: Any) -> Study:
@@ -57,7 +61,7 @@ def arrange(files: Sequence[Path | TableSource], spec: FitSpec, folder: Path, **
     if (folder / TRIAL_FILE).exists():
         return _found(folder / TRIAL_FILE, names, {**wanted, "model": model_of(section), "guards": spec.guards})
     sites = []
-    for name, port in zip(names, _free_ports(len(names)), strict=True):
+    for name, port in zip(names, free_ports(len(names)), strict=True):
         key = keys.make(name, folder / f"{name}.pem")
         sites.append(keys.site_section(name, f"127.0.0.1:{port}", key.certificate))
     ends = (datetime.now(UTC) + timedelta(days=30)).date()
@@ -109,12 +113,18 @@ def _kind(kinds: Sequence[str]) -> str:
     return "text" if "text" in kinds else next((kind for kind in kinds if kind != "empty"), "empty")
 
 
-def _free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in held]
-    for sock in held:
-        sock.close()
-    return ports
+def free_ports(count: int) -> list[int]:
+    """Ports on which nothing listens. None of them was given before in this process."""
+    tried = itertools.islice(PORTS, len(PORT_RANGE))
+    if len(found := list(itertools.islice(filter(_is_free, tried), count))) < count:
+        raise InputError(f"{count} free ports were not found between {PORT_RANGE.start} and {PORT_RANGE.stop}.")
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        return True
+    return False
 
 
 class Trial:

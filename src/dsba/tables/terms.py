@@ -45,11 +45,12 @@ class ModelTerms:
         outcome = parse(str(spec.formula)).outcome if spec.formula is not None else None
         model = models.of_spec(spec, counts=outcome == "counts")
         labels = operators.get(spec.operator).labels if model is None else model.labels
-        if (outcome == "survival") != (labels == "survival") or (outcome == "counts" and labels != "binary"):
-            raise InputError(
-                "the outcome and the operator do not fit: Surv(time, event) is for cox, which needs it, and "
-                "cbind(successes, failures) for models of two classes."
-            )
+        if labels == "survival" and outcome != "survival":
+            raise InputError("a model of survival needs the outcome Surv(time, event), such as Surv(days, died) ~ age.")
+        if outcome == "survival" and labels != "survival":
+            raise InputError("the outcome Surv(time, event) is for models of survival: give the operator cox.")
+        if outcome == "counts" and labels != "binary":
+            raise InputError("the outcome cbind(successes, failures) is for models of two classes, such as logistic.")
         return cls(spec, outcome or labels)
 
     def __post_init__(self) -> None:

@@ -64,8 +64,8 @@ def test_dependent_columns_are_named():
     ("formula", "operator", "options", "sentence"),
     [
         ("Surv(time, died) ~ x", "cox", {}, "must be told its strata"),
-        ("Surv(time, died) ~ x", "logistic", {}, "do not fit"),
-        ("time ~ x", "cox", {"strata": "site"}, "do not fit"),
+        ("Surv(time, died) ~ x", "logistic", {}, "give the operator cox"),
+        ("time ~ x", "cox", {"strata": "site"}, "needs the outcome Surv"),
         ("Surv(time, count) ~ x", "cox", {"strata": "site"}, "must be 0 or 1"),
         ("cbind(count, y - count) ~ x", "logistic", {}, "negative"),
         ("count ~ x", "gamma", {}, "above 0"),
