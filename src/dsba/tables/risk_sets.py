@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dsba.errors import InputError
 from dsba.network import Group, summed
 from dsba.tables.intervals import finest_starts, interval_numbers
+from dsba.tables.together import FAR
 from dsba.types import Array, Flags
 
 GRID_INTERVALS = 96  # intervals of a grid that nobody chose
@@ -38,6 +39,12 @@ class Deaths(NamedTuple):
 
     def flat(self) -> Array:
         return np.column_stack(self).ravel()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all are finite, and neither counts nor sums over the rows at risk are lost beside the largest one."""
+        largest = max(abs(part).max(initial=0.0) for part in self)
+        return bool(np.isfinite(largest) and self.at_risk[:, 0].min(initial=1.0) >= FAR * largest)
 
     @classmethod
     def of(cls, flat: Array, times: int) -> Deaths:
