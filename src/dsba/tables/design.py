@@ -269,8 +269,8 @@ def _huge_offset(sites: Sequence[SiteTable], designs: Sequence[Design], terms: M
     """A sentence about offsets that are no logarithms. A linear model may have any."""
     for site, design in zip(sites, designs, strict=True):
         if terms.labels != "real" and (abs(design.offset) > LARGEST_OFFSET).any():
-            far = f"{terms.spec.offset or terms.spec.exposure!r} gives an offset beyond {LARGEST_OFFSET:g} at {site.name}"
-            return f"{far}, and its exponential is too large for sums: amounts of time or people are an exposure."
+            far = f"the column {terms.extras[-1]!r} gives offsets beyond {LARGEST_OFFSET:g} at {site.name}"
+            return f"{far}, whose exponentials are too large for sums: amounts of time or people are an exposure."
     return None
 
 

@@ -164,12 +164,9 @@ def test_an_offset_that_is_a_column_moves_its_coefficient(name):
 def test_an_exposure_has_no_unit(name):
     """Person-years or person-days: only the intercept and the number of the first step differ."""
     case, frame = MODELS[name], table()
+    formula, options = f"{case.left} ~ age + bmi", {"sites": "site", "exposure": "time", "graph": "ring"}
     years, days = (
-        dsba.fit(
-            frame.assign(time=frame["years"] * unit), f"{case.left} ~ age + bmi", case.operator, sites="site",
-            exposure="time", graph="ring",
-        )  # fmt: skip
-        for unit in (1.0, 1e5)
+        dsba.fit(frame.assign(time=frame["years"] * unit), formula, case.operator, **options) for unit in (1.0, 1e5)
     )
     np.testing.assert_allclose(days.params["age":], years.params["age":], rtol=1e-8)
     assert days.rounds <= min(years.rounds + 16, 230)
@@ -184,3 +181,23 @@ def test_one_row_that_the_model_is_sure_of_and_wrong_about(name):
     found = dsba.fit(frame, f"{case.left} ~ age", case.operator, sites="site", offset="far")
     assert found.converged
     assert 1e12 < found.metadata.inference.pearson_chi2 < np.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "words"),
+    [
+        ("quasi-poisson", 365.0, "the column 'far' gives offsets beyond 300 at coast.* are an exposure"),
+        ("probit", -700.0, "the column 'far' gives offsets beyond 300"),
+        ("cox/grid", 60.0, "cannot be summed where all coefficients are 0: the offsets"),
+    ],
+)
+def test_offsets_that_are_no_logarithms_are_named(name, offset, words):
+    case = MODELS[name]
+    with pytest.raises(dsba.InputError, match=words):
+        dsba.fit(table().assign(far=offset), f"{case.left} ~ age", case.operator, sites="site", offset="far",
+                 **case.options)  # fmt: skip
+
+
+def test_a_column_that_tells_strata_apart_has_no_effect_in_them():
+    frame = table().assign(beds=lambda f: f["site"].str.len() * 100.0)
+    require_sentence("cox/strata", frame, "age + beds", "beds", "the same for all rows of the stratum that are at risk")
