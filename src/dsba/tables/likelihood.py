@@ -124,8 +124,15 @@ def fit_likelihood(
 def fit_random_intercept(
     designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
 ) -> FittedModel:
-    """A linear model in which every site has a random intercept, by REML."""
+    """A linear model in which every site has a random intercept, by REML.
+
+    With an intercept outcomes are taken around their mean: their squares would lose the digits of the residuals.
+    """
     scaling, ready, moments = _scaled(designs, network, level=False)
+    level = np.zeros(len(designs.names))
+    if scaling.intercept is not None:
+        level[scaling.intercept] = moments[0][len(designs.names)]
+        ready = tuple(design._replace(y=design.y - level[scaling.intercept]) for design in ready)
     information, shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)
     designs = _noticed(designs, enforce(network, shown), warn)
     try:
@@ -143,7 +150,7 @@ def fit_random_intercept(
     figures = VarianceFigures(found.site_variance, found.residual_variance)
     message = f"the restricted likelihood was evaluated {len(found.slopes)} times"
     done = Estimated(
-        designs.names, T @ found.b, inference, found.slopes, message, figures, "identity", None, found.rows
+        designs.names, T @ found.b + level, inference, found.slopes, message, figures, "identity", None, found.rows
     )
     return _kept(done, True, scaling, designs, spec, network)
 
