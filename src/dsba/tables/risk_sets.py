@@ -42,9 +42,10 @@ class Deaths(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether all are finite, and neither counts nor sums over the rows at risk are lost beside the largest one."""
+        """Whether all are finite, and neither counts nor S0 at events lost digits beside the largest number."""
         largest = max(abs(part).max(initial=0.0) for part in self)
-        return bool(np.isfinite(largest) and self.at_risk[:, 0].min(initial=1.0) >= FAR * largest)
+        least = self.at_risk[self.counts[:, 0] > 0.0, 0].min(initial=1.0)
+        return bool(np.isfinite(largest) and least >= FAR * largest)
 
     @classmethod
     def of(cls, flat: Array, times: int) -> Deaths:
