@@ -72,3 +72,28 @@ def test_what_does_not_fit_is_refused(options):
 def test_without_folds_there_is_no_best_lambda():
     with pytest.raises(dsba.InputError, match="folds"):
         _ = dsba.elastic_net(table(), "sbp ~ age", lambdas=[1.0]).lambda_min
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e9])
+def test_the_unit_of_the_outcome(unit):
+    known, ours = (
+        dsba.elastic_net(table().assign(sbp=lambda f, u=u: u * (f["sbp"] - 130)), "sbp ~ age + bmi", sites="site")
+        for u in (1.0, unit)
+    )
+    np.testing.assert_allclose(ours.coefficients / unit, known.coefficients, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"lambdas": []}, "lambdas must have at least one number"),
+        ({"folds": 400}, "some of the 400 folds have no row"),
+        ({"formula": "none ~ age", "operator": "poisson"}, "all the same in all rows"),
+        ({"formula": "once ~ age", "operator": "poisson", "folds": 3}, "all the same in all rows outside of a fold"),
+        ({"formula": "once ~ age", "operator": "logistic", "folds": 3}, "all the same in all rows outside of a fold"),
+    ],
+)
+def test_what_has_no_path_is_named(options, sentence):
+    frame = table().assign(none=0, once=lambda f: (f.index == 7).astype(int))
+    with pytest.raises(dsba.InputError, match=sentence):
+        dsba.elastic_net(frame, **{"formula": "sbp ~ age", "sites": "site", **options})

@@ -144,3 +144,13 @@ def test_sites_without_residuals_have_no_ratio():
     )
     with pytest.raises(dsba.InputError, match="differ so much"):
         dsba.fit(frame, "sbp ~ 1", "linear", sites="site", random="site")
+
+
+def test_a_large_mean_of_the_outcome_costs_no_digits():
+    plain, moved = (
+        dsba.fit(table().assign(sbp=lambda f, by=by: f["sbp"] + by), FORMULA, "linear", sites="site", random="site")
+        for by in (0.0, 2.0**30)
+    )
+    np.testing.assert_allclose(moved.params.iloc[1:], plain.params.iloc[1:], rtol=1e-9)
+    np.testing.assert_allclose(moved.bse, plain.bse, rtol=1e-9)
+    assert moved.metadata.figures.site_variance == pytest.approx(plain.metadata.figures.site_variance, rel=1e-8)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 OUTCOME = "the outcome"
+CLASSED = ("binary", "multiclass", "counts")  # outcomes whose offsets are scores of probabilities
+LARGEST_OFFSET = 300.0  # squares of its exponential, times rows and columns, are numbers
 WORD_RANGE = 1 << 40  # random words are below; sums of thousands of them are exact in a float64
 
 
@@ -111,6 +113,7 @@ def design_tables(
     if terms.spec.weights is None:
         heavy = []
     odd = _not_finite(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
+    odd = odd or _huge_offset(sites, designs, terms)
     agreed.end_together(group, odd or (heavy[0] if heavy and group.size > 1 else None))
     held = tuple(agreed.held_at(site, terms) for site in sites)
     found = Designs(schema, held, designs, (), (), 0)
@@ -239,7 +242,7 @@ def _outcome_columns(design: Design, terms: ModelTerms, classes: Sequence[Level]
     if terms.labels == "real":
         return [y - o, *weights]
     with np.errstate(over="ignore"):
-        means = expit(o) if terms.labels in ("binary", "multiclass", "counts") else np.exp(o)
+        means = expit(o) if terms.labels in CLASSED else np.exp(o)
     found = [y] if y.ndim == 1 else [y[:, 1]] if terms.labels == "survival" else list(y.T)
     if terms.labels == "multiclass":
         found = [(y == code).astype(np.float64) for code in range(1, len(classes or ()))]
@@ -267,6 +270,15 @@ def _why_not_finite(name: str) -> str:
     if "bs(" in name:
         return ": are there values beyond its boundary?"
     return ": are there numbers that are not positive, or codes for missing?" if "log" in name else "."
+
+
+def _huge_offset(sites: Sequence[SiteTable], designs: Sequence[Design], terms: ModelTerms) -> str | None:
+    """A sentence about offsets that are no logarithms. A linear model may have any."""
+    for site, design in zip(sites, designs, strict=True):
+        if terms.labels != "real" and (abs(design.offset) > LARGEST_OFFSET).any():
+            far = f"the column {terms.extras[-1]!r} gives offsets beyond {LARGEST_OFFSET:g} at {site.name}"
+            return f"{far}, whose exponentials are too large for sums: amounts of time or people are an exposure."
+    return None
 
 
 def odd_outcome(sites: Sequence[SiteTable], outcomes: Sequence[Array], labels: str) -> str | None:

@@ -271,6 +271,8 @@ class PathOptions(NamedTuple):
             as_integer("folds", folds, at_least=2)
         if lambdas is not None:
             lambdas = tuple(as_number("lambdas", lam, at_least=0.0) for lam in lambdas)
+            if not lambdas:
+                raise InputError("lambdas must have at least one number.")
         return cls(as_share("l1_ratio", l1_ratio), lambdas, folds)
 
 
@@ -293,7 +295,8 @@ def path_of(
     scaling = scaling_by(mean[:p], sd[:p], 0)
     ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]
     _check(designs, (mean, sd), ready, folds, network)
-    problems = _problems(model, ready, folds, network)
+    unit = float(sd[p]) if model.labels == "real" else 1.0
+    problems = _problems(model, ready, folds, network, unit)
     whole = problems[0]
     if lambdas is None:
         largest = float(np.abs(whole.slope[1:]).max()) / max(ratio, LEAST_L1)
@@ -324,6 +327,8 @@ def _check(
     parts = [[np.arange(len(d.y)) % (folds or 1) == fold for d in ready] for fold in range(folds or 0)]
     if parts:  # before noise is added to sums over the rows of a fold: it hides one of many rows
         smallest = min(counted(group, np.array([[float(at.sum()) for at in fold] for fold in parts]).T))
+        if not smallest:
+            raise InputError(f"some of the {folds} folds have no row: no site has so many rows, so take fewer folds.")
         sentence = strictest(designs).too_many_parameters(len(designs.names), smallest)
         enforce(group, [sentence and f"in a fold {sentence}"])
     enforce(group, check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group, parts)[1])
@@ -337,24 +342,34 @@ class _Problem(NamedTuple):
     spread: Array
     null: Array
     slope: Array
+    unit: float
+    """Of scores: the standard deviation of the outcomes of a linear model, else 1."""
 
 
-def _problems(model: Glm, ready: Sequence[Design], folds: int | None, group: Group) -> list[_Problem]:
+def _problems(model: Glm, ready: Sequence[Design], folds: int | None, group: Group, unit: float) -> list[_Problem]:
     """The fit to all rows, and those without each of the folds, with their own standard deviations."""
     kept = [None, *range(folds or 0)]
     masked = [[_without(d, fold, folds) for d in ready] for fold in kept]
     own = [np.concatenate([_moments(model, designs[n]) for designs in masked]) for n in range(len(ready))]
     totals, p = summed(group, np.array(own)).reshape(len(kept), -1), ready[0].X.shape[1]
     found = []
-    for designs, total in zip(masked, totals, strict=True):
+    for fold, designs, total in zip(kept, masked, totals, strict=True):
         rows, sums, squares = total[0], total[3 : 3 + p], total[3 + p :]
         null = np.zeros(p)
-        null[0] = model.score_of(float(total[1] / total[2]))
+        null[0] = model.score_of(_mean(model, fold, float(total[1] / total[2])))
         spread = np.sqrt(np.maximum(squares / rows - (sums / rows) ** 2, 0.0))
         spread[0] = 0.0  # the intercept has no penalty
-        found.append(_Problem(tuple(designs), float(rows), spread, null, np.zeros(p)))
+        found.append(_Problem(tuple(designs), float(rows), spread, null, np.zeros(p), unit))
     terms = _terms(model, found, [one.null for one in found], group)
     return [one._replace(slope=known.score / one.rows) for one, known in zip(found, terms, strict=True)]
+
+
+def _mean(model: Glm, fold: int | None, mean: float) -> float:
+    """The mean outcome of a fit; an error if no score has it."""
+    if model.labels == "real" or 0.0 < mean < (1.0 if model.labels == "binary" else np.inf):
+        return mean
+    where = "all rows" if fold is None else "all rows outside of a fold: take fewer folds"
+    raise InputError(f"an elastic net needs outcomes that differ, and they are all the same in {where}.")
 
 
 def _without(design: Design, fold: int | None, folds: int | None) -> Design:
@@ -402,7 +417,8 @@ def _solved(
     points, terms, lengths = list(points), list(terms), [1.0] * len(points)
     steps = [_step(one, z, t, lam, ratio) for one, z, t in zip(problems, points, terms, strict=True)]
     for _ in range(MOST_NEWTON):
-        open_ones = [k for k, (step, z) in enumerate(zip(steps, points, strict=True)) if _is_long(step, z)]
+        each = zip(problems, steps, points, strict=True)
+        open_ones = [k for k, (one, step, z) in enumerate(each) if _is_long(step, z, one.unit)]
         if not open_ones:
             return points, terms
         trials = [points[k] + lengths[k] * steps[k] for k in open_ones]
@@ -424,8 +440,8 @@ def _solved(
     raise InputError(f"the elastic net did not converge at lambda = {lam:g}: leave out small lambdas.")
 
 
-def _is_long(step: Array, z: Array) -> bool:
-    return bool(np.abs(step).max() > NEAR_ZERO * max(1.0, float(np.abs(z).max())))
+def _is_long(step: Array, z: Array, unit: float) -> bool:
+    return bool(np.abs(step).max() > NEAR_ZERO * max(unit, float(np.abs(z).max())))
 
 
 def _objective(one: _Problem, z: Array, terms: LikelihoodTerms, lam: float, ratio: float) -> float:

@@ -8,12 +8,14 @@ information I = sum v x x'.
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from dsba._version import __version__
 from dsba.engine.run import Status
@@ -24,7 +26,7 @@ from dsba.fitting.spec import SAMPLING, FitSpec
 from dsba.network import Network, summed
 from dsba.problem.validation import require_weight
 from dsba.tables.columns import INTERCEPT
-from dsba.tables.design import Design, Designs
+from dsba.tables.design import CLASSED, Design, Designs
 from dsba.tables.disclosure import ModelWatch, check_design
 from dsba.tables.inference import CLUSTERED, LEAST_LEFT, LEVERAGED, NO_LEVERAGED, clustered_scores, inflation
 from dsba.tables.mixed import fit_mixed
@@ -43,9 +45,6 @@ NO_LEVERAGES = (
 )
 NEWTON_ONLY = "this model is fitted by newton only, got the algorithm {name!r}."
 UNORDERED = "the classes of {column!r} need an order: list them from low to high in the levels of {column!r}."
-
-
-"""What gets a sentence for people."""
 
 
 class _Fitted(NamedTuple):
@@ -125,8 +124,15 @@ def fit_likelihood(
 def fit_random_intercept(
     designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
 ) -> FittedModel:
-    """A linear model in which every site has a random intercept, by REML."""
+    """A linear model in which every site has a random intercept, by REML.
+
+    With an intercept outcomes are taken around their mean: their squares would lose the digits of the residuals.
+    """
     scaling, ready, moments = _scaled(designs, network, level=False)
+    level = np.zeros(len(designs.names))
+    if scaling.intercept is not None:
+        level[scaling.intercept] = moments[0][len(designs.names)]
+        ready = tuple(design._replace(y=design.y - level[scaling.intercept]) for design in ready)
     information, shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)
     designs = _noticed(designs, enforce(network, shown), warn)
     try:
@@ -144,7 +150,7 @@ def fit_random_intercept(
     figures = VarianceFigures(found.site_variance, found.residual_variance)
     message = f"the restricted likelihood was evaluated {len(found.slopes)} times"
     done = Estimated(
-        designs.names, T @ found.b, inference, found.slopes, message, figures, "identity", None, found.rows
+        designs.names, T @ found.b + level, inference, found.slopes, message, figures, "identity", None, found.rows
     )
     return _kept(done, True, scaling, designs, spec, network)
 
@@ -222,7 +228,7 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
     scaling, ready, moments = _scaled(designs, network, level=not model.intercept)
     sums = finite_sum(network, [[d.weight.sum(), *model.outcome_sums(d)] for d in ready])
     rows = round(sums[0]) if ready[0].repeated else designs.rows
-    known = Outcomes(rows, sums[0], np.array(sums[1:]), designs.schema.classes)
+    known = Outcomes(rows, sums[0], np.array(sums[1:]), designs.schema.classes, _level(model, moments[0], spec))
     _require_outcomes(model, known, str(terms_of(designs.schema).formula.left))
     if model.labels == "survival":
         model = _prepared(model, ready, designs, spec, network)
@@ -236,6 +242,14 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
         raise error.named(model.names(designs.names, designs.schema.classes)) from None
     vif = inflation(information, scaling.intercept)
     return _Fitted(model, ready, scaling, known, start, solution, vif, (*shown, *watch.complaints))
+
+
+def _level(model: TableModel, means: Array, spec: FitSpec) -> float:
+    """A score for the offsets of all rows, from the pooled mean of what they make of the score 0."""
+    if not (spec.offset or spec.exposure):
+        return 0.0
+    mean = max(float(means[-1 if spec.weights is None else -2]), 1e-300)
+    return float(logit(min(mean, 1.0 - np.finfo(float).eps))) if model.labels in CLASSED else math.log(mean)
 
 
 def _prepared(model: Any, ready: Sequence[Design], designs: Designs, spec: FitSpec, network: Network) -> Cox:

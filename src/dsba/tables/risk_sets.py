@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dsba.errors import InputError
 from dsba.network import Group, summed
 from dsba.tables.intervals import finest_starts, interval_numbers
+from dsba.tables.together import FAR
 from dsba.types import Array, Flags
 
 GRID_INTERVALS = 96  # intervals of a grid that nobody chose
@@ -38,6 +39,13 @@ class Deaths(NamedTuple):
 
     def flat(self) -> Array:
         return np.column_stack(self).ravel()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all are finite, and neither counts nor S0 at events lost digits beside the largest number."""
+        largest = max(abs(part).max(initial=0.0) for part in self)
+        least = self.at_risk[self.counts[:, 0] > 0.0, 0].min(initial=1.0)
+        return bool(np.isfinite(largest) and least >= FAR * largest)
 
     @classmethod
     def of(cls, flat: Array, times: int) -> Deaths:

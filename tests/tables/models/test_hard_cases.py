@@ -139,3 +139,65 @@ def test_ties_at_every_time(strata):
 def test_theta_without_end():
     frame = table().assign(los=np.where(np.arange(500) % 2, 3, 4))
     require_sentence("negative-binomial", frame, "age + bmi", "theta grows without end")
+
+
+WITH_OFFSET = [name for name in MODELS if name not in ("multinomial", "random intercept")]
+
+
+@pytest.mark.parametrize("name", WITH_OFFSET)
+def test_an_offset_that_is_a_column_moves_its_coefficient(name):
+    """By exactly as much: wherever the iteration begins, it ends at the same means. Cuts stand on the other side."""
+    case, slope = MODELS[name], 5.0 if "cox" in name else 2.0
+    frame = table().assign(z=lambda f: (f["age"] - 60.0) / 10.0, o=lambda f: slope * f["z"] + 3.0)
+    plain, moved = (
+        dsba.fit(frame, f"{case.left} ~ z + bmi", case.operator, sites="site", offset=offset, **case.options)
+        for offset in (None, "o")
+    )
+    by = [{"z": -slope, "Intercept": -3.0}.get(term, 3.0 * ("|" in term)) for term in plain.params.index]
+    np.testing.assert_allclose(moved.params - by, plain.params, rtol=0, atol=1e-8 * plain.params.abs().max())
+    np.testing.assert_allclose(moved.bse, plain.bse, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "name", ["cloglog", "quasi-poisson", "negative-binomial", "gamma", "inverse-gaussian", "poisson"]
+)
+def test_an_exposure_has_no_unit(name):
+    """Person-years or person-days: only the intercept and the number of the first step differ."""
+    case, frame = MODELS[name], table()
+    formula, options = f"{case.left} ~ age + bmi", {"sites": "site", "exposure": "time", "graph": "ring"}
+    years, days = (
+        dsba.fit(frame.assign(time=frame["years"] * unit), formula, case.operator, **options) for unit in (1.0, 1e5)
+    )
+    np.testing.assert_allclose(days.params["age":], years.params["age":], rtol=1e-8)
+    assert days.rounds <= min(years.rounds + 16, 230)
+
+
+@pytest.mark.parametrize("name", ["probit", "cloglog", "logistic/counts", "quasi-binomial"])
+def test_one_row_that_the_model_is_sure_of_and_wrong_about(name):
+    """1 - p of it is 0 in a float64, and its squared residual is a number all the same."""
+    frame, case = table().assign(far=0.0), MODELS[name]
+    left = frame["trials"] - frame["events"] if "trials" in case.left else 1 - frame["readmitted"]
+    frame.loc[left.idxmax(), "far"] = {"cloglog": 6.0, "probit": 12.0}.get(name, 50.0)
+    found = dsba.fit(frame, f"{case.left} ~ age", case.operator, sites="site", offset="far")
+    assert found.converged
+    assert 1e12 < found.metadata.inference.pearson_chi2 < np.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "offset", "words"),
+    [
+        ("quasi-poisson", 365.0, "the column 'far' gives offsets beyond 300 at coast.* are an exposure"),
+        ("probit", -700.0, "the column 'far' gives offsets beyond 300"),
+        ("cox/grid", 60.0, "cannot be summed where all coefficients are 0: the offsets"),
+    ],
+)
+def test_offsets_that_are_no_logarithms_are_named(name, offset, words):
+    case = MODELS[name]
+    with pytest.raises(dsba.InputError, match=words):
+        dsba.fit(table().assign(far=offset), f"{case.left} ~ age", case.operator, sites="site", offset="far",
+                 **case.options)  # fmt: skip
+
+
+def test_a_column_that_tells_strata_apart_has_no_effect_in_them():
+    frame = table().assign(beds=lambda f: f["site"].str.len() * 100.0)
+    require_sentence("cox/strata", frame, "age + beds", "beds", "the same for all rows of the stratum that are at risk")

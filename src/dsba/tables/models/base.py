@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from dsba.tables.design import Design
     from dsba.tables.scaling import Scaling
 
+NOT_DETERMINED = (
+    "the rows do not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, or "
+    "zero; leave one out."
+)
+
 
 class LikelihoodTerms(NamedTuple):
     """The log-likelihood (up to a constant) at a point, its slope, and two matrices that bend it."""
@@ -132,6 +137,8 @@ class Outcomes(NamedTuple):
     totals: Array
     """The sums of ``TableModel.outcome_sums``."""
     classes: tuple[Any, ...] | None
+    offset: float = 0.0
+    """A score that stands for the offsets of all rows."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,8 @@ class TableModel(ABC):
     endless: ClassVar[str] = (
         "the outcome is separated by {columns}, and the coefficients there grow without end; leave out what separates."
     )
+
+    undetermined: ClassVar[str] = NOT_DETERMINED
 
     def names(self, columns: Sequence[str], classes: Sequence[Any] | None) -> tuple[str, ...]:
         return tuple(columns)

@@ -119,7 +119,7 @@ class Ordinal(_Classes):
 
     def start(self, known: Outcomes, columns: int, intercept: int | None) -> Array:
         below = np.cumsum(known.totals)[:-1] / known.totals.sum()
-        return np.append(np.zeros(columns), logit(below))
+        return np.append(np.zeros(columns), logit(below) + known.offset)
 
     def _ends(self, s: Design, z: Array) -> tuple[Array, Array]:
         """The scores at which a row's class begins and ends."""

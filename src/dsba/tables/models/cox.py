@@ -67,6 +67,10 @@ class Cox(TableModel):
         "the likelihood rises for ever with the coefficients of {columns}: the events follow an order that these "
         "columns give; leave one out."
     )
+    undetermined: ClassVar[str] = (
+        "the rows do not determine the coefficients of {columns}: wherever there is an event, one of these columns is "
+        "the same for all rows of the stratum that are at risk, or a weighted sum of the others; leave one out."
+    )
     ties: str = "efron"
     strata: str = ""
     times: tuple[float, ...] = ()
@@ -145,7 +149,7 @@ class Cox(TableModel):
         if self.strata == "site":
             return pooled_terms(group, [self._site(s, z, *one) for s, one in zip(samples, strata, strict=True)])
         deaths = strata[0][2]
-        if not np.isfinite(deaths.at_risk).all():  # all processes see this
+        if not deaths.whole:  # all processes see this
             return _not_finite(z.size)
         own = [self._own(sample, z, *one) for sample, one in zip(samples, strata, strict=True)]
         return self._shared(deaths, pooled_terms(group, own))._replace(pooled=deaths)

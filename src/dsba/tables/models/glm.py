@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dsba.tables.design import Design
 
 EXACT_SENTENCE = "the columns {columns} give the outcome exactly: nothing is left to estimate standard errors from."
+LARGEST_LOG = 600.0  # of odds that sums of squares can have
 UNEXPLAINED = 1e-20  # of the deviance of a row that is not explained: less is rounding
 
 
@@ -75,7 +76,7 @@ class Glm(TableModel):
     def start(self, known: Outcomes, columns: int, intercept: int | None) -> Array:
         z = np.zeros(columns)
         if intercept is not None:
-            z[intercept] = self.score_of(float(known.totals[0] / known.totals[1]))
+            z[intercept] = self.score_of(float(known.totals[0] / known.totals[1])) - known.offset
         return z
 
     def site(self, s: Design, z: Array) -> LikelihoodTerms:
@@ -180,9 +181,10 @@ class Binomial(Glm):
         return 2.0 * (_perfect(good, bad) - self.rows(y, u).llf)
 
     def pearson(self, y: Array, u: Array) -> Array:
-        (good, bad), p = _successes(y), self.links.mean(u)
-        trials = np.maximum(good + bad, 1e-300)  # a row without trials counts nothing
-        return (good - trials * p) ** 2 / (trials * p * (1.0 - p))
+        """(good - m p)^2/(m p (1 - p)), by the odds r^2 against it: of a row far away 1 - p would be 0."""
+        (good, bad), (log_f, log_s) = _successes(y), self.links.logs(u)
+        r = np.exp(0.5 * np.clip(log_s - log_f, -LARGEST_LOG, LARGEST_LOG))
+        return (good * r - bad / r) ** 2 / np.maximum(good + bad, 1e-300)  # a row without trials counts nothing
 
     def saturated(self, y: Array) -> Array:
         good, bad = _successes(y)

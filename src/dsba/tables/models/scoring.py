@@ -17,7 +17,7 @@ from dsba.errors import FitError, InputError
 from dsba.network import Group
 from dsba.solvers.exact import dot, eliminated
 from dsba.solvers.newton import falls
-from dsba.tables.models.base import LikelihoodTerms, TableModel, TermsWatch
+from dsba.tables.models.base import NOT_DETERMINED, LikelihoodTerms, TableModel, TermsWatch
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ STALLED_DECREMENT = 1e-7  # a step this short that is hardly shorter than the st
 NO_CURVATURE = 1e-3  # near a maximum steps below this, in standard errors, shrink fast
 SLOW_SHARE = 0.3  # a step that is longer than this share of the step before, and than LONG_STEP, leads to infinity
 LONG_STEP = 0.01  # in standard deviations of a column
-NOT_DETERMINED = (
-    "the rows do not determine the coefficients of {columns}: one of these columns is a weighted sum of the others, or "
-    "zero; leave one out."
+NO_START = (
+    "the likelihood cannot be summed where all coefficients are 0: the offsets or the weights of some rows are too "
+    "large, or differ by too many powers of ten."
 )
 
 
@@ -63,11 +63,13 @@ def maximised(
     held = watch is not None and watch.holds
     rows = [withheld(s) for s in samples] if held else samples
     z, terms, lengths = start, _terms(model, rows, start, group), [math.inf]
-    if watch is not None and not np.isfinite(terms.llf):
-        watch.end()
+    if not np.isfinite(terms.llf):
+        if watch is not None:
+            watch.end()
+        raise InputError(NO_START)
     first = terms.llf
     for _ in range(MOST_STEPS):
-        step = _direction(terms)
+        step = _direction(model, terms)
         length = math.sqrt(max(dot(step, terms.score), 0.0) / dispersion)
         near = length <= LAST_DECREMENT or (length <= STALLED_DECREMENT and length > 0.5 * lengths[-1])
         _require_end(model, z, step, length, lengths[-1])
@@ -90,16 +92,16 @@ def inverse(H: Array, columns: int) -> Array:
     return found
 
 
-def not_determined(H: Array, columns: int) -> FitError:
+def not_determined(H: Array, columns: int, sentence: str = NOT_DETERMINED) -> FitError:
     flat = solved(H, np.eye(len(H)))[1]
-    return FitError(NOT_DETERMINED, range(columns) if flat is None else np.flatnonzero(flat))
+    return FitError(sentence, range(columns) if flat is None else np.flatnonzero(flat))
 
 
-def _direction(terms: LikelihoodTerms) -> Array:
+def _direction(model: TableModel, terms: LikelihoodTerms) -> Array:
     for matrix in (terms.observed, terms.expected):
         if (step := eliminated(matrix, terms.score[:, None])) is not None:
             return step[:, 0]
-    raise not_determined(terms.expected, terms.score.size)
+    raise not_determined(terms.expected, terms.score.size, model.undetermined)
 
 
 def _require_end(model: TableModel, z: Array, step: Array, length: float, before: float) -> None:
