@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -41,6 +42,7 @@ from dsba.study.file import Study, load
 from dsba.study.join import LEDGER, Seat, about, join, leaving, prepared, require_columns, result_hash
 from dsba.study.ledger import Ledger
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
+from dsba.study.verify import verify_study
 from dsba.tables.fit import train
 from dsba.tables.page import model_page
 
@@ -378,6 +380,23 @@ def test_a_table_that_is_replaced_after_it_was_hashed_is_refused(seats, tmp_path
         join(seat, notify=print)
     assert not seat.out.exists()
     assert not Path(f"{seat.key}{LEDGER}").exists()
+
+
+def test_a_site_that_starts_twice_at_once(seats, tmp_path):
+    """In its folder, or in a copy of it: the second process changes nothing, and the run of the first one is whole."""
+    first, over = replace(seats[2], patience=GIVE_UP), []
+    first.out.mkdir()
+    thread = threading.Thread(target=lambda: over.append(join(first, notify=lambda sentence: None)))
+    thread.start()
+    until(lambda: (first.out / AUDIT).exists())
+    copied = replace(first, out=shutil.copytree(first.out, tmp_path / "copied"))
+    for second in (first, copied):
+        with pytest.raises(dsba.InputError, match="another process takes part in this study with the key"):
+            join(second, notify=print)
+    found, _ = together(seats[:2])
+    thread.join()
+    assert [results.not_converged for results in (*found, *over)] == [None] * 3
+    assert all(finding.fine for finding in verify_study(first.out))
 
 
 def _changed_data_is_another_run(seat):

@@ -35,6 +35,7 @@ from dsba.network.tls.site_network import (
     bytes_of_spread_sums,
 )
 from dsba.storage.atomic import replacing
+from dsba.storage.folders import locked
 from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
@@ -357,10 +358,17 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
 
     ``notify`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
     """
-    key, study = prepared(seat), seat.study
+    key = prepared(seat)
     if seat.unfit:
         decline(seat, seat.unfit, notify)
         raise InputError(seat.unfit)
+    busy = f"another process takes part in this study with the key {seat.key}, in this folder or in a copy of it: end one."
+    with locked(Path(f"{seat.key}.{seat.study.hash}.lock"), busy):
+        return _taken_part(seat, key, notify, show, approval)
+
+
+def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval: Approval) -> Results:
+    study = seat.study
     state = RunState(study.hash, key.commitment(study.digest + seat.table.digest.encode()))
     if _begun(seat, state):
         notify(f"This run is complete: {seat.out / MODEL_FILE}")
