@@ -165,5 +165,5 @@ def test_the_rounds_that_the_pages_name(family, size, rounds, tmp_path):
         return tables.train_own({file.stem: open_table(file)}, spec, net, notify=lambda sentence: None)
 
     found = together(spec.topology(size), size, one)
-    assert "the last of 6 Newton steps" in found[0].model.run.message
+    assert found[0].model.run.message.startswith("6 Newton steps, ")
     assert {results.rounds for results in found} == {rounds}
