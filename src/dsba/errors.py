@@ -217,6 +217,11 @@ def shortened(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def printable(sentence: str, limit: int = 1000) -> str:
+    """What another process says, in one line without control characters: a terminal would obey these."""
+    return shortened("".join(c if c.isprintable() else " " for c in sentence), limit)
+
+
 def require_package(what: str, package: str, extra: str) -> None:
     """An error that names the extra to install if a package is missing."""
     if find_spec(package) is None:

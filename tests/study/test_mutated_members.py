@@ -200,5 +200,7 @@ def test_a_member_cannot_switch_off_the_guards_of_others(name, number):
     tables = [TABLES[0], SiteTable("site1", frame), TABLES[2]]
     ends, _ = played(lambda net: fit_sites([tables[net.rank]], spec, net), liar=0, kind=Lax)
     assert told
-    wanted = "rank 0 sent an answer of another form" if number != 1.0 else "one row of site1 makes up most of the spread"
+    wanted = (
+        "rank 0 sent an answer of another form" if number != 1.0 else "one row of site1 makes up most of the spread"
+    )
     assert all(isinstance(end, SENTENCES) and wanted in str(end) for end in ends), ends

@@ -362,7 +362,9 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
     if seat.unfit:
         decline(seat, seat.unfit, notify)
         raise InputError(seat.unfit)
-    busy = f"another process takes part in this study with the key {seat.key}, in this folder or in a copy of it: end one."
+    busy = (
+        f"another process takes part in this study with the key {seat.key}, in this folder or in a copy of it: end one."
+    )
     with locked(Path(f"{seat.key}.{seat.study.hash}.lock"), busy):
         return _taken_part(seat, key, notify, show, approval)
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dsba.fitting.disclosure import DERIVED, Guards
+from dsba.fitting.rows import finite_largest
 from dsba.network import Group, counted
 from dsba.tables.schema import end_together
 from dsba.types import Array
@@ -46,7 +47,7 @@ def peak_complaints(
     """Sentences about functions of which a row here makes up most, or by which a site here could single out others'."""
     far = [np.abs(X - np.median(X, axis=0)) if len(X) else X for X in functions]
     largest = np.array([X.max(axis=0, initial=0.0) for X in far])
-    top = group.largest(np.frexp(largest.max(axis=0))[1].astype(np.float64))
+    top = finite_largest(group, np.frexp(largest.max(axis=0))[1].astype(np.float64))
     squares = [np.ldexp(X, -top.astype(np.int64)) ** 2 for X in far]  # below 1
     places = [np.where(X > 0.0, np.minimum(-np.frexp(X)[1], MAGNITUDES), MAGNITUDES) for X in squares]
     own = [np.array([np.bincount(at, minlength=MAGNITUDES + 1) for at in one.T]) for one in places]

@@ -157,7 +157,8 @@ class SiteLink:
     def wake(self) -> None:
         """Wake the thread that waits for a message, because something has changed."""
         for inbox in self.inbox.values():
-            inbox.put(None)
+            if inbox.empty():  # else whoever waits has something to read
+                inbox.put(None)
 
     def acknowledge(self, connection: Hearing) -> None:
         self.owed_frames = self.owed_bytes = 0

@@ -58,6 +58,7 @@ SITE_PATIENCE = 1800.0  # seconds to wait for a site
 SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for whom
 TELL_EVERY = 1.0  # the same for the neighbours
 DISCLOSED_BY = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA}  # a question says itself what it discloses
+FIRST_REST, LONGEST_REST = 0.005, 1.0  # seconds before a run begins anew: every beginning is written down
 LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
 MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
@@ -148,7 +149,7 @@ class SiteNetwork(Network):
         self.links = {peer: SiteLink(peer, place.members[peer].name) for peer in self.placement.peers}
         self.epoch, self.joined, self.nonce = 1, 0, b""
         self.run_id = b""
-        self.restarted = 0.0  # when a site was restarted for the first time since the last sum
+        self.restarted, self.restarts = 0.0, 0  # when and how often a site was restarted since the last sum
         self.ended: str | None = None  # a sentence from another site that ends the run here, too
         self.finished: Ending | None = None  # what all have signed, once all have the result
         self.elsewhere: str | None = None  # the digest of the result, as a neighbour showed that all signed it
@@ -186,12 +187,13 @@ class SiteNetwork(Network):
 
     def _require_progress(self) -> None:
         """An error if sites begin anew again and again for longer than this site waits, and no sum is made."""
-        self.restarted = self.restarted or time.monotonic()
+        self.restarted, self.restarts = self.restarted or time.monotonic(), self.restarts + 1
         if time.monotonic() - self.restarted > self.patience:
             raise NetworkError(
                 f"sites were restarted again and again for {self.patience:g} seconds, and no sum was made: find out "
                 "which one does not run as it should. When all sites start again they go on from the last checkpoint."
             )
+        time.sleep(min(FIRST_REST * 2.0**self.restarts, LONGEST_REST))
 
     def finish(self, result: str) -> None:
         """All sites have what came out, whose digest this is; it must be the same everywhere."""
@@ -472,7 +474,7 @@ class SiteNetwork(Network):
     def _converted(self, total: WideIntegers, scale: int) -> Array:
         """The totals as numbers, after they are part of the history."""
         self._run.answered(scale, total.to_bytes())
-        self.restarted = 0.0
+        self.restarted, self.restarts = 0.0, 0
         if self.place.answers is not None:
             self.place.answers.record(scale, total.to_bytes())
         return exact_sum.numbers(total, scale)
