@@ -16,6 +16,7 @@ from queues import QueueNetwork, side_by_side
 import dsba
 from dsba.fitting import FitSpec
 from dsba.network.exact_sum import SparseRows
+from dsba.network.tls.site_network import blaming_others
 from dsba.network.transport import ROWS
 from dsba.tables.describe import describe_sites
 from dsba.tables.elastic_net import PathOptions, path_of
@@ -110,7 +111,8 @@ def played(work, liar=2, rng=None, changed=(None, -1), kind=Member):
 
     def one(rank):
         try:
-            return work(nets[rank])
+            with blaming_others():
+                return work(nets[rank])
         except Exception as error:
             return error
         finally:

@@ -125,9 +125,9 @@ def test_each_queue_drops_its_own_oldest_one(monkeypatch):
         until(lambda: len(answering.silent) == 2)
         for number in range(4):
             lines.append(line := socket.create_connection(listener.getsockname()))
-            until(lambda: line.getsockname() in peers(answering.silent))  # noqa: B023
+            until(lambda: line.getsockname() in peers(answering.silent))
             line.sendall(b"\x16\x03")
-            until(lambda: line.getsockname() in peers(answering.begun))  # noqa: B023
+            until(lambda: line.getsockname() in peers(answering.begun))
             assert len(answering.begun) == min(number + 1, 2)
         closed = [line.recv(1) == b"" for line in (lines[0], *lines[2:4])]
         assert closed == [True] * 3

@@ -1,9 +1,9 @@
 """Connections that have not shown a certificate yet: one thread for all of them, and a bounded queue.
 
-A connection here costs a socket and no thread. It has a deadline. There are two queues, of those that have sent nothing
-and of those that have begun TLS. Where one is full its own oldest is dropped. So a member gets through a flood of
-connections that say nothing, and through one of connections that begin TLS and do not end it, also from its own address.
-Strangers are one sentence and one audit line a minute.
+A connection here costs a socket and no thread. It has a deadline. There are two queues: of those that have sent
+nothing, and of those that have begun TLS. Where one is full its own oldest is dropped. So a member gets through a flood
+of connections that say nothing, and through one of connections that begin TLS and go no further, also from its own
+address. Strangers are one sentence and one audit line a minute.
 """
 
 from __future__ import annotations

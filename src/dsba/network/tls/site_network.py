@@ -15,7 +15,8 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
@@ -180,7 +181,8 @@ class SiteNetwork(Network):
         while True:
             try:
                 self._begin()
-                return work()
+                with blaming_others():
+                    return work()
             except RestartedError:
                 self.place.notify("A site was restarted: all go on from the latest common checkpoint.")
                 self._require_progress()
@@ -526,6 +528,20 @@ class SiteNetwork(Network):
 
     def called(self, rank: int) -> str:
         return self.place.members[rank].name
+
+
+@contextmanager
+def blaming_others() -> Iterator[None]:
+    """An error of arithmetic becomes a sentence: some contribution may look right and lead to no numbers at all."""
+    try:
+        yield
+    except DsbaError:
+        raise
+    except (ArithmeticError, ValueError) as error:  # whose own words may contain a value
+        raise NetworkError(
+            f"what the sites sent led to an error of arithmetic here ({type(error).__name__}): a site sent wrong "
+            "numbers, or the program is at fault."
+        ) from error
 
 
 def _guesses(width: int) -> int:
