@@ -387,6 +387,7 @@ def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval:
     answers = AnswersFile(seat.out / ANSWERS_FILE, key, seat.policy)
     log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE, study)
     try:
+        answers.require_epochs(totals.summed)
         log.log("joined", **_joined(seat, state), approved=approval._asdict())
         place = seat.place(key, data=state.data, notify=notify, log=log.log, keep=totals.keep, answers=answers.answers)
         results = _among_sites(seat, place, show)
