@@ -18,6 +18,7 @@ from queues import side_by_side
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
 
 import dsba
+from dsba.network.tls.site_network import _plainly
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -290,3 +291,20 @@ def test_scores_and_labels_of_rows_are_declared_as_rows(tmp_path):
     sent = [[facts["discloses"] for event, facts in events if event == "sent"] for events in sites.events]
     asked = [kinds[-3 * len(topology.neighbors[n]) :] for n, kinds in enumerate(sent)]
     assert asked == [["rows"] * 3, ["rows"] * 6, ["rows"] * 3]
+
+
+def test_a_value_that_is_too_long_is_not_read(tmp_path, monkeypatch):
+    """What Python makes of JSON takes far more memory than its bytes; and the sentence of an error stays short."""
+    monkeypatch.setattr("dsba.network.tls.site_network.MOST_SHARED", 1000)
+    sites = Sites(tmp_path, 3)
+
+    def work(net):
+        assert net.share("short", discloses="totals") == ["short"] * 3
+        net.share([[]] * (300 if net.rank == 2 else 2), discloses="totals")
+
+    with pytest.raises(dsba.NetworkError, match="site2 sent 1200 bytes where 1000 are allowed"):
+        sites.together(dsba.Topology.path(3), work)
+
+
+def test_what_other_sites_are_told_of_an_error_is_one_short_line():
+    assert _plainly(dsba.InputError("\x1b[2J" + "x" * 5000)) == "[2J" + "x" * 994 + "..."

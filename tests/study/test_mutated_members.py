@@ -16,8 +16,8 @@ from queues import QueueNetwork, side_by_side
 import dsba
 from dsba.fitting import FitSpec
 from dsba.network.exact_sum import SparseRows
-from dsba.network.tls.site_network import blaming_others
 from dsba.network.transport import ROWS
+from dsba.study.join import blaming_others
 from dsba.tables.describe import describe_sites
 from dsba.tables.elastic_net import PathOptions, path_of
 from dsba.tables.evaluation import evaluate

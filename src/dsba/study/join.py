@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -21,7 +22,7 @@ from dsba._version import __version__
 from dsba.data.sources import TableSource
 from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
-from dsba.errors import DsbaError, InputError, NetworkError
+from dsba.errors import DsbaError, InputError, NetworkError, printable
 from dsba.fitting.codec import MODEL_FILE
 from dsba.network import counted
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
@@ -396,7 +397,7 @@ def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval:
         if results.model.run.status is not Status.INTERRUPTED:
             state = state._replace(result=result)
     except BaseException as error:
-        log.log("ended", said=str(error) if isinstance(error, DsbaError) else type(error).__name__)
+        log.log("ended", said=printable(str(error)) if isinstance(error, DsbaError) else type(error).__name__)
         raise
     finally:
         totals.close()
@@ -449,9 +450,24 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
 
     with network:
         try:
-            return network.run(work)
+            with blaming_others():
+                return network.run(work)
         except FinishedError as over:
             return _saved(seat, over.result)
+
+
+@contextmanager
+def blaming_others() -> Iterator[None]:
+    """An error of arithmetic becomes a sentence: some contribution may look right and lead to no numbers at all."""
+    try:
+        yield
+    except DsbaError:
+        raise
+    except (ArithmeticError, ValueError) as error:  # whose own words may contain a value
+        raise NetworkError(
+            f"what the sites sent led to an error of arithmetic here ({type(error).__name__}): a site sent wrong "
+            "numbers, or the program is at fault."
+        ) from error
 
 
 def evaluated(stored: Results, own: dict[str, Table], spec: FitSpec, network: Network) -> Results:

@@ -19,9 +19,8 @@ from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting import codec
 from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
-from dsba.network.tls.site_network import blaming_others
 from dsba.study.further import further_files
-from dsba.study.join import CHECKPOINT, described, evaluated, own_rows, result_hash
+from dsba.study.join import CHECKPOINT, blaming_others, described, evaluated, own_rows, result_hash
 from dsba.study.totals import TOTALS_FILE
 from dsba.tables.fit import train_own
 

@@ -15,8 +15,7 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
@@ -27,7 +26,7 @@ import numpy as np
 
 from dsba._system import signals
 from dsba._version import __version__
-from dsba.errors import DsbaError, InputError, NetworkError
+from dsba.errors import DsbaError, InputError, NetworkError, printable
 from dsba.graph.topology import Topology
 from dsba.network import exact_sum
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
@@ -65,6 +64,7 @@ MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
 MOST_GUESSES, GUESS_BYTES = 64, 1 << 13  # scales of one sum that are tried at once
 FIRST_GUESS = 20  # the binary exponent of sums over some thousand rows
+MOST_SHARED = 1 << 22  # bytes of a value as JSON: what is made of them takes a hundred times as much memory
 SPREAD_BYTES = 1 << 26  # of all parts of a question together, up to which everybody gets every part
 
 
@@ -181,8 +181,7 @@ class SiteNetwork(Network):
         while True:
             try:
                 self._begin()
-                with blaming_others():
-                    return work()
+                return work()
             except RestartedError:
                 self.place.notify("A site was restarted: all go on from the latest common checkpoint.")
                 self._require_progress()
@@ -507,6 +506,12 @@ class SiteNetwork(Network):
         self._asked = TOTALS
         return parts
 
+    def _loaded(self, rank: int, part: bytes) -> Any:
+        if len(part) > MOST_SHARED:
+            found = f"{self.called(rank)} sent {len(part)} bytes"
+            raise NetworkError(f"{found} where {MOST_SHARED} are allowed at most: report this.")
+        return super()._loaded(rank, part)
+
     def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
         """The largest of all sites' numbers, which are not hidden."""
         return reduce(merge, self._run.parts(self._spread(self._run.part(own, OF_LARGEST, len(own)))))
@@ -528,20 +533,6 @@ class SiteNetwork(Network):
 
     def called(self, rank: int) -> str:
         return self.place.members[rank].name
-
-
-@contextmanager
-def blaming_others() -> Iterator[None]:
-    """An error of arithmetic becomes a sentence: some contribution may look right and lead to no numbers at all."""
-    try:
-        yield
-    except DsbaError:
-        raise
-    except (ArithmeticError, ValueError) as error:  # whose own words may contain a value
-        raise NetworkError(
-            f"what the sites sent led to an error of arithmetic here ({type(error).__name__}): a site sent wrong "
-            "numbers, or the program is at fault."
-        ) from error
 
 
 def _guesses(width: int) -> int:
@@ -576,7 +567,7 @@ def _bytes(words: Words) -> bytes:
 def _plainly(error: BaseException) -> str:
     """Why this site leaves, for the others: a sentence without its notes, and nothing of an unforeseen error."""
     if isinstance(error, InputError | NetworkError):
-        return str(error)
+        return printable(str(error))
     if isinstance(error, OSError):  # whose sentence names a file here
         return "it cannot read or write a file."
     return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."
