@@ -179,9 +179,20 @@ def harmless(name, seeds):
         assert len(models) < 2, (name, seed)
 
 
+# What once ended with an error of another kind: a share of bins without rows, an infinite count, events below zero, a
+# negative sum of squares, more nodes than a number can say.
+FOUND = {"description": (108, 212), "evaluation": (7, 119, 339), "times": (18,), "linear": (218, 246)}
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_mutated_contributions_of_a_study(name):
-    harmless(name, range(3))
+    harmless(name, (*range(3), *FOUND.get(name, ())))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", STUDIES)
+def test_300_mutated_contributions_of_a_study(name):
+    harmless(name, range(300))
 
 
 @pytest.mark.parametrize("name", ["dominance", "leverage"])

@@ -38,6 +38,7 @@ from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys
 from dsba.study.audit import AUDIT, STATE, read_log
 from dsba.study.check import check
+from dsba.study.display import StudyDisplay
 from dsba.study.file import Study, load
 from dsba.study.join import LEDGER, Seat, about, join, leaving, prepared, require_columns, result_hash
 from dsba.study.ledger import Ledger
@@ -333,6 +334,11 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     assert (again.params == found[0].params).all()
     _changed_data_is_another_run(seats[0])
     _a_changed_log_is_found(seats[1].out / AUDIT)
+
+
+def test_a_terminal_obeys_no_sentence_of_another_site(capsys):
+    StudyDisplay(False).notify("Look at this: \x1b[2J [bold]age\n")
+    assert capsys.readouterr().out == "Look at this:  [2J [bold]age\n\n"
 
 
 def test_the_file_says_the_event_and_the_references(seats, tables, tmp_path):

@@ -64,6 +64,7 @@ MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
 MOST_GUESSES, GUESS_BYTES = 64, 1 << 13  # scales of one sum that are tried at once
 FIRST_GUESS = 20  # the binary exponent of sums over some thousand rows
+MOST_AGREED = 1 << 14  # characters with which a site describes its data and its policy
 MOST_SHARED = 1 << 22  # bytes of a value as JSON: what is made of them takes a hundred times as much memory
 SPREAD_BYTES = 1 << 26  # of all parts of a question together, up to which everybody gets every part
 
@@ -265,6 +266,8 @@ class SiteNetwork(Network):
                 key, nonce, signature = (bytes.fromhex(said[name]) for name in ("key", "nonce", "signature"))
                 one = Newcomer(member.name, member.certificate, key, nonce, said["data"], said["policy"], signature)
                 signed = one.agreed(self.place.study, self.joined, rank)
+                if len(one.data) + len(one.policy) > MOST_AGREED:  # it is written down in every epoch
+                    raise ValueError
             except (KeyError, TypeError, ValueError, AttributeError):
                 raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
             if not is_signed(public_key(member.certificate), signed, signature):
