@@ -117,7 +117,7 @@ def _parsed(path: Path, number: int, text: bytes, history: bytes, study: Study) 
         (name, record), (_, after) = json.loads(text).items()
         line = LINES[name].from_record(record)
         found = _after(line, history, study)
-        if json.dumps({name: record, "after": after}).encode() == text and found.hex() == after:
+        if json.dumps({name: line.to_record(), "after": found.hex()}).encode() == text and found.hex() == after:
             return line, found
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InputError):
         pass
