@@ -43,17 +43,14 @@ class Allowance:
     def __init__(self) -> None:
         self.lines, self.since, self.withheld = float(MOST_LINES), time.monotonic(), 0
 
-    def take(self) -> bool:
+    def take(self) -> dict[str, int] | None:
+        """None if a line is one too many; else what it says of those that were withheld before it."""
         now = time.monotonic()
         self.lines, self.since = min(MOST_LINES, self.lines + (now - self.since) / LINE_EVERY), now
-        allowed = self.lines >= 1.0
-        self.lines -= allowed
-        self.withheld += not allowed
-        return allowed
-
-    def left_out(self) -> dict[str, int]:
-        """How many lines were withheld since the last one, for the next."""
-        withheld, self.withheld = self.withheld, 0
+        if self.lines < 1.0:
+            self.withheld += 1
+            return None
+        self.lines, withheld, self.withheld = self.lines - 1.0, self.withheld, 0
         return {"withheld": withheld} if withheld else {}
 
 
@@ -124,11 +121,9 @@ class Connections:
 
     def _log(self, event: str, of: str, **details: Any) -> bool:
         """Log what is about a site, unless there was too much of it."""
-        allowance = self.allowed[of]
-        allowed = allowance.take()
-        if allowed:
-            self.place.log(event, **details, **allowance.left_out())
-        return allowed
+        if (more := self.allowed[of].take()) is not None:
+            self.place.log(event, **details, **more)
+        return more is not None
 
     # Dialling -----------------------------------------------------------------------------------------
 
