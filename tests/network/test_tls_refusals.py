@@ -40,7 +40,7 @@ def the_run(tmp_path_factory):
     """Every stranger is told of at once, and all that is about a member."""
     with pytest.MonkeyPatch.context() as patch, Running(tmp_path_factory.mktemp("running")) as run:
         patch.setattr(handshakes, "STRANGERS_EVERY", 0.0)
-        patch.setattr(connections, "MOST_LINES", math.inf)
+        patch.setattr(connections, "MOST_SITE_LINES", math.inf)
         yield run
 
 
@@ -304,8 +304,8 @@ def test_a_site_dials_again_when_its_line_breaks_at_once(tmp_path, monkeypatch):
 
 def test_a_member_that_dials_all_the_time_fills_no_log(tmp_path, monkeypatch):
     """With another complaint every time."""
-    monkeypatch.setattr(connections, "MOST_LINES", 5)
-    monkeypatch.setattr(connections, "LINE_EVERY", math.inf)
+    monkeypatch.setattr(connections, "MOST_SITE_LINES", 5)
+    monkeypatch.setattr(connections, "SITE_LINE_EVERY", math.inf)
     sites = Sites(tmp_path, 2, patience=0.1)
     using = context(tmp_path / "site1.pem", sites.members, server=False)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 BACKLOG = 1024  # connections that the system accepts for us
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
 LONGEST_SENTENCE = 500  # of what another site sends to be shown
-MOST_LINES, LINE_EVERY = 30, 60.0  # about one site: so many lines at once, and one more in so many seconds
+MOST_SITE_LINES, SITE_LINE_EVERY = 30, 60.0  # about one site: so many lines at once, and one more in so many seconds
 MOST_ANSWERED = 32  # connections of one member at a time
 
 
@@ -41,12 +41,12 @@ class Allowance:
     """How many lines about one site may be told and logged: a member that dials all the time fills no log."""
 
     def __init__(self) -> None:
-        self.lines, self.since, self.withheld = float(MOST_LINES), time.monotonic(), 0
+        self.lines, self.since, self.withheld = float(MOST_SITE_LINES), time.monotonic(), 0
 
     def take(self) -> dict[str, int] | None:
         """None if a line is one too many; else what it says of those that were withheld before it."""
         now = time.monotonic()
-        self.lines, self.since = min(MOST_LINES, self.lines + (now - self.since) / LINE_EVERY), now
+        self.lines, self.since = min(MOST_SITE_LINES, self.lines + (now - self.since) / SITE_LINE_EVERY), now
         if self.lines < 1.0:
             self.withheld += 1
             return None
