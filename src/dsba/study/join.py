@@ -458,9 +458,13 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
 
 @contextmanager
 def blaming_others() -> Iterator[None]:
-    """An error of arithmetic becomes a sentence: some contribution may look right and lead to no numbers at all."""
+    """An error of arithmetic becomes a sentence: some contribution may look right and lead to no numbers at all.
+
+    What overflows on the way gives no warning: what comes of it is checked.
+    """
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     except DsbaError:
         raise
     except (ArithmeticError, ValueError) as error:  # whose own words may contain a value
