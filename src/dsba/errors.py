@@ -190,6 +190,7 @@ def as_number(name: str, value: object, *, at_least: float = -math.inf, above: f
     """A finite or infinite real number within bounds, as a float; strings and booleans are refused."""
     bound = f" > {above:g}" if above > -math.inf else f" >= {at_least:g}" if at_least > -math.inf else ""
     real = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    real = real and not (isinstance(value, int) and value.bit_length() > 1023)  # no float is as large
     if not real or not (float(value) >= at_least and float(value) > above):  # type: ignore[arg-type]
         raise InputError(f"{name} must be a number{bound}, got {shortened(repr(value))}.")
     return float(value)  # type: ignore[arg-type]
@@ -223,6 +224,11 @@ def shortened(value: object, limit: int = 120) -> str:
     """A value for a message, in one line of bearable length."""
     text = " ".join(str(value).split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def printable(sentence: str, limit: int = 1000) -> str:
+    """What another process says, in one line without control characters: a terminal would obey these."""
+    return shortened("".join(c if c.isprintable() else " " for c in sentence), limit)
 
 
 def require_package(what: str, package: str, extra: str) -> None:

@@ -18,6 +18,10 @@ from queues import side_by_side
 from test_transports import METHODS, TOPOLOGY, forms, operator_for, problem_of
 
 import dsba
+from dsba.network.tls.frames import Frame, encode
+from dsba.network.tls.link import SiteLink
+from dsba.network.tls.site_network import _plainly
+from dsba.network.transport import QUESTIONS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -290,3 +294,36 @@ def test_scores_and_labels_of_rows_are_declared_as_rows(tmp_path):
     sent = [[facts["discloses"] for event, facts in events if event == "sent"] for events in sites.events]
     asked = [kinds[-3 * len(topology.neighbors[n]) :] for n, kinds in enumerate(sent)]
     assert asked == [["rows"] * 3, ["rows"] * 6, ["rows"] * 3]
+
+
+def test_a_value_that_is_too_long_is_not_read(tmp_path, monkeypatch):
+    """What Python makes of JSON takes far more memory than its bytes; and the sentence of an error stays short."""
+    monkeypatch.setattr("dsba.network.tls.site_network.MOST_SHARED", 1000)
+    sites = Sites(tmp_path, 3)
+
+    def work(net):
+        assert net.share("short", discloses="totals") == ["short"] * 3
+        net.share([[]] * (300 if net.rank == 2 else 2), discloses="totals")
+
+    with pytest.raises(dsba.NetworkError, match="site2 sent 1200 bytes where 1000 are allowed"):
+        sites.together(dsba.Topology.path(3), work)
+
+
+def test_what_other_sites_are_told_of_an_error_is_one_short_line():
+    assert _plainly(dsba.InputError("\x1b[2J" + "x" * 5000)) == "[2J" + "x" * 994 + "..."
+
+
+def test_a_member_cannot_fill_disks_and_queues(tmp_path):
+    """What is written down in every epoch is short; notices and empty frames are not piled up."""
+    sites = Sites(tmp_path, 3)
+    places = [sites.place(0), sites.place(1), sites.place(2, data="x" * 20_000)]
+    with pytest.raises(dsba.NetworkError, match="what site2 sent to agree on a run is damaged"):
+        sites.together(dsba.Topology.path(3), lambda net: None, places)
+    link = SiteLink(0, "site0")
+    link.meet(bytes(32), bytes(32))
+    for _ in range(10):
+        link.wake()
+    assert {inbox.qsize() for inbox in link.inbox.values()} == {1}
+    for number in range(10):
+        link.take(encode(link.tag, Frame(QUESTIONS, True, number, 0, b"")))
+    assert link.come == 10

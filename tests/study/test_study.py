@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -37,10 +38,12 @@ from dsba.network.tls.site_network import SiteNetwork, SitePlace
 from dsba.study import keys, trial
 from dsba.study.audit import AUDIT, STATE, read_log
 from dsba.study.check import check
+from dsba.study.display import StudyDisplay
 from dsba.study.file import Study, load
 from dsba.study.join import LEDGER, Seat, about, join, leaving, prepared, require_columns, result_hash
 from dsba.study.ledger import Ledger
 from dsba.study.trial import TRIAL_FILE, Trial, arrange
+from dsba.study.verify import verify_study
 from dsba.tables.fit import train
 from dsba.tables.page import model_page
 
@@ -334,6 +337,11 @@ def test_a_study_is_what_train_would_have_written(seats, tables, tmp_path):
     _a_changed_log_is_found(seats[1].out / AUDIT)
 
 
+def test_a_terminal_obeys_no_sentence_of_another_site(capsys):
+    StudyDisplay(False).notify("Look at this: \x1b[2J [bold]age\n")
+    assert capsys.readouterr().out == "Look at this:  [2J [bold]age\n\n"
+
+
 def test_the_file_says_the_event_and_the_references(seats, tables, tmp_path):
     """The second label is the event and the first level the reference, whatever their order in the alphabet is."""
     file = tmp_path / "study" / TRIAL_FILE
@@ -379,6 +387,23 @@ def test_a_table_that_is_replaced_after_it_was_hashed_is_refused(seats, tmp_path
         join(seat, notify=print)
     assert not seat.out.exists()
     assert not Path(f"{seat.key}{LEDGER}").exists()
+
+
+def test_a_site_that_starts_twice_at_once(seats, tmp_path):
+    """In its folder, or in a copy of it: the second process changes nothing, and the run of the first one is whole."""
+    first, over = replace(seats[2], patience=GIVE_UP), []
+    first.out.mkdir()
+    thread = threading.Thread(target=lambda: over.append(join(first, notify=lambda sentence: None)))
+    thread.start()
+    until(lambda: (first.out / AUDIT).exists())
+    copied = replace(first, out=shutil.copytree(first.out, tmp_path / "copied"))
+    for second in (first, copied):
+        with pytest.raises(dsba.InputError, match="another process takes part in this study with the key"):
+            join(second, notify=print)
+    found, _ = together(seats[:2])
+    thread.join()
+    assert [results.not_converged for results in (*found, *over)] == [None] * 3
+    assert all(finding.fine for finding in verify_study(first.out))
 
 
 def _changed_data_is_another_run(seat):

@@ -319,6 +319,20 @@ def test_a_damaged_file_of_answers_is_a_sentence(tables, tmp_path, monkeypatch):
         join(seated[0], notify=print)
 
 
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_run_does_not_go_on_with_an_older_file_of_answers(kept, tables, tmp_path, monkeypatch):  # noqa: F811
+    """An officer put back a copy of the first start, or removed the file."""
+    seated = arranged(tmp_path, tables)
+    stopped_at(monkeypatch, 1)
+    together(seated)
+    file = seated[0].out / ANSWERS_FILE
+    older = file.read_bytes()
+    together(seated)
+    file.write_bytes(older * kept)
+    with pytest.raises(dsba.InputError, match="lacks starts of this run, in which sums were answered"):
+        join(seated[0], notify=print)
+
+
 def test_a_checkpoint_of_another_history_is_not_gone_on_from(tables, tmp_path, monkeypatch):  # noqa: F811
     """One site's checkpoints are those of another run of the same study: no common T, so all begin at the start."""
     seated = arranged(tmp_path, tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from itertools import cycle
 
 import numpy as np
 import pytest
+from test_mutated_members import mutated
 from test_study import seats, tables, together
 from typer.testing import CliRunner
 
@@ -20,6 +22,7 @@ from dsba.fitting.codec import MODEL_COPY
 from dsba.study import keys
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState, digest_of, read_log
 from dsba.study.join import STUDY_COPY
+from dsba.study.totals import TOTALS_FILE
 from dsba.study.verify import verify_study
 
 
@@ -125,6 +128,59 @@ def test_every_change_of_every_line_is_found(change, kept):
         if not change.startswith("rehashed") and changed:
             (named,) = re.findall(r"audit\.jsonl, line (\d+):", said[0])
             assert int(named) in (number, number + 1, number + 2), (change, number, said)
+
+
+def test_whatever_a_line_says_is_a_finding_and_no_error(kept):
+    """One value of one line is another one, of any type; the chain of the log is made anew half of the time."""
+    for seed in range(80):
+        rng = random.Random(seed)
+        path = kept / rng.choice([AUDIT, TOTALS_FILE, STATE, STUDY_COPY])
+        whole = path.read_bytes()
+        lines = whole.splitlines(keepends=True)
+        number = rng.randrange(len(lines))
+        changed = mutated(json.loads(lines[number]), rng)
+        lines[number] = json.dumps(changed).encode() + lines[number][len(lines[number].rstrip()) :]
+        if path.name == AUDIT and seed % 2 and isinstance(changed, dict):
+            lines = _rehashed(lines)
+        path.write_bytes(b"".join(lines))
+        assert path.read_bytes() == whole or wrong(kept), seed
+        path.write_bytes(whole)
+
+
+LONG = b'"number": 1' + b"0" * 30 + b","
+ODD_FILES = {
+    "digits of the state": (STATE, lambda text: _capital(text, "signature")),
+    "digits of the signatures": (TOTALS_FILE, lambda text: _capital_end(text)),
+    "a number of more than 64 bits": (TOTALS_FILE, lambda text: text.replace(b'"number": 0,', LONG)),
+    "no object": (STUDY_COPY, lambda text: b"7"),
+    "more than a float holds": (STUDY_COPY, lambda text: re.sub(rb'"(lam|tol)":[^,}]+', b'"tol":1' + b"0" * 400, text)),
+    "a list for a class": (AUDIT, lambda text: _anew(text.replace(b': "totals", "m', b': [], "m'))),
+}  # fmt: skip
+
+
+def _capital(text, name):
+    said = json.loads(text)
+    return json.dumps({**said, name: said[name].upper()}).encode()
+
+
+def _capital_end(text):
+    *lines, last = text.splitlines(keepends=True)
+    said = json.loads(last)
+    said["signed"]["signatures"] = [one.upper() for one in said["signed"]["signatures"]]
+    return b"".join((*lines, json.dumps(said).encode(), b"\n"))
+
+
+def _anew(text):
+    return b"".join(_rehashed(text.splitlines(keepends=True)))
+
+
+@pytest.mark.parametrize("way", ODD_FILES)
+def test_another_way_to_write_a_line_is_found(way, kept):
+    name, change = ODD_FILES[way]
+    before = (kept / name).read_bytes()
+    (kept / name).write_bytes(change(before))
+    assert (kept / name).read_bytes() != before
+    assert wrong(kept)
 
 
 def test_a_missing_log_and_one_of_another_key(finished, kept, tmp_path):

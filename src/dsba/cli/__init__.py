@@ -46,6 +46,9 @@ for commands, name in (
     app.add_typer(commands, name=name)
 
 
+LONGEST_ERROR = 5000  # characters: a sentence may quote what another process sent
+
+
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -62,5 +65,5 @@ def main() -> None:
         sentence = f"{error.filename or ''}: {error.strerror or error}"
     except MemoryError:
         sentence = "this takes more memory than there is here."
-    typer.echo(f"Error: {sentence}", err=True)
+    typer.echo(f"Error: {sentence[:LONGEST_ERROR]}", err=True)
     sys.exit(2)

@@ -36,6 +36,11 @@ class Guards:
     leverage: float = 0.49
     """The largest leverage of a row. A direction that c rows carry gives each of them a leverage of 1/c."""
 
+    def __post_init__(self) -> None:
+        """Another site says its own: nothing that is no limit, such as NaN, may be the strictest of all."""
+        for one in fields(self):
+            self._checked(one.name, getattr(self, one.name))
+
     @classmethod
     def off(cls) -> Guards:
         """No guard at all: what a site may choose for itself, and what everybody is told that it chose."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dsba.errors import InputError, as_array
+from dsba.errors import InputError, NetworkError, as_array
 from dsba.kernels.samples import normalize_rows
 from dsba.network import Group
 from dsba.problem.validation import require_weight
@@ -143,3 +143,11 @@ def copies(rows: Rows, size: RowTotals) -> Integers:
     hardness = rows.weight * squared_norms(rows.X)
     allowed = max(EVEN * size.squared_norms / size.rows, 1e-300)
     return np.maximum(1, np.ceil(hardness / allowed)).astype(np.int64)
+
+
+def finite_largest(group: Group, values: Array) -> Array:
+    """The largest of all processes' numbers; an error if another one sent something that is no finite number."""
+    found = group.largest(values)
+    if not np.isfinite(found).all():
+        raise NetworkError("the largest of all processes' numbers is not finite: another process sent a wrong one.")
+    return found

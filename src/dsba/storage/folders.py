@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dsba.errors import InputError, cannot
+from dsba.storage.atomic import PRIVATE
 
 MARK_TEXT = "This folder belongs to dsba, which writes its results here.\n"
 
@@ -27,7 +28,7 @@ def owned(folder: Path, marker: str, *, lock: bool = True) -> Iterator[None]:
         raise cannot(f"write into {folder}", error) from error
     try:
         if lock:
-            _lock(handle, folder)
+            _lock(handle, f"another dsba is at work in {folder}: wait for it, or give another folder.")
         if os.fstat(handle).st_size == 0:
             os.write(handle, MARK_TEXT.encode())
         yield
@@ -35,7 +36,21 @@ def owned(folder: Path, marker: str, *, lock: bool = True) -> Iterator[None]:
         os.close(handle)
 
 
-def _lock(handle: int, folder: Path) -> None:
+@contextmanager
+def locked(path: Path, busy: str) -> Iterator[None]:
+    """Hold a file that is there for this alone; ``busy`` is the error where another process holds it."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
+    except OSError as error:
+        raise cannot(f"write {path}", error) from error
+    try:
+        _lock(handle, busy)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, busy: str) -> None:
     try:
         import fcntl
     except ImportError:  # this system has no such locks
@@ -43,4 +58,4 @@ def _lock(handle: int, folder: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise InputError(f"another dsba is at work in {folder}: wait for it, or give another folder.") from None
+        raise InputError(busy) from None

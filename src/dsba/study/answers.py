@@ -28,6 +28,14 @@ class AnswersFile:
             self.close()
             raise InputError(f"{path} is damaged: the run cannot go on without knowing what was answered.") from None
 
+    def require_epochs(self, summed: int) -> None:
+        """An error if sums were answered in more epochs than the file knows."""
+        if self.answers.epochs < summed:
+            raise InputError(
+                f"{self._file.name} lacks starts of this run, in which sums were answered: it was removed, or an older "
+                "copy was put in its place. The run cannot go on without knowing what was answered: begin another run."
+            )
+
     def _write(self, line: Line) -> None:
         self._file.write(json.dumps(line).encode() + b"\n")
         self._file.flush()

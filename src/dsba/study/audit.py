@@ -153,16 +153,20 @@ class RunState(NamedTuple):
 
     def write(self, folder: Path, sign: Sign) -> None:
         with replacing(folder / STATE, PRIVATE) as file:
-            file.write(json.dumps({**self._asdict(), "signature": sign(self.content).hex()}).encode())
+            file.write(self._with(sign(self.content)))
+
+    def _with(self, signature: bytes) -> bytes:
+        return json.dumps({**self._asdict(), "signature": signature.hex()}).encode()
 
     @classmethod
     def read(cls, folder: Path) -> tuple[RunState, bytes]:
         """The state and its signature, which is not checked here; an error if the file is damaged."""
         try:
-            said = json.loads((folder / STATE).read_text())
+            whole = (folder / STATE).read_bytes()
+            said = json.loads(whole)
             signature = bytes.fromhex(said.pop("signature"))
             state = cls(**said)
-            if not all(isinstance(value, str | None) for value in state):
+            if not all(isinstance(value, str | None) for value in state) or state._with(signature) != whole:
                 raise TypeError
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InputError(f"{folder / STATE} is damaged: give another folder, or move this one away.") from None

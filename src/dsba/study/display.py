@@ -20,7 +20,8 @@ class StudyDisplay(Bar):
         self.bar = self.console.status("starting") if terminal else None
 
     def notify(self, sentence: str) -> None:
-        self.console.print(sentence, markup=False)
+        plain = "".join(c if c.isprintable() or c == "\n" else " " for c in sentence)  # some come from other sites
+        self.console.print(plain, markup=False)
 
     def show(self, network: SiteNetwork) -> Sequence[Callable[[dict[str, float]], None]]:
         """The engine's callbacks that keep the display up to date."""

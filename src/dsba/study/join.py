@@ -6,7 +6,8 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -21,7 +22,7 @@ from dsba._version import __version__
 from dsba.data.sources import TableSource
 from dsba.data.table_files import Table, open_table
 from dsba.engine.run import Status
-from dsba.errors import DsbaError, InputError, NetworkError, did_you_mean
+from dsba.errors import DsbaError, InputError, NetworkError, did_you_mean, printable
 from dsba.fitting.codec import MODEL_FILE
 from dsba.fitting.disclosure import Guards
 from dsba.network import counted
@@ -36,6 +37,7 @@ from dsba.network.tls.site_network import (
     bytes_of_spread_sums,
 )
 from dsba.storage.atomic import replacing
+from dsba.storage.folders import locked
 from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
 from dsba.study.audit import AUDIT, STATE, AuditLog, RunState
@@ -359,10 +361,19 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
 
     ``notify`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
     """
-    key, study = prepared(seat), seat.study
+    key = prepared(seat)
     if seat.unfit:
         decline(seat, seat.unfit, notify)
         raise InputError(seat.unfit)
+    busy = (
+        f"another process takes part in this study with the key {seat.key}, in this folder or in a copy of it: end one."
+    )
+    with locked(Path(f"{seat.key}.{seat.study.hash}.lock"), busy):
+        return _taken_part(seat, key, notify, show, approval)
+
+
+def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval: Approval) -> Results:
+    study = seat.study
     state = RunState(study.hash, key.commitment(study.digest + seat.table.digest.encode()))
     if _begun(seat, state):
         notify(f"This run is complete: {seat.out / MODEL_FILE}")
@@ -379,6 +390,7 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
     answers = AnswersFile(seat.out / ANSWERS_FILE, key, seat.policy)
     log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE, study)
     try:
+        answers.require_epochs(totals.summed)
         log.log("joined", **_joined(seat, state), approved=approval._asdict())
         place = seat.place(key, data=state.data, notify=notify, log=log.log, keep=totals.keep, answers=answers.answers)
         results = _among_sites(seat, place, show)
@@ -387,7 +399,7 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
         if results.model.run.status is not Status.INTERRUPTED:
             state = state._replace(result=result)
     except BaseException as error:
-        log.log("ended", said=str(error) if isinstance(error, DsbaError) else type(error).__name__)
+        log.log("ended", said=printable(str(error)) if isinstance(error, DsbaError) else type(error).__name__)
         raise
     finally:
         totals.close()
@@ -442,9 +454,28 @@ def _among_sites(seat: Seat, place: SitePlace, show: Show) -> Results:
 
     with network:
         try:
-            return network.run(work)
+            with blaming_others():
+                return network.run(work)
         except FinishedError as over:
             return _saved(seat, over.result)
+
+
+@contextmanager
+def blaming_others() -> Iterator[None]:
+    """An error of arithmetic becomes a sentence: some contribution may look right and lead to no numbers at all.
+
+    What overflows on the way gives no warning: what comes of it is checked.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except DsbaError:
+        raise
+    except (ArithmeticError, ValueError) as error:  # whose own words may contain a value
+        raise NetworkError(
+            f"what the sites sent led to an error of arithmetic here ({type(error).__name__}): a site sent wrong "
+            "numbers, or the program is at fault."
+        ) from error
 
 
 def evaluated(stored: Results, own: dict[str, Table], spec: FitSpec, network: Network) -> Results:

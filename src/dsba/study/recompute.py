@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dsba.engine.run import Status
-from dsba.errors import InputError
+from dsba.errors import DsbaError, InputError, NetworkError
 from dsba.fitting import codec
 from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
 from dsba.study.further import further_files, require_like_rows
-from dsba.study.join import CHECKPOINT, described, evaluated, own_rows, result_hash
+from dsba.study.join import CHECKPOINT, blaming_others, described, evaluated, own_rows, result_hash
 from dsba.study.totals import TOTALS_FILE
 from dsba.tables.fit import train_own
 
@@ -79,8 +79,9 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             start = begun.history(study.digest)
             network = RecordedNetwork(study.topology, rank, answers, masked=begun.masked, start=start)
             try:
-                model, description, files = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
-            except RecordEndsError as error:
+                with blaming_others():
+                    model, description, files = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
+            except (RecordEndsError, NetworkError) as error:  # a site may have ended this epoch by a wrong number
                 if epoch.signed is not None:
                     raise _at_line(error, epoch, network) from None
                 continue
@@ -93,7 +94,7 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
     raise InputError("the record leads to no model: the run did not come to its end, or answers were added.")
 
 
-def _at_line(error: InputError, epoch: EpochRecord, network: RecordedNetwork) -> InputError:
+def _at_line(error: DsbaError, epoch: EpochRecord, network: RecordedNetwork) -> InputError:
     """The error with the line at which it was found."""
     return InputError(f"{TOTALS_FILE}, line {epoch.line + 1 + network.asked}: {error}")
 

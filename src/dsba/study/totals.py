@@ -31,7 +31,8 @@ class TotalsFile:
 
     def __init__(self, path: Path, study: Study) -> None:
         self._study, self._history = study, b""
-        _, self._file = reopened(path)
+        kept, self._file = reopened(path)
+        self.summed = _epochs_with_totals(kept)
 
     def keep(self, line: Recorded) -> None:
         (name,) = (name for name, kind in LINES.items() if isinstance(line, kind))
@@ -101,13 +102,22 @@ def read_totals(path: Path, study: Study) -> list[EpochRecord]:
     return [epoch for epoch in epochs if epoch]
 
 
+def _epochs_with_totals(lines: Sequence[bytes]) -> int:
+    """In how many of the epochs of a record something was summed; a line that is damaged is left to `dsba verify`."""
+    epochs, new = 0, False
+    for line in lines:
+        total = b'"exponent": null' not in line and line.startswith(b'{"answered": ')
+        epochs, new = epochs + (new and total), line.startswith(b'{"begun": ') or (new and not total)
+    return epochs
+
+
 def _parsed(path: Path, number: int, text: bytes, history: bytes, study: Study) -> tuple[Recorded, bytes]:
     """A line, and T after it; ``history`` is T before it."""
     try:
         (name, record), (_, after) = json.loads(text).items()
         line = LINES[name].from_record(record)
         found = _after(line, history, study)
-        if json.dumps({name: record, "after": after}).encode() == text and found.hex() == after:
+        if json.dumps({name: line.to_record(), "after": found.hex()}).encode() == text and found.hex() == after:
             return line, found
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InputError):
         pass

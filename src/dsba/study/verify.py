@@ -197,7 +197,9 @@ def _study(folder: Path) -> Study:
         content = _content(folder / STUDY_COPY)
         rotations = (folder / ROTATIONS).read_bytes() if (folder / ROTATIONS).exists() else b"[]"
         study = Study.from_content(content, rotations)
-    except (ValidationError, ValueError, RecursionError):
+        if study.rotations_content != rotations:
+            raise ValueError
+    except (ValidationError, ValueError, TypeError, RecursionError):
         odd = f"{folder / STUDY_COPY} is damaged: it is no study, or {ROTATIONS} is not signed by its keys."
         raise InputError(odd) from None
     if hashlib.sha256(content).digest() != study.digest:
@@ -244,9 +246,9 @@ def _classes(kept: Kept) -> str:
 
 def _nothing_above(kept: Kept) -> None:
     most = disclosed(kept.study)
-    allowed = {*DISCLOSURE_CLASSES[: DISCLOSURE_CLASSES.index(most) + 1]}
+    allowed = [*DISCLOSURE_CLASSES[: DISCLOSURE_CLASSES.index(most) + 1]]  # what the log says may be of any type
     if kept.study.shows_sites:
-        allowed.add(SITE_TOTALS)
+        allowed.append(SITE_TOTALS)
     if odd := [line for line in kept.of("sent") if line.get("discloses") not in allowed]:
         raise InputError(f"the study discloses {most}, and {odd[0].get('discloses')} were sent.")
 

@@ -37,6 +37,7 @@ from dsba.fitting.measures import (
     RocPoint,
     RowCounts,
 )
+from dsba.fitting.rows import finite_largest
 from dsba.network import Group, counted, summed
 from dsba.solvers.exact import dot, eliminated
 from dsba.tables.design import derived_columns, designed, outcome_of, parts_of_functions
@@ -133,9 +134,8 @@ def evaluate(results: Results, sites: Sequence[SiteTable], group: Group, guards:
     Between processes too few rows, or a row that makes up most of the loss, end the evaluation before it is measured.
     """
     kind, kept, limits = _kind(results), [_kept_rows(results, site) for site in sites], guards or Guards()
-    most, least = group.largest(
-        np.array([limits.rows_per_level, -limits.dominance])
-    )  # what one site wants holds for all
+    strictest = np.array([limits.rows_per_level, -limits.dominance])  # what one site wants holds for all
+    most, least = finite_largest(group, strictest)
     few, limits = int(most), replace(limits, rows_per_level=int(most), dominance=-float(least))
     rows = zip(sites, kept, strict=True)
     scored = [_scored(results, one, len(site.frame) - len(one.frame)) for site, one in rows]

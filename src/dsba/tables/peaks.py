@@ -17,7 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dsba.errors import NetworkError
 from dsba.fitting.disclosure import DERIVED, Guards
+from dsba.fitting.rows import finite_largest
 from dsba.network import Group, counted
 from dsba.tables.schema import end_together, few_apart
 from dsba.types import Array, Flags
@@ -89,7 +91,7 @@ class _Histograms(NamedTuple):
     def of(cls, far: Sequence[Array], few: int, width: int, group: Group) -> _Histograms:
         places = [_magnitudes(X) // width * width for X in far]
         largest = np.array([[_largest(column, few) for column in M.T] for M in places])
-        top = group.largest(largest.max(axis=0).astype(np.float64)).astype(np.int64)
+        top = finite_largest(group, largest.max(axis=0).astype(np.float64)).astype(np.int64)
         own = np.array([[_histogram(column, few) for column in (top - M).T] for M in places])
         bound = np.maximum(top - MAGNITUDES, LEAST_MAGNITUDE)
         apart = np.array([np.count_nonzero(_magnitudes(X) > bound, axis=0) for X in far])
@@ -112,7 +114,10 @@ class _Histograms(NamedTuple):
 def _first_of(flags: Sequence[bool], start: int, group: Group) -> int:
     """The first place from ``start`` on that has a flag at any process; their number if there is none."""
     own = next((j for j in range(start, len(flags)) if flags[j]), len(flags))
-    return -int(group.largest(np.array([-float(own)]))[0])
+    first = -int(finite_largest(group, np.array([-float(own)]))[0])
+    if not start <= first <= len(flags):  # which would pass over a place of this process
+        raise NetworkError("the next function to ask about is none of them: another process sent a wrong place.")
+    return first
 
 
 def _magnitudes(X: Array) -> npt.NDArray[np.int64]:

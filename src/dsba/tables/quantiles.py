@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dsba.errors import NetworkError
 from dsba.network.contract import require_counts
 from dsba.types import Array
 
@@ -67,6 +68,8 @@ class _Search:
 
     def narrow(self, counts: Sequence[int], few: int, total: int) -> None:
         """Go on with the group of parts that holds the rank."""
+        if sum(counts) != self.rows:
+            raise NetworkError("an interval has other rows than its parts: another process sent a wrong count.")
         edges, before = self.edges, self.below
         for first, last in large_groups(counts, few):
             rows = sum(counts[first : last + 1])

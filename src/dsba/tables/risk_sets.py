@@ -18,12 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
+from dsba.fitting.rows import finite_largest
 from dsba.network import Group, summed
+from dsba.network.contract import require_counts
 from dsba.tables.intervals import finest_starts, interval_numbers
 from dsba.tables.together import FAR
 from dsba.types import Array, Flags
 
 GRID_INTERVALS = 96  # intervals of a grid that nobody chose
+MOST_EVENTS = 10**8  # their shares must fit into memory
 EARLY = 1.5  # the power of their ends: most events of most cohorts are early
 
 
@@ -103,7 +106,9 @@ class Lives(NamedTuple):
 
 def shared_out(deaths: Deaths, ties: str) -> Shares:
     """The shares of all events."""
-    counts = deaths.counts[:, 0].astype(np.int64)
+    counts = np.array(require_counts(deaths.counts[:, 0]))
+    if counts.sum() > MOST_EVENTS:  # before as many shares are made
+        raise InputError(f"all sites together have more than {MOST_EVENTS:,} events.")
     time = np.repeat(np.arange(len(counts)), counts)
     first = np.cumsum(counts) - counts
     out = (np.arange(len(time)) - first[time]) / counts[time] if ties == "efron" else np.zeros(len(time))
@@ -132,7 +137,7 @@ def candidate_ends(times: Sequence[Array], group: Group, grid: Sequence[float] |
     """
     last = grid[-1] if grid else 0.0
     own = max(_two_digits(far) if (far := float(time.max(initial=0.0))) > last else last for time in times)
-    longest = float(group.largest(np.array([own]))[0])
+    longest = float(finite_largest(group, np.array([own]))[0])
     if grid is not None:
         return np.array([*grid, longest][: len(grid) + (longest > last)])
     if not longest > 0.0:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
 from dsba.data.text_tables import NUMBER
-from dsba.errors import InputError, noted
+from dsba.errors import InputError, noted, printable
 from dsba.fitting.disclosure import Guards, is_steered
 from dsba.fitting.model import Schema, SitePart
 from dsba.fitting.spec import FREQUENCY
@@ -350,7 +350,7 @@ def enforce(group: Group, sentences: Sequence[str | None]) -> tuple[str, ...]:
     everyone = shared(group, [sentence for sentence in sentences if sentence], list[str])
     notices = tuple(dict.fromkeys(sentence for theirs in everyone for sentence in theirs))
     if notices and group.size > 1:
-        raise InputError(notices[0])
+        raise InputError(printable(notices[0]))
     return notices
 
 
@@ -367,7 +367,7 @@ def share_unless(group: Group, complaint: str | None, own: Any, kind: Any) -> li
     answers = shared(group, (complaint, None if complaint else own), tuple[str, None] | tuple[None, kind])
     for sentence, _ in answers:
         if sentence is not None:
-            raise InputError(sentence)
+            raise InputError(printable(sentence))
     return [value for _, value in answers]
 
 

@@ -52,6 +52,11 @@ class Answers:
         self._parts: dict[bytes, list[str]] = {}  # by kind and point, own parts of this epoch
         self._open: str | None = None
 
+    @property
+    def epochs(self) -> int:
+        """In how many starts something was summed."""
+        return len(self._epochs)
+
     def began(self, begun: Begun) -> None:
         """An epoch begins; an error if it is one too many, or if a site has other data than before."""
         if len(self._epochs) >= self.starts:

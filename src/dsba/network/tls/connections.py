@@ -13,13 +13,14 @@ import socket
 import ssl
 import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsba._version import __version__
-from dsba.errors import InputError
+from dsba.errors import InputError, printable
 from dsba.network.tls.frames import FRAME_VERSION, FrameError
 from dsba.network.tls.handshakes import Handshakes, Strangers
 from dsba.network.tls.link import SiteLink
@@ -32,6 +33,25 @@ if TYPE_CHECKING:
 BACKLOG = 1024  # connections that the system accepts for us
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
 LONGEST_SENTENCE = 500  # of what another site sends to be shown
+MOST_SITE_LINES, SITE_LINE_EVERY = 30, 60.0  # about one site: so many lines at once, and one more in so many seconds
+MOST_ANSWERED = 32  # connections of one member at a time
+
+
+class Allowance:
+    """How many lines about one site may be told and logged: a member that dials all the time fills no log."""
+
+    def __init__(self) -> None:
+        self.lines, self.since, self.withheld = float(MOST_SITE_LINES), time.monotonic(), 0
+
+    def take(self) -> dict[str, int] | None:
+        """None if a line is one too many; else what it says of those that were withheld before it."""
+        now = time.monotonic()
+        self.lines, self.since = min(MOST_SITE_LINES, self.lines + (now - self.since) / SITE_LINE_EVERY), now
+        if self.lines < 1.0:
+            self.withheld += 1
+            return None
+        self.lines, withheld, self.withheld = self.lines - 1.0, self.withheld, 0
+        return {"withheld": withheld} if withheld else {}
 
 
 class Connections:
@@ -46,6 +66,8 @@ class Connections:
         self.listener: socket.socket | None = None
         self.handshakes: Handshakes | None = None
         self.last_said: dict[str, str] = {}
+        self.allowed: defaultdict[str, Allowance] = defaultdict(Allowance)
+        self.answered: Counter[int] = Counter()  # connections of members that dialled and are not over
         self.declined: set[int] = set()  # neighbours that were told that this site takes no part
 
     def open(self) -> None:
@@ -94,8 +116,14 @@ class Connections:
         """Tell the people at this site, once for each change."""
         if self.last_said.get(about) != sentence and not self.closing.is_set():
             self.last_said[about] = sentence
-            self.place.notify(sentence)
-            self.place.log("line", about=about, said=sentence)
+            if self._log("line", about, about=about, said=sentence):
+                self.place.notify(sentence)
+
+    def _log(self, event: str, of: str, **details: Any) -> bool:
+        """Log what is about a site, unless there was too much of it."""
+        if (more := self.allowed[of].take()) is not None:
+            self.place.log(event, **details, **more)
+        return more is not None
 
     # Dialling -----------------------------------------------------------------------------------------
 
@@ -114,12 +142,14 @@ class Connections:
     # Answering ----------------------------------------------------------------------------------------
 
     def _welcome(self, secured: ssl.SSLSocket, rank: int, deadline: float) -> bool:
-        return self._start(self._answer, secured, rank, deadline)
+        return self.answered[rank] < MOST_ANSWERED and self._start(self._answer, secured, rank, deadline)
 
     def _answer(self, secured: ssl.SSLSocket, rank: int, deadline: float) -> None:
         """A member that has dialled, whatever else came from its address."""
         link, name = self.net.links.get(rank), self.place.members[rank].name
         with ExitStack() as stack:
+            stack.callback(self._count, rank, -1)
+            self._count(rank, 1)
             try:
                 connection = opened(secured, rank, self.place.members, self.closed, deadline)
                 stack.callback(connection.close_socket)
@@ -129,6 +159,10 @@ class Connections:
                 self._serve(connection, link, answers=True)
             except RefusedError as error:
                 self.say(name, f"Refused {name}: {error}")
+
+    def _count(self, rank: int, more: int) -> None:
+        with self.starting:
+            self.answered[rank] += more
 
     # A connection -------------------------------------------------------------------------------------
 
@@ -208,7 +242,7 @@ class Connections:
             link.notify(finished=self.net.finished)
         self.say(link.name, f"{link.name} is connected.")
         fingerprint, study = self.place.members[link.rank].fingerprint, self.place.study.hex()
-        self.place.log("connected", site=link.name, fingerprint=fingerprint, study=study)
+        self._log("connected", link.name, site=link.name, fingerprint=fingerprint, study=study)
 
     def _announce(self) -> None:
         for link in self.net.links.values():
@@ -330,8 +364,7 @@ def _echo(connection: Hearing) -> None:
 
 def shown(text: object) -> str:
     """What another site sent, made safe to show: one line of limited length without control characters."""
-    plain = "".join(c if c.isprintable() else " " for c in str(text))
-    return " ".join(plain.split())[:LONGEST_SENTENCE]
+    return printable(str(text), LONGEST_SENTENCE)
 
 
 def _count(number: Any) -> bool:

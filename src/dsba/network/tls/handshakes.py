@@ -1,8 +1,9 @@
 """Connections that have not shown a certificate yet: one thread for all of them, and a bounded queue.
 
-A connection here costs a socket and no thread. It has a deadline. Where the queue is full the oldest one is dropped,
-one that has sent nothing before one that has begun TLS. So a member gets through a flood of half-open connections,
-also from its own address: its first bytes follow at once. Strangers are one sentence and one audit line a minute.
+A connection here costs a socket and no thread. It has a deadline. There are two queues: of those that have sent
+nothing, and of those that have begun TLS. Where one is full its own oldest is dropped. So a member gets through a flood
+of connections that say nothing, and through one of connections that begin TLS and go no further, also from its own
+address. Strangers are one sentence and one audit line a minute.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 from dsba.network.tls.pinned import HANDSHAKE, PLAIN_ANSWER, TLS_RECORD, Member, RefusedError, explained, member_of
 
-MOST_UNFINISHED = 512  # handshakes; at a thousand a second a member has half a second for its own
+MOST_UNFINISHED = 384  # in each queue; at a thousand a second a member has 0.4 seconds in either one
 ACCEPTED_AT_ONCE = 64  # before those that are under way go on
 LEAVING = 1.0  # seconds for our last words to arrive
 MOST_LAST_READS = 64
@@ -108,13 +109,13 @@ class Handshakes:
                 return
             except OSError:  # closed, or no more files
                 if self.unfinished:
-                    self._drop_oldest()
+                    self._drop_oldest(self.silent or self.begun)
                 else:
                     self.closing.wait(LOOK)
                 return
             sock.setblocking(False)
-            if self.unfinished >= MOST_UNFINISHED:
-                self._drop_oldest()
+            if len(self.silent) >= MOST_UNFINISHED:
+                self._drop_oldest(self.silent)
             visitor = Visitor(sock, str(address[0]), self._first_byte)
             self.silent[visitor] = None
             self.ready.register(sock, selectors.EVENT_READ, visitor)
@@ -138,6 +139,8 @@ class Handshakes:
 
     def _first_byte(self, visitor: Visitor) -> None:
         first = visitor.sock.recv(1, socket.MSG_PEEK)
+        if len(self.begun) >= MOST_UNFINISHED:
+            self._drop_oldest(self.begun)
         del self.silent[visitor]
         self.begun[visitor] = None
         if first and first[0] != TLS_RECORD:
@@ -186,9 +189,8 @@ class Handshakes:
             self._forget(visitor)
             visitor.sock.close()
 
-    def _drop_oldest(self) -> None:
-        oldest = next(iter(self.silent or self.begun))
-        self._drop(oldest, TOO_MANY)
+    def _drop_oldest(self, queue: dict[Visitor, None]) -> None:
+        self._drop(next(iter(queue)), TOO_MANY)
 
     def _drop_late(self) -> None:
         now = time.monotonic()

@@ -143,7 +143,7 @@ class SiteLink:
         if frame.number > self.received:
             raise FrameError(f"it has the number {frame.number}, and number {self.received} is due")
         self.received += 1
-        self.come += len(frame.payload)
+        self.come += len(frame.payload) or 1  # an empty one takes memory as well
         if self.come - self.read > MOST_UNREAD:
             raise FrameError(f"more than {MOST_UNREAD} bytes came that nobody asked for")
         self.parts.append(frame.payload)
@@ -157,7 +157,8 @@ class SiteLink:
     def wake(self) -> None:
         """Wake the thread that waits for a message, because something has changed."""
         for inbox in self.inbox.values():
-            inbox.put(None)
+            if inbox.empty():  # else whoever waits has something to read
+                inbox.put(None)
 
     def acknowledge(self, connection: Hearing) -> None:
         self.owed_frames = self.owed_bytes = 0

@@ -26,7 +26,7 @@ import numpy as np
 
 from dsba._system import signals
 from dsba._version import __version__
-from dsba.errors import DsbaError, InputError, NetworkError
+from dsba.errors import DsbaError, InputError, NetworkError, printable
 from dsba.graph.topology import Topology
 from dsba.network import exact_sum
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, TOTALS
@@ -58,11 +58,14 @@ SITE_PATIENCE = 1800.0  # seconds to wait for a site
 SAY_AFTER, SAY_EVERY = 3.0, 60.0  # seconds of waiting until people are told for whom
 TELL_EVERY = 1.0  # the same for the neighbours
 DISCLOSED_BY = {ROWS: ITERATES, FRAMES: ROWS_OF_DATA}  # a question says itself what it discloses
+FIRST_REST, LONGEST_REST = 0.005, 1.0  # seconds before a run begins anew: every beginning is written down
 LINGER = 30.0  # seconds to wait at the end for neighbours that have not all they need
 MASKED_FROM = 3  # sites: of two, each knows the other's part whatever is masked
 SMALLEST_PATIENCE = 0.1
 MOST_GUESSES, GUESS_BYTES = 64, 1 << 13  # scales of one sum that are tried at once
 FIRST_GUESS = 20  # the binary exponent of sums over some thousand rows
+MOST_AGREED = 1 << 14  # characters with which a site describes its data and its policy
+MOST_SHARED = 1 << 22  # bytes of a value as JSON: what is made of them takes a hundred times as much memory
 SPREAD_BYTES = 1 << 26  # of all parts of a question together, up to which everybody gets every part
 
 
@@ -148,7 +151,7 @@ class SiteNetwork(Network):
         self.links = {peer: SiteLink(peer, place.members[peer].name) for peer in self.placement.peers}
         self.epoch, self.joined, self.nonce = 1, 0, b""
         self.run_id = b""
-        self.restarted = 0.0  # when a site was restarted for the first time since the last sum
+        self.restarted, self.restarts = 0.0, 0  # when and how often a site was restarted since the last sum
         self.ended: str | None = None  # a sentence from another site that ends the run here, too
         self.finished: Ending | None = None  # what all have signed, once all have the result
         self.elsewhere: str | None = None  # the digest of the result, as a neighbour showed that all signed it
@@ -186,12 +189,13 @@ class SiteNetwork(Network):
 
     def _require_progress(self) -> None:
         """An error if sites begin anew again and again for longer than this site waits, and no sum is made."""
-        self.restarted = self.restarted or time.monotonic()
+        self.restarted, self.restarts = self.restarted or time.monotonic(), self.restarts + 1
         if time.monotonic() - self.restarted > self.patience:
             raise NetworkError(
                 f"sites were restarted again and again for {self.patience:g} seconds, and no sum was made: find out "
                 "which one does not run as it should. When all sites start again they go on from the last checkpoint."
             )
+        time.sleep(min(FIRST_REST * 2.0**self.restarts, LONGEST_REST))
 
     def finish(self, result: str) -> None:
         """All sites have what came out, whose digest this is; it must be the same everywhere."""
@@ -262,6 +266,8 @@ class SiteNetwork(Network):
                 key, nonce, signature = (bytes.fromhex(said[name]) for name in ("key", "nonce", "signature"))
                 one = Newcomer(member.name, member.certificate, key, nonce, said["data"], said["policy"], signature)
                 signed = one.agreed(self.place.study, self.joined, rank)
+                if len(one.data) + len(one.policy) > MOST_AGREED:  # it is written down in every epoch
+                    raise ValueError
             except (KeyError, TypeError, ValueError, AttributeError):
                 raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
             if not is_signed(public_key(member.certificate), signed, signature):
@@ -472,7 +478,7 @@ class SiteNetwork(Network):
     def _converted(self, total: WideIntegers, scale: int) -> Array:
         """The totals as numbers, after they are part of the history."""
         self._run.answered(scale, total.to_bytes())
-        self.restarted = 0.0
+        self.restarted, self.restarts = 0.0, 0
         if self.place.answers is not None:
             self.place.answers.record(scale, total.to_bytes())
         return exact_sum.numbers(total, scale)
@@ -502,6 +508,12 @@ class SiteNetwork(Network):
         parts = self._spread(own) if run is None else run.parts(self._spread(run.part(own)))
         self._asked = TOTALS
         return parts
+
+    def _loaded(self, rank: int, part: bytes) -> Any:
+        if len(part) > MOST_SHARED:
+            found = f"{self.called(rank)} sent {len(part)} bytes"
+            raise NetworkError(f"{found} where {MOST_SHARED} are allowed at most: report this.")
+        return super()._loaded(rank, part)
 
     def _ask(self, own: bytes, merge: Callable[[bytes, bytes], bytes]) -> bytes:
         """The largest of all sites' numbers, which are not hidden."""
@@ -558,7 +570,7 @@ def _bytes(words: Words) -> bytes:
 def _plainly(error: BaseException) -> str:
     """Why this site leaves, for the others: a sentence without its notes, and nothing of an unforeseen error."""
     if isinstance(error, InputError | NetworkError):
-        return str(error)
+        return printable(str(error))
     if isinstance(error, OSError):  # whose sentence names a file here
         return "it cannot read or write a file."
     return "it was stopped." if isinstance(error, KeyboardInterrupt | SystemExit) else "it failed."

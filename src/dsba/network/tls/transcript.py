@@ -121,7 +121,7 @@ class Begun(NamedTuple):
             roster = [{**one, **{name: bytes.fromhex(one[name]) for name in raw}} for one in record["roster"]]
             made = cls(**{**record, "roster": tuple(Newcomer(**one) for one in roster)})
             texts = [text for one in made.roster for text in (one.name, one.data, one.policy)]
-            if type(made.epoch) is int and type(made.masked) is bool and _all_text(made.program, *texts):
+            if _is_int64(made.epoch) and type(made.masked) is bool and _all_text(made.program, *texts):
                 return made
         raise damaged()
 
@@ -197,8 +197,8 @@ class Answered(NamedTuple):
         with _undamaged():
             texts = {name: bytes.fromhex(record[name]) for name in ("at", "scales", "answer")}
             made = cls(**{**record, **texts})
-            plain = all(type(part) is int for part in (made.number, made.length)) and type(made.kind) is str
-            sums = made.exponent is None or (type(made.exponent) is int and len(made.answer) % 16 == 0)
+            plain = _is_int64(made.number) and _is_int64(made.length) and type(made.kind) is str
+            sums = made.exponent is None or (_is_int64(made.exponent) and len(made.answer) % 16 == 0)
             if plain and sums and len(made.at) % 8 == 0:
                 return made
         raise damaged()
@@ -219,6 +219,10 @@ def _undamaged() -> suppress:
 
 def _texts(line: Answered | Newcomer) -> dict[str, Any]:
     return {name: part.hex() if isinstance(part, bytes) else part for name, part in line._asdict().items()}
+
+
+def _is_int64(value: Any) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
 
 
 def _all_text(*values: Any) -> bool:
