@@ -20,7 +20,7 @@ from dsba.network import Alone
 from dsba.study.further import require_like_rows
 from dsba.tables.elastic_net import PathOptions, path_of
 from dsba.tables.evaluation import evaluate
-from dsba.tables.peaks import peak_complaints
+from dsba.tables.peaks import _first_of, peak_complaints
 from dsba.tables.signs import signs_of
 from dsba.tables.terms import ModelTerms, SiteTable
 
@@ -296,3 +296,13 @@ def test_a_level_of_many_rows_at_one_site_is_still_named():
     values = {"sex": ["F", "M", "female", "male"]}
     signs = signs_of(sites_of(frames), {}, values, Alone(), 3)
     assert signs == ["the column 'sex' has 2 levels at site1 that no other site has."]
+
+
+def test_no_member_passes_over_the_function_of_another_site():
+    class Lying(Alone):
+        def largest(self, values):
+            return np.maximum(values, 1.0)  # "minus one comes next"
+
+    assert _first_of([False, True], 0, Alone()) == 1
+    with pytest.raises(dsba.NetworkError, match="another process sent a wrong place"):
+        _first_of([False, True], 0, Lying())
