@@ -22,8 +22,10 @@ from dsba.fitting.codec import strict
 from dsba.fitting.disclosure import Guards
 from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES
+from dsba.types import Finding
 
 LEVELS_FORM = "COLUMN=LEVEL,LEVEL,..."
+NOT_RECOMPUTED = 4  # the exit code where nothing is known to be wrong, and something could not be looked at
 TABLE_PANEL, READING_PANEL = "Options of tables", "Options of reading"
 VALUES: dict[str, Iterable[str]] = {
     "graph": GRAPH_FAMILIES, "mixing": MIXINGS, "operator": operators.names(),
@@ -73,6 +75,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def echo_json(content: Any) -> None:
     """Print JSON; a number that is not finite becomes null."""
     typer.echo(json.dumps(strict(content), indent=2, ensure_ascii=False, default=str))
+
+
+def show_findings(findings: Iterable[Finding], plain: bool) -> None:
+    """Print what a check finds, line by line or as JSON; the exit code says whether anything is wrong or open."""
+    found = []
+    for one in findings:
+        found.append(one)
+        if not plain:
+            typer.echo(("OPEN  " if one.open else "ok    " if one.fine else "WRONG ") + one.sentence)
+    wrong, unknown = not all(one.fine for one in found), any(one.open for one in found)
+    if plain:
+        echo_json({"fine": not (wrong or unknown), "findings": [one._asdict() for one in found]})
+    if wrong or unknown:
+        raise typer.Exit(1 if wrong else NOT_RECOMPUTED)
 
 
 def _table_flag(name: str, help_: str) -> Any:

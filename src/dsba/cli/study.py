@@ -12,7 +12,15 @@ import typer
 
 from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.lab import stoppable
-from dsba.cli.options import Commands, Json, echo_json, reading_tables, source_argument, source_option, with_fit_options
+from dsba.cli.options import (
+    Commands,
+    Json,
+    reading_tables,
+    show_findings,
+    source_argument,
+    source_option,
+    with_fit_options,
+)
 from dsba.cli.train import MARKER, exit_as, write_page
 from dsba.data.sources import TableSource
 from dsba.engine.run import Status
@@ -135,16 +143,7 @@ def check(
 
     key = None if site is None else key or Path(f"{site}.pem")
     own = load_policy(policy or (beside(key) if key else None))
-    found = []
-    for finding in findings(load(file), site, key, data, own):
-        found.append(finding._asdict())
-        if not plain:
-            typer.echo(("ok    " if finding.fine else "WRONG ") + finding.sentence)
-    fine = all(one["fine"] for one in found)
-    if plain:
-        echo_json({"fine": fine, "findings": found})
-    if not fine:
-        raise typer.Exit(1)
+    show_findings(findings(load(file), site, key, data, own), plain)
 
 
 @study.command()
