@@ -26,6 +26,7 @@ from dsba.data.sources import TableSource
 from dsba.engine.run import Status
 from dsba.errors import InputError, require_package
 from dsba.fitting.spec import FitSpec
+from dsba.pages.templates import asset
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
@@ -50,9 +51,7 @@ KeyFile = Annotated[Path | None, typer.Option(help="The key of this site; SITE.p
 @study.command()
 def example() -> None:
     """Print a study file with comments."""
-    from dsba.study.example import example as text
-
-    typer.echo(text(), nl=False)
+    typer.echo(asset("dsba.study", "example.toml"), nl=False)
 
 
 policy = typer.Typer(help="A site's own policy, stricter than a study or equal.", no_args_is_help=True)
@@ -62,9 +61,7 @@ study.add_typer(policy, name="policy")
 @policy.command("example")
 def policy_example() -> None:
     """Print a policy with comments."""
-    from dsba.study.policy import example as text
-
-    typer.echo(text(), nl=False)
+    typer.echo(asset("dsba.study", "policy.toml"), nl=False)
 
 
 @study.command()
@@ -138,11 +135,10 @@ def check(
     _require_extra()
     from dsba.study.check import check as findings
     from dsba.study.file import load
-    from dsba.study.policy import beside
     from dsba.study.policy import load as load_policy
 
     key = None if site is None else key or Path(f"{site}.pem")
-    own = load_policy(policy or (beside(key) if key else None))
+    own = load_policy(policy, key)
     show_findings(findings(load(file), site, key, data, own), plain)
 
 
@@ -176,12 +172,11 @@ def join(
     from dsba.study.file import load, parse_address
     from dsba.study.join import Seat, about, prepared
     from dsba.study.join import join as take_part
-    from dsba.study.policy import beside
     from dsba.study.policy import load as load_policy
 
     place = None if listen is None else parse_address(listen)
     key = key or Path(f"{site}.pem")
-    own = load_policy(policy or beside(key))
+    own = load_policy(policy, key)
     seat = Seat(load(file), site, key, data, out, patience, allow_rows, place, own, model)
     prepared(seat)
     approval = _approved(seat, approve)

@@ -57,7 +57,6 @@ from dsba.tables.terms import SiteTable, own_site_column
 from dsba.types import Notify
 
 if TYPE_CHECKING:
-    from dsba.fitting.disclosure import Guards
     from dsba.fitting.model import FittedModel
     from dsba.fitting.spec import FitSpec
     from dsba.network import Network
@@ -120,9 +119,9 @@ class Seat:
     def stored(self) -> Results | None:
         """The stored model that the study evaluates, if it does."""
         wanted = self.study.evaluates
+        if wanted is None and self.model is None:
+            return None
         if wanted is None or self.model is None:
-            if wanted is None and self.model is None:
-                return None
             odd = "fits a model" if wanted is None else "evaluates a stored model"
             raise InputError(f"the study {odd}: give its folder with --model if, and only if, a study evaluates one.")
         found = Results.load(self.model)
@@ -381,12 +380,10 @@ def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval:
     if not (seat.out / STATE).exists():
         rows, described = seat.used(key)
         Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, rows, seat.allowed, described)
-        with replacing(seat.out / STUDY_COPY) as file:
-            file.write(study.content)
+        _write(seat, {STUDY_COPY: study.content})
         state.write(seat.out, key.sign)
     if study.rotations:
-        with replacing(seat.out / ROTATIONS) as file:
-            file.write(study.rotations_content)
+        _write(seat, {ROTATIONS: study.rotations_content})
     answers = AnswersFile(seat.out / ANSWERS_FILE, key, seat.policy)
     log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE, study)
     try:
@@ -527,8 +524,7 @@ def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write the model of each site alone, of the sites that show theirs, and tell people how much the sites differ."""
     own = own_rows(seat.study, seat.site, seat.table)
     found = share_each([own], seat.spec, network, seat.policy.hides_figures(seat.site))
-    with replacing(seat.out / BY_SITE) as file:
-        file.write(json.dumps(found.plain()).encode())
+    _write(seat, {BY_SITE: json.dumps(found.plain()).encode()})
     for line in found.sentences():
         notify(line)
 

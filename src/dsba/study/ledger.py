@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.folders import locked
 from dsba.tables.schema import TRUTH, plain_value
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Ledger:
 
         ``described`` are the rows of a description before the model, which has those without an outcome as well.
         """
-        with self._locked():
+        with locked(self.path.with_name(f"{self.path.name}-lock")):
             self.runs = self._read()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             if complaint := self._of_month(now, allowed):
@@ -148,18 +149,6 @@ class Ledger:
         self.runs.append(run)
         with replacing(self.path, PRIVATE) as file:
             file.write(json.dumps(self.runs, indent=1).encode())
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One process at a time; the lock ends with the process that holds it."""
-        with self.path.with_name(f"{self.path.name}-lock").open("ab") as file:
-            try:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
-            except ImportError:  # this system has no such locks
-                pass
-            yield
 
 
 def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str | None:

@@ -102,11 +102,12 @@ def _at_line(error: DsbaError, epoch: EpochRecord, network: RecordedNetwork) -> 
 def _again(
     study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None
 ) -> tuple[FittedModel, Description | None, dict[str, bytes]]:
-    site, table, spec = study.sites[rank].name, MadeUpTable(study), study.spec
-    own: Any = {site: table}
-    found = None if study.describe is None else described(study, site, own[site], spec.guards, network)
+    site, spec = study.sites[rank].name, study.spec
+    table: Any = MadeUpTable(study)
+    own = {site: table}
+    found = None if study.describe is None else described(study, site, table, spec.guards, network)
     if study.curves is not None:
-        require_like_rows(study, own_rows(study, site, own[site]), spec, network)
+        require_like_rows(study, own_rows(study, site, table), spec, network)
     if stored is None:
         results = train_own(own, spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
     else:
@@ -114,7 +115,7 @@ def _again(
     if results.model.run.status is Status.INTERRUPTED:
         network.aside().share(False, discloses=TOTALS)
         return results.model, found, {}
-    files = further_files(study, [own_rows(study, site, own[site])], spec, network)
+    files = further_files(study, [own_rows(study, site, table)], spec, network)
     if study.by_site:
         network.share(None, discloses=SITE_TOTALS)
     network.aside().share(result_hash(results.model), discloses=TOTALS)

@@ -136,8 +136,9 @@ def _about_totals(
         epochs = read_totals(folder / TOTALS_FILE, study)
         for epoch in epochs:
             epoch.require_signed(study)
-        if logged is not None:
-            _require_logged(folder, [epoch.begun.history(study.digest).hex() for epoch in epochs], logged)
+        begun = [epoch.begun.history(study.digest).hex() for epoch in epochs]
+        if logged is not None and [line.get("run") for line in logged] != begun:
+            raise InputError(f"{folder / TOTALS_FILE} has other runs than the audit log: lines were removed or added.")
         if (last := epochs[-1]).signed is None:
             raise InputError(
                 f"{folder / TOTALS_FILE} has no signed end: the run did not end here, or lines are missing."
@@ -152,11 +153,6 @@ def _about_totals(
         yield Finding(False, str(error))
 
 
-def _require_logged(folder: Path, begun: Sequence[str], logged: Sequence[dict[str, Any]]) -> None:
-    if [line.get("run") for line in logged] != begun:
-        raise InputError(f"{folder / TOTALS_FILE} has other runs than the audit log: lines were removed or added.")
-
-
 def _recomputed(folder: Path, study: Study, saved: FittedModel, rank: int, epochs: Sequence[EpochRecord]) -> Finding:
     stored = None if study.evaluates is None else Results.load(folder / EVALUATED)
     if stored is not None and stored.digest() != study.evaluates:
@@ -168,10 +164,9 @@ def _recomputed(folder: Path, study: Study, saved: FittedModel, rank: int, epoch
     if odd := sorted(differences(saved, again.model)):
         return Finding(False, f"the totals give another model than the one in the folder: {', '.join(odd[:3])} differ.")
     files = {} if again.description is None else description_files(study, again.description)
-    if changed := [name for name, content in files.items() if _content(folder / name) != content]:
-        return Finding(False, f"the totals give another description than {folder / changed[0]}: it was changed.")
-    if changed := [name for name, content in again.files.items() if _content(folder / name) != content]:
-        return Finding(False, f"the totals give another result than {folder / changed[0]}: it was changed.")
+    for kind, made in {"description": files, "result": again.files}.items():
+        if changed := [name for name, content in made.items() if _content(folder / name) != content]:
+            return Finding(False, f"the totals give another {kind} than {folder / changed[0]}: it was changed.")
     what = f"The {'model' if stored is None else 'evaluation'} is what these totals give"
     if files:
         what += ", and so is the description"
@@ -223,10 +218,10 @@ def _state_is_signed(kept: Kept) -> None:
 
 def _log_is_signed(kept: Kept) -> None:
     path = kept.folder / AUDIT
-    end, last = log_end(path, kept.events), f"{path}, line {len(kept.events)}:"
-    if not keys.made_by(kept.certificate, end.signature, end.content):
+    (digest, signed, signature), last = log_end(path, kept.events), f"{path}, line {len(kept.events)}:"
+    if not keys.made_by(kept.certificate, signature, signed):
         raise InputError(f"{last} the end is not signed by the key of {kept.site}, so the log was written anew.")
-    if end.digest != kept.state.log:
+    if digest != kept.state.log:
         raise InputError(f"{last} {STATE} has another end. Lines were removed, or the run still goes on.")
 
 
