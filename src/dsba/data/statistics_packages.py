@@ -38,9 +38,7 @@ def read(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
     return file.reading.without_marks(found.replace("", None).infer_objects())
 
 
-def texts(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
-    """The same: a file that knows its types has numbers and texts as they were."""
-    return read(file, wanted)
+texts = read  # a file that knows its types has numbers and texts as they were
 
 
 def _read(file: HashedFile, **options: Any) -> Any:

@@ -110,10 +110,6 @@ def _share(name: str, value: Any) -> float:
     return float(value)
 
 
-def _seed(name: str, value: Any) -> int:
-    return as_integer(name, value, at_least=0)
-
-
 def _names(name: str, value: Any) -> tuple[str, ...] | None:
     _is((list, tuple), "a list of column names")(name, value)
     return None if value is None else tuple(map(str, value))
@@ -211,7 +207,7 @@ class FitSpec:
     step_size: float | str = option("auto", "A number, or a rule's name", _any)
     max_passes: float = option(None, "Passes over the data, at most", _number, usual=(1000.0, 100.0))
     tol: float = option(None, "Stop at this relative residual", _number, usual=(1e-4, 1e-12))
-    seed: int = option(0, "For drawing samples, held-out rows and a random graph", _seed)
+    seed: int = option(0, "For drawing samples, held-out rows and a random graph", partial(as_integer, at_least=0))
     penalty: Penalty | None = option(None, "A penalty of the coefficients beyond lambda", _any, FOR_ARRAYS)
 
     def __post_init__(self) -> None:

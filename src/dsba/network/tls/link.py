@@ -135,7 +135,7 @@ class SiteLink:
         if self.theirs is None:  # of an epoch that is over
             return False
         frame = decode(data, self.tag)
-        if not self.acknowledged <= max(frame.received, self.acknowledged) <= self.number:
+        if frame.received > self.number:
             raise FrameError(f"it acknowledges frame {frame.received}, and {self.number} were sent")
         self.acknowledged = max(self.acknowledged, frame.received)
         if frame.kind == ACKNOWLEDGE or frame.number < self.received:

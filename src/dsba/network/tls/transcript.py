@@ -120,8 +120,8 @@ class Begun(NamedTuple):
             raw = ("certificate", "key", "nonce", "signature")
             roster = [{**one, **{name: bytes.fromhex(one[name]) for name in raw}} for one in record["roster"]]
             made = cls(**{**record, "roster": tuple(Newcomer(**one) for one in roster)})
-            texts = [text for one in made.roster for text in (one.name, one.data, one.policy)]
-            if _is_int64(made.epoch) and type(made.masked) is bool and _all_text(made.program, *texts):
+            texts = [made.program, *(text for one in made.roster for text in (one.name, one.data, one.policy))]
+            if _is_int64(made.epoch) and type(made.masked) is bool and all(type(text) is str for text in texts):
                 return made
         raise damaged()
 
@@ -223,10 +223,6 @@ def _texts(line: Answered | Newcomer) -> dict[str, Any]:
 
 def _is_int64(value: Any) -> bool:
     return type(value) is int and -(2**63) <= value < 2**63
-
-
-def _all_text(*values: Any) -> bool:
-    return all(type(value) is str for value in values)
 
 
 def replayed(start: bytes, record: Iterable[Answered]) -> bytes:
