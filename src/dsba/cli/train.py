@@ -468,12 +468,15 @@ def _show(found: Description | SurvivalCurves | ElasticNetPath, plain: bool, out
 
 
 def _print_evaluation(found: Evaluation, first: bool) -> None:
+    from rich.console import Console
+
     from dsba.tables.evaluation import sentences
 
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     for site, measures in found.sites.items():
-        typer.echo(sentences(site, measures))
+        console.print(sentences(site, measures))
     if first:
-        typer.echo(sentences("All sites", found.pooled))
+        console.print(sentences("All sites", found.pooled))
         for group in getattr(found.pooled, "calibration", ()):
             bounds = f"{group.low:.1f} to {group.high:.1f}"
             typer.echo(f"  predicted {bounds}: {group.rows:,} rows, mean {group.predicted:.3f}, "
