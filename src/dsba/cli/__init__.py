@@ -65,6 +65,5 @@ def main() -> None:
         sentence = f"{error.filename or ''}: {error.strerror or error}"
     except MemoryError:
         sentence = "this takes more memory than there is here."
-    end = "" if sentence.endswith((".", "?", "\n")) else "."
-    typer.echo(f"Error: {sentence[:LONGEST_ERROR]}{end}", err=True)
+    typer.echo(f"Error: {sentence[:LONGEST_ERROR]}", err=True)
     sys.exit(2)
