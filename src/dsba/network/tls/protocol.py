@@ -28,12 +28,14 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from dsba.errors import NetworkError
 from dsba.network.tls.transcript import HASH_BYTES, INT64, Question, Transcript, hashed, packed
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     from dsba.network.tls.pinned import Member
 
 SIGNATURE_BYTES = 64
@@ -79,17 +81,12 @@ PHASES = {
 
 
 def public_key(certificate: bytes) -> Ed25519PublicKey:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     key = x509.load_der_x509_certificate(certificate).public_key()
     assert isinstance(key, Ed25519PublicKey)
     return key
 
 
 def is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-
     try:
         key.verify(signature, message)
     except InvalidSignature:
