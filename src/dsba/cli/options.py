@@ -91,17 +91,14 @@ def show_findings(findings: Iterable[Finding], plain: bool) -> None:
         raise typer.Exit(1 if wrong else NOT_RECOMPUTED)
 
 
-def _table_flag(name: str, help_: str) -> Any:
-    return Annotated[bool, typer.Option(name, help=help_, rich_help_panel=TABLE_PANEL)]
-
-
 def _table_place(kind: Callable[..., Any], help_: str) -> Any:
     """An argument or an option that is a file, or the URL of a database."""
     return kind(help=help_, parser=TableSource, metavar="FILE|URL")
 
 
-TwoSites = _table_flag("--allow-two-sites", "Let two sites take part; nothing is hidden then.")
-NoGuards = _table_flag("--no-guards", "Switch off this site's disclosure guards.")
+of_tables = partial(typer.Option, rich_help_panel=TABLE_PANEL)
+TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")]
+NoGuards = Annotated[bool, of_tables("--no-guards", help="Switch off this site's disclosure guards.")]
 
 
 source_argument = partial(_table_place, typer.Argument)
@@ -115,15 +112,13 @@ READING_HELP = {
 
 def reading_tables(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of reading; every source that it gets then has them."""
-    own = inspect.signature(command, eval_str=True)
+    own = inspect.signature(command, eval_str=True).parameters.values()
 
     @wraps(command)
     def run(**values: Any) -> None:
         command(**_with_reading(values))
 
-    run.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[*own.parameters.values(), *_reading_options()]
-    )
+    run.__signature__ = inspect.Signature([*own, *_reading_options()])  # type: ignore[attr-defined]
     return run
 
 

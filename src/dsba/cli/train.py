@@ -17,7 +17,6 @@ import typer
 
 from dsba._system.signals import orderly_end
 from dsba.cli.options import (
-    TABLE_PANEL,
     VALUES,
     Commands,
     Json,
@@ -27,6 +26,7 @@ from dsba.cli.options import (
     echo_json,
     guards_of,
     numbers_of,
+    of_tables,
     reading_tables,
     source_argument,
     with_fit_options,
@@ -76,7 +76,6 @@ NET_EXAMPLES = 'Examples:  `dsba elastic-net a.csv b.csv c.csv --formula "sbp ~ 
 DESCRIBE_EXAMPLES = "Examples:  `dsba describe a.csv b.csv c.csv --by treated`"
 
 tables = Commands()
-of_tables = partial(typer.Option, rich_help_panel=TABLE_PANEL)
 Model = Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")]
 GRAPHS = completing(VALUES["graph"])
 GraphOption = Annotated[

@@ -19,33 +19,25 @@ def same_file(before: os.stat_result, after: os.stat_result) -> bool:
     return all(getattr(before, name) == getattr(after, name) for name in ("st_ino", "st_size", "st_mtime_ns"))
 
 
-class HashedFile(io.RawIOBase):
+class HashedFile(io.FileIO):
     """A file that is opened once. Every pass from the first byte to the last adds a digest of what was read."""
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
+        super().__init__(str(path))
         self.name, self.reading = str(path), reading or Reading()
         self.digests: set[str] = set()
         self._sha: Any = hashlib.sha256()  # None where a pass did not begin at the first byte
-        self._file = path.open("rb", buffering=0)
-        self.stat = os.fstat(self._file.fileno())
+        self.stat = os.fstat(self.fileno())
         self.size = self.stat.st_size
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._file.tell()
-
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        at = self._file.seek(offset, whence)
+        at = super().seek(offset, whence)
         self._sha = None if at else hashlib.sha256()
         return at
 
-    def read(self, size: int = -1) -> bytes:
-        content = self._file.read(size)
+    def read(self, size: int | None = -1) -> bytes:
+        size = -1 if size is None else size
+        content = super().read(size)
         if self._sha is not None:
             self._sha.update(content)
             if size < 0 or (size and not content):
@@ -57,10 +49,8 @@ class HashedFile(io.RawIOBase):
         buffer[: len(content)] = content
         return len(content)
 
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
+    def readall(self) -> bytes:
+        return self.read()
 
     def digest(self) -> str:
         """The digest of what was read, hex sha256. A file that was read in another order is read once more for it."""
@@ -75,4 +65,4 @@ class HashedFile(io.RawIOBase):
     @property
     def unchanged(self) -> bool:
         """Whether all passes read the same, and the file was not written to."""
-        return len(self.digests) < 2 and same_file(self.stat, os.fstat(self._file.fileno()))
+        return len(self.digests) < 2 and same_file(self.stat, os.fstat(self.fileno()))

@@ -189,10 +189,9 @@ class Handshakes:
 
     def _drop_late(self) -> None:
         now = time.monotonic()
-        for queue in (self.silent, self.begun):
-            for visitor in list(queue):
-                if visitor.deadline < now:
-                    self._drop(visitor, explained(TimeoutError()))
+        for visitor in (*self.silent, *self.begun):
+            if visitor.deadline < now:
+                self._drop(visitor, explained(TimeoutError()))
 
     def _drop(self, visitor: Visitor, why: str) -> None:
         self._end(visitor)
