@@ -31,7 +31,7 @@ from dsba.pages.templates import asset
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
-    from dsba.study.join import Approval, Seat
+    from dsba.study.join import Seat
 
 NEEDED = ("websockets", "cryptography", "pandas")
 
@@ -199,9 +199,9 @@ def join(
         exit_as(run.status)
 
 
-def _approved(seat: Seat, approve: str | None) -> Approval:
+def _approved(seat: Seat, approve: str | None) -> dict[str, str]:
     """Say what will leave the site, and ask, unless the hash was approved; who did it, and how."""
-    from dsba.study.join import Approval, decline, leaving
+    from dsba.study.join import decline, leaving
 
     for sentence in leaving(seat):
         typer.echo(sentence)
@@ -216,7 +216,7 @@ def _approved(seat: Seat, approve: str | None) -> Approval:
         other = f"{seat.site} has not approved this study: the hash that was approved there is another one."
         decline(seat, other, typer.echo)
         raise
-    return Approval(_user(), "typed at a terminal" if approve is None else "--approve")
+    return {"who": _user(), "how": "typed at a terminal" if approve is None else "--approve"}
 
 
 def _user() -> str:

@@ -38,7 +38,9 @@ def read(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
     return file.reading.without_marks(found.replace("", None).infer_objects())
 
 
-texts = read  # a file that knows its types has numbers and texts as they were
+def texts(file: HashedFile, wanted: list[str]) -> pd.DataFrame:
+    """The same: a file that knows its types has numbers and texts as they were."""
+    return read(file, wanted)
 
 
 def _read(file: HashedFile, **options: Any) -> Any:

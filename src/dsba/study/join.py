@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,14 +73,8 @@ DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled o
 Show = Callable[[SiteNetwork], Sequence[Callable[[dict[str, float]], object]]]
 
 
-class Approval(NamedTuple):
-    """Who approved the study at a site, and how."""
-
-    who: str
-    how: str
-
-
-BY_CALL = Approval("a program", "a call from Python")
+BY_CALL = {"who": "a program", "how": "a call from Python"}
+"""Who approved the study at a site, and how."""
 
 
 @dataclass(frozen=True)
@@ -355,7 +349,9 @@ def decline(seat: Seat, refusal: str, notify: Notify) -> None:
     notify(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
 
 
-def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approval: Approval = BY_CALL) -> Results:
+def join(
+    seat: Seat, *, notify: Notify, show: Show = lambda network: [], approval: Mapping[str, str] = BY_CALL
+) -> Results:
     """Take part in the study until the model is there; the same call goes on with a run that was stopped.
 
     ``notify`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
@@ -371,7 +367,7 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
         return _taken_part(seat, key, notify, show, approval)
 
 
-def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval: Approval) -> Results:
+def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval: Mapping[str, str]) -> Results:
     study = seat.study
     state = RunState(study.hash, key.commitment(study.digest + seat.table.digest.encode()))
     if _begun(seat, state):
@@ -388,7 +384,7 @@ def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval:
     log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE, study)
     try:
         answers.require_epochs(totals.summed)
-        log.log("joined", **_joined(seat, state), approved=approval._asdict())
+        log.log("joined", **_joined(seat, state), approved=approval)
         place = seat.place(key, data=state.data, notify=notify, log=log.log, keep=totals.keep, answers=answers.answers)
         results = _among_sites(seat, place, show)
         result = result_hash(results.model)

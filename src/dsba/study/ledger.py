@@ -100,13 +100,11 @@ class Ledger:
         with locked(self.path.with_name(f"{self.path.name}-lock")):
             self.runs = self._read()
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            if complaint := self._of_month(now, allowed):
-                raise InputError(f"{complaint} The ledger is {self.path}.")
             now_used = [rows] if described is None else [rows, described]
             kept = [self._rows(run["rows"]) for run in self.runs]
             same = [differing(rows, first, allowed.row_id) for first, *_ in kept].count(0)
             apart = [differing(one, other, allowed.row_id) for used in kept for other in used for one in now_used]
-            if complaint := _too_close(same, apart, allowed):
+            if complaint := self._of_month(now, allowed) or _too_close(same, apart, allowed):
                 raise InputError(f"{complaint} The ledger is {self.path}.")
             self._keep({"time": now, "study": study, "rows": f"{len(self.runs)}.npz"}, now_used)
         return same

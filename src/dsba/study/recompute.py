@@ -81,13 +81,11 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             try:
                 with blaming_others():
                     model, description, files = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
-            except (RecordEndsError, NetworkError) as error:  # a site may have ended this epoch by a wrong number
-                if epoch.signed is not None:
-                    raise _at_line(error, epoch, network) from None
-                continue
             except NotRecordedError:
                 raise
-            except InputError as error:
+            except (InputError, NetworkError) as error:
+                if epoch.signed is None and isinstance(error, RecordEndsError | NetworkError):
+                    continue  # a site may have ended this epoch by a wrong number
                 raise _at_line(error, epoch, network) from None
             if epoch.signed is not None and network.asked == len(epoch.answers):
                 return Recomputed(model, description, network.points, network.furthest, files)

@@ -54,10 +54,6 @@ class EpochRecord(NamedTuple):
     line: int
     """The number of the first line in the file."""
 
-    def history(self, study: Study, answers: int | None = None) -> bytes:
-        """T after so many answers; None is all."""
-        return replayed(self.begun.history(study.digest), self.answers[:answers])
-
     @property
     def results(self) -> list[bytes]:
         """What the sites said at the end, as JSON: the hash of the result."""
@@ -72,7 +68,8 @@ class EpochRecord(NamedTuple):
                 raise InputError(odd)
         if self.signed is None:
             return
-        question = Question(self.history(study, -1), *self.answers[-1][:-2])
+        before = replayed(self.begun.history(study.digest), self.answers[:-1])
+        question = Question(before, *self.answers[-1][:-2])
         for rank, part in enumerate(self.results):
             if not is_signed(everyone[rank], signed_part(question, rank, part), self.signed.signatures[rank]):
                 raise InputError(
