@@ -257,9 +257,9 @@ def leaving(seat: Seat) -> list[str]:
         + ("." if study.evaluates is None else f", an evaluation of the stored model {study.evaluates}."),
         f"{seat.site} talks to {neighbours} and to nobody else; they pass on what is meant for all.",
         *_sums(study, sums),
+        *of_model(study),
+        *leaving_further(study),
     ]
-    lines += of_model(study)
-    lines += leaving_further(study)
     if study.describe is not None:
         lines.append("Before the model, as such sums: means, standard deviations and counts of the columns in bins. To "
                      f"all sites: which levels {seat.site} has, and which of its columns look wrong.")  # fmt: skip
@@ -275,8 +275,7 @@ def leaving(seat: Seat) -> list[str]:
         lines.append(f"To {neighbours}: the model's iterates, in every round. They are not masked.")
     if discloses == ROWS_OF_DATA:
         lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
-    lines += replaced(study)
-    lines += expected(study)
+    lines += [*replaced(study), *expected(study)]
     lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
     end = "the model" if study.evaluates is None else "the measures, pooled over all sites"
     return [*lines, f"To all sites, at the end: {end}. The study's hash is {study.hash}."]

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.x509.oid import NameOID
 
 from dsba.errors import InputError, cannot
-from dsba.network.tls.protocol import is_signed, public_key
+from dsba.network.tls.protocol import made_by, public_key
 from dsba.network.tls.transcript import hashed
 from dsba.storage.atomic import PRIVATE, replacing
 
@@ -139,11 +139,6 @@ def load(path: Path) -> Key:
     if certificate.public_key() != private.public_key():
         raise InputError(f"{path} has a certificate that belongs to another key.")
     return Key(private, certificate.public_bytes(forms.Encoding.DER), _secret(private, data))
-
-
-def made_by(certificate: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the key of a certificate made the signature."""
-    return is_signed(public_key(certificate), message, signature)
 
 
 def _require_permissions() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsba.errors import InputError
-from dsba.network.tls.protocol import is_signed, public_key, signed_part
+from dsba.network.tls.protocol import made_by, signed_part
 from dsba.network.tls.transcript import Answered, Begun, Question, Recorded, Signed, replayed, unpack
 from dsba.study.audit import reopened, whole_lines
 from dsba.study.file import Study
@@ -61,17 +61,16 @@ class EpochRecord(NamedTuple):
 
     def require_signed(self, study: Study) -> None:
         """An error unless all sites have signed how the epoch began and, where the run ended, all of its answers."""
-        everyone = [public_key(site.certificate) for site in self.begun.roster]
         for rank, site in enumerate(self.begun.roster):
-            if not is_signed(everyone[rank], site.agreed(study.digest, self.begun.epoch, rank), site.signature):
+            if not made_by(site.certificate, site.signature, site.agreed(study.digest, self.begun.epoch, rank)):
                 odd = f"{site.name} has not signed that it took part: line {self.line} of the record was changed."
                 raise InputError(odd)
         if self.signed is None:
             return
         before = replayed(self.begun.history(study.digest), self.answers[:-1])
         question = Question(before, *self.answers[-1][:-2])
-        for rank, part in enumerate(self.results):
-            if not is_signed(everyone[rank], signed_part(question, rank, part), self.signed.signatures[rank]):
+        for rank, (site, part) in enumerate(zip(self.begun.roster, self.results, strict=True)):
+            if not made_by(site.certificate, self.signed.signatures[rank], signed_part(question, rank, part)):
                 raise InputError(
                     f"{study.members[rank].name} has signed other answers than those of the record: one of the "
                     f"lines {self.line} to {self.line + len(self.answers) + 1} was changed, and those after it were "

@@ -94,6 +94,11 @@ def is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
     return True
 
 
+def made_by(certificate: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether the key of a certificate made the signature."""
+    return is_signed(public_key(certificate), message, signature)
+
+
 def signed_part(question: Question, rank: int, part: bytes) -> bytes:
     """What the site of this number signs when it gives its part."""
     return _said("part", question.packed(), rank, part)
@@ -119,7 +124,7 @@ class Ending(NamedTuple):
         question, part = bytes.fromhex(ending.question), json.dumps(ending.result).encode()
         for rank, (member, signature) in enumerate(zip(members, ending.signatures, strict=True)):
             signed = _said("part", question, rank, part)
-            if not is_signed(public_key(member.certificate), signed, bytes.fromhex(signature)):
+            if not made_by(member.certificate, bytes.fromhex(signature), signed):
                 raise ValueError(f"{member.name} has not signed the end")
         return ending
 
