@@ -124,7 +124,7 @@ def reading_tables(command: Callable[..., None]) -> Callable[..., None]:
 
 def _reading_options() -> list[inspect.Parameter]:
     return [
-        _keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
+        keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
         for name, help_ in READING_HELP.items()
     ]
 
@@ -156,15 +156,15 @@ def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., No
         # guards have flags, and a penalty is an object
         shown = [one for one in fields(fits.FitSpec) if one.name not in ("guards", "penalty")]
         shown = [one for one in shown if not (tables_only and fits.OPTIONS[one.name].data == fits.FOR_ARRAYS)]
-        options = [*(_option(one, tables_only) for one in shown), _keyword("allow_two_sites", TwoSites, False)]
-        options += [] if tables_only else [_keyword("no_guards", NoGuards, False)]
+        options = [*(_option(one, tables_only) for one in shown), keyword("allow_two_sites", TwoSites, False)]
+        options += [] if tables_only else [keyword("no_guards", NoGuards, False)]
         run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:], *_reading_options()])  # type: ignore[attr-defined]
         return run
 
     return decorated
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
 
@@ -177,7 +177,7 @@ def _option(one: Field[Any], tables_only: bool) -> inspect.Parameter:
     if one.name in VALUES:
         more["autocompletion"] = completing(VALUES[one.name])
     option = typer.Option(*names, help=about.sentence(tables_only), **more)
-    return _keyword(one.name, Annotated[_kind(one), option], one.default)
+    return keyword(one.name, Annotated[_kind(one), option], one.default)
 
 
 def _kind(one: Field[Any]) -> Any:

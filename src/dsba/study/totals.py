@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from dsba.errors import InputError
 from dsba.network.tls.protocol import made_by, signed_part
-from dsba.network.tls.transcript import Answered, Begun, Question, Recorded, Signed, replayed, unpack
+from dsba.network.tls.transcript import DAMAGED_LINE, Answered, Begun, Question, Recorded, Signed, replayed, unpack
 from dsba.study.audit import reopened, whole_lines
 from dsba.study.file import Study
 
@@ -115,7 +115,7 @@ def _parsed(path: Path, number: int, text: bytes, history: bytes, study: Study) 
         found = _after(line, history, study)
         if json.dumps({name: line.to_record(), "after": found.hex()}).encode() == text and found.hex() == after:
             return line, found
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InputError):
+    except (*DAMAGED_LINE, RecursionError):
         pass
     raise InputError(f"{path}, line {number}: the record was changed here, or a line is missing before it.")
 
