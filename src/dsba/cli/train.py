@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from dsba.tables.survival import SurvivalCurves
 
 MARKER, PAGE = ".dsba-train", "report.html"
-MADE = ("network", "guards")  # what a command among sites gets that is no option
+GIVEN = ("network", "guards")  # what a command among sites gets that is no option
 PASS_ON = 0.5  # seconds for a launcher to pass on the output of a rank, before it ends all of them
 
 TRAIN_EXAMPLES = """Examples:
@@ -94,7 +94,7 @@ def among_sites(command: Callable[..., None]) -> Callable[..., None]:
 
     The network is MPI's under mpiexec, else all nodes are in this process. An error at one rank ends all of them.
     """
-    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name not in MADE]
+    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name not in GIVEN]
 
     @wraps(command)
     def run(graph: str, allow_two_sites: bool, no_guards: bool, timeout: float, **values: Any) -> None:
