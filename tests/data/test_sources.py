@@ -222,6 +222,12 @@ def test_other_marks_of_missing_values(name, tmp_path):
     assert marked.digest != plain.digest  # read in another way the rows are others
 
 
+@pytest.mark.parametrize("mark", ["-1", "-999", "0", "1e3"])
+def test_any_number_may_be_a_mark_of_missing_values(mark):
+    found = Reading(na_values=(mark,)).without_marks(pd.DataFrame({"x": [2.5, float(mark)]}))
+    assert found["x"].isna().tolist() == [False, True]
+
+
 def test_the_decimal_mark_that_was_given(tmp_path):
     (tmp_path / "t.csv").write_text("x;y\n1.234;1\n2.345;2\n")
     with pytest.raises(dsba.InputError, match="give the decimal mark"):

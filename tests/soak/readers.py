@@ -49,8 +49,8 @@ from dsba.network.messages.levels import Compression
 from dsba.network.messages.wire import Header, pack, unpack, unpack_row
 from dsba.network.tls.frames import Frame, FrameError, encode
 from dsba.network.tls.link import SiteLink
+from dsba.pages.templates import asset
 from dsba.storage import sealed
-from dsba.study.example import example as study_example
 from dsba.study.file import parse as parse_study
 
 Input = dict[str, bytes]
@@ -394,6 +394,10 @@ def plain_site_frame(folder: Path) -> str:
     return digest(whole, [payload] if goes_on else [], int(kind > 0))
 
 
+def study_corpus() -> list[dict[str, bytes]]:
+    return [{"file": asset("dsba.study", "example.toml").encode()}]
+
+
 def read_study(folder: Path) -> bool:
     parse_study((folder / "file").read_bytes(), "file")
     return True
@@ -427,6 +431,6 @@ READERS = {
         Reader("formulas", 100_000, tables.formula_corpus, tables.read_formula, lambda folder: True),
         Reader("test-sets", 20_000, tables.evaluation_corpus, tables.read_test, tables.plain_test),
         Reader("site-frames", 100_000, site_frame_corpus, read_site_frame, plain_site_frame),
-        Reader("studies", 20_000, lambda: [{"file": study_example().encode()}], read_study, lambda folder: True),
+        Reader("studies", 20_000, study_corpus, read_study, lambda folder: True),
     ]
 }

@@ -15,8 +15,8 @@ import pytest
 
 import dsba
 from dsba.fitting.disclosure import Guards
+from dsba.pages.templates import asset
 from dsba.study import policy as policies
-from dsba.study.example import example
 from dsba.study.file import (
     IN_MODEL,
     CurvesSection,
@@ -138,7 +138,7 @@ def test_two_processes_do_not_both_add(tmp_path):
 
 
 def study(**changes):
-    text = example()
+    text = asset("dsba.study", "example.toml")
     for old, new in changes.items():
         text = text.replace(old, new)
     return parse(text.encode(), "study")
@@ -146,7 +146,7 @@ def study(**changes):
 
 def policy(tmp_path, text):
     (tmp_path / "policy.toml").write_text(text)
-    return policies.load(policies.beside(tmp_path / "site.pem"))
+    return policies.load(None, tmp_path / "site.pem")
 
 
 def test_a_policy_is_stricter_than_the_study_or_equal(tmp_path):
@@ -171,8 +171,8 @@ def test_a_policy_refuses_a_study(tmp_path, text, sentence):
 
 
 def test_the_example_is_a_policy_and_a_wrong_key_is_named(tmp_path):
-    assert policy(tmp_path, policies.example()).runs_a_month == 20
-    assert policies.beside(Path("nowhere") / "site.pem") is None
+    assert policy(tmp_path, asset("dsba.study", policies.POLICY_FILE)).runs_a_month == 20
+    assert policies.load(None, Path("nowhere") / "site.pem") == policies.Policy()
     for text, sentence in [
         ("row = 1", "the key row is not known"),
         ("runs_a_month = 0", "runs_a_month"),
@@ -185,7 +185,7 @@ def test_the_example_is_a_policy_and_a_wrong_key_is_named(tmp_path):
 
 
 def test_the_example_of_a_study_shows_every_option():
-    text = example()
+    text = asset("dsba.study", "example.toml")
     sections = (Study, StudySite, Rotation, DescribeSection, CurvesSection, ElasticNetSection)
     own = [name for section in sections for name in section.model_fields]
     for name in [*IN_MODEL, *own, *asdict(Guards())]:

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import dsba
 from dsba.cli import app
 from dsba.fitting import FitSpec
+from dsba.pages.templates import asset
 from dsba.study import keys
-from dsba.study.example import example
 from dsba.study.file import parse
 from dsba.study.trial import arrange
 
@@ -25,7 +25,7 @@ from dsba.study.trial import arrange
 def test_the_example_is_a_study_and_its_hash_is_of_the_content():
     text = CliRunner().invoke(app, ["study", "example"]).output
     study = parse(text.encode(), "example")
-    assert text == example()
+    assert text == asset("dsba.study", "example.toml")
     bare = "\n".join(line.split("  #")[0] for line in text.splitlines() if not line.startswith("#"))
     assert bare != text
     assert parse(bare.encode(), "bare").hash == study.hash
@@ -66,7 +66,7 @@ def test_a_trial_keeps_names_and_levels_with_control_characters(tmp_path):
     ],
 )
 def test_every_change_is_another_study_or_none(old, new, sentence):
-    text = example()
+    text = asset("dsba.study", "example.toml")
     assert old in text
     changed = text.replace(old, new, 1).encode()
     if sentence is None:

@@ -105,7 +105,10 @@ def _content(file: str) -> dict[str, Any]:
     from dsba.data.fetch import checksum
     from dsba.data.libsvm import find_file
 
-    path = None if file in data.EMBEDDED else find_file(file, embedded=data.EMBEDDED)
+    try:
+        path = None if file in data.EMBEDDED else find_file(file, embedded=data.EMBEDDED)
+    except InputError as error:
+        raise InputError(f"{error} (`dsba data list` shows the known names).") from None
     X, y = data.load(file)
     values, counts = np.unique(y, return_counts=True)
     return {

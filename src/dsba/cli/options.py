@@ -22,8 +22,10 @@ from dsba.fitting.codec import strict
 from dsba.fitting.disclosure import Guards
 from dsba.graph.mixing import MIXINGS
 from dsba.graph.topology import GRAPH_FAMILIES
+from dsba.types import Finding
 
 LEVELS_FORM = "COLUMN=LEVEL,LEVEL,..."
+NOT_RECOMPUTED = 4  # the exit code where nothing is known to be wrong, and something could not be looked at
 TABLE_PANEL, READING_PANEL = "Options of tables", "Options of reading"
 VALUES: dict[str, Iterable[str]] = {
     "graph": GRAPH_FAMILIES, "mixing": MIXINGS, "operator": operators.names(),
@@ -75,8 +77,18 @@ def echo_json(content: Any) -> None:
     typer.echo(json.dumps(strict(content), indent=2, ensure_ascii=False, default=str))
 
 
-def _table_flag(name: str, help_: str) -> Any:
-    return Annotated[bool, typer.Option(name, help=help_, rich_help_panel=TABLE_PANEL)]
+def show_findings(findings: Iterable[Finding], plain: bool) -> None:
+    """Print what a check finds, line by line or as JSON; the exit code says whether anything is wrong or open."""
+    found = []
+    for one in findings:
+        found.append(one)
+        if not plain:
+            typer.echo(("OPEN  " if one.open else "ok    " if one.fine else "WRONG ") + one.sentence)
+    wrong, unknown = not all(one.fine for one in found), any(one.open for one in found)
+    if plain:
+        echo_json({"fine": not (wrong or unknown), "findings": [one._asdict() for one in found]})
+    if wrong or unknown:
+        raise typer.Exit(1 if wrong else NOT_RECOMPUTED)
 
 
 def _table_place(kind: Callable[..., Any], help_: str) -> Any:
@@ -84,8 +96,9 @@ def _table_place(kind: Callable[..., Any], help_: str) -> Any:
     return kind(help=help_, parser=TableSource, metavar="FILE|URL")
 
 
-TwoSites = _table_flag("--allow-two-sites", "Let two sites take part; nothing is hidden then.")
-NoGuards = _table_flag("--no-guards", "Switch off this site's disclosure guards.")
+of_tables = partial(typer.Option, rich_help_panel=TABLE_PANEL)
+TwoSites = Annotated[bool, of_tables("--allow-two-sites", help="Let two sites take part; nothing is hidden then.")]
+NoGuards = Annotated[bool, of_tables("--no-guards", help="Switch off this site's disclosure guards.")]
 
 
 source_argument = partial(_table_place, typer.Argument)
@@ -99,21 +112,19 @@ READING_HELP = {
 
 def reading_tables(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of reading; every source that it gets then has them."""
-    own = inspect.signature(command, eval_str=True)
+    own = inspect.signature(command, eval_str=True).parameters.values()
 
     @wraps(command)
     def run(**values: Any) -> None:
         command(**_with_reading(values))
 
-    run.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[*own.parameters.values(), *_reading_options()]
-    )
+    run.__signature__ = inspect.Signature([*own, *_reading_options()])  # type: ignore[attr-defined]
     return run
 
 
 def _reading_options() -> list[inspect.Parameter]:
     return [
-        _keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
+        keyword(name, Annotated[str | None, typer.Option(help=help_, rich_help_panel=READING_PANEL)], None)
         for name, help_ in READING_HELP.items()
     ]
 
@@ -145,15 +156,15 @@ def with_fit_options(*, tables_only: bool = False) -> Callable[[Callable[..., No
         # guards have flags, and a penalty is an object
         shown = [one for one in fields(fits.FitSpec) if one.name not in ("guards", "penalty")]
         shown = [one for one in shown if not (tables_only and fits.OPTIONS[one.name].data == fits.FOR_ARRAYS)]
-        options = [*(_option(one, tables_only) for one in shown), _keyword("allow_two_sites", TwoSites, False)]
-        options += [] if tables_only else [_keyword("no_guards", NoGuards, False)]
+        options = [*(_option(one, tables_only) for one in shown), keyword("allow_two_sites", TwoSites, False)]
+        options += [] if tables_only else [keyword("no_guards", NoGuards, False)]
         run.__signature__ = inspect.Signature([*own[:1], *options, *own[1:], *_reading_options()])  # type: ignore[attr-defined]
         return run
 
     return decorated
 
 
-def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
 
 
@@ -166,7 +177,7 @@ def _option(one: Field[Any], tables_only: bool) -> inspect.Parameter:
     if one.name in VALUES:
         more["autocompletion"] = completing(VALUES[one.name])
     option = typer.Option(*names, help=about.sentence(tables_only), **more)
-    return _keyword(one.name, Annotated[_kind(one), option], one.default)
+    return keyword(one.name, Annotated[_kind(one), option], one.default)
 
 
 def _kind(one: Field[Any]) -> Any:

@@ -6,27 +6,47 @@ import getpass
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dsba._system.signals import ending_like_ctrl_c
 from dsba.cli.lab import stoppable
-from dsba.cli.options import Commands, Json, echo_json, reading_tables, source_argument, source_option, with_fit_options
+from dsba.cli.options import (
+    Command,
+    Commands,
+    Json,
+    reading_tables,
+    show_findings,
+    source_argument,
+    source_option,
+    with_fit_options,
+)
 from dsba.cli.train import MARKER, exit_as, write_page
 from dsba.data.sources import TableSource
 from dsba.engine.run import Status
 from dsba.errors import InputError, require_package
 from dsba.fitting.spec import FitSpec
+from dsba.pages.templates import asset
 from dsba.storage.folders import owned
 
 if TYPE_CHECKING:
-    from dsba.study.join import Approval, Seat
+    from dsba.study.join import Seat
 
 NEEDED = ("websockets", "cryptography", "pandas")
 
 TOTALS_EXAMPLE = "Example:  `dsba study totals run --out for-the-board`, then there `dsba verify for-the-board`"
 TRY_EXAMPLES = 'Example:  `dsba study try a.csv b.csv c.csv --formula "y ~ x" --operator logistic --lam 0 --out run`'
+
+
+class StudyCommand(Command):
+    """A command that needs the extra of studies."""
+
+    def invoke(self, ctx: Any) -> Any:
+        for package in NEEDED:
+            require_package("a study", package, "sites")
+        return super().invoke(ctx)
+
 
 study = Commands(help="One model from data at several institutions, over TLS.", no_args_is_help=True)
 
@@ -42,9 +62,7 @@ KeyFile = Annotated[Path | None, typer.Option(help="The key of this site; SITE.p
 @study.command()
 def example() -> None:
     """Print a study file with comments."""
-    from dsba.study.example import example as text
-
-    typer.echo(text(), nl=False)
+    typer.echo(asset("dsba.study", "example.toml"), nl=False)
 
 
 policy = typer.Typer(help="A site's own policy, stricter than a study or equal.", no_args_is_help=True)
@@ -54,12 +72,10 @@ study.add_typer(policy, name="policy")
 @policy.command("example")
 def policy_example() -> None:
     """Print a policy with comments."""
-    from dsba.study.policy import example as text
-
-    typer.echo(text(), nl=False)
+    typer.echo(asset("dsba.study", "policy.toml"), nl=False)
 
 
-@study.command()
+@study.command(cls=StudyCommand)
 def key(
     site: SiteName,
     address: Annotated[str | None, typer.Option(help="host:port where the site listens; else it dials out.")] = None,
@@ -69,7 +85,6 @@ def key(
 
     The key stays here, readable by its owner alone; only the printed lines are for others.
     """
-    _require_extra()
     from tomli_w import dumps
 
     from dsba.study import keys
@@ -85,7 +100,7 @@ def key(
     typer.echo(f"The key is in {path}: keep it there. The lines above go into the study file.", err=True)
 
 
-@study.command()
+@study.command(cls=StudyCommand)
 def rotate(
     site: SiteName,
     key: KeyFile = None,
@@ -96,7 +111,6 @@ def rotate(
     at the end of its study file. The old key is gone. If it was copied, make a new study instead: anybody with the old
     key could sign another one.
     """
-    _require_extra()
     from tomli_w import dumps
 
     from dsba.storage.atomic import replacing
@@ -116,7 +130,7 @@ def rotate(
     typer.echo(f"The new key is in {path}. {where}", err=True)
 
 
-@study.command()
+@study.command(cls=StudyCommand)
 @reading_tables
 def check(
     file: StudyFile,
@@ -127,27 +141,16 @@ def check(
     plain: Json = False,
 ) -> None:
     """Check the study before anybody waits: the file, dates, own files, every neighbour and the line to it."""
-    _require_extra()
     from dsba.study.check import check as findings
     from dsba.study.file import load
-    from dsba.study.policy import beside
     from dsba.study.policy import load as load_policy
 
     key = None if site is None else key or Path(f"{site}.pem")
-    own = load_policy(policy or (beside(key) if key else None))
-    found = []
-    for finding in findings(load(file), site, key, data, own):
-        found.append(finding._asdict())
-        if not plain:
-            typer.echo(("ok    " if finding.fine else "WRONG ") + finding.sentence)
-    fine = all(one["fine"] for one in found)
-    if plain:
-        echo_json({"fine": fine, "findings": found})
-    if not fine:
-        raise typer.Exit(1)
+    own = load_policy(policy, key)
+    show_findings(findings(load(file), site, key, data, own), plain)
 
 
-@study.command()
+@study.command(cls=StudyCommand)
 @reading_tables
 def join(
     file: StudyFile,
@@ -170,19 +173,17 @@ def join(
 
     The exit code is 3 if the model was saved and the fit did not converge.
     """
-    _require_extra()
     from dsba.fitting.codec import MODEL_FILE
     from dsba.study.audit import AUDIT
     from dsba.study.display import StudyDisplay
     from dsba.study.file import load, parse_address
     from dsba.study.join import Seat, about, prepared
     from dsba.study.join import join as take_part
-    from dsba.study.policy import beside
     from dsba.study.policy import load as load_policy
 
     place = None if listen is None else parse_address(listen)
     key = key or Path(f"{site}.pem")
-    own = load_policy(policy or beside(key))
+    own = load_policy(policy, key)
     seat = Seat(load(file), site, key, data, out, patience, allow_rows, place, own, model)
     prepared(seat)
     approval = _approved(seat, approve)
@@ -198,9 +199,9 @@ def join(
         exit_as(run.status)
 
 
-def _approved(seat: Seat, approve: str | None) -> Approval:
+def _approved(seat: Seat, approve: str | None) -> dict[str, str]:
     """Say what will leave the site, and ask, unless the hash was approved; who did it, and how."""
-    from dsba.study.join import Approval, decline, leaving
+    from dsba.study.join import decline, leaving
 
     for sentence in leaving(seat):
         typer.echo(sentence)
@@ -215,7 +216,7 @@ def _approved(seat: Seat, approve: str | None) -> Approval:
         other = f"{seat.site} has not approved this study: the hash that was approved there is another one."
         decline(seat, other, typer.echo)
         raise
-    return Approval(_user(), "typed at a terminal" if approve is None else "--approve")
+    return {"who": _user(), "how": "typed at a terminal" if approve is None else "--approve"}
 
 
 def _user() -> str:
@@ -226,7 +227,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-@study.command(epilog=TOTALS_EXAMPLE)
+@study.command(epilog=TOTALS_EXAMPLE, cls=StudyCommand)
 def totals(
     folder: Annotated[Path, typer.Argument(help="This site's folder of a run that has ended.")],
     out: Annotated[Path, typer.Option(help="A new folder for the study, the model and the totals.")],
@@ -235,14 +236,13 @@ def totals(
 
     Refused unless the policies of all sites allow it (totals_may_leave = true), which all sites signed at the start.
     """
-    _require_extra()
     from dsba.study.verify import copy_totals
 
     copy_totals(folder, out)
     typer.echo(f"Copied to {out}. Everybody who has it can run: dsba verify {out}")
 
 
-@study.command("try", epilog=TRY_EXAMPLES)
+@study.command("try", epilog=TRY_EXAMPLES, cls=StudyCommand)
 @with_fit_options(tables_only=True)
 def try_(
     files: Annotated[list[TableSource], source_argument("Tables, one for each site.")],
@@ -250,7 +250,6 @@ def try_(
     out: Annotated[Path, typer.Option(help="Folder for the model, and for the study with its keys.")] = Path("run"),
 ) -> None:
     """A whole study on this machine: a key, a process and a folder for every site, and TLS between them."""
-    _require_extra()
     from dsba.study.trial import TRIAL_FILE, TRIAL_FOLDER, Trial, arrange
 
     with owned(out, MARKER), ending_like_ctrl_c():
@@ -261,8 +260,3 @@ def try_(
         results.save(out)
         typer.echo(f"Model of {len(files)} sites: {out}   Page: {write_page(results.model, out)}")
         exit_as(results.model.run.status)
-
-
-def _require_extra() -> None:
-    for package in NEEDED:
-        require_package("a study", package, "sites")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import time
@@ -9,7 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,6 @@ import typer
 
 from dsba._system.signals import orderly_end
 from dsba.cli.options import (
-    TABLE_PANEL,
     VALUES,
     Commands,
     Json,
@@ -26,7 +26,9 @@ from dsba.cli.options import (
     completing,
     echo_json,
     guards_of,
+    keyword,
     numbers_of,
+    of_tables,
     reading_tables,
     source_argument,
     with_fit_options,
@@ -37,6 +39,7 @@ from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError
 from dsba.fitting import codec, not_converged
 from dsba.fitting.codec import MODEL_FILE
+from dsba.fitting.disclosure import Guards
 from dsba.fitting.spec import FitSpec
 from dsba.storage.atomic import replacing
 from dsba.storage.folders import owned
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from dsba.tables.survival import SurvivalCurves
 
 MARKER, PAGE = ".dsba-train", "report.html"
+GIVEN = ("network", "guards")  # what a command among sites gets that is no option
 PASS_ON = 0.5  # seconds for a launcher to pass on the output of a rank, before it ends all of them
 
 TRAIN_EXAMPLES = """Examples:
@@ -76,13 +80,35 @@ NET_EXAMPLES = 'Examples:  `dsba elastic-net a.csv b.csv c.csv --formula "sbp ~ 
 DESCRIBE_EXAMPLES = "Examples:  `dsba describe a.csv b.csv c.csv --by treated`"
 
 tables = Commands()
-of_tables = partial(typer.Option, rich_help_panel=TABLE_PANEL)
 Model = Annotated[Path, typer.Argument(help="The folder that `dsba train` wrote.")]
 GRAPHS = completing(VALUES["graph"])
 GraphOption = Annotated[
     str, typer.Option(help="Who talks to whom: path, ring, ..., or an edge list.", autocompletion=GRAPHS)
 ]
 Timeout = Annotated[float, typer.Option(help="Seconds after which a silent rank ends the run.")]
+Tables = Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")]
+
+
+def among_sites(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a network and of reading; it gets the ``network`` and this site's ``guards``.
+
+    The network is MPI's under mpiexec, else all nodes are in this process. An error at one rank ends all of them.
+    """
+    own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name not in GIVEN]
+
+    @wraps(command)
+    def run(graph: str, allow_two_sites: bool, no_guards: bool, timeout: float, **values: Any) -> None:
+        from dsba.network import Simulator
+
+        with _together():
+            spec, count = FitSpec(graph=graph), len(values["files"])
+            network = _network(spec, count, timeout) or Simulator(spec.topology(count))
+            command(**values, network=network, guards=guards_of(allow_two_sites, no_guards))
+
+    more = [keyword("graph", GraphOption, "path"), keyword("allow_two_sites", TwoSites, False)]
+    more += [keyword("no_guards", NoGuards, False), keyword("timeout", Timeout, 300.0)]
+    run.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
+    return reading_tables(run)
 
 
 @tables.command(epilog=TRAIN_EXAMPLES)
@@ -301,19 +327,17 @@ def _write(file: Path, text: str) -> None:
 
 
 @tables.command(epilog=EVALUATE_EXAMPLES)
-@reading_tables
+@among_sites
 def evaluate(
     model: Model,
     files: Annotated[
         list[TableSource], source_argument("Tables with outcomes, one per site; each rank opens its own.")
     ],
+    network: Any,
+    guards: Guards,
     plain: Json = False,
     plot: Annotated[Path | None, typer.Option(help="An SVG file for the calibration of all sites.")] = None,
     roc: Annotated[Path | None, typer.Option(help="An SVG file for the ROC curve of all sites.")] = None,
-    graph: GraphOption = "path",
-    allow_two_sites: TwoSites = False,
-    no_guards: NoGuards = False,
-    timeout: Timeout = 300.0,
 ) -> None:
     """How well a table's model predicts: AUC, log loss, calibration, deviance or R², per site and over all sites.
 
@@ -322,31 +346,28 @@ def evaluate(
     from dsba.tables.fit import evaluate_files
     from dsba.tables.results import Results
 
-    with _sites(len(files), graph, timeout) as network:
-        results, first = Results.load(model), network.rank == 0
-        if first:
-            _warn_if_not_converged(results.model)
-        found = evaluate_files(results, files, network, guards_of(allow_two_sites, no_guards))
-        if first:
-            _plot(found.pooled, plot, roc)
-        if not plain:
-            _print_evaluation(found, first)
-        elif first:
-            echo_json(found.plain())
+    results, first = Results.load(model), network.rank == 0
+    if first:
+        _warn_if_not_converged(results.model)
+    found = evaluate_files(results, files, network, guards)
+    if first:
+        _plot(found.pooled, plot, roc)
+    if not plain:
+        _print_evaluation(found, first)
+    elif first:
+        echo_json(found.plain())
 
 
 @tables.command(epilog=DESCRIBE_EXAMPLES)
-@reading_tables
+@among_sites
 def describe(
-    files: Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")],
+    files: Tables,
+    network: Any,
+    guards: Guards,
     by: Annotated[str | None, typer.Option(help="A column whose levels become columns of the table.")] = None,
     plain: Json = False,
     html: Annotated[Path | None, typer.Option(help="A file for the page with the table.")] = None,
     latex: Annotated[Path | None, typer.Option(help="A file for the table as LaTeX.")] = None,
-    graph: GraphOption = "path",
-    allow_two_sites: TwoSites = False,
-    no_guards: NoGuards = False,
-    timeout: Timeout = 300.0,
 ) -> None:
     """Table 1 over all sites: rows, missing values, means, quartiles, levels; and signs of trouble at a site.
 
@@ -355,21 +376,22 @@ def describe(
     from dsba.tables.fit import describe_files
     from dsba.tables.page import description_page
 
-    with _sites(len(files), graph, timeout) as network:
-        found = describe_files(files, network, guards_of(allow_two_sites, no_guards), by)
-        if network.rank > 0:
-            return
-        if html is not None:
-            _write(html, description_page("Table 1", found))
-        if latex is not None:
-            _write(latex, found.to_latex())
-        _show(found, plain)
+    found = describe_files(files, network, guards, by)
+    if network.rank > 0:
+        return
+    if html is not None:
+        _write(html, description_page("Table 1", found))
+    if latex is not None:
+        _write(latex, found.to_latex())
+    _show(found, plain)
 
 
 @tables.command(epilog=CURVE_EXAMPLES)
-@reading_tables
+@among_sites
 def curve(
-    files: Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")],
+    files: Tables,
+    network: Any,
+    guards: Guards,
     formula: Annotated[str, typer.Option(help='Such as "Surv(time, died) ~ treated"; ~ 1 is one curve.')],
     strata: Annotated[str | None, typer.Option(help="site: the log-rank test compares within sites.")] = None,
     grid: Annotated[str | None, typer.Option(help="Times to which others are rounded up, with commas.")] = None,
@@ -379,10 +401,6 @@ def curve(
     out: Annotated[Path | None, typer.Option(help="A CSV file for the curves.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A PDF, SVG or PNG file.")] = None,
     at_risk: Annotated[str | None, typer.Option(help="Times of the numbers at risk under the plot.")] = None,
-    graph: GraphOption = "path",
-    allow_two_sites: TwoSites = False,
-    no_guards: NoGuards = False,
-    timeout: Timeout = 300.0,
 ) -> None:
     """Kaplan-Meier curves over all sites, by the groups of a column, and the log-rank test.
 
@@ -392,23 +410,21 @@ def curve(
     from dsba.tables.survival import curves_of
 
     ends, shown = numbers_of("grid", grid), numbers_of("at-risk", at_risk)
-    guards = guards_of(allow_two_sites, no_guards)
-    spec = FitSpec(
-        formula=formula, operator="cox", strata=strata, grid=ends, missing=missing, graph=graph, guards=guards
-    )
-    with _sites(len(files), graph, timeout) as network:
-        sites, spec = read_files(files, spec, network)
-        found = curves_of(sites, spec, network, conf_type, _notify(network, plain))
-        if network.rank == 0:
-            _show(found, plain, out)
-            if plot is not None:
-                found.plot(plot, shown)
+    spec = FitSpec(formula=formula, operator="cox", strata=strata, grid=ends, missing=missing, guards=guards)
+    sites, spec = read_files(files, spec, network)
+    found = curves_of(sites, spec, network, conf_type, _notify(network, plain))
+    if network.rank == 0:
+        _show(found, plain, out)
+        if plot is not None:
+            found.plot(plot, shown)
 
 
 @tables.command(epilog=NET_EXAMPLES)
-@reading_tables
+@among_sites
 def elastic_net(
-    files: Annotated[list[TableSource], source_argument("Tables, one per site; each rank opens its own.")],
+    files: Tables,
+    network: Any,
+    guards: Guards,
     formula: Annotated[str, typer.Option(help="The model, with an intercept.")],
     operator: Annotated[str, typer.Option(help="linear, logistic or poisson.")] = "linear",
     l1_ratio: Annotated[float, typer.Option(help="The share of |b|_1 in the penalty: 1 is the lasso.")] = 1.0,
@@ -418,10 +434,6 @@ def elastic_net(
     plain: Json = False,
     out: Annotated[Path | None, typer.Option(help="A CSV file for the path.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A PDF, SVG or PNG file.")] = None,
-    graph: GraphOption = "path",
-    allow_two_sites: TwoSites = False,
-    no_guards: NoGuards = False,
-    timeout: Timeout = 300.0,
 ) -> None:
     """A path of elastic nets over all sites, with cross-validation if --folds is given.
 
@@ -431,25 +443,13 @@ def elastic_net(
     from dsba.tables.fit import read_files
 
     asked = PathOptions.checked(operator, l1_ratio, numbers_of("lambdas", lambdas), folds)
-    guards = guards_of(allow_two_sites, no_guards)
-    spec = FitSpec(formula=formula, operator=operator, missing=missing, graph=graph, guards=guards)
-    with _sites(len(files), graph, timeout) as network:
-        sites, spec = read_files(files, spec, network)
-        found = path_of(sites, spec, network, *asked, _notify(network, plain))
-        if network.rank == 0:
-            _show(found, plain, out)
-            if plot is not None:
-                found.plot(plot)
-
-
-@contextmanager
-def _sites(count: int, graph: str, timeout: float) -> Iterator[Network]:
-    """An MPI network under mpiexec, else all nodes in this process; an error at one rank ends all of them."""
-    from dsba.network import Simulator
-
-    with _together():
-        spec = FitSpec(graph=graph)
-        yield _network(spec, count, timeout) or Simulator(spec.topology(count))
+    spec = FitSpec(formula=formula, operator=operator, missing=missing, guards=guards)
+    sites, spec = read_files(files, spec, network)
+    found = path_of(sites, spec, network, *asked, _notify(network, plain))
+    if network.rank == 0:
+        _show(found, plain, out)
+        if plot is not None:
+            found.plot(plot)
 
 
 def _notify(network: Network, plain: bool) -> Callable[[str], None]:
@@ -468,12 +468,15 @@ def _show(found: Description | SurvivalCurves | ElasticNetPath, plain: bool, out
 
 
 def _print_evaluation(found: Evaluation, first: bool) -> None:
+    from rich.console import Console
+
     from dsba.tables.evaluation import sentences
 
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     for site, measures in found.sites.items():
-        typer.echo(sentences(site, measures))
+        console.print(sentences(site, measures))
     if first:
-        typer.echo(sentences("All sites", found.pooled))
+        console.print(sentences("All sites", found.pooled))
         for group in getattr(found.pooled, "calibration", ()):
             bounds = f"{group.low:.1f} to {group.high:.1f}"
             typer.echo(f"  predicted {bounds}: {group.rows:,} rows, mean {group.predicted:.3f}, "

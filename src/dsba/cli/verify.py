@@ -3,54 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dsba.cli.lab import Plugins, read_allowed
-from dsba.cli.options import Commands, Json, echo_json
+from dsba.cli.options import Commands, Json, show_findings
 from dsba.errors import InputError, require_package
 from dsba.types import Finding
 
 verifying = Commands()
 
 
-@dataclass(frozen=True)
-class ToVerify:
-    """What shall be verified."""
-
-    path: Path
-    approved: str | None
-    plugins: Sequence[str] | None
-    """Files of code that may be run."""
+Code = Sequence[str] | None  # files of code that may be run
+Verifier = Callable[[Path, str | None, Code], Iterator[Finding]]
 
 
-Verifier = Callable[[ToVerify], Iterator[Finding]]
-
-
-def _study(asked: ToVerify) -> Iterator[Finding]:
+def _study(path: Path, approved: str | None, allowed: Code) -> Iterator[Finding]:
     require_package("a study", "cryptography", "sites")
     from dsba.study.verify import verify_study
 
-    return verify_study(asked.path, asked.approved)
+    return verify_study(path, approved)
 
 
-def _totals(asked: ToVerify) -> Iterator[Finding]:
+def _totals(path: Path, approved: str | None, allowed: Code) -> Iterator[Finding]:
     require_package("a study", "cryptography", "sites")
     from dsba.study.verify import verify_totals
 
-    return verify_totals(asked.path, asked.approved)
+    return verify_totals(path, approved)
 
 
-def _results(asked: ToVerify) -> Iterator[Finding]:
+def _results(path: Path, approved: str | None, allowed: Code) -> Iterator[Finding]:
     from dsba.lab.folder import RUNS, Folder
     from dsba.lab.verify import verify_results
 
-    row = asked.path.parent.name == RUNS
-    folder = Folder(asked.path.parent.parent if row else asked.path)
-    return verify_results(folder, read_allowed(folder.config, asked.plugins), asked.path.stem if row else None)
+    row = path.parent.name == RUNS
+    folder = Folder(path.parent.parent if row else path)
+    return verify_results(folder, read_allowed(folder.config, allowed), path.stem if row else None)
 
 
 VERIFIERS: dict[str, tuple[str, Verifier]] = {
@@ -62,7 +52,6 @@ VERIFIERS: dict[str, tuple[str, Verifier]] = {
 """By a file that a folder of this kind has: what the kind is called, and who verifies it."""
 
 
-NOT_RECOMPUTED = 4  # the exit code where nothing is known to be wrong, and something could not be looked at
 VERIFY_EXAMPLES = "Example:  `dsba verify run`   `dsba verify results`   `dsba verify results/runs/1f0c.dsba`"
 
 
@@ -88,20 +77,4 @@ def verify(
     if not kinds:
         known = ", ".join(dict.fromkeys(kind for kind, _ in VERIFIERS.values()))
         raise InputError(f"{path} is nothing that can be verified: give {known}.")
-    findings = []
-    for finding in kinds[0](ToVerify(path, approved, plugin)):
-        findings.append(finding)
-        if not plain:
-            typer.echo(_mark(finding) + finding.sentence)
-    wrong, unknown = (any(marks) for marks in zip(*((not one.fine, one.open) for one in findings), strict=True))
-    if plain:
-        fine = not (wrong or unknown)
-        echo_json({"fine": fine, "findings": [finding._asdict() for finding in findings]})
-    if wrong or unknown:
-        raise typer.Exit(1 if wrong else NOT_RECOMPUTED)
-
-
-def _mark(finding: Finding) -> str:
-    if finding.open:
-        return "OPEN  "
-    return "ok    " if finding.fine else "WRONG "
+    show_findings(kinds[0](path, approved, plugin), plain)

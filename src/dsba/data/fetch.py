@@ -14,6 +14,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,8 @@ def fetch(
     Addresses are tried in order: ``mirrors``, those in ``$DSBA_MIRROR`` (separated by spaces), LIBSVM's.
     """
     entry = registry.get(name)
-    try:
+    with suppress(InputError):
         return find_file(name)
-    except InputError:
-        pass
     target = cache.folder() / "data" / entry.file
     part = target.with_name(PART + entry.file)
     try:

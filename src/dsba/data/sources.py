@@ -49,7 +49,9 @@ class Reading:
 
     def without_marks(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The frame with the marks of missing values as such. A column of numbers and marks becomes one of numbers."""
-        numbers = [float(mark) for mark in self.na_values if _is_number(mark)]
+        import pandas as pd
+
+        numbers = pd.to_numeric(pd.Series(self.na_values, dtype=object), errors="coerce").dropna().tolist()
         for name in frame if self.na_values else ():
             marked = frame[name].isin(numbers if frame[name].dtype.kind in "iuf" else [*self.na_values, *numbers])
             if marked.any():
@@ -91,13 +93,6 @@ def table_source(
     visits.csv
     """
     return TableSource(os.fspath(place), Reading(encoding, tuple(map(str, na_values)), decimal))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return bool(float(text) + 1)
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)

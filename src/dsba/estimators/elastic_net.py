@@ -177,14 +177,13 @@ class _Path(NamedTuple):
 def _folds(rows: Rows, cv: Any) -> list[tuple[Flags, Flags]]:
     """The rows to fit to and the rows to test, for each fold."""
     if isinstance(cv, Iterable):
-        pairs = [tuple(np.isin(np.arange(len(rows.y)), part) for part in pair) for pair in cv]
-    else:
-        place = np.zeros(len(rows.y), int)
-        for at in rows.by_node:
-            place[at] = np.arange(at.size)
-        own = place % as_integer("cv", cv, at_least=2)
-        pairs = [(own != fold, own == fold) for fold in range(cv)]
-    return pairs  # type: ignore[return-value]
+        everyone = np.arange(len(rows.y))
+        return [(np.isin(everyone, fit), np.isin(everyone, test)) for fit, test in cv]
+    place = np.zeros(len(rows.y), int)
+    for at in rows.by_node:
+        place[at] = np.arange(at.size)
+    own = place % as_integer("cv", cv, at_least=2)
+    return [(own != fold, own == fold) for fold in range(cv)]
 
 
 def _products(rows: Rows, folds: list[tuple[Flags, Flags]], intercept: bool, group: Group) -> _FoldProducts:

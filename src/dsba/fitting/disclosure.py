@@ -39,7 +39,12 @@ class Guards:
     def __post_init__(self) -> None:
         """Another site says its own: nothing that is no limit, such as NaN, may be the strictest of all."""
         for one in fields(self):
-            self._checked(one.name, getattr(self, one.name))
+            number = getattr(self, one.name)
+            if one.name not in SHARES:
+                number = as_integer(one.name, number, at_least=0)
+            elif not 0.0 < as_number(one.name, number) <= 1.0:
+                raise InputError(f"{one.name} must be above 0 and at most 1, got {number!r}.")
+            object.__setattr__(self, one.name, float(number) if one.name in SHARES else number)
 
     @classmethod
     def off(cls) -> Guards:
@@ -52,15 +57,7 @@ class Guards:
         known = [one.name for one in fields(cls)]
         if strangers := [name for name in numbers if name not in known]:
             raise unknown_name("guard", strangers[0], known)
-        return cls(**{name: cls._checked(name, number) for name, number in numbers.items()})
-
-    @staticmethod
-    def _checked(name: str, number: Any) -> Any:
-        if name not in SHARES:
-            return as_integer(name, number, at_least=0)
-        if not 0.0 < as_number(name, number) <= 1.0:
-            raise InputError(f"{name} must be above 0 and at most 1, got {number!r}.")
-        return float(number)
+        return cls(**numbers)
 
     @classmethod
     def strictest(cls, several: Sequence[Guards]) -> Guards:

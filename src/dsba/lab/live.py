@@ -47,11 +47,6 @@ class Live:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server.server_address[1]}/"
 
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names under which the page may be asked for: a foreign site that points its name here is refused."""
-        return tuple(f"{name}:{self.server.server_address[1]}" for name in ("127.0.0.1", "localhost"))
-
     def __enter__(self) -> Self:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         return self
@@ -67,7 +62,8 @@ class Live:
 
     def respond(self, host: str | None, path: str) -> tuple[HTTPStatus, str, bytes]:
         """Status, content type and body for a request."""
-        if host not in self.hosts:
+        port = self.server.server_address[1]
+        if host not in (f"127.0.0.1:{port}", f"localhost:{port}"):  # a foreign site that points its name here
             return HTTPStatus.FORBIDDEN, "text/plain", b"not for you"
         if path not in ("/", "/report.html", "/report.json"):
             return HTTPStatus.NOT_FOUND, "text/plain", b"not here"

@@ -91,7 +91,7 @@ class ExperimentResults(FinishedRuns):
         >>> [(row["method"], row["seed"], row["passes_spent"]) for row in results.summary()][:2]
         [('EXTRA', 0, 3.0), ('EXTRA', 1, 3.0)]
         """
-        rows = []
+        rows, origin = [], {"commit": self.environment.commit or "", "command": self.environment.command}
         for run in self.runs:
             history, outcome, metric = self.histories[run.id], self.outcomes[run.id], self.metric(self.case(run))
             chosen = " ".join(f"{name}={written(value, 6)}" for name, value in outcome.chosen.items())
@@ -100,13 +100,8 @@ class ExperimentResults(FinishedRuns):
             row |= {"run": run.id} | {f"{cost}_spent": float(history[cost][-1]) for cost in COSTS}
             for tol in TOLERANCES:
                 row |= {f"{cost}_to_{tol:g}": value for cost, value in costs(history, metric, tol).items()}
-            rows.append(row | {"dsba": outcome.versions.get("dsba", "")} | self._origin)
+            rows.append(row | {"dsba": outcome.versions.get("dsba", "")} | origin)
         return rows
-
-    @property
-    def _origin(self) -> dict[str, str]:
-        """What a row tells beside its identifier and seed: the commit and the command."""
-        return {"commit": self.environment.commit or "", "command": self.environment.command}
 
     def winners(self) -> list[dict[str, Any]]:
         """Per case: a tolerance that two methods reached, and who reached it at the least cost.

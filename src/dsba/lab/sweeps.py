@@ -20,6 +20,7 @@ from dsba.lab.curves import (
     decided_tolerance,
     fastest,
     median_and_band,
+    reached_by,
 )
 from dsba.lab.figures import (
     LOG_AXIS,
@@ -90,11 +91,8 @@ def _lines(results: FinishedRuns, case: ShownCase, x: str, cost: str, tol: float
 def tolerance(results: FinishedRuns) -> float:
     """The tightest tolerance that a method reached on every case."""
 
-    def reached(case: ShownCase, tol: float) -> bool:
-        metric = results.metric(case)
-        return any(e.cost(metric, tol, "passes") is not None for e in results.entrants(case).values())
-
-    return next((t for t in reversed(TOLERANCES) if all(reached(case, t) for case in results.cases)), TOLERANCES[0])
+    judged = [(results.entrants(case), results.metric(case)) for case in results.cases]
+    return next((t for t in reversed(TOLERANCES) if all(reached_by(*case, t) for case in judged)), TOLERANCES[0])
 
 
 def _value(results: FinishedRuns, case: ShownCase, x: str, method: ShownMethod | None = None) -> float | None:

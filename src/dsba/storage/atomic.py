@@ -30,19 +30,17 @@ def replacing(path: Path, mode: int = USUAL) -> Iterator[IO[bytes]]:
     """A stream whose bytes become the file ``path`` when the block ends well, and vanish otherwise."""
     try:
         handle, part = tempfile.mkstemp(dir=path.parent, prefix=f"{PART}{path.name}-")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(part, mode)  # mkstemp's own is PRIVATE
+            os.replace(part, path)
+        finally:
+            Path(part).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(part, mode)  # mkstemp's own is PRIVATE
-        os.replace(part, path)
-    except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
-    finally:
-        Path(part).unlink(missing_ok=True)
 
 
 def clear_torn(path: Path) -> None:

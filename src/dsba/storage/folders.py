@@ -37,8 +37,11 @@ def owned(folder: Path, marker: str, *, lock: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path, busy: str) -> Iterator[None]:
-    """Hold a file that is there for this alone; ``busy`` is the error where another process holds it."""
+def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a file that is there for this alone.
+
+    ``busy`` is the error where another process holds it; None waits for that process. The lock ends with its process.
+    """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), PRIVATE)
     except OSError as error:
@@ -50,12 +53,12 @@ def locked(path: Path, busy: str) -> Iterator[None]:
         os.close(handle)
 
 
-def _lock(handle: int, busy: str) -> None:
+def _lock(handle: int, busy: str | None) -> None:
     try:
         import fcntl
     except ImportError:  # this system has no such locks
         return
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
     except OSError:
-        raise InputError(busy) from None
+        raise InputError(busy or "the file cannot be locked.") from None

@@ -14,7 +14,7 @@ import importlib
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from inspect import isfunction
 from pathlib import Path
@@ -41,46 +41,43 @@ def code_of(name: str) -> str:
 
 def load_class(text: str, base: type, kind: str) -> Any:
     """The class that a text "file.py:Name" or "module:Name" stands for, which must be a ``base``."""
-    module, name = _module_of(text, kind), text.rpartition(":")[2]
-    found = getattr(module, name, None)
+    module, found = _found(text, kind)
     if not (isinstance(found, type) and issubclass(found, base)):
         own = [c for c, one in vars(module).items() if isinstance(one, type) and issubclass(one, base) and one != base]
-        wanted = f"a subclass of dsba's {base.__name__}"
-        raise InputError(f"{kind} {text!r} {_mistake(found, name, wanted)}; the file has {', '.join(own) or 'none'}.")
+        raise _other(text, kind, found, f"a subclass of dsba's {base.__name__}", own)
     return found
 
 
 def load_function(text: str, kind: str) -> Any:
     """The function that a text "file.py:name" or "module:name" stands for."""
-    module, name = _module_of(text, kind), text.rpartition(":")[2]
-    found = getattr(module, name, None)
+    module, found = _found(text, kind)
     if not callable(found):
         own = [f for f, one in vars(module).items() if isfunction(one) and one.__module__ == module.__name__]
-        mistake = _mistake(found, name, "a function")
-        raise InputError(f"{kind} {text!r} {mistake}; the file has {', '.join(own) or 'none'}.")
+        raise _other(text, kind, found, "a function", own)
     return found
 
 
-def _mistake(found: Any, name: str, wanted: str) -> str:
-    """What is wrong with what a plugin's name stands for."""
-    if found is None:
-        return f"cannot be loaded: there is no {name}"
-    return f"must be {wanted}, got {shortened(repr(found))}"
+def _other(text: str, kind: str, found: Any, wanted: str, own: Sequence[str]) -> InputError:
+    """The error if a plugin's name stands for nothing or for something else; its file has its ``own``."""
+    missing = f"cannot be loaded: there is no {text.rpartition(':')[2]}"
+    mistake = missing if found is None else f"must be {wanted}, got {shortened(repr(found))}"
+    return InputError(f"{kind} {text!r} {mistake}; the file has {', '.join(own) or 'none'}.")
 
 
-def _module_of(text: str, kind: str) -> ModuleType:
-    """The module of a text "file.py:Name" or "module:Name"."""
-    where = code_of(text)
+def _found(text: str, kind: str) -> tuple[ModuleType, Any]:
+    """The module of a text "file.py:Name" or "module:Name", and what has the name there."""
+    where, _, name = text.rpartition(":")
     if where.startswith(".") and not where.endswith(".py"):
         raise InputError(f"{kind} {text!r} cannot be loaded: a module's name begins with no dot.")
     try:
-        return _module(where)
+        module = _module(where)
     except FileNotFoundError:
         raise InputError(f"{kind} {text!r}: there is no file {where}.") from None
     except (ImportError, SyntaxError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{kind} {text!r} cannot be loaded: {error}.") from error
+    return module, getattr(module, name, None)
 
 
 def _module(where: str) -> ModuleType:

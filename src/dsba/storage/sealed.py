@@ -69,10 +69,10 @@ def read(path: Path, shared: bool = False) -> tuple[dict[str, Any], Arrays]:
         header = json.loads(bytes(body[START:end]))
         metadata, layout = header["facts"], header["arrays"]
         arrays = _arrays(layout, body[end:])
+        if not isinstance(metadata, dict):
+            raise TypeError("metadata that are no table")
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DamagedError("its header does not describe its content") from error
-    if not isinstance(metadata, dict):
-        raise DamagedError("its header does not describe its content")
     return metadata, arrays
 
 

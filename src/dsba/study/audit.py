@@ -72,15 +72,6 @@ class AuditLog:
         self._file.flush()
 
 
-class LogEnd(NamedTuple):
-    """The last line of a log, which the site's key has signed."""
-
-    digest: str
-    content: bytes
-    """What was signed."""
-    signature: bytes
-
-
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The events of an audit log whose chain is whole; an error names the first line that does not fit."""
     before, events = NO_LINE, []
@@ -100,8 +91,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def log_end(path: Path, events: list[dict[str, Any]]) -> LogEnd:
-    """The signed end of a log with these events; an error if it has none."""
+def log_end(path: Path, events: list[dict[str, Any]]) -> tuple[str, bytes, bytes]:
+    """The hash of the last line of a log with these events, what is signed there, and the signature; or an error."""
     last = dict(events[-1]) if events else {}
     try:
         signature = bytes.fromhex(last.pop("signature"))
@@ -112,7 +103,7 @@ def log_end(path: Path, events: list[dict[str, Any]]) -> LogEnd:
             f"{path}, line {len(events)}: this is no signed end. The program was killed, or lines were removed or "
             "added."
         )
-    return LogEnd(digest_of(json.dumps(events[-1]).encode()), LOG_SIGNATURE + json.dumps(last).encode(), signature)
+    return digest_of(json.dumps(events[-1]).encode()), LOG_SIGNATURE + json.dumps(last).encode(), signature
 
 
 def whole_lines(path: Path, torn: bool = True) -> list[bytes]:

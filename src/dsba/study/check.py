@@ -17,18 +17,8 @@ from dsba.errors import DsbaError
 from dsba.network.tls.connections import greeting, shown
 from dsba.network.tls.frames import MOST_PAYLOAD
 from dsba.network.tls.pinned import HANDSHAKE, Member, RefusedError, context, dialled, explained
-from dsba.study import keys
+from dsba.study import join, keys
 from dsba.study.file import Study
-from dsba.study.join import (
-    disclosed,
-    expected,
-    of_model,
-    own_key,
-    replaced,
-    require_columns,
-    require_valid,
-    require_young,
-)
 from dsba.study.policy import Policy
 from dsba.types import Finding
 
@@ -46,21 +36,21 @@ def check(
         return
     rank, own_policy = study.rank(site), policy or Policy()
     yield found(
-        partial(require_young, study),
+        partial(join.require_young, study),
         f"No certificate is valid for more than {keys.OLDEST.days} days, the largest age of a key.",
     )
-    complaint = own_policy.complaint(study, disclosed(study))
+    complaint = own_policy.complaint(study, join.disclosed(study))
     yield Finding(complaint is None, complaint or f"The policy of {site} allows the study.")
     for number in own_policy.numbers(study):
         yield Finding(True, f"Guard at {site}: {number}.")
     if data is not None:
         table = open_table(data)
-        yield found(lambda: require_columns(study, table, str(data)), f"{data} has the columns of the study.")
+        yield found(lambda: join.require_columns(study, table, str(data)), f"{data} has the columns of the study.")
         if own_policy.row_id is not None:
             yield found(lambda: own_policy.require_row_id(table), f"{data} has the column of row_id.")
     if key is None:
         return
-    own = found(lambda: own_key(study, site, key), f"{key} is the key of {site}.")
+    own = found(lambda: join.own_key(study, site, key), f"{key} is the key of {site}.")
     yield own
     if own.fine:
         for neighbour in study.topology.neighbors[rank]:
@@ -75,15 +65,15 @@ def _about_study(study: Study) -> Iterator[Finding]:
     yield found(study.require_open, f"The study is open until {study.ends}.")
     if 0 <= (left := (study.ends - now.date()).days) < SOON:
         yield Finding(True, f"The study ends in {left} days.")
-    for sentence in [*of_model(study), *expected(study)]:
+    for sentence in [*join.of_model(study), *join.expected(study)]:
         yield Finding(True, sentence)
     for member in study.members:
         until = keys.parse(keys.text_of(member.certificate)).not_valid_after_utc
         fine = f"The certificate of {member.name} is valid until {until:%Y-%m-%d}."
         if 0 <= (left := (until - now).days) < SOON:
             fine += f" These are {left} days: `dsba study rotate` replaces the key, and the study stays the same."
-        yield found(partial(require_valid, member.certificate, member.name), fine)
-    yield from (Finding(True, sentence) for sentence in replaced(study))
+        yield found(partial(join.require_valid, member.certificate, member.name), fine)
+    yield from (Finding(True, sentence) for sentence in join.replaced(study))
 
 
 def found(work: Callable[[], object], fine: str) -> Finding:

@@ -149,11 +149,16 @@ def section_of(spec: FitSpec) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def guards_of(section: Any) -> Guards:
-    """The disclosure guards; a site may not loosen them, and the study names them for all."""
+def named_guards(section: Any) -> Guards:
+    """The disclosure guards that a section of a file names."""
     if not isinstance(section, Mapping):
         raise InputError("the guards must be a table of numbers.")
-    guards = Guards.given(section)
+    return Guards.given(section)
+
+
+def guards_of(section: Any) -> Guards:
+    """The disclosure guards; a site may not loosen them, and the study names them for all."""
+    guards = named_guards(section)
     if min(number for name, number in asdict(guards).items() if name not in SHARES) < 1:
         raise InputError("the guards of a study must be integers >= 1.")
     return guards

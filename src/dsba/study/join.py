@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,7 +57,6 @@ from dsba.tables.terms import SiteTable, own_site_column
 from dsba.types import Notify
 
 if TYPE_CHECKING:
-    from dsba.fitting.disclosure import Guards
     from dsba.fitting.model import FittedModel
     from dsba.fitting.spec import FitSpec
     from dsba.network import Network
@@ -74,14 +73,8 @@ DECLINING = LONGEST_PAUSE + 1.0  # seconds: a neighbour that waits has dialled o
 Show = Callable[[SiteNetwork], Sequence[Callable[[dict[str, float]], object]]]
 
 
-class Approval(NamedTuple):
-    """Who approved the study at a site, and how."""
-
-    who: str
-    how: str
-
-
-BY_CALL = Approval("a program", "a call from Python")
+BY_CALL = {"who": "a program", "how": "a call from Python"}
+"""Who approved the study at a site, and how."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +113,9 @@ class Seat:
     def stored(self) -> Results | None:
         """The stored model that the study evaluates, if it does."""
         wanted = self.study.evaluates
+        if wanted is None and self.model is None:
+            return None
         if wanted is None or self.model is None:
-            if wanted is None and self.model is None:
-                return None
             odd = "fits a model" if wanted is None else "evaluates a stored model"
             raise InputError(f"the study {odd}: give its folder with --model if, and only if, a study evaluates one.")
         found = Results.load(self.model)
@@ -264,9 +257,9 @@ def leaving(seat: Seat) -> list[str]:
         + ("." if study.evaluates is None else f", an evaluation of the stored model {study.evaluates}."),
         f"{seat.site} talks to {neighbours} and to nobody else; they pass on what is meant for all.",
         *_sums(study, sums),
+        *of_model(study),
+        *leaving_further(study),
     ]
-    lines += of_model(study)
-    lines += leaving_further(study)
     if study.describe is not None:
         lines.append("Before the model, as such sums: means, standard deviations and counts of the columns in bins. To "
                      f"all sites: which levels {seat.site} has, and which of its columns look wrong.")  # fmt: skip
@@ -282,8 +275,7 @@ def leaving(seat: Seat) -> list[str]:
         lines.append(f"To {neighbours}: the model's iterates, in every round. They are not masked.")
     if discloses == ROWS_OF_DATA:
         lines.append("To all sites: ROWS OF THE DATA, because of the study's communication.")
-    lines += replaced(study)
-    lines += expected(study)
+    lines += [*replaced(study), *expected(study)]
     lines.append(f"The guards that hold here: {'; '.join(seat.policy.numbers(study))}.")
     end = "the model" if study.evaluates is None else "the measures, pooled over all sites"
     return [*lines, f"To all sites, at the end: {end}. The study's hash is {study.hash}."]
@@ -356,7 +348,9 @@ def decline(seat: Seat, refusal: str, notify: Notify) -> None:
     notify(f"Sites that were told: {', '.join(told) or 'none'}. Nothing of the data has left this site.")
 
 
-def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approval: Approval = BY_CALL) -> Results:
+def join(
+    seat: Seat, *, notify: Notify, show: Show = lambda network: [], approval: Mapping[str, str] = BY_CALL
+) -> Results:
     """Take part in the study until the model is there; the same call goes on with a run that was stopped.
 
     ``notify`` gets sentences for people; ``show`` gives callbacks of the engine for the network.
@@ -372,7 +366,7 @@ def join(seat: Seat, *, notify: Notify, show: Show = lambda network: [], approva
         return _taken_part(seat, key, notify, show, approval)
 
 
-def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval: Approval) -> Results:
+def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval: Mapping[str, str]) -> Results:
     study = seat.study
     state = RunState(study.hash, key.commitment(study.digest + seat.table.digest.encode()))
     if _begun(seat, state):
@@ -381,17 +375,15 @@ def _taken_part(seat: Seat, key: keys.Key, notify: Notify, show: Show, approval:
     if not (seat.out / STATE).exists():
         rows, described = seat.used(key)
         Ledger(Path(f"{seat.key}{LEDGER}")).add(study.hash, rows, seat.allowed, described)
-        with replacing(seat.out / STUDY_COPY) as file:
-            file.write(study.content)
+        _write(seat, {STUDY_COPY: study.content})
         state.write(seat.out, key.sign)
     if study.rotations:
-        with replacing(seat.out / ROTATIONS) as file:
-            file.write(study.rotations_content)
+        _write(seat, {ROTATIONS: study.rotations_content})
     answers = AnswersFile(seat.out / ANSWERS_FILE, key, seat.policy)
     log, totals = AuditLog(seat.out / AUDIT, key.sign), TotalsFile(seat.out / TOTALS_FILE, study)
     try:
         answers.require_epochs(totals.summed)
-        log.log("joined", **_joined(seat, state), approved=approval._asdict())
+        log.log("joined", **_joined(seat, state), approved=approval)
         place = seat.place(key, data=state.data, notify=notify, log=log.log, keep=totals.keep, answers=answers.answers)
         results = _among_sites(seat, place, show)
         result = result_hash(results.model)
@@ -527,8 +519,7 @@ def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
     """Write the model of each site alone, of the sites that show theirs, and tell people how much the sites differ."""
     own = own_rows(seat.study, seat.site, seat.table)
     found = share_each([own], seat.spec, network, seat.policy.hides_figures(seat.site))
-    with replacing(seat.out / BY_SITE) as file:
-        file.write(json.dumps(found.plain()).encode())
+    _write(seat, {BY_SITE: json.dumps(found.plain()).encode()})
     for line in found.sentences():
         notify(line)
 

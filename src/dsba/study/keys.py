@@ -13,16 +13,17 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization as forms
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.x509.oid import NameOID
 
 from dsba.errors import InputError, cannot
-from dsba.network.tls.protocol import is_signed, public_key
+from dsba.network.tls.protocol import made_by, public_key
 from dsba.network.tls.transcript import hashed
 from dsba.storage.atomic import PRIVATE, replacing
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.x509 import Certificate
 
 YEARS = 2  # a certificate is valid, and not longer
 OLDEST = timedelta(days=365 * YEARS)
@@ -96,11 +97,6 @@ def complaint_of_successor(chain: Sequence[bytes], new: bytes, signature: bytes)
 
 def _made(site: str, begins: datetime | None, days: int) -> tuple[Key, bytes]:
     """A new key, and the content of its file."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization as forms
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.x509.oid import NameOID
-
     private = Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, site)])
     begins = begins or datetime.now(UTC) - CLOCKS
@@ -125,10 +121,6 @@ def _secret(private: Ed25519PrivateKey, content: bytes) -> bytes:
 
 def load(path: Path) -> Key:
     """The key of this site; refused if others may read it."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import serialization as forms
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     _require_permissions()
     try:
         data = path.read_bytes()
@@ -149,21 +141,13 @@ def load(path: Path) -> Key:
     return Key(private, certificate.public_bytes(forms.Encoding.DER), _secret(private, data))
 
 
-def made_by(certificate: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the key of a certificate made the signature."""
-    return is_signed(public_key(certificate), message, signature)
-
-
 def _require_permissions() -> None:
     if not PERMISSIONS:
         raise InputError("dsba study needs Linux or macOS: here it cannot be seen who may read the file of a key.")
 
 
-def parse(text: str) -> Certificate:
+def parse(text: str) -> x509.Certificate:
     """The certificate of a study file's line."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     try:
         certificate = x509.load_der_x509_certificate(base64.b64decode(text, validate=True))
         usable = isinstance(certificate.public_key(), Ed25519PublicKey)
@@ -174,10 +158,8 @@ def parse(text: str) -> Certificate:
     return certificate
 
 
-def name_of(certificate: Certificate) -> str:
+def name_of(certificate: x509.Certificate) -> str:
     """The site that a certificate was made for."""
-    from cryptography.x509.oid import NameOID
-
     return ",".join(str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
 
 

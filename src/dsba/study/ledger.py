@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dsba.errors import InputError
 from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.folders import locked
 from dsba.tables.schema import TRUTH, plain_value
 
 if TYPE_CHECKING:
@@ -96,16 +97,14 @@ class Ledger:
 
         ``described`` are the rows of a description before the model, which has those without an outcome as well.
         """
-        with self._locked():
+        with locked(self.path.with_name(f"{self.path.name}-lock")):
             self.runs = self._read()
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            if complaint := self._of_month(now, allowed):
-                raise InputError(f"{complaint} The ledger is {self.path}.")
             now_used = [rows] if described is None else [rows, described]
             kept = [self._rows(run["rows"]) for run in self.runs]
             same = [differing(rows, first, allowed.row_id) for first, *_ in kept].count(0)
             apart = [differing(one, other, allowed.row_id) for used in kept for other in used for one in now_used]
-            if complaint := _too_close(same, apart, allowed):
+            if complaint := self._of_month(now, allowed) or _too_close(same, apart, allowed):
                 raise InputError(f"{complaint} The ledger is {self.path}.")
             self._keep({"time": now, "study": study, "rows": f"{len(self.runs)}.npz"}, now_used)
         return same
@@ -148,18 +147,6 @@ class Ledger:
         self.runs.append(run)
         with replacing(self.path, PRIVATE) as file:
             file.write(json.dumps(self.runs, indent=1).encode())
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One process at a time; the lock ends with the process that holds it."""
-        with self.path.with_name(f"{self.path.name}-lock").open("ab") as file:
-            try:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
-            except ImportError:  # this system has no such locks
-                pass
-            yield
 
 
 def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, PlainValidator, ValidationError, model_validator
 
@@ -16,22 +15,15 @@ from dsba.errors import InputError, cannot, shortened, unknown_name
 from dsba.fitting.disclosure import SHARES, Guards
 from dsba.network.contract import DISCLOSURE_CLASSES, ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
 from dsba.network.tls.answers import MOST_POINTS, MOST_STARTS, MOST_TOLD
-from dsba.pages.templates import asset
-from dsba.study.file import PositiveCount, Study, StudySection, first_error
+from dsba.study.file import PositiveCount, Study, StudySection, first_error, named_guards
 
 POLICY_FILE = "policy.toml"  # beside the site's key
-
-
-def _guards(section: Any) -> Guards:
-    if not isinstance(section, Mapping):
-        raise InputError("the guards must be a table of numbers.")
-    return Guards.given(section)
 
 
 class Policy(StudySection):
     """What one site asks for."""
 
-    guards: Annotated[Guards, PlainValidator(_guards)] = Field(default_factory=Guards.off)
+    guards: Annotated[Guards, PlainValidator(named_guards)] = Field(default_factory=Guards.off)
     """Numbers that are stricter than the study's hold instead of these."""
     columns: tuple[str, ...] | None = None
     """The columns that a study may name; None allows all."""
@@ -111,8 +103,10 @@ def may_leave(terms: str) -> bool:
         return False
 
 
-def load(path: Path | None) -> Policy:
-    """The policy in a file; without one the study's numbers hold."""
+def load(path: Path | None, key: Path | None = None) -> Policy:
+    """The policy in a file, or in the one beside the site's key; without one the study's numbers hold."""
+    if path is None and key is not None and (key.parent / POLICY_FILE).exists():
+        path = key.parent / POLICY_FILE
     if path is None:
         return Policy()
     try:
@@ -123,13 +117,3 @@ def load(path: Path | None) -> Policy:
         raise InputError(f"{path}: {first_error(error)}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a TOML file: {shortened(error)}.") from None
-
-
-def beside(key: Path) -> Path | None:
-    """The policy in the folder of the key, if there is one."""
-    found = key.parent / POLICY_FILE
-    return found if found.exists() else None
-
-
-def example() -> str:
-    return asset("dsba.study", POLICY_FILE)

@@ -81,13 +81,11 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             try:
                 with blaming_others():
                     model, description, files = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
-            except (RecordEndsError, NetworkError) as error:  # a site may have ended this epoch by a wrong number
-                if epoch.signed is not None:
-                    raise _at_line(error, epoch, network) from None
-                continue
             except NotRecordedError:
                 raise
-            except InputError as error:
+            except (InputError, NetworkError) as error:
+                if epoch.signed is None and isinstance(error, RecordEndsError | NetworkError):
+                    continue  # a site may have ended this epoch by a wrong number
                 raise _at_line(error, epoch, network) from None
             if epoch.signed is not None and network.asked == len(epoch.answers):
                 return Recomputed(model, description, network.points, network.furthest, files)
@@ -102,11 +100,12 @@ def _at_line(error: DsbaError, epoch: EpochRecord, network: RecordedNetwork) -> 
 def _again(
     study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None
 ) -> tuple[FittedModel, Description | None, dict[str, bytes]]:
-    site, table, spec = study.sites[rank].name, MadeUpTable(study), study.spec
-    own: Any = {site: table}
-    found = None if study.describe is None else described(study, site, own[site], spec.guards, network)
+    site, spec = study.sites[rank].name, study.spec
+    table: Any = MadeUpTable(study)
+    own = {site: table}
+    found = None if study.describe is None else described(study, site, table, spec.guards, network)
     if study.curves is not None:
-        require_like_rows(study, own_rows(study, site, own[site]), spec, network)
+        require_like_rows(study, own_rows(study, site, table), spec, network)
     if stored is None:
         results = train_own(own, spec, network, notify=lambda sentence: None, checkpoint=checkpoint)
     else:
@@ -114,7 +113,7 @@ def _again(
     if results.model.run.status is Status.INTERRUPTED:
         network.aside().share(False, discloses=TOTALS)
         return results.model, found, {}
-    files = further_files(study, [own_rows(study, site, own[site])], spec, network)
+    files = further_files(study, [own_rows(study, site, table)], spec, network)
     if study.by_site:
         network.share(None, discloses=SITE_TOTALS)
     network.aside().share(result_hash(results.model), discloses=TOTALS)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dsba.errors import InputError
-from dsba.network.tls.protocol import is_signed, public_key, signed_part
-from dsba.network.tls.transcript import Answered, Begun, Question, Recorded, Signed, replayed, unpack
+from dsba.network.tls.protocol import made_by, signed_part
+from dsba.network.tls.transcript import DAMAGED_LINE, Answered, Begun, Question, Recorded, Signed, replayed, unpack
 from dsba.study.audit import reopened, whole_lines
 from dsba.study.file import Study
 
@@ -54,10 +54,6 @@ class EpochRecord(NamedTuple):
     line: int
     """The number of the first line in the file."""
 
-    def history(self, study: Study, answers: int | None = None) -> bytes:
-        """T after so many answers; None is all."""
-        return replayed(self.begun.history(study.digest), self.answers[:answers])
-
     @property
     def results(self) -> list[bytes]:
         """What the sites said at the end, as JSON: the hash of the result."""
@@ -65,16 +61,16 @@ class EpochRecord(NamedTuple):
 
     def require_signed(self, study: Study) -> None:
         """An error unless all sites have signed how the epoch began and, where the run ended, all of its answers."""
-        everyone = [public_key(site.certificate) for site in self.begun.roster]
         for rank, site in enumerate(self.begun.roster):
-            if not is_signed(everyone[rank], site.agreed(study.digest, self.begun.epoch, rank), site.signature):
+            if not made_by(site.certificate, site.signature, site.agreed(study.digest, self.begun.epoch, rank)):
                 odd = f"{site.name} has not signed that it took part: line {self.line} of the record was changed."
                 raise InputError(odd)
         if self.signed is None:
             return
-        question = Question(self.history(study, -1), *self.answers[-1][:-2])
-        for rank, part in enumerate(self.results):
-            if not is_signed(everyone[rank], signed_part(question, rank, part), self.signed.signatures[rank]):
+        before = replayed(self.begun.history(study.digest), self.answers[:-1])
+        question = Question(before, *self.answers[-1][:-2])
+        for rank, (site, part) in enumerate(zip(self.begun.roster, self.results, strict=True)):
+            if not made_by(site.certificate, self.signed.signatures[rank], signed_part(question, rank, part)):
                 raise InputError(
                     f"{study.members[rank].name} has signed other answers than those of the record: one of the "
                     f"lines {self.line} to {self.line + len(self.answers) + 1} was changed, and those after it were "
@@ -119,7 +115,7 @@ def _parsed(path: Path, number: int, text: bytes, history: bytes, study: Study) 
         found = _after(line, history, study)
         if json.dumps({name: line.to_record(), "after": found.hex()}).encode() == text and found.hex() == after:
             return line, found
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, InputError):
+    except (*DAMAGED_LINE, RecursionError):
         pass
     raise InputError(f"{path}, line {number}: the record was changed here, or a line is missing before it.")
 

@@ -20,22 +20,14 @@ from dsba.fitting import codec
 from dsba.fitting.codec import MODEL_COPY, MODEL_FILE
 from dsba.fitting.model import FittedModel
 from dsba.network.contract import DISCLOSURE_CLASSES, SITE_TOTALS
+from dsba.network.tls.protocol import made_by
 from dsba.network.tls.replay import STEP_BOUND, NotRecordedError
 from dsba.storage.atomic import PRIVATE, private_folder, replacing
-from dsba.study import keys
+from dsba.study import join
 from dsba.study.audit import AUDIT, STATE, RunState, log_end, read_log
 from dsba.study.check import found
 from dsba.study.file import Study
 from dsba.study.further import further_names
-from dsba.study.join import (
-    DESCRIPTION,
-    EVALUATED,
-    ROTATIONS,
-    STUDY_COPY,
-    description_files,
-    disclosed,
-    result_hash,
-)
 from dsba.study.policy import may_leave
 from dsba.study.recompute import SAME_ERRORS, differences, recomputed
 from dsba.study.totals import TOTALS_FILE, EpochRecord, read_totals
@@ -78,7 +70,7 @@ def verify_study(folder: Path, approved: str | None = None) -> Iterator[Finding]
     if all(finding.fine for finding in looked):
         yield from _about_totals(kept.folder, kept.study, kept.study.rank(kept.site), kept.of("run"))
     yield _of_study(kept.study, kept.site, approved)
-    known = {STUDY_COPY, ROTATIONS, STATE, AUDIT, TOTALS_FILE, MODEL_FILE, MODEL_COPY, *_of_this(kept.study)}
+    known = {join.STUDY_COPY, join.ROTATIONS, STATE, AUDIT, TOTALS_FILE, MODEL_FILE, MODEL_COPY, *_of_this(kept.study)}
     if others := sorted({path.name for path in folder.glob("[!.]*") if path.is_file()} - known):
         yield Finding(True, f"Not looked at: {', '.join(others)}. Changes of these would not be found.")
 
@@ -104,7 +96,7 @@ def copy_totals(folder: Path, out: Path) -> None:
         raise InputError(f"the policy of {closed[0]} does not let the totals leave the sites: nothing was copied.")
     if out.exists():
         raise InputError(f"{out} is there already: give a new folder.")
-    for name in (STUDY_COPY, MODEL_FILE, TOTALS_FILE, *_of_this(study)):
+    for name in (join.STUDY_COPY, MODEL_FILE, TOTALS_FILE, *_of_this(study)):
         private_folder((out / name).parent)
         with replacing(out / name, PRIVATE) as file:
             file.write(_content(folder / name))
@@ -113,11 +105,11 @@ def copy_totals(folder: Path, out: Path) -> None:
 def _of_this(study: Study) -> Iterator[str]:
     """What a folder also needs to be verified, by what the study is."""
     if study.rotations:
-        yield ROTATIONS
+        yield join.ROTATIONS
     if study.evaluates is not None:
-        yield f"{EVALUATED}/{MODEL_FILE}"
+        yield f"{join.EVALUATED}/{MODEL_FILE}"
     if study.describe is not None:
-        yield from (f"{DESCRIPTION}.json", f"{DESCRIPTION}.html")
+        yield from (f"{join.DESCRIPTION}.json", f"{join.DESCRIPTION}.html")
     yield from further_names(study)
 
 
@@ -136,8 +128,9 @@ def _about_totals(
         epochs = read_totals(folder / TOTALS_FILE, study)
         for epoch in epochs:
             epoch.require_signed(study)
-        if logged is not None:
-            _require_logged(folder, [epoch.begun.history(study.digest).hex() for epoch in epochs], logged)
+        begun = [epoch.begun.history(study.digest).hex() for epoch in epochs]
+        if logged is not None and [line.get("run") for line in logged] != begun:
+            raise InputError(f"{folder / TOTALS_FILE} has other runs than the audit log: lines were removed or added.")
         if (last := epochs[-1]).signed is None:
             raise InputError(
                 f"{folder / TOTALS_FILE} has no signed end: the run did not end here, or lines are missing."
@@ -145,33 +138,27 @@ def _about_totals(
         many = f"{len(last.answers)} questions in {TOTALS_FILE}"
         yield Finding(True, f"All {len(study.sites)} sites have signed the answers to the {many}, and the result.")
         saved = codec.load(folder)
-        if {json.dumps(result_hash(saved)).encode()} != set(last.results):
+        if {json.dumps(join.result_hash(saved)).encode()} != set(last.results):
             raise InputError(f"the model in {folder} is not the result that the sites have signed.")
         yield _recomputed(folder, study, saved, rank, epochs)
     except DsbaError as error:
         yield Finding(False, str(error))
 
 
-def _require_logged(folder: Path, begun: Sequence[str], logged: Sequence[dict[str, Any]]) -> None:
-    if [line.get("run") for line in logged] != begun:
-        raise InputError(f"{folder / TOTALS_FILE} has other runs than the audit log: lines were removed or added.")
-
-
 def _recomputed(folder: Path, study: Study, saved: FittedModel, rank: int, epochs: Sequence[EpochRecord]) -> Finding:
-    stored = None if study.evaluates is None else Results.load(folder / EVALUATED)
+    stored = None if study.evaluates is None else Results.load(folder / join.EVALUATED)
     if stored is not None and stored.digest() != study.evaluates:
-        raise InputError(f"the model in {folder / EVALUATED} is not the one that the study evaluates.")
+        raise InputError(f"the model in {folder / join.EVALUATED} is not the one that the study evaluates.")
     try:
         again = recomputed(study, rank, epochs, stored)
     except NotRecordedError as error:
         return Finding(True, f"NOT RECOMPUTED, because the steps do not follow from totals alone: {error}", open=True)
     if odd := sorted(differences(saved, again.model)):
         return Finding(False, f"the totals give another model than the one in the folder: {', '.join(odd[:3])} differ.")
-    files = {} if again.description is None else description_files(study, again.description)
-    if changed := [name for name, content in files.items() if _content(folder / name) != content]:
-        return Finding(False, f"the totals give another description than {folder / changed[0]}: it was changed.")
-    if changed := [name for name, content in again.files.items() if _content(folder / name) != content]:
-        return Finding(False, f"the totals give another result than {folder / changed[0]}: it was changed.")
+    files = {} if again.description is None else join.description_files(study, again.description)
+    for kind, made in {"description": files, "result": again.files}.items():
+        if changed := [name for name, content in made.items() if _content(folder / name) != content]:
+            return Finding(False, f"the totals give another {kind} than {folder / changed[0]}: it was changed.")
     what = f"The {'model' if stored is None else 'evaluation'} is what these totals give"
     if files:
         what += ", and so is the description"
@@ -194,16 +181,16 @@ def _content(path: Path) -> bytes:
 def _study(folder: Path) -> Study:
     """The study that a folder holds."""
     try:
-        content = _content(folder / STUDY_COPY)
-        rotations = (folder / ROTATIONS).read_bytes() if (folder / ROTATIONS).exists() else b"[]"
+        content = _content(folder / join.STUDY_COPY)
+        rotations = (folder / join.ROTATIONS).read_bytes() if (folder / join.ROTATIONS).exists() else b"[]"
         study = Study.from_content(content, rotations)
         if study.rotations_content != rotations:
             raise ValueError
     except (ValidationError, ValueError, TypeError, RecursionError):
-        odd = f"{folder / STUDY_COPY} is damaged: it is no study, or {ROTATIONS} is not signed by its keys."
+        odd = f"{folder / join.STUDY_COPY} is damaged: it is no study, or {join.ROTATIONS} is not signed by its keys."
         raise InputError(odd) from None
     if hashlib.sha256(content).digest() != study.digest:
-        raise InputError(f"{folder / STUDY_COPY} was changed: its hash is not that of the study in it.")
+        raise InputError(f"{folder / join.STUDY_COPY} was changed: its hash is not that of the study in it.")
     return study
 
 
@@ -217,27 +204,27 @@ def _kept(folder: Path) -> Kept:
 
 
 def _state_is_signed(kept: Kept) -> None:
-    if not keys.made_by(kept.certificate, kept.state_signature, kept.state.content):
+    if not made_by(kept.certificate, kept.state_signature, kept.state.content):
         raise InputError(f"{kept.folder / STATE} is not signed by the key of {kept.site}: it was changed.")
 
 
 def _log_is_signed(kept: Kept) -> None:
     path = kept.folder / AUDIT
-    end, last = log_end(path, kept.events), f"{path}, line {len(kept.events)}:"
-    if not keys.made_by(kept.certificate, end.signature, end.content):
+    (digest, signed, signature), last = log_end(path, kept.events), f"{path}, line {len(kept.events)}:"
+    if not made_by(kept.certificate, signature, signed):
         raise InputError(f"{last} the end is not signed by the key of {kept.site}, so the log was written anew.")
-    if end.digest != kept.state.log:
+    if digest != kept.state.log:
         raise InputError(f"{last} {STATE} has another end. Lines were removed, or the run still goes on.")
 
 
 def _same_study(kept: Kept) -> None:
     wanted: dict[str, str | None] = {"study": kept.study.digest.hex(), "site": kept.site, "data": kept.state.data}
-    wanted |= {"discloses": disclosed(kept.study), "formula": kept.study.spec.formula}
+    wanted |= {"discloses": join.disclosed(kept.study), "formula": kept.study.spec.formula}
     if kept.state.study != kept.study.hash:
-        raise InputError(f"{STATE} is of another study than {STUDY_COPY}.")
+        raise InputError(f"{STATE} is of another study than {join.STUDY_COPY}.")
     for line in kept.of("joined"):
         if odd := [name for name, value in wanted.items() if line.get(name) != value]:
-            raise InputError(f"the log says another {odd[0]} than {STATE} and {STUDY_COPY}.")
+            raise InputError(f"the log says another {odd[0]} than {STATE} and {join.STUDY_COPY}.")
 
 
 def _classes(kept: Kept) -> str:
@@ -245,7 +232,7 @@ def _classes(kept: Kept) -> str:
 
 
 def _nothing_above(kept: Kept) -> None:
-    most = disclosed(kept.study)
+    most = join.disclosed(kept.study)
     allowed = [*DISCLOSURE_CLASSES[: DISCLOSURE_CLASSES.index(most) + 1]]  # what the log says may be of any type
     if kept.study.shows_sites:
         allowed.append(SITE_TOTALS)
@@ -258,7 +245,7 @@ def _same_result(kept: Kept) -> None:
         raise InputError(f"the run of {kept.site} is not complete: there is no result to compare.")
     if (kept.of("ended") or [{}])[-1].get("result") != kept.state.result:
         raise InputError(f"the log ends with another result than {STATE}.")
-    if result_hash(codec.load(kept.folder)) != kept.state.result:
+    if join.result_hash(codec.load(kept.folder)) != kept.state.result:
         raise InputError(f"the model in {kept.folder} is not the result of the run.")
     if _content(kept.folder / MODEL_COPY) != codec.copy_of(codec.load(kept.folder)):
         raise InputError(f"{kept.folder / MODEL_COPY} is not a copy of {MODEL_FILE}: one of them was changed.")

@@ -126,14 +126,11 @@ class Handshakes:
         try:
             visitor.step(visitor)
         except (ssl.SSLWantReadError, BlockingIOError):
-            self._wait_until(visitor, selectors.EVENT_READ)
+            self.ready.modify(visitor.sock, selectors.EVENT_READ, visitor)
         except ssl.SSLWantWriteError:
-            self._wait_until(visitor, selectors.EVENT_WRITE)
+            self.ready.modify(visitor.sock, selectors.EVENT_WRITE, visitor)
         except (OSError, ValueError, RefusedError) as error:
             self._refuse(visitor, str(error) if isinstance(error, RefusedError) else explained(error))
-
-    def _wait_until(self, visitor: Visitor, event: int) -> None:
-        self.ready.modify(visitor.sock, event, visitor)
 
     # The steps of a visitor ---------------------------------------------------------------------------
 
@@ -174,8 +171,7 @@ class Handshakes:
             return
         except (OSError, ValueError):
             pass
-        self._forget(visitor)
-        visitor.sock.close()
+        self._end(visitor)
 
     # How they end -------------------------------------------------------------------------------------
 
@@ -184,26 +180,27 @@ class Handshakes:
         visitor.step, visitor.deadline = self._last_words, time.monotonic() + LEAVING
         try:
             visitor.sock.shutdown(socket.SHUT_WR)
-            self._wait_until(visitor, selectors.EVENT_READ)
+            self.ready.modify(visitor.sock, selectors.EVENT_READ, visitor)
         except (OSError, ValueError, KeyError):  # it has gone already
-            self._forget(visitor)
-            visitor.sock.close()
+            self._end(visitor)
 
     def _drop_oldest(self, queue: dict[Visitor, None]) -> None:
         self._drop(next(iter(queue)), TOO_MANY)
 
     def _drop_late(self) -> None:
         now = time.monotonic()
-        for queue in (self.silent, self.begun):
-            for visitor in list(queue):
-                if visitor.deadline < now:
-                    self._drop(visitor, explained(TimeoutError()))
+        for visitor in (*self.silent, *self.begun):
+            if visitor.deadline < now:
+                self._drop(visitor, explained(TimeoutError()))
 
     def _drop(self, visitor: Visitor, why: str) -> None:
-        self._forget(visitor)
-        visitor.sock.close()
+        self._end(visitor)
         if visitor.step != self._last_words:
             self.strangers.add(visitor.address, why)
+
+    def _end(self, visitor: Visitor) -> None:
+        self._forget(visitor)
+        visitor.sock.close()
 
     def _forget(self, visitor: Visitor) -> None:
         self.silent.pop(visitor, None)

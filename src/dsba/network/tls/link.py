@@ -37,7 +37,7 @@ class SiteLink:
         self.done = False  # the neighbour needs nothing any more
         self.refusal = ""  # what the neighbour said the last time that it refused this site
         self.sent_bytes = self.received_bytes = 0
-        self._order = threading.Lock()  # held while frames are numbered and sent
+        self._order = threading.RLock()  # held while frames are numbered and sent
         self.inbox: dict[int, Inbox] = {}
         self.reset(0, b"")
 
@@ -92,7 +92,7 @@ class SiteLink:
             self.connection, self.announced = connection, False
             self.refusal, self.awaits = "", {}
             self.acknowledged = max(self.acknowledged, min(arrived, self.number))
-            self._announce()
+            self.announce()
             for frame in list(self.kept):
                 if frame.number >= self.acknowledged:
                     self._send(frame)
@@ -100,7 +100,9 @@ class SiteLink:
     def announce(self) -> None:
         """Tell the neighbour the epoch and the nonce of this site, unless it was told."""
         with self._order:
-            self._announce()
+            if not self.announced and self.connection is not None:
+                self.notify(begin=[self.epoch, self.nonce.hex()])
+                self.announced = True
 
     def notify(self, **message: Any) -> None:
         """A message beside the frames; it is lost with the connection."""
@@ -108,13 +110,8 @@ class SiteLink:
             if self.connection is not None:
                 self.connection.push(json.dumps(message))
 
-    def _announce(self) -> None:
-        if not self.announced and self.connection is not None:
-            self.notify(begin=[self.epoch, self.nonce.hex()])
-            self.announced = True
-
     def _send(self, frame: Frame) -> None:
-        self._announce()
+        self.announce()
         if self.connection is None:
             return
         if frame.received != self.received:
@@ -135,7 +132,7 @@ class SiteLink:
         if self.theirs is None:  # of an epoch that is over
             return False
         frame = decode(data, self.tag)
-        if not self.acknowledged <= max(frame.received, self.acknowledged) <= self.number:
+        if frame.received > self.number:
             raise FrameError(f"it acknowledges frame {frame.received}, and {self.number} were sent")
         self.acknowledged = max(self.acknowledged, frame.received)
         if frame.kind == ACKNOWLEDGE or frame.number < self.received:

@@ -14,6 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dsba.errors import NetworkError
 from dsba.network import exact_sum
@@ -28,14 +32,10 @@ class Agreement:
     """The own half of this site's agreements with all others, for one epoch."""
 
     def __init__(self) -> None:
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
         self._private = X25519PrivateKey.generate()
         self.public = self._private.public_key().public_bytes_raw()
 
     def secret(self, theirs: bytes, site: str) -> bytes:
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-
         try:
             return self._private.exchange(X25519PublicKey.from_public_bytes(theirs))
         except ValueError:
@@ -80,10 +80,6 @@ class Masks:
 
 def mask_stream(secret: bytes, study: bytes, history: bytes, number: int, length: int) -> bytes:
     """HKDF gives one key for each sum and history, and ChaCha20 as many bytes as the sum is long."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     info = b"dsba mask" + history + number.to_bytes(8, "little")
     key = HKDF(SHA256(), 32, salt=study, info=info).derive(secret)
     return Cipher(algorithms.ChaCha20(key, bytes(16)), None).encryptor().update(bytes(length))

@@ -28,12 +28,14 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from dsba.errors import NetworkError
 from dsba.network.tls.transcript import HASH_BYTES, INT64, Question, Transcript, hashed, packed
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     from dsba.network.tls.pinned import Member
 
 SIGNATURE_BYTES = 64
@@ -79,17 +81,12 @@ PHASES = {
 
 
 def public_key(certificate: bytes) -> Ed25519PublicKey:
-    from cryptography import x509
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     key = x509.load_der_x509_certificate(certificate).public_key()
     assert isinstance(key, Ed25519PublicKey)
     return key
 
 
 def is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
-    from cryptography.exceptions import InvalidSignature
-
     try:
         key.verify(signature, message)
     except InvalidSignature:
@@ -97,13 +94,19 @@ def is_signed(key: Ed25519PublicKey, message: bytes, signature: bytes) -> bool:
     return True
 
 
+def made_by(certificate: bytes, signature: bytes, message: bytes) -> bool:
+    """Whether the key of a certificate made the signature."""
+    return is_signed(public_key(certificate), message, signature)
+
+
 def signed_part(question: Question, rank: int, part: bytes) -> bytes:
     """What the site of this number signs when it gives its part."""
-    return _signed_part(question.packed(), rank, part)
+    return _said("part", question.packed(), rank, part)
 
 
-def _signed_part(question: bytes, rank: int, part: bytes) -> bytes:
-    return hashed("dsba part", question, INT64.pack(rank), part)
+def _said(what: str, question: bytes, rank: int, *fields: bytes) -> bytes:
+    """Stands for what a site says at one step of a question, which is packed."""
+    return hashed(f"dsba {what}", question, INT64.pack(rank), *fields)
 
 
 class Ending(NamedTuple):
@@ -120,8 +123,8 @@ class Ending(NamedTuple):
         ending = cls(*said)
         question, part = bytes.fromhex(ending.question), json.dumps(ending.result).encode()
         for rank, (member, signature) in enumerate(zip(members, ending.signatures, strict=True)):
-            signed = _signed_part(question, rank, part)
-            if not is_signed(public_key(member.certificate), signed, bytes.fromhex(signature)):
+            signed = _said("part", question, rank, part)
+            if not made_by(member.certificate, bytes.fromhex(signature), signed):
                 raise ValueError(f"{member.name} has not signed the end")
         return ending
 
@@ -171,15 +174,15 @@ class Exchange:
         self._go(Event.PLEDGE)
         question = self.transcript.ask(kind, at, scales, len(own))
         self._vector, self._salt = own, secrets.token_bytes(HASH_BYTES)
-        pledged = _pledged(question, self.rank, self._salt, own)
-        return self._sign(hashed("dsba pledge", question.packed(), INT64.pack(self.rank), pledged)) + pledged
+        pledged = _said("salt", question.packed(), self.rank, self._salt, own)
+        return self._sign(_said("pledge", question.packed(), self.rank, pledged)) + pledged
 
     def reveal(self, messages: Sequence[bytes]) -> bytes:
         """The message with the vector of this site, once the pledges of all sites are here."""
         question = self._go(Event.REVEAL)
         self._pledges = [self._cut(rank, message, HASH_BYTES) for rank, message in enumerate(messages)]
         for rank, pledged in enumerate(self._pledges):
-            signed = hashed("dsba pledge", question.packed(), INT64.pack(rank), pledged)
+            signed = _said("pledge", question.packed(), rank, pledged)
             self._require(rank, messages[rank][:SIGNATURE_BYTES], signed)
         self._seen = hashed("dsba pledges", *self._pledges)
         return self._sign(self._over(question, self.rank, self._vector)) + self._salt + self._vector
@@ -191,16 +194,16 @@ class Exchange:
             rest = self._cut(rank, message, HASH_BYTES + question.length)
             salt, vector = rest[:HASH_BYTES], rest[HASH_BYTES:]
             self._require(rank, message[:SIGNATURE_BYTES], self._over(question, rank, vector))
-            if _pledged(question, rank, salt, vector) != self._pledges[rank]:
+            if _said("salt", question.packed(), rank, salt, vector) != self._pledges[rank]:
                 raise self._end(f"{self._members[rank].name} sent another part than the one it had pledged.")
             self._vectors.append(vector)
-        return self._sign(_held(question, self.rank, self._seen))
+        return self._sign(_said("held", question.packed(), self.rank, self._seen))
 
     def confirmed(self, messages: Sequence[bytes]) -> list[bytes]:
         """All sites' vectors, once all sites hold them."""
         question = self._go(Event.CONFIRMED)
         for rank, message in enumerate(messages):
-            self._require(rank, message, _held(question, rank, self._seen))
+            self._require(rank, message, _said("held", question.packed(), rank, self._seen))
         return self._vectors
 
     def unpledged(self, kind: str, at: bytes, scales: bytes, length: int) -> None:
@@ -221,8 +224,7 @@ class Exchange:
         return self.transcript.open  # type: ignore[return-value]  # only the events that ask find none
 
     def _over(self, question: Question, rank: int, vector: bytes) -> bytes:
-        whole = hashlib.sha256(vector).digest()
-        return hashed("dsba vector", question.packed(), INT64.pack(rank), self._seen, whole)
+        return _said("vector", question.packed(), rank, self._seen, hashlib.sha256(vector).digest())
 
     def _cut(self, rank: int, message: bytes, length: int) -> bytes:
         """What follows the signature; ``length`` 0 is any."""
@@ -241,11 +243,3 @@ class Exchange:
     def _end(self, sentence: str) -> NetworkError:
         self.phase = Phase.ENDED
         return NetworkError(sentence)
-
-
-def _held(question: Question, rank: int, seen: bytes) -> bytes:
-    return hashed("dsba held", question.packed(), INT64.pack(rank), seen)
-
-
-def _pledged(question: Question, rank: int, salt: bytes, vector: bytes) -> bytes:
-    return hashed("dsba salt", question.packed(), INT64.pack(rank), salt, vector)

@@ -62,7 +62,7 @@ class RecordedNetwork(Network):
     def sum(self, rows: Array | SparseRows) -> Array:
         (kind, point), self._about = self._about, (OF_SUMS, np.zeros(0))
         width = rows.shape[1]
-        offered = len(self._line(kind).scales) == 2 * INT64.size  # several scales at once
+        offered = len(self._line().scales) == 2 * INT64.size  # several scales at once
         if offered and (line := self._next(kind, point)).exponent is not None:
             self._count_question(8, 8)
             return self._totals(line, width)
@@ -98,7 +98,7 @@ class RecordedNetwork(Network):
             raise self._differs(f"it has {len(parts)} parts of {self.size} sites")
         return parts
 
-    def _line(self, kind: str) -> Answered:
+    def _line(self) -> Answered:
         """The next line of the record, whatever its kind; an error if there is none."""
         if self.asked == len(self.record):
             raise RecordEndsError(f"the record ends after question {self.asked}, and its totals lead to another one.")
@@ -106,7 +106,7 @@ class RecordedNetwork(Network):
 
     def _next(self, kind: str, point: Array | None = None) -> Answered:
         """The next line of the record, which must be of this kind and at this point."""
-        line = self._line(kind)
+        line = self._line()
         if line.kind != kind:
             raise self._differs(f"it is of the kind {shortened(line.kind)!r}, and {kind!r} is due")
         self._compare(line.point, np.zeros(0) if point is None else point)

@@ -38,16 +38,7 @@ from dsba.network.tls.frames import cut
 from dsba.network.tls.link import MOST_UNREAD, SiteLink
 from dsba.network.tls.masks import WHOLE_WINDOW, Agreement, Guesses, Masks, Window, around
 from dsba.network.tls.pinned import Member
-from dsba.network.tls.protocol import (
-    OF_LARGEST,
-    OF_LEVELS,
-    OF_SUMS,
-    SIGNATURE_BYTES,
-    Ending,
-    Exchange,
-    is_signed,
-    public_key,
-)
+from dsba.network.tls.protocol import OF_LARGEST, OF_LEVELS, OF_SUMS, SIGNATURE_BYTES, Ending, Exchange, made_by
 from dsba.network.tls.transcript import HASH_BYTES, INT64, Begun, Newcomer, Recorded, Signed, Transcript
 from dsba.network.transport import FRAMES, PARCEL, QUESTIONS, ROWS, Network, unpacked
 from dsba.types import Array, Words
@@ -270,7 +261,7 @@ class SiteNetwork(Network):
                     raise ValueError
             except (KeyError, TypeError, ValueError, AttributeError):
                 raise NetworkError(f"what {member.name} sent to agree on a run is damaged.") from None
-            if not is_signed(public_key(member.certificate), signed, signature):
+            if not made_by(member.certificate, signature, signed):
                 sentence = f"the agreement of {member.name} is not signed with its key: it was changed on the way."
                 raise NetworkError(sentence)
             roster.append(one)

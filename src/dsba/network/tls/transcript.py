@@ -29,7 +29,6 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +39,7 @@ from dsba.types import Array
 
 INT64 = struct.Struct("<q")
 HASH_BYTES = 32
+DAMAGED_LINE = (KeyError, TypeError, ValueError, AttributeError)  # what a line of another form raises
 
 
 def packed(*fields: bytes) -> bytes:
@@ -115,15 +115,14 @@ class Begun(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Any) -> Begun:
-        """What ``to_record`` gave; an ``InputError`` if it is damaged."""
-        with _undamaged():
-            raw = ("certificate", "key", "nonce", "signature")
-            roster = [{**one, **{name: bytes.fromhex(one[name]) for name in raw}} for one in record["roster"]]
-            made = cls(**{**record, "roster": tuple(Newcomer(**one) for one in roster)})
-            texts = [text for one in made.roster for text in (one.name, one.data, one.policy)]
-            if _is_int64(made.epoch) and type(made.masked) is bool and _all_text(made.program, *texts):
-                return made
-        raise damaged()
+        """What ``to_record`` gave; one of ``DAMAGED_LINE`` if it is damaged."""
+        raw = ("certificate", "key", "nonce", "signature")
+        roster = [{**one, **{name: bytes.fromhex(one[name]) for name in raw}} for one in record["roster"]]
+        made = cls(**{**record, "roster": tuple(Newcomer(**one) for one in roster)})
+        texts = [made.program, *(text for one in made.roster for text in (one.name, one.data, one.policy))]
+        if not (_is_int64(made.epoch) and type(made.masked) is bool and all(type(text) is str for text in texts)):
+            raise damaged()
+        return made
 
 
 class Signed(NamedTuple):
@@ -136,10 +135,8 @@ class Signed(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Any) -> Signed:
-        """What ``to_record`` gave; an ``InputError`` if it is damaged."""
-        with _undamaged():
-            return cls(tuple(bytes.fromhex(one) for one in {**record}.pop("signatures")))
-        raise damaged()
+        """What ``to_record`` gave; one of ``DAMAGED_LINE`` if it is damaged."""
+        return cls(tuple(bytes.fromhex(one) for one in record["signatures"]))
 
 
 class Question(NamedTuple):
@@ -193,15 +190,14 @@ class Answered(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Any) -> Answered:
-        """What ``to_record`` gave; an ``InputError`` if it is damaged."""
-        with _undamaged():
-            texts = {name: bytes.fromhex(record[name]) for name in ("at", "scales", "answer")}
-            made = cls(**{**record, **texts})
-            plain = _is_int64(made.number) and _is_int64(made.length) and type(made.kind) is str
-            sums = made.exponent is None or (_is_int64(made.exponent) and len(made.answer) % 16 == 0)
-            if plain and sums and len(made.at) % 8 == 0:
-                return made
-        raise damaged()
+        """What ``to_record`` gave; one of ``DAMAGED_LINE`` if it is damaged."""
+        texts = {name: bytes.fromhex(record[name]) for name in ("at", "scales", "answer")}
+        made = cls(**{**record, **texts})
+        plain = _is_int64(made.number) and _is_int64(made.length) and type(made.kind) is str
+        sums = made.exponent is None or (_is_int64(made.exponent) and len(made.answer) % 16 == 0)
+        if not (plain and sums and len(made.at) % 8 == 0):
+            raise damaged()
+        return made
 
 
 Recorded = Begun | Answered | Signed
@@ -212,21 +208,12 @@ def damaged() -> InputError:
     return InputError("a line of the record of answers is damaged.")
 
 
-def _undamaged() -> suppress:
-    """Whatever is not of the expected form raises one of these."""
-    return suppress(KeyError, TypeError, ValueError, AttributeError)
-
-
 def _texts(line: Answered | Newcomer) -> dict[str, Any]:
     return {name: part.hex() if isinstance(part, bytes) else part for name, part in line._asdict().items()}
 
 
 def _is_int64(value: Any) -> bool:
     return type(value) is int and -(2**63) <= value < 2**63
-
-
-def _all_text(*values: Any) -> bool:
-    return all(type(value) is str for value in values)
 
 
 def replayed(start: bytes, record: Iterable[Answered]) -> bytes:
