@@ -20,7 +20,6 @@ import numpy as np
 
 from dsba.algorithms.newton import symmetric
 from dsba.network import Group, summed
-from dsba.operators import link_of
 from dsba.tables.design import Design
 from dsba.tables.families import Family
 from dsba.tables.scaling import ScaledColumns
@@ -69,11 +68,9 @@ def cr2(
 
 def _working(design: Design, coefficients: Array, family: Family) -> tuple[Array, Array]:
     """Of each row the root of its weight in the information, and its residual in these units."""
-    X, weight = design.X, design.weight
-    mu = link_of(family.link).mean((X @ coefficients + design.offset)[:, None])
-    variance = weight * family.variance(mu)
-    root = np.sqrt(variance)
-    score = weight * (design.y - mu)
+    mu = family.mean(design, coefficients)
+    root = np.sqrt(design.weight * family.variance(mu))
+    score = design.weight * (design.y - mu)
     return root, np.divide(score, root, out=np.zeros_like(root), where=root > 0.0)
 
 

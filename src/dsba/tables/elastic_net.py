@@ -28,10 +28,10 @@ from dsba.tables.disclosure import ModelWatch, check_design, strictest
 from dsba.tables.expected_cost import REPLACED, Way, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
-from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum
+from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
-from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
+from dsba.tables.scaling import Scaling, scaled_designs
 from dsba.tables.schema import enforce
 from dsba.tables.terms import ModelTerms, SiteTable
 from dsba.types import Array, Notify
@@ -290,12 +290,9 @@ def path_of(
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
     model = LOSSES[str(spec.operator)]
     notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, Way.of(network)))
-    wide, p = designs.wide, len(designs.names)
-    mean, sd = pooled_moments(wide, network, range(1, wide[0].shape[1]))
-    scaling = scaling_by(mean[:p], sd[:p], 0)
-    ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]
-    _check(designs, (mean, sd), ready, folds, network)
-    unit = float(sd[p]) if model.labels == "real" else 1.0
+    scaling, ready, moments = scaled_designs(designs, network)
+    _check(designs, moments, ready, folds, network)
+    unit = float(moments[1][len(designs.names)]) if model.labels == "real" else 1.0
     problems = _problems(model, ready, folds, network, unit)
     whole = problems[0]
     if lambdas is None:
@@ -474,7 +471,7 @@ def _validated(
             out = d.weight * (np.arange(len(d.y)) % folds == fold)
             losses += [float(out @ model.unit_deviance(d.y, d.X @ z + d.offset)) for z in path] + [float(out.sum())]
         own.append(losses)
-    total = np.array(finite_sum(group, own)).reshape(folds, -1)
+    total = summed(group, np.array(own)).reshape(folds, -1)
     rows, losses_per_row = total[:, -1], total[:, :-1] / total[:, -1:]
     mean = rows @ losses_per_row / rows.sum()
     spread = np.sqrt(rows @ (losses_per_row - mean) ** 2 / rows.sum() / (folds - 1))

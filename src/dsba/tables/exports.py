@@ -182,18 +182,13 @@ def _safe(cell: Any) -> Any:
 
 def tidy(results: Results, exponentiate: bool = False) -> pd.DataFrame:
     """A row for each coefficient, with the names of R's broom."""
-    import pandas as pd
-
-    known = results.metadata.inference is not None
-    nothing = np.full(len(results.params), np.nan)
-    low, high = results.conf_int().to_numpy().T if known else (nothing, nothing)
-    errors = [results.bse, results.tvalues, results.pvalues] if known else [nothing] * 3
-    estimates = [results.params.to_numpy(), low, high]
+    found = results.to_frame()
+    found = found.set_axis(TIDY[1 : 1 + len(found.columns)], axis=1).reindex(columns=TIDY[1:])
     if exponentiate:
         results.ratios()  # an error if there are none
-        estimates = [np.exp(one) for one in estimates]
-    columns = [results.params.index, estimates[0], *map(np.asarray, errors), *estimates[1:]]
-    return pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
+        for name in ("estimate", "conf.low", "conf.high"):
+            found[name] = np.exp(found[name])
+    return found.rename_axis("term").reset_index()
 
 
 def glance(results: Results) -> pd.DataFrame:

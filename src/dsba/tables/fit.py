@@ -35,7 +35,7 @@ from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer, inflation
 from dsba.tables.inputs import GivenTables, columns_of, distinct
-from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require_fitting, require_order
+from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, noticed, require_fitting, require_order
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
@@ -297,8 +297,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
         columns = orthogonal(columns, information)
     for sentence in shown:
         notify(f"Between owners this would be refused: {sentence}")
-    for sentence in dict.fromkeys((*designs.rare, *shown)):
-        warn(sentence)
+    designs = noticed(designs, shown, warn)
     if component.family is not None:
         require_events(component.family, columns.mean, str(parse(str(spec.formula)).left))
     spec = replace(spec, intercept=columns.scaling.intercept is not None)
@@ -317,7 +316,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     later = [one for one in seen if one not in shown]
     for sentence in later:
         warn(sentence)
-    designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown, *later))))
+    designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *later))))
     return Results(_model(designs, columns, done, coefficients, inferred, network))
 
 

@@ -152,10 +152,8 @@ class Formula:
     """Those in C(...)."""
     numbers: tuple[str, ...]
     """Those in arithmetic, which must be numbers."""
-    pair: tuple[str, ...] = ()
-    """Of ``Surv(time, event)`` and ``cbind(successes, failures)``: what is in the parentheses."""
     outcomes: tuple[Arithmetic, ...] = ()
-    """What the left side computes: one number a row, or two."""
+    """What the left side computes: one number a row, or the two of Surv(time, event) and cbind(successes, failures)."""
     terms: tuple[Term, ...] = ()
     """Of the right side; those with fewer parts come first."""
     dotted: bool = False
@@ -164,7 +162,7 @@ class Formula:
     @property
     def outcome(self) -> str | None:
         """What an outcome of two columns is, or None."""
-        return OUTCOMES[str(self.left).partition("(")[0]] if self.pair else None
+        return OUTCOMES[str(self.left).partition("(")[0]] if len(self.outcomes) > 1 else None
 
     @property
     def transformed(self) -> bool:
@@ -280,13 +278,11 @@ class _Parser:
         return InputError(f"formula, character {self.next.at + 1}: wanted {what}, got {got}{hint}.")
 
     def formula(self) -> Formula:
-        left, response = Side("", ()), tuple[str, ...]()
-        outcomes, pair = tuple[Arithmetic, ...](), tuple[str, ...]()
+        left, response, outcomes = "", tuple[str, ...](), tuple[Arithmetic, ...]()
         if any(token.kind == "sign" and token.text == "~" for token in self.tokens):
             if self.next.text != "~":
-                text, outcomes = self.response()
-                pair = tuple(one.text for one in outcomes) if len(outcomes) > 1 else ()
-                left, response, self.roles = Side(text, ()), tuple(self.roles), {}
+                left, outcomes = self.response()
+                response, self.roles = tuple(self.roles), {}
             if not self.take("~"):
                 raise self.wanted("'~' (an outcome may be computed in I(), such as I(2*y))")
         right = self.sum(((),))
@@ -297,10 +293,8 @@ class _Parser:
             tuple(c for c, roles in self.roles.items() if role in roles) for role in ("factor", "number")
         )
         terms = tuple(sorted(right.terms, key=len))
-        return Formula(
-            left.text or None, right.text, response, tuple(self.roles), factors, numbers, pair, outcomes, terms,
-            self.dotted,
-        )  # fmt: skip
+        columns = tuple(self.roles)
+        return Formula(left or None, right.text, response, columns, factors, numbers, outcomes, terms, self.dotted)
 
     def _check_roles(self, response: tuple[str, ...]) -> None:
         if both := self.roles.keys() & set(response):

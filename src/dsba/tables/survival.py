@@ -16,7 +16,7 @@ from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import eliminated
 from dsba.tables import plots
 from dsba.tables import schema as agreed
-from dsba.tables.design import odd_outcome, outcome_of
+from dsba.tables.design import filled_in, odd_outcome, outcome_of
 from dsba.tables.expected_cost import Way, cost_of
 from dsba.tables.exports import plain_columns
 from dsba.tables.formula import parse, quoted
@@ -284,12 +284,9 @@ def curves_of(
     used = [SiteTable(site.name, agreed.usable_rows(site.frame, terms)) for site in sites]
     outcomes, own = [outcome_of(site, schema) for site in used], []
     agreed.end_together(group, odd_outcome(used, outcomes, schema.labels))
-    for (name, frame), y in zip(used, outcomes, strict=True):
-        codes = np.zeros(len(frame), np.int64)
-        if column is not None:
-            values = frame[column] if column in frame else [name] * len(frame)
-            codes = np.array([levels.index(agreed.plain_value(value)) for value in values], np.int64)
-        own.append(_Lifetimes(y[:, 0], y[:, 1] > 0, codes))
+    for site, y in zip(used, outcomes, strict=True):
+        factor = None if column is None else filled_in(site, schema)[column].cat.codes.to_numpy(np.int64)
+        own.append(_Lifetimes(y[:, 0], y[:, 1] > 0, np.zeros(len(y), np.int64) if factor is None else factor))
     ends, exact = _ends(own, len(levels), spec, few, group)
     rounded = [one._replace(time=on_grid(one.time, ends)) for one in own]
     shape = (2, len(levels), len(ends))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
 from dsba.algorithms.newton import symmetric as symmetric
 from dsba.fitting.measures import Figures, NoFigures
-from dsba.network import Alone, Group, summed
+from dsba.network import Alone, Group
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -86,23 +86,6 @@ class LikelihoodOnly(Alone):
 
     def sum(self, rows: Any) -> Array:
         return np.append(self.group.sum(rows[:, :1]), np.zeros(rows.shape[1] - 1))
-
-
-class TermsWatch(Protocol):
-    """What a site looks at before it sends its part of the terms at a new point."""
-
-    def __call__(self, z: Array, last: Array, terms: LikelihoodTerms) -> bool:
-        """Whether the part at ``z`` must not be sent; ``terms`` are those of all sites at ``last``."""
-        ...
-
-    @property
-    def holds(self) -> bool:
-        """Whether the part at the last point must not be sent."""
-        ...
-
-    def end(self) -> None:
-        """An error at all processes if one of them does not send its part."""
-        ...
 
 
 class FitMeasures(NamedTuple):
@@ -286,14 +269,9 @@ class TableModel(ABC):
         return self.response(X @ params + offset)
 
 
-def added(group: Group, own: Sequence[Array]) -> Array:
-    """The exact sum over all sites; NaN if a part is not finite."""
-    return group.sum(np.array(own))
-
-
 def pooled_terms(group: Group, own: Sequence[LikelihoodTerms]) -> LikelihoodTerms:
     """The terms of all sites, in one exact sum. NaN if a part is not finite."""
-    return LikelihoodTerms.of(added(group, [one.flat() for one in own]), own[0].score.size)
+    return LikelihoodTerms.of(group.sum(np.array([one.flat() for one in own])), own[0].score.size)
 
 
 def of_rows(X: Array, weight: Array, rows: RowTerms) -> LikelihoodTerms:
@@ -303,8 +281,3 @@ def of_rows(X: Array, weight: Array, rows: RowTerms) -> LikelihoodTerms:
     if rows.expected is not rows.observed:
         expected = X.T @ (X * (weight * rows.expected)[:, None])
     return LikelihoodTerms(float(weight @ rows.llf), X.T @ (weight * rows.slope), observed, expected)
-
-
-def finite_sum(group: Group, own: Sequence[Sequence[float]]) -> list[float]:
-    """The exact sum of a few numbers of each site here."""
-    return [float(value) for value in summed(group, np.array(own, np.float64))]

@@ -11,16 +11,8 @@ import numpy as np
 from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
 
 from dsba.errors import FitError
-from dsba.network import Group
-from dsba.tables.models.base import (
-    FitMeasures,
-    LikelihoodTerms,
-    Outcomes,
-    RowTerms,
-    TableModel,
-    finite_sum,
-    of_rows,
-)
+from dsba.network import Group, summed
+from dsba.tables.models.base import FitMeasures, LikelihoodTerms, Outcomes, RowTerms, TableModel, of_rows
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -104,7 +96,7 @@ class Glm(TableModel):
             columns = [self.unit_deviance(s.y, u), self.unit_deviance(s.y, u0), self.pearson(s.y, u)]
             weighted = [s.weight @ column for column in (*columns, self.saturated(s.y))]
             own.append([*weighted, s.weight.sum(), s.counts.sum()])
-        deviance, null_deviance, pearson, saturated, weight, rows = finite_sum(group, own)
+        deviance, null_deviance, pearson, saturated, weight, rows = summed(group, np.array(own)).tolist()
         if self.dispersed and not deviance > UNEXPLAINED * max(null_deviance, weight):
             raise FitError(EXACT_SENTENCE, range(z.size))
         llf, llnull = (self.log_likelihood(d, saturated, weight) for d in (deviance, null_deviance))
