@@ -108,7 +108,6 @@ class Evaluation:
     pooled: Measures
     sites: dict[str, Measures]
     notices: tuple[str, ...] = ()
-    """What would end the evaluation between owners."""
 
     def plain(self) -> dict[str, Any]:
         """Return the measures in JSON's types.

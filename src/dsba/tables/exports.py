@@ -241,24 +241,23 @@ def side_by_side(models: Mapping[str, Results], *, ratios: bool = False, wide: b
         what = str(one.ratios().columns[0]) if ratios else "estimate"
         header.append(f"{name}: {what} (95 % interval)" if name else f"{what} (95 % interval)")
         figures = [f"{one.nobs:,}", "" if one.metadata.inference is None or np.isnan(one.aic) else f"{one.aic:.1f}"]
-        columns.append([*(_interval(tidied[name], term) for term in terms), *figures])
+        found = tidied[name].reindex(terms)
+        intervals = map(_interval, found["estimate"], found["conf.low"], found["conf.high"])
+        columns.append([*intervals, *figures])
         if wide:
             header.append("p")
-            columns.append([*(_p_value(tidied[name], term) for term in terms), "", ""])
+            columns.append([*map(_p_value, found["p.value"]), "", ""])
     left = dict.fromkeys(str(one.formula.left) for one in models.values())
     return TextTable(f"Models of {', '.join(left)}", tuple(header), tuple(zip(*columns, strict=True)))
 
 
-def _interval(frame: pd.DataFrame, term: str) -> str:
-    if term not in frame.index:
-        return ""
-    estimate, low, high = frame.loc[term, ["estimate", "conf.low", "conf.high"]]
-    shown, *ends = (figures(one, 3) for one in (estimate, low, high))
-    return shown if np.isnan(low) else f"{shown} ({' to '.join(ends)})"
+def _interval(estimate: float, *ends: float) -> str:
+    """Nothing for a coefficient that the model does not have."""
+    interval = "" if np.isnan(ends[0]) else f" ({' to '.join(figures(end, 3) for end in ends)})"
+    return "" if np.isnan(estimate) else figures(estimate, 3) + interval
 
 
-def _p_value(frame: pd.DataFrame, term: str) -> str:
-    value = frame.loc[term, "p.value"]
+def _p_value(value: float) -> str:
     return "" if np.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 

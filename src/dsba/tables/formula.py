@@ -235,7 +235,10 @@ def quoted(name: str) -> str:
 
 def _united(*sides: tuple[Term, ...]) -> tuple[Term, ...]:
     """Every term once, whatever the order of its parts."""
-    return tuple({frozenset(term): term for term in reversed(list(chain(*sides)))}.values())[::-1]
+    terms = tuple({frozenset(term): term for term in reversed(list(chain(*sides)))}.values())[::-1]
+    if len(terms) > MOST_TERMS:
+        raise InputError(f"the formula has more than {MOST_TERMS} terms.")
+    return terms
 
 
 def _crossed(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -334,8 +337,6 @@ class _Parser:
         while sign := self.take("+", "-"):
             more = self.nested()
             text, terms = f"{text} {sign} {more.text}", _added(terms, sign, more)
-            if len(terms) > MOST_TERMS:
-                raise InputError(f"the formula has more than {MOST_TERMS} terms.")
         return Side(text, terms)
 
     def nested(self) -> Side:
@@ -363,8 +364,6 @@ class _Parser:
         text, terms = f"{side.text}**{self.next.text}", side.terms
         for _ in range(int(self.next.text) - 1):
             terms = _united(terms, _crossed(terms, side.terms))
-            if len(terms) > MOST_TERMS:
-                raise InputError(f"the formula has more than {MOST_TERMS} terms.")
         self.at += 1
         return Side(text, terms)
 

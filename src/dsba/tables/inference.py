@@ -98,8 +98,8 @@ def clustered(
     p = coefficients.size
     if p > clusters.MOST_COEFFICIENTS:
         return total.covariance("site", 1.0), (total.clusters - 1.0,) * p
-    found = clusters.cr2(columns, coefficients, family, total.bread, columns.scaling.back, group, scale)
-    return _even(found.covariance), tuple(found.df.tolist())
+    covariance, df = clusters.cr2(columns, coefficients, family, total.bread, columns.scaling.back, group, scale)
+    return _even(covariance), tuple(df.tolist())
 
 
 def _sums(

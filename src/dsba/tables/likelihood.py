@@ -92,9 +92,7 @@ def require_order(model: TableModel, designs: Designs, given: Collection[str]) -
             raise InputError(UNORDERED.format(column=column))
 
 
-def fit_likelihood(
-    model: TableModel, designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
-) -> FittedModel:
+def fit_likelihood(model: TableModel, designs: Designs, spec: FitSpec, network: Network, warn: Notify) -> FittedModel:
     """The model of the sites' columns, with its inference. All processes get the same.
 
     ``warn`` gets the sentences about columns that show single rows.
@@ -121,9 +119,7 @@ def fit_likelihood(
     return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
 
 
-def fit_random_intercept(
-    designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
-) -> FittedModel:
+def fit_random_intercept(designs: Designs, spec: FitSpec, network: Network, warn: Notify) -> FittedModel:
     """A linear model in which every site has a random intercept, by REML.
 
     With an intercept outcomes are taken around their mean: their squares would lose the digits of the residuals.
@@ -174,7 +170,7 @@ def _kept(
     found: Estimated, converged: bool, scaling: Scaling, designs: Designs, spec: FitSpec, network: Network
 ) -> FittedModel:
     """What is saved."""
-    schema, at = designs.schema, np.array([name == INTERCEPT for name in found.names])
+    schema = designs.schema
     decisions: dict[str, Any] = {"binary": "sign", "multiclass": "largest"}
     link: Any = found.link
     run = FitRun(
@@ -190,11 +186,14 @@ def _kept(
         found.events, None, tuple(enumerate(found.steps)), found.inference, None, None, found.figures,
         found.survival,
     )  # fmt: skip
-    return FittedModel(
-        found.params[~at][None, :], found.params[at] if at.any() else np.zeros(1),
-        np.tile(found.params, (run.nodes, 1)), None if schema.classes is None else np.array(schema.classes), spec, run,
-        table=table,
-    )  # fmt: skip
+    return stored(found.params, np.tile(found.params, (run.nodes, 1)), run, table)
+
+
+def stored(params: Array, gathered: Array, run: FitRun, table: TableMetadata) -> FittedModel:
+    """The model with these coefficients, the intercept among them; ``gathered`` has those of every node."""
+    at, classes = np.array([name == INTERCEPT for name in table.names]), table.schema.classes
+    labels, intercept = None if classes is None else np.array(classes), params[at] if at.any() else np.zeros(1)
+    return FittedModel(params[~at][None, :], intercept, gathered, labels, table.schema.spec, run, table=table)
 
 
 def _by_name(columns: Array, names: int, otherwise: float) -> tuple[float, ...]:
@@ -214,7 +213,7 @@ def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network
     scaling, ready, moments = scaled_designs(designs, network, level=not model.intercept)
     weight, *totals = summed(network, np.array([[d.weight.sum(), *model.outcome_sums(d)] for d in ready])).tolist()
     rows = round(weight) if ready[0].repeated else designs.rows
-    known = Outcomes(rows, weight, np.array(totals), designs.schema.classes, _level(model, moments[0], spec))
+    known = Outcomes(rows, weight, np.array(totals), _level(model, moments[0], spec))
     _require_outcomes(model, known, str(terms_of(designs.schema).formula.left))
     if isinstance(model, Cox):
         model = model.prepared(ready, spec.grid, max(1, strictest(designs).rows_per_level), network)

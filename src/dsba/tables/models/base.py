@@ -78,6 +78,21 @@ class RowLeverage(NamedTuple):
         return self._replace(parts=np.where(first[:, None], self.parts, other.parts))
 
 
+def leverages_at(
+    X: Sequence[Array], now: Sequence[Array], last: Sequence[Array], information: Array
+) -> list[RowLeverage] | None:
+    """Those of rows X with the weights ``now``; None if they are not finite.
+
+    The others' part of the information is as it was where the rows here had the weights ``last``.
+    """
+    changes = (x.T @ (x * (new - old)[:, None]) for x, new, old in zip(X, now, last, strict=True))
+    total = sum(changes, information)
+    if not np.isfinite(total).all():
+        return None
+    inverse, _ = solved(total, np.eye(len(total)))
+    return [RowLeverage.of(x, weight, inverse) for x, weight in zip(X, now, strict=True)]
+
+
 class LikelihoodOnly(Alone):
     """A group in whose sums only the first number travels, the log-likelihood; slopes and matrices are 0."""
 
@@ -119,7 +134,6 @@ class Outcomes(NamedTuple):
     weight: float
     totals: Array
     """The sums of ``TableModel.outcome_sums``."""
-    classes: tuple[Any, ...] | None
     offset: float = 0.0
     """A score that stands for the offsets of all rows."""
 
@@ -229,14 +243,10 @@ class TableModel(ABC):
         now, before = ([self.row_weights(s, at) for s in samples] for at in (z, last))
         found: list[RowLeverage] = []
         for k, block in enumerate(self.blocks(terms.expected, p)):
-            changes = (
-                s.X.T @ (s.X * (new - old)[:, k : k + 1]) for s, new, old in zip(samples, now, before, strict=True)
-            )
-            total = sum(changes, block)
-            if not np.isfinite(total).all():
+            new, old = ([weights[:, k] for weights in one] for one in (now, before))
+            here = leverages_at([s.X for s in samples], new, old, block)
+            if here is None:
                 return None
-            inverse, _ = solved(total, np.eye(p))
-            here = [RowLeverage.of(s.X, v[:, k], inverse) for s, v in zip(samples, now, strict=True)]
             found = [one.larger(other) for one, other in zip(here, found, strict=True)] if found else here
         return [one._replace(weights=self.steered_weights(s, z)) for one, s in zip(found, samples, strict=True)]
 
