@@ -193,18 +193,6 @@ def references_of(
 # Splines and polynomials -------------------------------------------------------------------------
 
 
-def _cap(x: Array, state: tuple[float, ...]) -> Array:
-    return np.clip(x, state[0], state[1])[:, None]
-
-
-def _center(x: Array, state: tuple[float, ...]) -> Array:
-    return (x - state[0])[:, None]
-
-
-def _scale(x: Array, state: tuple[float, ...]) -> Array:
-    return ((x - state[0]) / state[1])[:, None]
-
-
 def _poly(x: Array, state: tuple[float, ...]) -> Array:
     """Orthogonal polynomials by their recurrence; the state is a centre and squared norm for each degree."""
     degree = len(state) // 2
@@ -246,8 +234,10 @@ def _natural_spline(x: Array, state: tuple[float, ...]) -> Array:
 
 
 BASES: dict[str, Callable[[Array, tuple[float, ...]], Array]] = {
-    "cap": _cap, "center": _center, "scale": _scale, "poly": _poly, "bs": _b_spline, "ns": _natural_spline,
-    "cr": _natural_spline,
+    "cap": lambda x, state: np.clip(x, state[0], state[1])[:, None],
+    "center": lambda x, state: (x - state[0])[:, None],
+    "scale": lambda x, state: ((x - state[0]) / state[1])[:, None],
+    "poly": _poly, "bs": _b_spline, "ns": _natural_spline, "cr": _natural_spline,
 }  # fmt: skip
 
 

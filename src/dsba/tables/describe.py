@@ -312,19 +312,16 @@ def describe_sites(
 
 
 def _declared(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _SiteDeclaration:
+    """Levels are not sent if they are many, or if most are of one row."""
     found: DeclaredColumns = {}
     for column in site.frame.columns:
         kind = kind_of(site.frame[column])
         levels = plain(site.frame[column]) if kind in ("text", "truth") else []
-        many = len(levels) > MOST_LEVELS or _names_rows(site.frame[column], levels)
+        alone = int((site.frame[column].value_counts() == 1).sum()) if len(levels) > 2 else 0
+        many = len(levels) > MOST_LEVELS or 2 * alone > len(levels)  # as names of persons are
         found[str(column)] = (kind, None if many or kind in ("date", "mixed") else levels)
     own = (site.name if shows else OTHER_SITES) if by == SITE and by not in site.frame.columns else None
     return _SiteDeclaration(site.name, guards.rows_per_level, guards.dominance, guards.sites, own, found)
-
-
-def _names_rows(values: Any, levels: Sequence[Level]) -> bool:
-    """Whether most levels are of one row, as names of persons are: they are not sent."""
-    return len(levels) > 2 and 2 * int((values.value_counts() == 1).sum()) > len(levels)
 
 
 class _Work:

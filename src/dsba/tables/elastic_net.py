@@ -319,7 +319,7 @@ def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, way
     sums = ModelSums(
         (folds, fits * (3 + 2 * p), point, fits * (1 + lambdas)), (point,), 1 + points, f"steps and {REPLACED}"
     )
-    return str(cost_of(sums, design_sums(terms, p, levels, fits), levels, way))
+    return cost_of(sums, design_sums(terms, p, levels, fits), levels, way)
 
 
 def _check(designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], parts: Folds, group: Group) -> None:

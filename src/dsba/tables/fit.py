@@ -254,7 +254,7 @@ def fit_sites(
         notify(line)
     classes = designs.schema.classes
     if terms.by_sums:
-        notify(str(expected_cost(terms, designs.names, designs.schema.levels, classes, Way.of(network))))
+        notify(expected_cost(terms, designs.names, designs.schema.levels, classes, Way.of(network)))
     if (model := terms.model(classes)) is not None:
         likelihood.require_order(model, designs, spec.levels)
         results = Results(likelihood.fit_likelihood(model, designs, designs.schema.spec, network, warn))
@@ -335,8 +335,7 @@ def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False
             if guarded and own.metadata.notices:
                 raise InputError(own.metadata.notices[0])
             ratio = own.ratio
-            errors = own.bse
-            found[site.name] = {name: (float(own.params[name]), float(errors[name])) for name in own.params.index}
+            found[site.name] = dict(zip(own.params.index, zip(own.params, own.bse, strict=True), strict=True))
         except InputError as error:
             failed[site.name] = OWN_HIDDEN if guarded else str(error)
     return SiteEstimates(found, failed, ratio)

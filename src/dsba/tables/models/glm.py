@@ -27,6 +27,7 @@ UNEXPLAINED = 1e-20  # of the deviance of a row that is not explained: less is r
 class Glm(TableModel):
     """A model whose rows have one score u = x'b + offset each."""
 
+    link: ClassVar[str | None] = "log"
     leveraged: ClassVar[bool] = True
 
     def rows(self, y: Array, u: Array) -> RowTerms:
@@ -244,7 +245,6 @@ class QuasiPoisson(Glm):
     """Counts (or amounts) with the variance phi mu."""
 
     labels: ClassVar[str] = "count"
-    link: ClassVar[str | None] = "log"
     ratio: ClassVar[str | None] = "rate ratio"
     dispersed: ClassVar[bool] = True
     likelihood: ClassVar[bool] = False
@@ -268,7 +268,6 @@ class PositiveNumbers(Glm):
     """Positive numbers, for instance costs. The likelihood takes phi = deviance/n, as R does."""
 
     labels: ClassVar[str] = "positive"
-    link: ClassVar[str | None] = "log"
     ratio: ClassVar[str | None] = "ratio of means"
     dispersed: ClassVar[bool] = True
     extra: ClassVar[int] = 1
