@@ -34,8 +34,8 @@ PLANNING = ("dsba.algorithms.planner", "dsba.algorithms.costs")  # what "auto" c
 LISTS = ("dsba.algorithms", "dsba.operators")  # the packages' own files
 LEFT_OUT = (
     "benchmarks.depends", "dsba._system", "dsba._version", "dsba.cli", "dsba.engine.checkpoint",
-    "dsba.engine.progress", "dsba.errors", "dsba.kernels.cache", "dsba.kernels.internals", "dsba.lab.display",
-    "dsba.lab.environment", "dsba.lab.executors", "dsba.lab.figures", "dsba.lab.folder",
+    "dsba.engine.progress", "dsba.errors", "dsba.fitting.disclosure", "dsba.kernels.cache", "dsba.kernels.internals",
+    "dsba.lab.display", "dsba.lab.environment", "dsba.lab.executors", "dsba.lab.figures", "dsba.lab.folder",
     "dsba.lab.latex", "dsba.lab.live", "dsba.lab.page", "dsba.lab.split_picture", "dsba.operators.compiled",
     "dsba.operators.consistency", "dsba.pages", "dsba.storage", "dsba.tables.page",
     "dsba.types",

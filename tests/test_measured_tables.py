@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from benchmarks import __main__ as bench
-from benchmarks import communication, paper, rounds
+from benchmarks import choice, communication, paper, rounds
 from benchmarks.measure import Row
 from docs import tables
 
@@ -42,6 +42,14 @@ def test_the_parts_of_a_table_are_benchmarks_and_its_starts_exist(name):
     parts, others = bench.TABLES[name]
     assert set(parts) <= set(bench.PARTS)
     assert tables.Tree(tables.ROOT).reached([*(bench.PARTS[part].__module__ for part in parts), *others])
+
+
+@pytest.mark.parametrize(("columns", "kinds"), [(22, ["CPU seconds"]), (120, ["estimated time"])])
+def test_a_choice_without_estimates_has_its_seconds_alone(columns, kinds, monkeypatch):
+    monkeypatch.setattr(choice, "_seconds", lambda *_: 1.0)
+    X, y = dsba.data.make_text_like(n_rows=400, n_columns=columns, row_length=8)
+    found = choice._compared("a set", "logistic", X, y)
+    assert [next(kind for kind in kinds if kind in row.name) for row in found] == kinds
 
 
 def test_what_moves_is_what_the_histories_counted(monkeypatch):

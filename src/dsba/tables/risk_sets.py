@@ -106,7 +106,7 @@ class Lives(NamedTuple):
 
 def shared_out(deaths: Deaths, ties: str) -> Shares:
     """The shares of all events."""
-    counts = np.array(require_counts(deaths.counts[:, 0]))
+    counts = np.array(require_counts(deaths.counts[:, 0]), np.int64)
     if counts.sum() > MOST_EVENTS:  # before as many shares are made
         raise InputError(f"all sites together have more than {MOST_EVENTS:,} events.")
     time = np.repeat(np.arange(len(counts)), counts)
