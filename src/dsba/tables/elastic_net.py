@@ -25,7 +25,7 @@ from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
-from dsba.tables.expected_cost import REPLACED, Way, cost_of, design_sums
+from dsba.tables.expected_cost import REPLACED, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
 from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms
@@ -292,7 +292,7 @@ def path_of(
     if designs.names[0] != INTERCEPT:
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
     model = LOSSES[str(spec.operator)]
-    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, Way.of(network)))
+    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network))
     scaling, ready, moments = scaled_designs(designs, network)
     parts = [[np.arange(len(d.y)) % (folds or 1) == fold for d in ready] for fold in range(folds or 0)]
     _check(designs, moments, ready, parts, network)
@@ -311,7 +311,7 @@ def path_of(
     return ElasticNetPath(frame, ratio, cv, tuple(scaling.sd.tolist()))
 
 
-def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, way: Way) -> str:
+def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, network: Network) -> str:
     """What the path is expected to cost."""
     p, levels = len(designs.names), sum(map(len, designs.schema.levels.values()))
     fits, points = 1 + folds, lambdas * USUAL_NEWTON[str(terms.spec.operator)]
@@ -319,7 +319,7 @@ def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, way
     sums = ModelSums(
         (folds, fits * (3 + 2 * p), point, fits * (1 + lambdas)), (point,), 1 + points, f"steps and {REPLACED}"
     )
-    return cost_of(sums, design_sums(terms, p, levels, fits), levels, way)
+    return cost_of(sums, design_sums(terms, p, levels, fits), levels, network)
 
 
 def _check(designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], parts: Folds, group: Group) -> None:

@@ -40,17 +40,13 @@ def _size(count: int) -> str:
 
 
 class Way(NamedTuple):
-    """How sums travel: the graph, and what sums of so many numbers bring into the busiest site, in bytes."""
+    """How sums travel where there is no network yet: the graph, and the bytes that sums bring into the busiest site."""
 
     topology: Topology
     bytes_of_sums: Callable[[Sequence[int]], int]
 
-    @classmethod
-    def of(cls, network: Network) -> Way:
-        return cls(network.topology, network.bytes_of_sums)
 
-
-def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, way: Way) -> str:
+def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, way: Way | Network) -> str:
     """Rounds and bytes into the busiest site: those of sums, and of what sites tell before, with ``levels`` of factors.
 
     The iteration takes no more than so many points.
@@ -65,7 +61,7 @@ def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, way: Way) -> str
 
 def expected_cost(
     terms: ModelTerms, names: Sequence[str], levels: Mapping[str, Sequence[Level]], classes: Sequence[Level] | None,
-    way: Way,
+    way: Way | Network,
 ) -> str:  # fmt: skip
     """Of a fit of columns with these names; ``levels`` are those of all factors."""
     spec, model = terms.spec, terms.model(classes)

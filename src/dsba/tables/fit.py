@@ -30,7 +30,7 @@ from dsba.tables.describe import Description, describe_sites
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import RowWatch, StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
-from dsba.tables.expected_cost import Way, expected_cost
+from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer, inflation
@@ -254,7 +254,7 @@ def fit_sites(
         notify(line)
     classes = designs.schema.classes
     if terms.by_sums:
-        notify(expected_cost(terms, designs.names, designs.schema.levels, classes, Way.of(network)))
+        notify(expected_cost(terms, designs.names, designs.schema.levels, classes, network))
     if (model := terms.model(classes)) is not None:
         likelihood.require_order(model, designs, spec.levels)
         results = Results(likelihood.fit_likelihood(model, designs, designs.schema.spec, network, warn))

@@ -311,11 +311,7 @@ class _Parser:
 
     def response(self) -> tuple[str, tuple[Arithmetic, ...]]:
         if self.next.kind == "call" and self.next.text in OUTCOMES:
-            name = self.next.text
-            self.at += 2
-            first = self.comparison()
-            self.need(",")
-            both = (first, self.comparison())
+            name, both = self.next.text, self.arguments(2)
             self.need(")")
             return f"{name}({both[0].text}, {both[1].text})", both
         if self.next.kind == "call" and self.next.text in FUNCTIONS:
@@ -477,14 +473,19 @@ class _Parser:
             if name in FORMULA_CALLS:
                 what, known = "stands by itself, and not inside another function; a function", tuple(FUNCTIONS)
             raise InputError(f"formula, character {self.next.at + 1}: {name}() {what} may call {', '.join(known)}.")
-        self.at += 2
-        parts = [self.inside(self.comparison)]
-        for _ in range(FUNCTIONS[name] - 1):
-            self.need(",")
-            parts.append(self.inside(self.comparison))
+        parts = self.arguments(FUNCTIONS[name])
         if not self.take(")"):
             raise self.wanted("')' (other bases are log2() and log10())" if name == "log" else "')'")
-        return Arithmetic(name, f"{name}({', '.join(part.text for part in parts)})", tuple(parts))
+        return Arithmetic(name, f"{name}({', '.join(part.text for part in parts)})", parts)
+
+    def arguments(self, count: int) -> tuple[Arithmetic, ...]:
+        """What stands behind the name of a function and a parenthesis."""
+        self.at += 2
+        parts = [self.inside(self.comparison)]
+        for _ in range(count - 1):
+            self.need(",")
+            parts.append(self.inside(self.comparison))
+        return tuple(parts)
 
     def inside(self, rule: Callable[[], Part]) -> Part:
         """What a rule reads within another one, such as in parentheses."""
@@ -501,15 +502,16 @@ class _Parser:
         return _between(left, sign, self.additive()) if sign else left
 
     def additive(self) -> Arithmetic:
-        left = self.product()
-        while sign := self.take("+", "-"):
-            left = _between(left, sign, self.product())
-        return left
+        return self.joined(self.product, "+", "-")
 
     def product(self) -> Arithmetic:
-        left = self.signed()
-        while sign := self.take("*", "/"):
-            left = _between(left, sign, self.signed())
+        return self.joined(self.signed, "*", "/")
+
+    def joined(self, rule: Callable[[], Arithmetic], *signs: str) -> Arithmetic:
+        """What a rule reads, once or several times with signs between."""
+        left = rule()
+        while sign := self.take(*signs):
+            left = _between(left, sign, rule())
         return left
 
     def signed(self) -> Arithmetic:

@@ -17,7 +17,7 @@ from dsba.solvers.exact import eliminated
 from dsba.tables import plots
 from dsba.tables import schema as agreed
 from dsba.tables.design import filled_in, odd_outcome, outcome_of
-from dsba.tables.expected_cost import Way, cost_of
+from dsba.tables.expected_cost import cost_of
 from dsba.tables.exports import plain_columns
 from dsba.tables.formula import parse, quoted
 from dsba.tables.inputs import as_sites
@@ -279,7 +279,7 @@ def curves_of(
     terms, column = _terms(spec)
     schema = agreed.agree(sites, terms, group, spec.guards)
     levels = (ALL,) if column is None else schema.levels[column]
-    notify(_expected(terms, len(levels), spec, Way.of(group)))
+    notify(_expected(terms, len(levels), spec, group))
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     used = [SiteTable(site.name, agreed.usable_rows(site.frame, terms)) for site in sites]
     outcomes, own = [outcome_of(site, schema) for site in used], []
@@ -301,12 +301,12 @@ def curves_of(
     return SurvivalCurves(curves, test, not exact, column)
 
 
-def _expected(terms: ModelTerms, groups: int, spec: FitSpec, way: Way) -> str:
+def _expected(terms: ModelTerms, groups: int, spec: FitSpec, network: Network) -> str:
     """What the curves are expected to cost: the proposed grid, the counts on it, and the sums of a test by site."""
     ends = GRID_INTERVALS if spec.grid is None else len(spec.grid) + 1
     sizes = [1 + 7 * len(terms.columns), 2 * groups, 2 * groups * grid_numbers(ends), 2 * groups * ends]
     own_test = (groups * (groups + 2),) if groups > 1 and spec.strata == "site" else ()
-    return cost_of(ModelSums(sizes, (), 1), own_test, groups, way)
+    return cost_of(ModelSums(sizes, (), 1), own_test, groups, network)
 
 
 def _terms(spec: FitSpec) -> tuple[ModelTerms, str | None]:
