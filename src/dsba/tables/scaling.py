@@ -94,7 +94,7 @@ def scaling_by(mean: Array, sd: Array, intercept: int | None) -> Scaling:
 
 
 def scaled_designs(
-    designs: Designs, group: Group, beside: Sequence[Array] | None = None, level: bool = False
+    designs: Designs, group: Group, beside: Sequence[Sequence[Array]] | None = None, level: bool = False
 ) -> tuple[Scaling, tuple[Design, ...], tuple[Array, Array]]:
     """The columns by their pooled moments, and the moments, with those of the outcomes and the means ``beside``.
 
@@ -103,7 +103,7 @@ def scaled_designs(
     intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
     wide, p = designs.wide, len(designs.names)
     varied = [j for j in range(wide[0].shape[1]) if j != intercept]
-    more = wide if beside is None else [np.hstack(both) for both in zip(wide, beside, strict=True)]
+    more = wide if beside is None else [np.column_stack([X, *columns]) for X, columns in zip(wide, beside, strict=True)]
     mean, sd = pooled_moments(more, group, varied)
     scaling = scaling_by(mean[:p], sd[:p], intercept)
     if level:
@@ -152,7 +152,7 @@ class ScaledColumns(NamedTuple):
 def scaled(designs: Designs, component: Operator, group: Group) -> ScaledColumns:
     """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
     family = component.family or "gaussian"
-    beside = [np.column_stack([*null_parts(one, family), one.weight]) for one in designs.designs]
+    beside = [(*null_parts(one, family), one.weight) for one in designs.designs]
     scaling, ready, (mean, sd) = scaled_designs(designs, group, beside)
     outcome, weight, own = mean[-3:].tolist()
     require_weight(weight)
