@@ -111,6 +111,13 @@ def test_models_side_by_side(models):
         dsba.side_by_side({})
 
 
+def test_models_with_other_columns_may_have_p_values(models):
+    found = dsba.side_by_side({"crude": models[0], "adjusted": models[1]}, wide=True)
+    stage = next(row for row in found.rows if row[0].startswith("stage"))
+    assert (len(found.header), *stage[1:3]) == (5, "", "")
+    assert all(stage[3:])
+
+
 def test_a_penalised_model_has_no_intervals(models):
     fit = dsba.fit(table(), "sbp ~ age", "linear", sites="site", lam=0.1)
     assert np.isnan(fit.tidy()["std.error"]).all()

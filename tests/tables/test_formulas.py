@@ -315,3 +315,10 @@ def test_the_reference_is_the_one_that_the_formula_names():
 def test_a_reference_that_is_no_level_is_refused():
     with pytest.raises(dsba.InputError, match="the reference 'V' is not a level of 'stage'; its levels are I, II"):
         dsba.fit(table(), "sbp ~ C(stage, Treatment('V'))", "linear")
+
+
+@pytest.mark.parametrize("sign", ["*", ":"])
+def test_products_have_no_more_terms_than_sums(sign):
+    left, right = (" + ".join(f"{name}{n}" for n in range(50)) for name in "ab")
+    with pytest.raises(dsba.InputError, match="more than 2000 terms"):
+        parse(f"y ~ ({left}){sign}({right})")

@@ -55,3 +55,11 @@ def test_a_site_that_cannot_be_fitted_alone_is_named():
 def test_too_little_is_refused(given):
     with pytest.raises(dsba.InputError):
         dsba.meta(given)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", [(1.0, 1e100), (1.0, 1e-100), (1e200, 1.0)])
+@pytest.mark.parametrize("method", ["fixed", "DL", "REML", "ML"])
+def test_numbers_whose_powers_are_none_are_refused(odd, method):
+    with pytest.raises(dsba.InputError, match="1e50"):
+        dsba.meta([odd, odd], method)

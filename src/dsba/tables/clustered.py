@@ -14,13 +14,10 @@ scaled so that Ec has length 1, and residuals are divided by their standard devi
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from dsba.algorithms.newton import symmetric
 from dsba.network import Group, summed
-from dsba.operators import link_of
 from dsba.tables.design import Design
 from dsba.tables.families import Family
 from dsba.tables.scaling import ScaledColumns
@@ -40,18 +37,10 @@ def few_sites(sites: int, coefficients: int) -> str:
     return f"{said} The sites are not more than its {coefficients} coefficients: joint tests do not exist."
 
 
-class Clustered(NamedTuple):
-    """The covariance of coefficients of scaled columns, and their degrees of freedom."""
-
-    covariance: Array
-    df: Array
-
-
 def cr2(
-    columns: ScaledColumns, coefficients: Array, family: Family, bread: Array, back: Array, group: Group,
-    scale: float = 1.0,
-) -> Clustered:  # fmt: skip
-    """CR2; ``back`` turns the coefficients into those whose degrees of freedom are wanted, one a row.
+    columns: ScaledColumns, coefficients: Array, family: Family, bread: Array, back: Array, group: Group, scale: float
+) -> tuple[Array, Array]:
+    """CR2 of the coefficients, and the degrees of freedom of those that ``back`` turns them into, one a row.
 
     ``scale`` is the variance of residuals, where the family has one.
     """
@@ -64,16 +53,14 @@ def cr2(
     half = p * (p + 1) // 2
     meat, spread, squares, upper = np.split(summed(group, np.array(parts)), np.cumsum([half, p, p]))
     cross = np.array([(symmetric(one, p) ** 2).sum() for one in upper.reshape(p, half)])
-    return Clustered(scale * (E.T @ symmetric(meat, p) @ E), spread**2 / np.maximum(squares + cross, 1e-300))
+    return scale * (E.T @ symmetric(meat, p) @ E), spread**2 / np.maximum(squares + cross, 1e-300)
 
 
 def _working(design: Design, coefficients: Array, family: Family) -> tuple[Array, Array]:
     """Of each row the root of its weight in the information, and its residual in these units."""
-    X, weight = design.X, design.weight
-    mu = link_of(family.link).mean((X @ coefficients + design.offset)[:, None])
-    variance = weight * family.variance(mu)
-    root = np.sqrt(variance)
-    score = weight * (design.y - mu)
+    mu = family.mean(design, coefficients)
+    root = np.sqrt(design.weight * family.variance(mu))
+    score = design.weight * (design.y - mu)
     return root, np.divide(score, root, out=np.zeros_like(root), where=root > 0.0)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from dsba.errors import InputError
 from dsba.network import Group
 from dsba.tables.formula import Arithmetic, Contrast, Formula, Term, TermFactor, inner_parts
-from dsba.tables.quantiles import Quantile, quantile_search
+from dsba.tables.quantiles import quantile_search
 from dsba.tables.together import answered
 from dsba.types import Array, Level
 
@@ -193,18 +193,6 @@ def references_of(
 # Splines and polynomials -------------------------------------------------------------------------
 
 
-def _cap(x: Array, state: tuple[float, ...]) -> Array:
-    return np.clip(x, state[0], state[1])[:, None]
-
-
-def _center(x: Array, state: tuple[float, ...]) -> Array:
-    return (x - state[0])[:, None]
-
-
-def _scale(x: Array, state: tuple[float, ...]) -> Array:
-    return ((x - state[0]) / state[1])[:, None]
-
-
 def _poly(x: Array, state: tuple[float, ...]) -> Array:
     """Orthogonal polynomials by their recurrence; the state is a centre and squared norm for each degree."""
     degree = len(state) // 2
@@ -246,8 +234,10 @@ def _natural_spline(x: Array, state: tuple[float, ...]) -> Array:
 
 
 BASES: dict[str, Callable[[Array, tuple[float, ...]], Array]] = {
-    "cap": _cap, "center": _center, "scale": _scale, "poly": _poly, "bs": _b_spline, "ns": _natural_spline,
-    "cr": _natural_spline,
+    "cap": lambda x, state: np.clip(x, state[0], state[1])[:, None],
+    "center": lambda x, state: (x - state[0])[:, None],
+    "scale": lambda x, state: ((x - state[0]) / state[1])[:, None],
+    "poly": _poly, "bs": _b_spline, "ns": _natural_spline, "cr": _natural_spline,
 }  # fmt: skip
 
 
@@ -277,10 +267,20 @@ def _state(one: TermFactor, values: Sequence[Array], few: int, alone: bool) -> S
     """The search for the state of one function; all of them share their sums."""
     if one.state not in SPLINES:
         return (yield from _moments(one, values))
-    if alone:
-        return _own_knots(one, values[0])
-    asked = _asked(one)
-    return _pooled_knots(one, (yield from quantile_search(values, asked, few)) if asked else [])
+    options = dict(one.options)
+    inner = () if "knots" in options else _probabilities(one)
+    if alone:  # those of R
+        x = values[0]
+        ends = () if "boundary" in options else (float(x.min()), float(x.max()))
+        return _knots(one, (*np.quantile(x, inner).tolist(), *ends) if inner else ends)
+    if "boundary" not in options and one.state == "bs":
+        raise InputError(f"{one.text} needs a boundary between sites, such as boundary=(0, 100): "
+                         "the smallest and the largest value are those of single rows.")  # fmt: skip
+    asked = (*inner, *(() if "boundary" in options else OUTER))
+    found = (yield from quantile_search(values, asked, few)) if asked else []
+    if found is None:
+        raise InputError(f"{one.text} has too few rows for quantiles: give knots and a boundary.")
+    return _knots(one, tuple(quantile.value for quantile in found))
 
 
 def _moments(one: TermFactor, values: Sequence[Array]) -> StateSearch:
@@ -331,34 +331,12 @@ def _cap_ends(values: Sequence[Array], mean: float, rows: float) -> StateSearch:
     return low, high
 
 
-def _asked(one: TermFactor) -> tuple[float, ...]:
-    """The probabilities of the quantiles that a spline is made of: those of its knots, and of its boundary."""
+def _knots(one: TermFactor, quantiles: tuple[float, ...]) -> tuple[float, ...]:
+    """All knots of a spline; ``quantiles`` are those that were not given: the inner ones, and then the boundary."""
     options = dict(one.options)
-    if "boundary" not in options and one.state == "bs":
-        raise InputError(f"{one.text} needs a boundary between sites, such as boundary=(0, 100): "
-                         "the smallest and the largest value are those of single rows.")  # fmt: skip
-    inner = () if "knots" in options else _probabilities(one)
-    return (*inner, *(() if "boundary" in options else OUTER))
-
-
-def _own_knots(one: TermFactor, x: Array) -> tuple[float, ...]:
-    """Those of R, where there is one site only."""
-    options = dict(one.options)
-    knots = options["knots"] if "knots" in options else tuple(np.quantile(x, _probabilities(one)).tolist())
-    return _rising(one, knots, options.get("boundary") or (float(x.min()), float(x.max())))
-
-
-def _pooled_knots(one: TermFactor, found: Sequence[Quantile] | None) -> tuple[float, ...]:
-    """From the quantiles that were ``_asked`` for."""
-    if found is None:
-        raise InputError(f"{one.text} has too few rows for quantiles: give knots and a boundary.")
-    options, near = dict(one.options), tuple(quantile.value for quantile in found)
-    knots = options["knots"] if "knots" in options else near[: len(_probabilities(one))]
-    return _rising(one, knots, options.get("boundary") or near[-2:])
-
-
-def _rising(one: TermFactor, knots: tuple[float, ...], boundary: tuple[float, ...]) -> tuple[float, ...]:
-    every = (boundary[0], *knots, boundary[1])
+    low, high = options.get("boundary", quantiles[-2:])
+    inner = options.get("knots", quantiles if "boundary" in options else quantiles[:-2])
+    every = (low, *inner, high)
     if any(b <= a for a, b in pairwise(every)):
         raise InputError(f"the knots of {one.text} do not rise: give other knots, a smaller df or a wider boundary.")
     return (float(_degree(one)), *every) if one.state == "bs" else every

@@ -304,34 +304,24 @@ def describe_sites(
     ``shows``: the sites here may have a column each, if Table 1 is by site.
     """
     guards = guards or Guards()
-    own = [_declaration(site, by, guards, shows) for site in sites]
+    own = [_declared(site, by, guards, shows) for site in sites]
     discloses = SITE_TOTALS if by == SITE else TOTALS
     known = [one for theirs in shared(group, own, list[_SiteDeclaration], discloses) for one in theirs]
     enforce(group, [guards.too_few_sites(len(known)), *(guards.too_few_rows(s.name, len(s.frame)) for s in sites)])
     return _Work(sites, group, known).description(by)
 
 
-def _declaration(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _SiteDeclaration:
-    own = (site.name if shows else OTHER_SITES) if by == SITE and by not in site.frame.columns else None
-    return _SiteDeclaration(
-        site.name, guards.rows_per_level, guards.dominance, guards.sites, own, _declared(site)
-    )  # fmt: skip
-
-
-def _declared(site: SiteTable) -> DeclaredColumns:
-    """The kind of each column and its levels."""
+def _declared(site: SiteTable, by: str | None, guards: Guards, shows: bool) -> _SiteDeclaration:
+    """Levels are not sent if they are many, or if most are of one row."""
     found: DeclaredColumns = {}
     for column in site.frame.columns:
         kind = kind_of(site.frame[column])
         levels = plain(site.frame[column]) if kind in ("text", "truth") else []
-        many = len(levels) > MOST_LEVELS or _names_rows(site.frame[column], levels)
+        alone = int((site.frame[column].value_counts() == 1).sum()) if len(levels) > 2 else 0
+        many = len(levels) > MOST_LEVELS or 2 * alone > len(levels)  # as names of persons are
         found[str(column)] = (kind, None if many or kind in ("date", "mixed") else levels)
-    return found
-
-
-def _names_rows(values: Any, levels: Sequence[Level]) -> bool:
-    """Whether most levels are of one row, as names of persons are: they are not sent."""
-    return len(levels) > 2 and 2 * int((values.value_counts() == 1).sum()) > len(levels)
+    own = (site.name if shows else OTHER_SITES) if by == SITE and by not in site.frame.columns else None
+    return _SiteDeclaration(site.name, guards.rows_per_level, guards.dominance, guards.sites, own, found)
 
 
 class _Work:
@@ -357,7 +347,8 @@ class _Work:
         if counts.alone[1:].any():
             self._say_alone(f"rows in a stratum of {by!r}", "the strata", [np.array(n) > 0 for n in own], counts)
             strata, counts = {EVERYONE: strata[EVERYONE]}, _Counts(*(one[:1] for one in counts))
-        rows = dict(zip(strata, self._by_stratum(counts, counts.totals[:, 0].tolist()), strict=True))
+        cells = zip(counts.totals[:, 0].tolist(), counts.hidden[:, 0], strict=True)
+        rows = dict(zip(strata, (None if hidden else count for count, hidden in cells), strict=True))
         columns = {column: self._column(column, strata) for column in self.columns if column != by}
         differences = {}
         if len(strata) == 3:
@@ -410,11 +401,9 @@ class _Work:
         if 0 < hidden < self.fewest_sites or hidden == len(self.strata):
             return {}
         self.own = [stratum for stratum, name in enumerate(names, 1) if name != OTHER_SITES]
-        every = [np.ones(len(site.frame), bool) for site in self.sites]
         labels = {name: name if name == OTHER_SITES else f"{SITE} = {name}" for name in names}
-        of_site = [self.strata[site.name] for site in self.sites]
         return {
-            label: [whole & (mine == name) for whole, mine in zip(every, of_site, strict=True)]
+            label: [np.full(len(site.frame), self.strata[site.name] == name) for site in self.sites]
             for name, label in labels.items()
         }
 
@@ -429,16 +418,7 @@ class _Work:
             return {}
         if column in self.left_out:
             return {}
-        if usual == "number":
-            values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
-            self.numbers[column] = values
-            found = self._numbers(column, values, strata)
-            if (every := found[EVERYONE]).quartiles is not None and every.n is not None:
-                whole = [x[np.isfinite(x)] for x in values]
-                bins = pooled_histogram(whole, every.quartiles, self.group, self.few)
-                found[EVERYONE] = every._replace(histogram=bins)
-            return found
-        return self._levels(column, strata)
+        return self._numbers(column, strata) if usual == "number" else self._levels(column, strata)
 
     def _counts(self, own: Sequence[Sequence[float]], cells: int = 1, gaps: int | None = None) -> _Counts:
         """Counts of every stratum, in ``cells``; and which are of too few rows, or are without the rows of a site.
@@ -465,23 +445,19 @@ class _Work:
                 few = f"is one of fewer than {self.fewest_sites} sites that have {what}"
                 self.signs.append(f"{site.name} {few}: {hidden} would be of these sites only, and are not shown.")
 
-    def _by_stratum(self, counts: _Counts, values: Sequence[Any]) -> list[Any]:
-        """The values of all strata, or of all rows only: the first is that of all rows."""
-        every = None if counts.thin[0].any() else values[0]
-        return [every, *(values[1:] if not counts.thin.any() else [None] * (len(values) - 1))]
-
-    def _numbers(self, column: str, values: Sequence[Array], strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
+    def _numbers(self, column: str, strata: Mapping[str, list[Flags]]) -> dict[str, Any]:
+        values = [site.frame[column].to_numpy(np.float64, na_value=np.nan) for site in self.sites]
+        self.numbers[column] = values
         kept = [[x[where[k]] for where in strata.values()] for k, x in enumerate(values)]
         whole = [[x[np.isfinite(x)] for x in own] for own in kept]
-        pairs = [zip(all_rows, known, strict=True) for all_rows, known in zip(kept, whole, strict=True)]
-        sizes = [[n for x, known in own for n in (float(len(known)), float(len(x) - len(known)))] for own in pairs]
+        sizes = [[float(n) for x in own for n in (np.isfinite(x).sum(), (~np.isfinite(x)).sum())] for own in kept]
         counts = self._counts(sizes, 2, gaps=1)
         counts.thin[:, 0] |= counts.alone[:, 0]
         self._say_alone(f"values of {column!r}", "their means", [np.array(n[::2]) > 0 for n in sizes], counts)
-        enough = [not counts.thin[0, 0], *[not counts.thin.any()] * (len(strata) - 1)]
+        enough = ~counts.hidden[:, 0] & (counts.totals[:, 0] >= max(self.few, 2))
         found = [
-            self._moments([own[s] for own in whole], int(n)) if enough[s] and n >= max(self.few, 2) else None
-            for s, n in enumerate(counts.totals[:, 0])
+            self._moments([own[s] for own in whole], int(counts.totals[s, 0])) if shown else None
+            for s, shown in enumerate(enough)
         ]
         self._hide_dominated(column, found)
         searches = [
@@ -489,6 +465,10 @@ class _Work:
         ]
         quantiles = iter(answered(searches, self.group))
         summaries = [self._number_summary(counts, s, one, one and next(quantiles)) for s, one in enumerate(found)]
+        every = summaries[0]
+        if every.quartiles is not None and every.n is not None:
+            bins = pooled_histogram([own[0] for own in whole], every.quartiles, self.group, self.few)
+            summaries[0] = every._replace(histogram=bins)
         return dict(zip(strata, summaries, strict=True))
 
     def _moments(self, parts: Sequence[Array], n: int) -> _Moments:
@@ -517,7 +497,7 @@ class _Work:
     def _number_summary(
         self, counts: _Counts, stratum: int, moments: _Moments | None, quantiles: Sequence[Quantile] | None
     ) -> NumberSummary:
-        hidden = bool(counts.thin[stratum].any() or (stratum and counts.thin.any()))
+        hidden = bool(counts.hidden[stratum].any())
         n, missing = (None, None) if hidden else map(int, counts.totals[stratum])
         if moments is None or quantiles is None:
             return NumberSummary(n, missing, None, None, None, None, None)
@@ -540,7 +520,7 @@ class _Work:
             self.signs += strange_levels(column, site.name, alone, share, others)
         found = {}
         for s, name in enumerate(strata):
-            missing, *shown = self._all_shown(counts.totals[s].tolist(), counts.thin[s] | (s > 0 and counts.thin.any()))
+            missing, *shown = self._all_shown(counts.totals[s].tolist(), counts.hidden[s])
             known = [count for count in shown if count is not None]
             n = sum(known) if missing is not None and len(known) == len(shown) else None
             found[name] = FactorSummary(n, missing, dict(zip(levels, shown, strict=True)))
@@ -561,6 +541,11 @@ class _Counts(NamedTuple):
     thin: Flags
     alone: Flags
     """Which are of so few sites, between processes, that means would be their own."""
+
+    @property
+    def hidden(self) -> Flags:
+        """Where any cell is thin, all strata but that of all rows are hidden: differences would tell it."""
+        return self.thin | (self.thin.any() & (np.arange(len(self.thin)) > 0)[:, None])
 
 
 class _Moments(NamedTuple):

@@ -100,7 +100,7 @@ def design_tables(
     schema = agreed.agree(sites, terms, group, guards)
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     usable = [SiteTable(site.name, usable_rows(site.frame, terms)) for site in sites]
-    ready = [_ready(site, schema) for site in usable]
+    ready = [filled_in(site, schema) for site in usable]
     limits, named = Guards.strictest([part.guards for part in schema.parts]), [site.name for site in sites]
     peaks = require_spread(*parts_of_functions(usable, schema), named, limits, group)
     states = agreed_states(terms.formula.terms, ready, group, few, alone=len(schema.parts) == 1)
@@ -109,9 +109,8 @@ def design_tables(
     model = terms.model(schema.classes)
     if not designs[0].names and (model is None or model.intercept or schema.labels == "survival"):
         raise InputError(f"the right side {terms.formula.right!r} gives the model no column: wanted at least one.")
-    heavy = [limits.few_weighted(n) for n, d in zip(named, designs, strict=True) if is_steered(d.weight, few)]
-    if terms.spec.weights is None:
-        heavy = []
+    weighted = [] if terms.spec.weights is None else zip(named, designs, strict=True)
+    heavy = [limits.few_weighted(site) for site, design in weighted if is_steered(design.weight, few)]
     odd = _not_finite(sites, designs) or odd_outcome(sites, [d.y for d in designs], terms.labels)
     odd = odd or _huge_offset(sites, designs, terms)
     agreed.end_together(group, odd or (heavy[0] if heavy and group.size > 1 else None))
@@ -129,8 +128,9 @@ def design_tables(
     notices = enforce(group, [guards.too_many_parameters(len(names), compared.rows)])
     differ = _differing(watched, compared, few, group)
     _require_varied(names, np.array([words[name] for name in names]), differ)
-    if terms.labels in ("real", "positive") and not (terms.spec.offset or terms.spec.exposure):
-        _require_varied_outcome(str(terms.formula.left), differ)
+    explained = terms.labels in ("real", "positive") and not (terms.spec.offset or terms.spec.exposure)
+    if explained and differ.get(OUTCOME) == 0:
+        raise InputError(f"the outcome {terms.formula.left!r} is constant over all sites: there is nothing to explain.")
     rare = enforce(group, [guards.rare_values(what, rows) for what, rows in differ.items()]) if differ else ()
     rare = (*heavy, *peaks, *rare)
     return Designs(schema, held, designs, (*schema.notices, *notices, *rare), rare, compared.rows)
@@ -140,7 +140,7 @@ def designed(site: SiteTable, schema: Schema, *, outcome: bool = True) -> Design
     """The design of one table; without ``outcome`` for predictions, where every row stays."""
     terms = terms_of(schema)
     frame = usable_rows(site.frame, terms) if outcome else site.frame
-    ready = _ready(SiteTable(site.name, frame), schema)
+    ready = filled_in(SiteTable(site.name, frame), schema)
     matrix = model_columns(terms.formula.terms, ready, schema.states)
     kept = _kept_columns(matrix.names, schema)
     gaps = [frame[column].isna().to_numpy(np.float64) for column in schema.indicators]
@@ -175,7 +175,7 @@ def derived_columns(schema: Schema) -> list[bool]:
 def parts_of_functions(sites: Sequence[SiteTable], schema: Schema) -> tuple[list[str], list[Array]]:
     """The parts of functions, of both sides of the formula, that may single out rows of the sites here."""
     formula = terms_of(schema).formula
-    frames = [_ready(site, schema).assign(**{c: site.frame[c].to_numpy() for c in formula.response}) for site in sites]
+    frames = [filled_in(one, schema).assign(**{c: one.frame[c].to_numpy() for c in formula.response}) for one in sites]
     return inner_functions(formula, frames)
 
 
@@ -185,12 +185,12 @@ def column_terms(schema: Schema) -> tuple[str, ...]:
 
     formula = terms_of(schema).formula
     empty = pd.DataFrame({column: np.zeros(0) for column in formula.columns})
-    matrix = model_columns(formula.terms, _ready(SiteTable("", empty), schema), schema.states)
+    matrix = model_columns(formula.terms, filled_in(SiteTable("", empty), schema), schema.states)
     own = [matrix.terms[j] for j in _kept_columns(matrix.names, schema)]
     return (*own, *(f"{column}[missing]" for column in schema.indicators))
 
 
-def _ready(site: SiteTable, schema: Schema) -> pd.DataFrame:
+def filled_in(site: SiteTable, schema: Schema) -> pd.DataFrame:
     """The columns of the formula's right side with agreed levels, and with gaps filled as agreed."""
     import pandas as pd
 
@@ -362,11 +362,6 @@ def _require_varied(names: Sequence[str], words: Array, differ: Mapping[str, int
     for name, word in zip(names, words, strict=True):
         if (twin := first.setdefault(word.tobytes(), name)) != name:
             raise InputError(f"the columns {twin} and {name} are equal at all sites: leave one out.")
-
-
-def _require_varied_outcome(outcome: str, differ: Mapping[str, int]) -> None:
-    if differ.get(OUTCOME) == 0:
-        raise InputError(f"the outcome {outcome!r} is constant over all sites: there is nothing to explain.")
 
 
 class Watched(NamedTuple):

@@ -26,7 +26,7 @@ from dsba.tables.blurred import check_blurred
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs
 from dsba.tables.families import FAMILIES
-from dsba.tables.models.base import LikelihoodTerms, RowLeverage, TableModel
+from dsba.tables.models.base import LikelihoodTerms, RowLeverage, TableModel, leverages_at
 from dsba.tables.scaling import ScaledColumns
 from dsba.tables.schema import end_together
 from dsba.types import Array, Flags
@@ -264,16 +264,9 @@ class StepWatch(RowWatch):
     def __call__(self, z: Array, last: Array, information: Array) -> bool:
         """Whether the part at ``z`` must not be sent; ``information`` is X'VX at ``last``, for weights of sum 1."""
         sites, self.asked = range(len(self.sites)), True
-        X, now, own = list[Array](), list[Array](), information.copy()
-        for n in sites:
-            X.append(self._rows(n))
-            now.append(self._slopes(n, z))
-            own += X[n].T @ (X[n] * (now[n] - self._slopes(n, last))[:, None])
-        if not np.isfinite(own).all():
-            return self.judged(None)
-        inverse, _ = solved(own, np.eye(len(own)))
-        found = [RowLeverage.of(X[n], now[n], inverse) for n in sites]
-        return self.judged(found, self._exceeds(information))
+        now, before = ([self._slopes(n, at) for n in sites] for at in (z, last))
+        found = leverages_at([self._rows(n) for n in sites], now, before, information)
+        return self.judged(found, found is not None and self._exceeds(information))
 
     def at_solution(self, z: Array) -> RowWatch:
         """A watch of the sums at the solution, with its complaints about the rows here.

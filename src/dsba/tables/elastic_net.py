@@ -25,16 +25,16 @@ from dsba.tables import plots
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import Design, Designs, design_tables
 from dsba.tables.disclosure import ModelWatch, check_design, strictest
-from dsba.tables.expected_cost import REPLACED, Way, cost_of, design_sums
+from dsba.tables.expected_cost import REPLACED, cost_of, design_sums
 from dsba.tables.exports import plain_columns
 from dsba.tables.inputs import as_sites
-from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms, finite_sum
+from dsba.tables.models.base import LikelihoodTerms, ModelSums, RowTerms
 from dsba.tables.models.glm import Binomial, Glm, QuasiPoisson
 from dsba.tables.models.scoring import WITHHELD_HALVINGS
-from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
+from dsba.tables.scaling import scaled_designs
 from dsba.tables.schema import enforce
 from dsba.tables.terms import ModelTerms, SiteTable
-from dsba.types import Array, Notify
+from dsba.types import Array, Flags, Notify
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +44,7 @@ LEAST_L1 = 1e-3  # the share of |b|_1 that the largest lambda is made for, where
 MOST_NEWTON = 50
 USUAL_NEWTON = {"linear": 1, "logistic": 4, "poisson": 4}  # Newton steps from one lambda to the next
 NEAR_ZERO = 1e-13  # of the conditions of a solution, relative to the slope at the null model
+Folds = Sequence[Sequence[Flags]]  # of each fold the rows of each site here
 
 
 @dataclass(frozen=True)
@@ -284,19 +285,19 @@ def path_of(
 
     ``notify`` gets a sentence about what the path is expected to cost.
     """
+    import pandas as pd
+
     terms = ModelTerms.of(spec)
     designs = design_tables(sites, terms, network, spec.guards)
     if designs.names[0] != INTERCEPT:
         raise InputError("an elastic net has an intercept: leave out 0 and - 1 in the formula.")
     model = LOSSES[str(spec.operator)]
-    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, Way.of(network)))
-    wide, p = designs.wide, len(designs.names)
-    mean, sd = pooled_moments(wide, network, range(1, wide[0].shape[1]))
-    scaling = scaling_by(mean[:p], sd[:p], 0)
-    ready = [design._replace(X=scaling.scaled(design.X)) for design in designs.designs]
-    _check(designs, (mean, sd), ready, folds, network)
-    unit = float(sd[p]) if model.labels == "real" else 1.0
-    problems = _problems(model, ready, folds, network, unit)
+    notify(_expected(designs, terms, N_LAMBDAS if lambdas is None else len(lambdas), folds or 0, network))
+    scaling, ready, moments = scaled_designs(designs, network)
+    parts = [[np.arange(len(d.y)) % (folds or 1) == fold for d in ready] for fold in range(folds or 0)]
+    _check(designs, moments, ready, parts, network)
+    unit = float(moments[1][len(designs.names)]) if model.labels == "real" else 1.0
+    problems = _problems(model, ready, parts, network, unit)
     whole = problems[0]
     if lambdas is None:
         largest = float(np.abs(whole.slope[1:]).max()) / max(ratio, LEAST_L1)
@@ -304,12 +305,13 @@ def path_of(
     lambdas = sorted(lambdas, reverse=True)
     watch = ModelWatch.of(designs, model, ready, (), network)
     paths = _paths(model, problems, lambdas, ratio, watch)
-    cv = None if folds is None else _validated(model, ready, paths[1:], folds, lambdas, network)
-    frame = _frame(paths[0], scaling, designs.names, lambdas)
+    cv = _validated(model, ready, paths[1:], parts, lambdas, network) if parts else None
+    rows = np.array([scaling.unscaled(z) for z in paths[0]])
+    frame = pd.DataFrame(rows, index=pd.Index(lambdas, name="lambda"), columns=list(designs.names))
     return ElasticNetPath(frame, ratio, cv, tuple(scaling.sd.tolist()))
 
 
-def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, way: Way) -> str:
+def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, network: Network) -> str:
     """What the path is expected to cost."""
     p, levels = len(designs.names), sum(map(len, designs.schema.levels.values()))
     fits, points = 1 + folds, lambdas * USUAL_NEWTON[str(terms.spec.operator)]
@@ -317,18 +319,16 @@ def _expected(designs: Designs, terms: ModelTerms, lambdas: int, folds: int, way
     sums = ModelSums(
         (folds, fits * (3 + 2 * p), point, fits * (1 + lambdas)), (point,), 1 + points, f"steps and {REPLACED}"
     )
-    return str(cost_of(sums, design_sums(terms, p, levels, fits), levels, way))
+    return cost_of(sums, design_sums(terms, p, levels, fits), levels, network)
 
 
-def _check(
-    designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], folds: int | None, group: Group
-) -> None:
+def _check(designs: Designs, moments: tuple[Array, Array], ready: Sequence[Design], parts: Folds, group: Group) -> None:
     """Between processes an error where columns, or what a fold adds to the other folds, would show rows."""
-    parts = [[np.arange(len(d.y)) % (folds or 1) == fold for d in ready] for fold in range(folds or 0)]
     if parts:  # before noise is added to sums over the rows of a fold: it hides one of many rows
         smallest = min(counted(group, np.array([[float(at.sum()) for at in fold] for fold in parts]).T))
         if not smallest:
-            raise InputError(f"some of the {folds} folds have no row: no site has so many rows, so take fewer folds.")
+            empty = f"some of the {len(parts)} folds have no row"
+            raise InputError(f"{empty}: no site has so many rows, so take fewer folds.")
         sentence = strictest(designs).too_many_parameters(len(designs.names), smallest)
         enforce(group, [sentence and f"in a fold {sentence}"])
     enforce(group, check_design(designs, moments, ready, [d.weight for d in ready], 1.0, group, parts)[1])
@@ -346,17 +346,17 @@ class _Problem(NamedTuple):
     """Of scores: the standard deviation of the outcomes of a linear model, else 1."""
 
 
-def _problems(model: Glm, ready: Sequence[Design], folds: int | None, group: Group, unit: float) -> list[_Problem]:
+def _problems(model: Glm, ready: Sequence[Design], parts: Folds, group: Group, unit: float) -> list[_Problem]:
     """The fit to all rows, and those without each of the folds, with their own standard deviations."""
-    kept = [None, *range(folds or 0)]
-    masked = [[_without(d, fold, folds) for d in ready] for fold in kept]
+    without = [[d._replace(weight=d.weight * ~at) for d, at in zip(ready, fold, strict=True)] for fold in parts]
+    masked = [ready, *without]
     own = [np.concatenate([_moments(model, designs[n]) for designs in masked]) for n in range(len(ready))]
-    totals, p = summed(group, np.array(own)).reshape(len(kept), -1), ready[0].X.shape[1]
-    found = []
-    for fold, designs, total in zip(kept, masked, totals, strict=True):
+    totals, p = summed(group, np.array(own)).reshape(len(masked), -1), ready[0].X.shape[1]
+    found = list[_Problem]()
+    for designs, total in zip(masked, totals, strict=True):
         rows, sums, squares = total[0], total[3 : 3 + p], total[3 + p :]
         null = np.zeros(p)
-        null[0] = model.score_of(_mean(model, fold, float(total[1] / total[2])))
+        null[0] = model.score_of(_mean(model, float(total[1] / total[2]), fold=bool(found)))
         spread = np.sqrt(np.maximum(squares / rows - (sums / rows) ** 2, 0.0))
         spread[0] = 0.0  # the intercept has no penalty
         found.append(_Problem(tuple(designs), float(rows), spread, null, np.zeros(p), unit))
@@ -364,18 +364,12 @@ def _problems(model: Glm, ready: Sequence[Design], folds: int | None, group: Gro
     return [one._replace(slope=known.score / one.rows) for one, known in zip(found, terms, strict=True)]
 
 
-def _mean(model: Glm, fold: int | None, mean: float) -> float:
+def _mean(model: Glm, mean: float, fold: bool) -> float:
     """The mean outcome of a fit; an error if no score has it."""
     if model.labels == "real" or 0.0 < mean < (1.0 if model.labels == "binary" else np.inf):
         return mean
-    where = "all rows" if fold is None else "all rows outside of a fold: take fewer folds"
+    where = "all rows outside of a fold: take fewer folds" if fold else "all rows"
     raise InputError(f"an elastic net needs outcomes that differ, and they are all the same in {where}.")
-
-
-def _without(design: Design, fold: int | None, folds: int | None) -> Design:
-    if fold is None or folds is None:
-        return design
-    return design._replace(weight=design.weight * (np.arange(len(design.y)) % folds != fold))
 
 
 def _moments(model: Glm, design: Design) -> Array:
@@ -461,28 +455,21 @@ def _step(one: _Problem, z: Array, terms: LikelihoodTerms, lam: float, ratio: fl
 
 
 def _validated(
-    model: Glm, ready: Sequence[Design], paths: Sequence[Sequence[Array]], folds: int, lambdas: Sequence[float],
+    model: Glm, ready: Sequence[Design], paths: Sequence[Sequence[Array]], parts: Folds, lambdas: Sequence[float],
     group: Group,
 ) -> pd.DataFrame:  # fmt: skip
     """The loss of the rows that were left out, by lambda, with its standard error over the folds."""
     import pandas as pd
 
     own = []
-    for d in ready:
+    for n, d in enumerate(ready):
         losses = []
-        for fold, path in enumerate(paths):
-            out = d.weight * (np.arange(len(d.y)) % folds == fold)
+        for fold, path in zip(parts, paths, strict=True):
+            out = d.weight * fold[n]
             losses += [float(out @ model.unit_deviance(d.y, d.X @ z + d.offset)) for z in path] + [float(out.sum())]
         own.append(losses)
-    total = np.array(finite_sum(group, own)).reshape(folds, -1)
+    total = summed(group, np.array(own)).reshape(len(parts), -1)
     rows, losses_per_row = total[:, -1], total[:, :-1] / total[:, -1:]
     mean = rows @ losses_per_row / rows.sum()
-    spread = np.sqrt(rows @ (losses_per_row - mean) ** 2 / rows.sum() / (folds - 1))
+    spread = np.sqrt(rows @ (losses_per_row - mean) ** 2 / rows.sum() / (len(parts) - 1))
     return pd.DataFrame({"mean": mean, "se": spread}, index=pd.Index(lambdas, name="lambda"))
-
-
-def _frame(path: Sequence[Array], scaling: Scaling, names: Sequence[str], lambdas: Sequence[float]) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = [scaling.unscaled(z) for z in path]
-    return pd.DataFrame(np.array(rows), index=pd.Index(lambdas, name="lambda"), columns=list(names))

@@ -108,7 +108,6 @@ class Evaluation:
     pooled: Measures
     sites: dict[str, Measures]
     notices: tuple[str, ...] = ()
-    """What would end the evaluation between owners."""
 
     def plain(self) -> dict[str, Any]:
         """Return the measures in JSON's types.
@@ -472,11 +471,6 @@ TITLES = {
     "rmse": "root mean squared error", "calibration_intercept": "calibration intercept (standard error)",
     "calibration_slope": "calibration slope (standard error)",
 }  # fmt: skip
-BESIDE = {
-    "auc": ("auc_low", "auc_high"), "calibration_intercept": ("calibration_intercept_se",),
-    "calibration_slope": ("calibration_slope_se",),
-}  # fmt: skip
-"""What stands in brackets behind a measure."""
 
 
 def sentences(name: str, measures: Measures) -> str:
@@ -493,7 +487,7 @@ def for_people(measures: Measures) -> dict[str, str]:
 
 
 def _with_error(key: str, known: dict[str, Any]) -> str:
-    beside = [known[one] for one in BESIDE.get(key, ())]
+    beside = [known.get(f"{key}_{end}") for end in ("low", "high", "se")]
     errors = " to ".join(_shown(one) for one in beside if one is not None)
     return _shown(known[key]) + (f" ({errors})" if errors else "")
 

@@ -35,46 +35,34 @@ REPLACED = "1 replacement of dependent columns"
 INVENTED_ROWS = 64
 
 
-class ExpectedCost(NamedTuple):
-    """Rounds and bytes into the busiest site, if the iteration takes no more than so many ``points``."""
-
-    rounds: int
-    bytes: int
-    points: int
-    unit: str
-
-    def __str__(self) -> str:
-        enough = f", if {self.points} {self.unit} are enough" if self.points else ""
-        return f"Expected: at most {self.rounds} rounds and {_size(self.bytes)} into the busiest site{enough}."
-
-
 def _size(count: int) -> str:
     return f"{math.ceil(count / 1e5) / 10:.1f} MB" if count >= 1e6 else f"{math.ceil(count / 1e3)} kB"
 
 
 class Way(NamedTuple):
-    """How sums travel: the graph, and what sums of so many numbers bring into the busiest site, in bytes."""
+    """How sums travel where there is no network yet: the graph, and the bytes that sums bring into the busiest site."""
 
     topology: Topology
     bytes_of_sums: Callable[[Sequence[int]], int]
 
-    @classmethod
-    def of(cls, network: Network) -> Way:
-        return cls(network.topology, network.bytes_of_sums)
 
+def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, way: Way | Network) -> str:
+    """Rounds and bytes into the busiest site: those of sums, and of what sites tell before, with ``levels`` of factors.
 
-def cost_of(sums: ModelSums, extra: Iterable[int], levels: int, way: Way) -> ExpectedCost:
-    """The cost of sums of so many numbers, and of what sites tell each other before, with ``levels`` of factors."""
+    The iteration takes no more than so many points.
+    """
     sizes, n = [*extra, *sums.before, *(sums.points * list(sums.point))], way.topology.n_nodes
     answers = n * (SHARED_BYTES + LEVEL_BYTES * levels)
     rounds = 2 * way.topology.graph.tree.depth * (SITE_ANSWERS + 2 * len(sizes))
-    return ExpectedCost(rounds * (n > 1), (way.bytes_of_sums(sizes) + answers) * (n > 1), sums.points - 1, sums.unit)
+    moved = _size((way.bytes_of_sums(sizes) + answers) * (n > 1))
+    enough = f", if {sums.points - 1} {sums.unit} are enough" if sums.points > 1 else ""
+    return f"Expected: at most {rounds * (n > 1)} rounds and {moved} into the busiest site{enough}."
 
 
 def expected_cost(
     terms: ModelTerms, names: Sequence[str], levels: Mapping[str, Sequence[Level]], classes: Sequence[Level] | None,
-    way: Way,
-) -> ExpectedCost:  # fmt: skip
+    way: Way | Network,
+) -> str:  # fmt: skip
     """Of a fit of columns with these names; ``levels`` are those of all factors."""
     spec, model = terms.spec, terms.model(classes)
     p = q = len(names)

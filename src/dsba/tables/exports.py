@@ -182,18 +182,13 @@ def _safe(cell: Any) -> Any:
 
 def tidy(results: Results, exponentiate: bool = False) -> pd.DataFrame:
     """A row for each coefficient, with the names of R's broom."""
-    import pandas as pd
-
-    known = results.metadata.inference is not None
-    nothing = np.full(len(results.params), np.nan)
-    low, high = results.conf_int().to_numpy().T if known else (nothing, nothing)
-    errors = [results.bse, results.tvalues, results.pvalues] if known else [nothing] * 3
-    estimates = [results.params.to_numpy(), low, high]
+    found = results.to_frame()
+    found = found.set_axis(TIDY[1 : 1 + len(found.columns)], axis=1).reindex(columns=TIDY[1:])
     if exponentiate:
         results.ratios()  # an error if there are none
-        estimates = [np.exp(one) for one in estimates]
-    columns = [results.params.index, estimates[0], *map(np.asarray, errors), *estimates[1:]]
-    return pd.DataFrame(dict(zip(TIDY, columns, strict=True)))
+        for name in ("estimate", "conf.low", "conf.high"):
+            found[name] = np.exp(found[name])
+    return found.rename_axis("term").reset_index()
 
 
 def glance(results: Results) -> pd.DataFrame:
@@ -246,24 +241,23 @@ def side_by_side(models: Mapping[str, Results], *, ratios: bool = False, wide: b
         what = str(one.ratios().columns[0]) if ratios else "estimate"
         header.append(f"{name}: {what} (95 % interval)" if name else f"{what} (95 % interval)")
         figures = [f"{one.nobs:,}", "" if one.metadata.inference is None or np.isnan(one.aic) else f"{one.aic:.1f}"]
-        columns.append([*(_interval(tidied[name], term) for term in terms), *figures])
+        found = tidied[name].reindex(terms)
+        intervals = map(_interval, found["estimate"], found["conf.low"], found["conf.high"])
+        columns.append([*intervals, *figures])
         if wide:
             header.append("p")
-            columns.append([*(_p_value(tidied[name], term) for term in terms), "", ""])
+            columns.append([*map(_p_value, found["p.value"]), "", ""])
     left = dict.fromkeys(str(one.formula.left) for one in models.values())
     return TextTable(f"Models of {', '.join(left)}", tuple(header), tuple(zip(*columns, strict=True)))
 
 
-def _interval(frame: pd.DataFrame, term: str) -> str:
-    if term not in frame.index:
-        return ""
-    estimate, low, high = frame.loc[term, ["estimate", "conf.low", "conf.high"]]
-    shown, *ends = (figures(one, 3) for one in (estimate, low, high))
-    return shown if np.isnan(low) else f"{shown} ({' to '.join(ends)})"
+def _interval(estimate: float, *ends: float) -> str:
+    """Nothing for a coefficient that the model does not have."""
+    interval = "" if np.isnan(ends[0]) else f" ({' to '.join(figures(end, 3) for end in ends)})"
+    return "" if np.isnan(estimate) else figures(estimate, 3) + interval
 
 
-def _p_value(frame: pd.DataFrame, term: str) -> str:
-    value = frame.loc[term, "p.value"]
+def _p_value(value: float) -> str:
     return "" if np.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 

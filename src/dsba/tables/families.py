@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln, log_expit, xlogy
 
 from dsba.errors import InputError
+from dsba.operators import link_of
 from dsba.tables.design import Design
 from dsba.types import Array
 
@@ -29,6 +30,10 @@ class Family(NamedTuple):
     """The refusal of outcomes whose mean has no variance."""
     steepest: float | None = None
     """The largest variance of any mean."""
+
+    def mean(self, design: Design, coefficients: Array) -> Array:
+        """The mean outcome of every row."""
+        return link_of(self.link).mean((design.X @ coefficients + design.offset)[:, None])
 
 
 def _poisson_deviance(y: Array, u: Array) -> Array:

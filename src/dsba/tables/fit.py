@@ -24,18 +24,17 @@ from dsba.fitting.spec import CLASSICAL, FOR_ARRAYS, OPTIONS, SAMPLING, FitSpec,
 from dsba.network import Group, Network, Simulator, counted, require_agreement
 from dsba.network.contract import SITE_TOTALS
 from dsba.operators import Operator
-from dsba.tables import schema_report
+from dsba.tables import likelihood, schema_report
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.describe import Description, describe_sites
 from dsba.tables.design import Designs, design_tables, held_out
 from dsba.tables.disclosure import RowWatch, StepWatch, base_weights, check_design
 from dsba.tables.evaluation import Evaluation, evaluate, sentences
-from dsba.tables.expected_cost import Way, expected_cost
+from dsba.tables.expected_cost import expected_cost
 from dsba.tables.families import require_events
 from dsba.tables.formula import parse
 from dsba.tables.inference import NO_LIKELIHOOD, PENALTY, Inferred, infer, inflation
 from dsba.tables.inputs import GivenTables, columns_of, distinct
-from dsba.tables.likelihood import fit_likelihood, fit_random_intercept, require_fitting, require_order
 from dsba.tables.meta import SiteEstimates
 from dsba.tables.results import Results
 from dsba.tables.scaling import ScaledColumns, orthogonal, scaled
@@ -243,7 +242,7 @@ def fit_sites(
     if model is None:
         _require_usable(operators.get(spec.operator), terms)
     else:
-        require_fitting(model, spec)
+        likelihood.require_fitting(model, spec)
     kept, tests = _split(sites, terms, network)
     designs = design_tables(kept, terms, network, spec.guards)
     others = designs.rows - sum(len(design.weight) for design in designs.designs)
@@ -255,12 +254,12 @@ def fit_sites(
         notify(line)
     classes = designs.schema.classes
     if terms.by_sums:
-        notify(str(expected_cost(terms, designs.names, designs.schema.levels, classes, Way.of(network))))
+        notify(expected_cost(terms, designs.names, designs.schema.levels, classes, network))
     if (model := terms.model(classes)) is not None:
-        require_order(model, designs, spec.levels)
-        results = Results(fit_likelihood(model, designs, designs.schema.spec, network, warn))
+        likelihood.require_order(model, designs, spec.levels)
+        results = Results(likelihood.fit_likelihood(model, designs, designs.schema.spec, network, warn))
     elif spec.random:
-        results = Results(fit_random_intercept(designs, designs.schema.spec, network, warn))
+        results = Results(likelihood.fit_random_intercept(designs, designs.schema.spec, network, warn))
     else:
         results = _fit_shared(designs, network, notify, warn, options)
     if not tests:
@@ -297,8 +296,7 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
         columns = orthogonal(columns, information)
     for sentence in shown:
         notify(f"Between owners this would be refused: {sentence}")
-    for sentence in dict.fromkeys((*designs.rare, *shown)):
-        warn(sentence)
+    designs = likelihood.noticed(designs, shown, warn)
     if component.family is not None:
         require_events(component.family, columns.mean, str(parse(str(spec.formula)).left))
     spec = replace(spec, intercept=columns.scaling.intercept is not None)
@@ -317,8 +315,8 @@ def _fit_shared(designs: Designs, network: Network, notify: Notify, warn: Notify
     later = [one for one in seen if one not in shown]
     for sentence in later:
         warn(sentence)
-    designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown, *later))))
-    return Results(_model(designs, columns, done, coefficients, inferred, network))
+    designs = replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *later))))
+    return Results(_model(designs, columns, spec, done, coefficients, inferred, network))
 
 
 def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False) -> SiteEstimates:
@@ -337,8 +335,7 @@ def fit_each(sites: Sequence[SiteTable], spec: FitSpec, *, guarded: bool = False
             if guarded and own.metadata.notices:
                 raise InputError(own.metadata.notices[0])
             ratio = own.ratio
-            errors = own.bse
-            found[site.name] = {name: (float(own.params[name]), float(errors[name])) for name in own.params.index}
+            found[site.name] = dict(zip(own.params.index, zip(own.params, own.bse, strict=True), strict=True))
         except InputError as error:
             failed[site.name] = OWN_HIDDEN if guarded else str(error)
     return SiteEstimates(found, failed, ratio)
@@ -414,13 +411,11 @@ def _coefficients(columns: ScaledColumns, done: Fit) -> Array:
 
 
 def _model(
-    designs: Designs, columns: ScaledColumns, done: Fit, coefficients: Array, found: Inferred, network: Network
-) -> FittedModel:
+    designs: Designs, columns: ScaledColumns, spec: FitSpec, done: Fit, coefficients: Array, found: Inferred,
+    network: Network,
+) -> FittedModel:  # fmt: skip
     """The coefficients of the columns in their own units, and their inference."""
-    schema, at, spec = designs.schema, columns.scaling.intercept, designs.schema.spec
-    spec = replace(spec, intercept=at is not None)
-    rounds = done.rounds_before + network.rounds
-    params = columns.scaling.unscaled(coefficients)
+    schema, rounds = designs.schema, done.rounds_before + network.rounds
     spec, run = carried_out(done, spec, spec.lam or 0.0)
     run = replace(run, samples=columns.nobs)
     events = None
@@ -430,10 +425,7 @@ def _model(
         columns.names, tuple(columns.scaling.sd.tolist()), replace(schema, spec=spec), rounds, designs.notices, events,
         found.calibration, _convergence(done), found.inference, found.why_none,
     )  # fmt: skip
-    return FittedModel(
-        params[columns.others][None, :], np.array([0.0 if at is None else params[at]]), done.gathered,
-        None if schema.classes is None else np.array(schema.classes), spec, run, table=table,
-    )  # fmt: skip
+    return likelihood.stored(columns.scaling.unscaled(coefficients), done.gathered, run, table)
 
 
 def _inferred(

@@ -152,10 +152,8 @@ class Formula:
     """Those in C(...)."""
     numbers: tuple[str, ...]
     """Those in arithmetic, which must be numbers."""
-    pair: tuple[str, ...] = ()
-    """Of ``Surv(time, event)`` and ``cbind(successes, failures)``: what is in the parentheses."""
     outcomes: tuple[Arithmetic, ...] = ()
-    """What the left side computes: one number a row, or two."""
+    """What the left side computes: one number a row, or the two of Surv(time, event) and cbind(successes, failures)."""
     terms: tuple[Term, ...] = ()
     """Of the right side; those with fewer parts come first."""
     dotted: bool = False
@@ -164,7 +162,7 @@ class Formula:
     @property
     def outcome(self) -> str | None:
         """What an outcome of two columns is, or None."""
-        return OUTCOMES[str(self.left).partition("(")[0]] if self.pair else None
+        return OUTCOMES[str(self.left).partition("(")[0]] if len(self.outcomes) > 1 else None
 
     @property
     def transformed(self) -> bool:
@@ -237,7 +235,10 @@ def quoted(name: str) -> str:
 
 def _united(*sides: tuple[Term, ...]) -> tuple[Term, ...]:
     """Every term once, whatever the order of its parts."""
-    return tuple({frozenset(term): term for term in reversed(list(chain(*sides)))}.values())[::-1]
+    terms = tuple({frozenset(term): term for term in reversed(list(chain(*sides)))}.values())[::-1]
+    if len(terms) > MOST_TERMS:
+        raise InputError(f"the formula has more than {MOST_TERMS} terms.")
+    return terms
 
 
 def _crossed(left: tuple[Term, ...], right: tuple[Term, ...]) -> tuple[Term, ...]:
@@ -280,13 +281,11 @@ class _Parser:
         return InputError(f"formula, character {self.next.at + 1}: wanted {what}, got {got}{hint}.")
 
     def formula(self) -> Formula:
-        left, response = Side("", ()), tuple[str, ...]()
-        outcomes, pair = tuple[Arithmetic, ...](), tuple[str, ...]()
+        left, response, outcomes = "", tuple[str, ...](), tuple[Arithmetic, ...]()
         if any(token.kind == "sign" and token.text == "~" for token in self.tokens):
             if self.next.text != "~":
-                text, outcomes = self.response()
-                pair = tuple(one.text for one in outcomes) if len(outcomes) > 1 else ()
-                left, response, self.roles = Side(text, ()), tuple(self.roles), {}
+                left, outcomes = self.response()
+                response, self.roles = tuple(self.roles), {}
             if not self.take("~"):
                 raise self.wanted("'~' (an outcome may be computed in I(), such as I(2*y))")
         right = self.sum(((),))
@@ -297,10 +296,8 @@ class _Parser:
             tuple(c for c, roles in self.roles.items() if role in roles) for role in ("factor", "number")
         )
         terms = tuple(sorted(right.terms, key=len))
-        return Formula(
-            left.text or None, right.text, response, tuple(self.roles), factors, numbers, pair, outcomes, terms,
-            self.dotted,
-        )  # fmt: skip
+        columns = tuple(self.roles)
+        return Formula(left or None, right.text, response, columns, factors, numbers, outcomes, terms, self.dotted)
 
     def _check_roles(self, response: tuple[str, ...]) -> None:
         if both := self.roles.keys() & set(response):
@@ -314,11 +311,7 @@ class _Parser:
 
     def response(self) -> tuple[str, tuple[Arithmetic, ...]]:
         if self.next.kind == "call" and self.next.text in OUTCOMES:
-            name = self.next.text
-            self.at += 2
-            first = self.comparison()
-            self.need(",")
-            both = (first, self.comparison())
+            name, both = self.next.text, self.arguments(2)
             self.need(")")
             return f"{name}({both[0].text}, {both[1].text})", both
         if self.next.kind == "call" and self.next.text in FUNCTIONS:
@@ -340,8 +333,6 @@ class _Parser:
         while sign := self.take("+", "-"):
             more = self.nested()
             text, terms = f"{text} {sign} {more.text}", _added(terms, sign, more)
-            if len(terms) > MOST_TERMS:
-                raise InputError(f"the formula has more than {MOST_TERMS} terms.")
         return Side(text, terms)
 
     def nested(self) -> Side:
@@ -369,8 +360,6 @@ class _Parser:
         text, terms = f"{side.text}**{self.next.text}", side.terms
         for _ in range(int(self.next.text) - 1):
             terms = _united(terms, _crossed(terms, side.terms))
-            if len(terms) > MOST_TERMS:
-                raise InputError(f"the formula has more than {MOST_TERMS} terms.")
         self.at += 1
         return Side(text, terms)
 
@@ -484,14 +473,19 @@ class _Parser:
             if name in FORMULA_CALLS:
                 what, known = "stands by itself, and not inside another function; a function", tuple(FUNCTIONS)
             raise InputError(f"formula, character {self.next.at + 1}: {name}() {what} may call {', '.join(known)}.")
-        self.at += 2
-        parts = [self.inside(self.comparison)]
-        for _ in range(FUNCTIONS[name] - 1):
-            self.need(",")
-            parts.append(self.inside(self.comparison))
+        parts = self.arguments(FUNCTIONS[name])
         if not self.take(")"):
             raise self.wanted("')' (other bases are log2() and log10())" if name == "log" else "')'")
-        return Arithmetic(name, f"{name}({', '.join(part.text for part in parts)})", tuple(parts))
+        return Arithmetic(name, f"{name}({', '.join(part.text for part in parts)})", parts)
+
+    def arguments(self, count: int) -> tuple[Arithmetic, ...]:
+        """What stands behind the name of a function and a parenthesis."""
+        self.at += 2
+        parts = [self.inside(self.comparison)]
+        for _ in range(count - 1):
+            self.need(",")
+            parts.append(self.inside(self.comparison))
+        return tuple(parts)
 
     def inside(self, rule: Callable[[], Part]) -> Part:
         """What a rule reads within another one, such as in parentheses."""
@@ -508,15 +502,16 @@ class _Parser:
         return _between(left, sign, self.additive()) if sign else left
 
     def additive(self) -> Arithmetic:
-        left = self.product()
-        while sign := self.take("+", "-"):
-            left = _between(left, sign, self.product())
-        return left
+        return self.joined(self.product, "+", "-")
 
     def product(self) -> Arithmetic:
-        left = self.signed()
-        while sign := self.take("*", "/"):
-            left = _between(left, sign, self.signed())
+        return self.joined(self.signed, "*", "/")
+
+    def joined(self, rule: Callable[[], Arithmetic], *signs: str) -> Arithmetic:
+        """What a rule reads, once or several times with signs between."""
+        left = rule()
+        while sign := self.take(*signs):
+            left = _between(left, sign, rule())
         return left
 
     def signed(self) -> Arithmetic:

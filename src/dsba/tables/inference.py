@@ -98,8 +98,8 @@ def clustered(
     p = coefficients.size
     if p > clusters.MOST_COEFFICIENTS:
         return total.covariance("site", 1.0), (total.clusters - 1.0,) * p
-    found = clusters.cr2(columns, coefficients, family, total.bread, columns.scaling.back, group, scale)
-    return _even(found.covariance), tuple(found.df.tolist())
+    covariance, df = clusters.cr2(columns, coefficients, family, total.bread, columns.scaling.back, group, scale)
+    return _even(covariance), tuple(df.tolist())
 
 
 def _sums(
@@ -114,8 +114,7 @@ def _sums(
     """
     _, X, y, weight, offset, *_ = design
     w, u, upper = weight / unit, X @ coefficients + offset, np.triu_indices(X.shape[1])
-    times = design.counts
-    mu = link_of(family.link).mean(u[:, None])
+    times, mu = design.counts, family.mean(design, coefficients)
     g, variance = w * (y - mu), family.variance(mu)
     rows = clustered_scores(design, X * g[:, None], cov)
     rounding = RESIDUAL_ROUNDING * (np.abs(y) + np.abs(offset) + np.abs(null))
@@ -132,12 +131,6 @@ def _sums(
     return [np.concatenate([counts, groups, information[upper]]), np.concatenate([deviances, meat]), g @ X]
 
 
-def _weights(design: Design, coefficients: Array, family: Family) -> Array:
-    """Those of the rows in the information."""
-    mu = link_of(family.link).mean((design.X @ coefficients + design.offset)[:, None])
-    return design.weight * family.variance(mu)
-
-
 def clustered_scores(design: Design, scores: Array, cov: str) -> Array:
     """The scores of rows, or their sums over what the covariance takes for one: a site, or a cluster.
 
@@ -151,12 +144,9 @@ def clustered_scores(design: Design, scores: Array, cov: str) -> Array:
     return sums
 
 
-def _leveraged(
-    design: Design, weights: Array, coefficients: Array, family: Family, bread: Array, power: float
-) -> Array:
+def _leveraged(design: Design, weights: Array, mu: Array, bread: Array, power: float) -> Array:
     """One node's sum of g^2 x x' / (1 - h)^power, and the number of rows with h = 1, which have no place in it."""
     X, weight, times = design.X, design.weight, design.counts
-    mu = link_of(family.link).mean((X @ coefficients + design.offset)[:, None])
     left = 1.0 - weights / times * np.einsum("ij,jk,ik->i", X, bread, X)
     usual = left > LEAST_LEFT
     g = weight / np.sqrt(times) * (design.y - mu) * np.where(usual, left, np.inf) ** (-0.5 * power)
@@ -180,28 +170,22 @@ class _Totals:
         self.rows, self.clusters, self.log_weights = int(counts[0]), int(counts[1]), counts[2]
         self.starts = group_starts(counts[3:]) if few > 1 else np.arange(GROUPS)
         self.upper_information = unit * information
-        weights = [_weights(one, coefficients, family) for one in columns.designs]
+        means = [family.mean(one, coefficients) for one in columns.designs]
+        weights = [one.weight * family.variance(mu) for one, mu in zip(columns.designs, means, strict=True)]
         watch.look([one.X for one in columns.designs], weights, _symmetric(self.upper_information, p))
-        grouping = [self._grouped(one, coefficients, family) for one in columns.designs]
+        held, probable = zip(columns.designs, means, strict=True), family.link == "logit"
+        grouping = [grouped(one.y, mu, one.counts, self.starts) if probable else np.zeros(0) for one, mu in held]
         left = np.hstack([squares, grouping]), scores
         second, score = (summed_unless(group, watch.complaints, part) for part in left)
         second, self.groups = np.split(second, [squares.shape[1]])
         self.deviance, self.saturated, self.null_deviance, self.rounding, self.pearson = (unit * second[:5]).tolist()
         self.upper_meat, self.score = unit**2 * second[5:], unit * score
         if cov in LEVERAGED:
-            both = zip(columns.designs, weights, strict=True)
-            parts = [_leveraged(*one, coefficients, family, self.bread, LEVERAGED[cov]) for one in both]
-            total = summed(group, np.array(parts))
+            parts = zip(columns.designs, weights, means, strict=True)
+            total = summed(group, np.array([_leveraged(*one, self.bread, LEVERAGED[cov]) for one in parts]))
             self.upper_meat = total[:-1]
             if total[-1]:
                 raise InputError(NO_LEVERAGED.format(cov=cov))
-
-    def _grouped(self, design: Design, coefficients: Array, family: Family) -> Array:
-        """What one node adds to the calibration table; of a probability only."""
-        if family.link != "logit":
-            return np.zeros(0)
-        mu = link_of(family.link).mean((design.X @ coefficients + design.offset)[:, None])
-        return grouped(design.y, mu, design.counts, self.starts)
 
     @cached_property
     def bread(self) -> Array:

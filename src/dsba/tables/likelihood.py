@@ -27,13 +27,13 @@ from dsba.network import Network, summed
 from dsba.problem.validation import require_weight
 from dsba.tables.columns import INTERCEPT
 from dsba.tables.design import CLASSED, Design, Designs
-from dsba.tables.disclosure import ModelWatch, check_design
+from dsba.tables.disclosure import ModelWatch, check_design, strictest
 from dsba.tables.inference import CLUSTERED, LEAST_LEFT, LEVERAGED, NO_LEVERAGED, clustered_scores, inflation
 from dsba.tables.mixed import fit_mixed
-from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, finite_sum, symmetric
+from dsba.tables.models.base import FitMeasures, Outcomes, TableModel, symmetric
 from dsba.tables.models.cox import Cox
 from dsba.tables.models.scoring import Maximum, inverse, maximised
-from dsba.tables.scaling import Scaling, pooled_moments, scaling_by
+from dsba.tables.scaling import Scaling, scaled_designs
 from dsba.tables.schema import enforce
 from dsba.tables.terms import terms_of
 from dsba.types import Array, Notify
@@ -92,16 +92,14 @@ def require_order(model: TableModel, designs: Designs, given: Collection[str]) -
             raise InputError(UNORDERED.format(column=column))
 
 
-def fit_likelihood(
-    model: TableModel, designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
-) -> FittedModel:
+def fit_likelihood(model: TableModel, designs: Designs, spec: FitSpec, network: Network, warn: Notify) -> FittedModel:
     """The model of the sites' columns, with its inference. All processes get the same.
 
     ``warn`` gets the sentences about columns that show single rows.
     """
     classes = designs.schema.classes
     fitted = _fitted(model, designs, spec, network)
-    designs = _noticed(designs, fitted.shown, warn)
+    designs = noticed(designs, fitted.shown, warn)
     names, solution = fitted.model.names(designs.names, classes), fitted.solution
     try:
         inference = _inference(fitted, spec, classes, network)
@@ -121,20 +119,18 @@ def fit_likelihood(
     return _kept(found, solution.converged, fitted.scaling, designs, spec, network)
 
 
-def fit_random_intercept(
-    designs: Designs, spec: FitSpec, network: Network, warn: Notify = lambda sentence: None
-) -> FittedModel:
+def fit_random_intercept(designs: Designs, spec: FitSpec, network: Network, warn: Notify) -> FittedModel:
     """A linear model in which every site has a random intercept, by REML.
 
     With an intercept outcomes are taken around their mean: their squares would lose the digits of the residuals.
     """
-    scaling, ready, moments = _scaled(designs, network, level=False)
+    scaling, ready, moments = scaled_designs(designs, network)
     level = np.zeros(len(designs.names))
     if scaling.intercept is not None:
         level[scaling.intercept] = moments[0][len(designs.names)]
         ready = tuple(design._replace(y=design.y - level[scaling.intercept]) for design in ready)
     information, shown = check_design(designs, moments, ready, [d.weight for d in ready], 0.0, network)
-    designs = _noticed(designs, enforce(network, shown), warn)
+    designs = noticed(designs, enforce(network, shown), warn)
     try:
         found = fit_mixed(ready, network)
     except FitError as error:
@@ -174,7 +170,7 @@ def _kept(
     found: Estimated, converged: bool, scaling: Scaling, designs: Designs, spec: FitSpec, network: Network
 ) -> FittedModel:
     """What is saved."""
-    schema, at = designs.schema, np.array([name == INTERCEPT for name in found.names])
+    schema = designs.schema
     decisions: dict[str, Any] = {"binary": "sign", "multiclass": "largest"}
     link: Any = found.link
     run = FitRun(
@@ -190,11 +186,14 @@ def _kept(
         found.events, None, tuple(enumerate(found.steps)), found.inference, None, None, found.figures,
         found.survival,
     )  # fmt: skip
-    return FittedModel(
-        found.params[~at][None, :], found.params[at] if at.any() else np.zeros(1),
-        np.tile(found.params, (run.nodes, 1)), None if schema.classes is None else np.array(schema.classes), spec, run,
-        table=table,
-    )  # fmt: skip
+    return stored(found.params, np.tile(found.params, (run.nodes, 1)), run, table)
+
+
+def stored(params: Array, gathered: Array, run: FitRun, table: TableMetadata) -> FittedModel:
+    """The model with these coefficients, the intercept among them; ``gathered`` has those of every node."""
+    at, classes = np.array([name == INTERCEPT for name in table.names]), table.schema.classes
+    labels, intercept = None if classes is None else np.array(classes), params[at] if at.any() else np.zeros(1)
+    return FittedModel(params[~at][None, :], intercept, gathered, labels, table.schema.spec, run, table=table)
 
 
 def _by_name(columns: Array, names: int, otherwise: float) -> tuple[float, ...]:
@@ -203,35 +202,21 @@ def _by_name(columns: Array, names: int, otherwise: float) -> tuple[float, ...]:
     return (*np.tile(columns, copies).tolist(), *[otherwise] * (names - copies * columns.size))
 
 
-def _noticed(designs: Designs, shown: Sequence[str], warn: Notify) -> Designs:
+def noticed(designs: Designs, shown: Sequence[str], warn: Notify) -> Designs:
     """The designs with notices about columns that show single rows."""
     for sentence in dict.fromkeys((*designs.rare, *shown)):
         warn(sentence)
     return replace(designs, notices=tuple(dict.fromkeys((*designs.notices, *shown))))
 
 
-def _scaled(designs: Designs, network: Network, level: bool) -> tuple[Scaling, tuple[Design, ...], tuple[Array, Array]]:
-    """The columns by their pooled moments, and these, with those of the outcomes.
-
-    ``level``: the model has a level of its own, which takes up the means.
-    """
-    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
-    wide, p = designs.wide, len(designs.names)
-    mean, sd = pooled_moments(wide, network, [j for j in range(wide[0].shape[1]) if j != intercept])
-    scaling = scaling_by(mean[:p], sd[:p], intercept)
-    if level:
-        scaling = Scaling(mean[:p], scaling.sd, None)
-    return scaling, tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs), (mean, sd)
-
-
 def _fitted(model: TableModel, designs: Designs, spec: FitSpec, network: Network) -> _Fitted:
-    scaling, ready, moments = _scaled(designs, network, level=not model.intercept)
-    sums = finite_sum(network, [[d.weight.sum(), *model.outcome_sums(d)] for d in ready])
-    rows = round(sums[0]) if ready[0].repeated else designs.rows
-    known = Outcomes(rows, sums[0], np.array(sums[1:]), designs.schema.classes, _level(model, moments[0], spec))
+    scaling, ready, moments = scaled_designs(designs, network, level=not model.intercept)
+    weight, *totals = summed(network, np.array([[d.weight.sum(), *model.outcome_sums(d)] for d in ready])).tolist()
+    rows = round(weight) if ready[0].repeated else designs.rows
+    known = Outcomes(rows, weight, np.array(totals), _level(model, moments[0], spec))
     _require_outcomes(model, known, str(terms_of(designs.schema).formula.left))
-    if model.labels == "survival":
-        model = _prepared(model, ready, designs, spec, network)
+    if isinstance(model, Cox):
+        model = model.prepared(ready, spec.grid, max(1, strictest(designs).rows_per_level), network)
     start = model.start(known, len(designs.names), scaling.intercept)
     first = [model.first_weights(design, start) for design in ready]
     information, shown = check_design(designs, moments, ready, first, 0.0, network)
@@ -250,11 +235,6 @@ def _level(model: TableModel, means: Array, spec: FitSpec) -> float:
         return 0.0
     mean = max(float(means[-1 if spec.weights is None else -2]), 1e-300)
     return float(logit(min(mean, 1.0 - np.finfo(float).eps))) if model.labels in CLASSED else math.log(mean)
-
-
-def _prepared(model: Any, ready: Sequence[Design], designs: Designs, spec: FitSpec, network: Network) -> Cox:
-    few = max(1, *(part.guards.rows_per_level for part in designs.schema.parts))
-    return model.prepared(ready, spec.grid, few, network)
 
 
 def _require_outcomes(model: TableModel, known: Outcomes, outcome: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METHODS = ("fixed", "DL", "REML", "ML")
+MOST_POOLED = 1e50  # of estimates and standard errors, and 1 divided by the smallest: their powers stay numbers
 LAST_TAU = 1e-14  # relative width of the bracket of tau^2
 
 
@@ -219,6 +220,8 @@ def meta(
     y, se = (np.array([float(pair[k]) for pair in named.values()]) for k in (0, 1))
     if not (np.isfinite(y).all() and np.isfinite(se).all() and (se > 0.0).all()):
         raise InputError("each site must have a finite estimate and a standard error above 0.")
+    if max(np.abs(y).max(), se.max()) > MOST_POOLED or se.min() < 1.0 / MOST_POOLED:
+        raise InputError("estimates above 1e50, and standard errors above 1e50 or below 1e-50, have no meta-analysis.")
     return _analysed(method, tuple(map(str, named)), y, se)
 
 

@@ -106,16 +106,12 @@ def quantile_search(
         _Search(max(1, math.ceil(p * total)), 0, HIGHEST_KEY, 0, total, 0, HIGHEST_KEY, total) for p in probabilities
     ]
     while active := [search for search in searches if not search.done]:
-        edges = [search.edges for search in active]
-        own = [np.concatenate([_counts(site, between) for between in edges]) for site in keys]
+        edges = [np.array(search.edges, np.uint64) for search in active]
+        own = [np.concatenate([np.diff(np.searchsorted(site, between)) for between in edges]) for site in keys]
         counts = iter(require_counts((yield np.array(own, np.float64))))
         for search, between in zip(active, edges, strict=True):
             search.narrow([next(counts) for _ in between[1:]], max(few, 1), total)
     return [search.found(total) for search in searches]
-
-
-def _counts(keys: Keys, edges: Sequence[int]) -> npt.NDArray[np.int64]:
-    return np.diff(np.searchsorted(keys, np.array(edges, np.uint64)))
 
 
 def large_groups(counts: Sequence[int], few: int) -> list[tuple[int, int]]:

@@ -224,9 +224,7 @@ class Results:
         >>> print(round(results.cov_params().loc["dose", "dose"], 4))
         0.0109
         """
-        import pandas as pd
-
-        return pd.DataFrame(self._covariance, self._names, self._names)
+        return self._frame(self._covariance, self._names)
 
     @property
     def bse(self) -> pd.Series:
@@ -266,10 +264,8 @@ class Results:
         >>> results.conf_int().loc["dose"].round(2).tolist()
         [0.48, 0.89]
         """
-        import pandas as pd
-
         reach = self._reference.reach(alpha) * self._errors
-        return pd.DataFrame({0: self._coefficients - reach, 1: self._coefficients + reach}, self._names)
+        return self._frame({0: self._coefficients - reach, 1: self._coefficients + reach})
 
     def ratios(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return odds, rate or hazard ratios: exp of the coefficients, with intervals.
@@ -294,15 +290,13 @@ class Results:
         >>> results.ratios().loc["dose"].round(2).to_dict()
         {'rate ratio': 1.98, 'low': 1.61, 'high': 2.43}
         """
-        import pandas as pd
-
         if self.ratio is None:
             raise InputError("the coefficients of this model are no logarithms of odds, rates or hazards.")
         columns = {self.ratio: self._coefficients}
         if self.metadata.inference is not None:
             columns["low"], columns["high"] = self.conf_int(alpha).to_numpy().T
         with np.errstate(over="ignore"):
-            return np.exp(pd.DataFrame(columns, self._names))
+            return np.exp(self._frame(columns))
 
     @property
     def ratio(self) -> str | None:
@@ -551,17 +545,15 @@ class Results:
 
     def _wald(self, R: Array, q: Array, use_f: bool | None) -> WaldTest:
         """The test of R b = q by F, or by chi squared."""
-        by_f = self.statistic == "t" if use_f is None else use_f
-        df = np.min(self._degrees).item() if by_f else None
+        df = self._combined.df if use_f is None else np.min(self._degrees).item() if use_f else None
         return tests.wald(R, q, self._coefficients, self._covariance, df)
 
     @property
     def _fitted(self) -> tests.Fitted:
-        data = (self.formula.left, self.nobs, repr(self.model.spec.operator), self.schema.classes)
         spec = self.model.spec
-        return tests.Fitted(
-            self._likelihoods[0], len(self._names), (*data, spec.weights, spec.weight_kind, spec.offset)
-        )
+        data = (self.formula.left, self.nobs, repr(spec.operator), self.schema.classes)
+        weighting = (spec.weights, spec.weight_kind, spec.offset)
+        return tests.Fitted(self._likelihoods[0], len(self._names), (*data, *weighting))
 
     @property
     def _likelihoods(self) -> tuple[float, float]:
@@ -645,13 +637,10 @@ class Results:
         >>> list(results.to_frame())
         ['coef', 'std err', 'z', 'P>|z|', '[0.025', '0.975]']
         """
-        import pandas as pd
-
-        columns = [name.format(statistic=self.statistic) for name in SUMMARY_COLUMNS]
-        if self.metadata.inference is None:
-            return pd.DataFrame({columns[0]: self._coefficients}, self._names)
-        values = [self._coefficients, self._errors, self.tvalues, self.pvalues, *self.conf_int().to_numpy().T]
-        return pd.DataFrame(dict(zip(columns, map(np.asarray, values), strict=True)), self._names)
+        columns, values = [name.format(statistic=self.statistic) for name in SUMMARY_COLUMNS], [self._coefficients]
+        if self.metadata.inference is not None:
+            values += [self._errors, self.tvalues, self.pvalues, *self.conf_int().to_numpy().T]
+        return self._frame(dict(zip(columns, map(np.asarray, values), strict=False)))
 
     def tidy(self, exponentiate: bool = False) -> pd.DataFrame:
         """Return a row for each coefficient, with the names of R's broom.
@@ -1249,6 +1238,11 @@ class Results:
         import pandas as pd
 
         return pd.Series(values, index=self._names)
+
+    def _frame(self, values: Any, columns: list[str] | None = None) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(values, self._names, columns)
 
 
 def _require_fit(table: pd.DataFrame, schema: Schema, name: str) -> None:

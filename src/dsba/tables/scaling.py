@@ -93,6 +93,24 @@ def scaling_by(mean: Array, sd: Array, intercept: int | None) -> Scaling:
     return Scaling(mean, sd, intercept)
 
 
+def scaled_designs(
+    designs: Designs, group: Group, beside: Sequence[Sequence[Array]] | None = None, level: bool = False
+) -> tuple[Scaling, tuple[Design, ...], tuple[Array, Array]]:
+    """The columns by their pooled moments, and the moments, with those of the outcomes and the means ``beside``.
+
+    ``level``: the model has a level of its own, which takes up the means.
+    """
+    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
+    wide, p = designs.wide, len(designs.names)
+    varied = [j for j in range(wide[0].shape[1]) if j != intercept]
+    more = wide if beside is None else [np.column_stack([X, *columns]) for X, columns in zip(wide, beside, strict=True)]
+    mean, sd = pooled_moments(more, group, varied)
+    scaling = scaling_by(mean[:p], sd[:p], intercept)
+    if level:
+        scaling = Scaling(mean[:p], scaling.sd, None)
+    return scaling, tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs), (mean, sd)
+
+
 class ScaledColumns(NamedTuple):
     """The sites' rows in scaled columns, the intercept's among them."""
 
@@ -133,20 +151,15 @@ class ScaledColumns(NamedTuple):
 
 def scaled(designs: Designs, component: Operator, group: Group) -> ScaledColumns:
     """The columns by their pooled means and standard deviations; the mean of the outcomes comes by the same sums."""
-    intercept = designs.names.index(INTERCEPT) if INTERCEPT in designs.names else None
-    parts = [null_parts(design, component.family or "gaussian") for design in designs.designs]
-    held = zip(designs.wide, parts, designs.designs, strict=True)
-    wide = [np.column_stack([columns, *both, d.weight]) for columns, both, d in held]
-    p = len(designs.names)
-    mean, sd = pooled_moments(wide, group, [j for j in range(wide[0].shape[1] - 3) if j != intercept])
+    family = component.family or "gaussian"
+    beside = [(*null_parts(one, family), one.weight) for one in designs.designs]
+    scaling, ready, (mean, sd) = scaled_designs(designs, group, beside)
     outcome, weight, own = mean[-3:].tolist()
     require_weight(weight)
-    scaling = scaling_by(mean[:p], sd[:p], intercept)
     weights, classes = designs.rows * weight, designs.schema.classes
     codes = None if classes is None else tuple(range(len(classes)))
-    size = RowTotals(designs.rows, weights, weights * p, outcome / weight, codes)
-    ready = tuple(design._replace(X=scaling.scaled(design.X)) for design in designs.designs)
-    alike = intercept is not None and not terms_of(designs.schema).extras
+    size = RowTotals(designs.rows, weights, weights * len(designs.names), outcome / weight, codes)
+    alike = scaling.intercept is not None and not terms_of(designs.schema).extras
     return ScaledColumns(designs.names, (mean[:-3], sd[:-3]), scaling, ready, size, weight / own, alike)
 
 

@@ -16,8 +16,8 @@ from dsba.network import Group, Network, Simulator, counted, summed
 from dsba.solvers.exact import eliminated
 from dsba.tables import plots
 from dsba.tables import schema as agreed
-from dsba.tables.design import odd_outcome, outcome_of
-from dsba.tables.expected_cost import Way, cost_of
+from dsba.tables.design import filled_in, odd_outcome, outcome_of
+from dsba.tables.expected_cost import cost_of
 from dsba.tables.exports import plain_columns
 from dsba.tables.formula import parse, quoted
 from dsba.tables.inputs import as_sites
@@ -279,21 +279,18 @@ def curves_of(
     terms, column = _terms(spec)
     schema = agreed.agree(sites, terms, group, spec.guards)
     levels = (ALL,) if column is None else schema.levels[column]
-    notify(_expected(terms, len(levels), spec, Way.of(group)))
+    notify(_expected(terms, len(levels), spec, group))
     few = max(1, *(part.guards.rows_per_level for part in schema.parts))
     used = [SiteTable(site.name, agreed.usable_rows(site.frame, terms)) for site in sites]
     outcomes, own = [outcome_of(site, schema) for site in used], []
     agreed.end_together(group, odd_outcome(used, outcomes, schema.labels))
-    for (name, frame), y in zip(used, outcomes, strict=True):
-        codes = np.zeros(len(frame), np.int64)
-        if column is not None:
-            values = frame[column] if column in frame else [name] * len(frame)
-            codes = np.array([levels.index(agreed.plain_value(value)) for value in values], np.int64)
-        own.append(_Lifetimes(y[:, 0], y[:, 1] > 0, codes))
+    for site, y in zip(used, outcomes, strict=True):
+        factor = None if column is None else filled_in(site, schema)[column].cat.codes.to_numpy(np.int64)
+        own.append(_Lifetimes(y[:, 0], y[:, 1] > 0, np.zeros(len(y), np.int64) if factor is None else factor))
     ends, exact = _ends(own, len(levels), spec, few, group)
     rounded = [one._replace(time=on_grid(one.time, ends)) for one in own]
-    shape = (2, len(levels), len(ends))
-    events, censored = np.array(counted(group, np.array([_counts(one, ends, shape) for one in rounded]))).reshape(shape)
+    own_counts = np.array([_counts(one, ends, len(levels)).ravel() for one in rounded])
+    events, censored = np.array(counted(group, own_counts)).reshape(2, len(levels), -1)
     curves = {level: _curve(ends, events[g], censored[g], conf_type) for g, level in enumerate(levels)}
     test = None
     if len(levels) > 1:
@@ -304,12 +301,12 @@ def curves_of(
     return SurvivalCurves(curves, test, not exact, column)
 
 
-def _expected(terms: ModelTerms, groups: int, spec: FitSpec, way: Way) -> str:
+def _expected(terms: ModelTerms, groups: int, spec: FitSpec, network: Network) -> str:
     """What the curves are expected to cost: the proposed grid, the counts on it, and the sums of a test by site."""
     ends = GRID_INTERVALS if spec.grid is None else len(spec.grid) + 1
     sizes = [1 + 7 * len(terms.columns), 2 * groups, 2 * groups * grid_numbers(ends), 2 * groups * ends]
     own_test = (groups * (groups + 2),) if groups > 1 and spec.strata == "site" else ()
-    return str(cost_of(ModelSums(sizes, (), 1), own_test, groups, way))
+    return cost_of(ModelSums(sizes, (), 1), own_test, groups, network)
 
 
 def _terms(spec: FitSpec) -> tuple[ModelTerms, str | None]:
@@ -335,11 +332,11 @@ def _ends(own: Sequence[_Lifetimes], groups: int, spec: FitSpec, few: int, group
     return guarded_grid(times, marks, candidates, few, group), False
 
 
-def _counts(one: _Lifetimes, ends: Array, shape: tuple[int, ...]) -> Array:
+def _counts(one: _Lifetimes, ends: Array, groups: int) -> Array:
     """Events and censorings by group and time."""
-    counts = np.zeros(shape)
+    counts = np.zeros((2, groups, len(ends)))
     np.add.at(counts, ((~one.died).astype(int), one.group, np.searchsorted(ends, one.time)), 1.0)
-    return counts.ravel()
+    return counts
 
 
 def _curve(times: Array, events: Array, censored: Array, conf_type: str) -> pd.DataFrame:
@@ -366,19 +363,17 @@ def _curve(times: Array, events: Array, censored: Array, conf_type: str) -> pd.D
 
 def _test_sums(events: Array, censored: Array) -> Array:
     """Observed and expected events of each group, and the covariance of their differences."""
-    d, groups = events.sum(axis=0).astype(float), len(events)
+    d = events.sum(axis=0).astype(float)
     n = np.cumsum((events + censored)[:, ::-1], axis=1)[:, ::-1].astype(float)
     total = n.sum(axis=0)
     share = n / np.maximum(total, 1.0)
     factor = np.where(total > 1.0, d * (total - d) / np.maximum(total - 1.0, 1.0), 0.0)
     variance = np.diag(share @ factor) - (share * factor) @ share.T
-    return np.concatenate([events.sum(axis=1), share @ d, variance.ravel()]).reshape(groups * (groups + 2))
+    return np.concatenate([events.sum(axis=1), share @ d, variance.ravel()])
 
 
 def _own_test(one: _Lifetimes, groups: int) -> Array:
-    times = np.unique(one.time)
-    shape = (2, groups, len(times))
-    return _test_sums(*_counts(one, times, shape).reshape(shape))
+    return _test_sums(*_counts(one, np.unique(one.time), groups))
 
 
 def _tested(sums: Array, groups: int) -> LogRank:

@@ -131,12 +131,7 @@ def terms_of(schema: Schema) -> ModelTerms:
 
 def absent_column(headers: Mapping[str, Sequence[str]], terms: ModelTerms) -> str | None:
     """A sentence about a column that a site does not have; ``headers`` are the columns of each site."""
-    own = (
-        *terms.formula.response,
-        *terms.formula.numbers,
-        *terms.extras,
-        terms.spec.clusters,
-    )  # never the names of the sites
+    own = (*terms.formula.response, *terms.formula.numbers, *terms.extras, terms.spec.clusters)  # no names of sites
     for site, names in headers.items():
         for column in terms.columns:
             if column not in names and (column != SITE or column in own):

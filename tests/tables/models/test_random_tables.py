@@ -31,7 +31,7 @@ def prepared(table):
     totals = sum(model.outcome_sums(design) for design in designs)
     if totals.min() <= 0 or (KINDS[table.name] == "binary" and totals[0] == totals[1]):
         return None
-    known = Outcomes(len(X), float(w.sum()), totals, None)
+    known = Outcomes(len(X), float(w.sum()), totals)
     return model, designs, model.start(known, X.shape[1], 0 if model.intercept else None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dsba.algorithms.costs import NEWTON_STEPS
 from dsba.algorithms.newton import solved
 from dsba.algorithms.newton import symmetric as symmetric
 from dsba.fitting.measures import Figures, NoFigures
-from dsba.network import Alone, Group, summed
+from dsba.network import Alone, Group
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -78,6 +78,21 @@ class RowLeverage(NamedTuple):
         return self._replace(parts=np.where(first[:, None], self.parts, other.parts))
 
 
+def leverages_at(
+    X: Sequence[Array], now: Sequence[Array], last: Sequence[Array], information: Array
+) -> list[RowLeverage] | None:
+    """Those of rows X with the weights ``now``; None if they are not finite.
+
+    The others' part of the information is as it was where the rows here had the weights ``last``.
+    """
+    changes = (x.T @ (x * (new - old)[:, None]) for x, new, old in zip(X, now, last, strict=True))
+    total = sum(changes, information)
+    if not np.isfinite(total).all():
+        return None
+    inverse, _ = solved(total, np.eye(len(total)))
+    return [RowLeverage.of(x, weight, inverse) for x, weight in zip(X, now, strict=True)]
+
+
 class LikelihoodOnly(Alone):
     """A group in whose sums only the first number travels, the log-likelihood; slopes and matrices are 0."""
 
@@ -86,23 +101,6 @@ class LikelihoodOnly(Alone):
 
     def sum(self, rows: Any) -> Array:
         return np.append(self.group.sum(rows[:, :1]), np.zeros(rows.shape[1] - 1))
-
-
-class TermsWatch(Protocol):
-    """What a site looks at before it sends its part of the terms at a new point."""
-
-    def __call__(self, z: Array, last: Array, terms: LikelihoodTerms) -> bool:
-        """Whether the part at ``z`` must not be sent; ``terms`` are those of all sites at ``last``."""
-        ...
-
-    @property
-    def holds(self) -> bool:
-        """Whether the part at the last point must not be sent."""
-        ...
-
-    def end(self) -> None:
-        """An error at all processes if one of them does not send its part."""
-        ...
 
 
 class FitMeasures(NamedTuple):
@@ -136,7 +134,6 @@ class Outcomes(NamedTuple):
     weight: float
     totals: Array
     """The sums of ``TableModel.outcome_sums``."""
-    classes: tuple[Any, ...] | None
     offset: float = 0.0
     """A score that stands for the offsets of all rows."""
 
@@ -246,14 +243,10 @@ class TableModel(ABC):
         now, before = ([self.row_weights(s, at) for s in samples] for at in (z, last))
         found: list[RowLeverage] = []
         for k, block in enumerate(self.blocks(terms.expected, p)):
-            changes = (
-                s.X.T @ (s.X * (new - old)[:, k : k + 1]) for s, new, old in zip(samples, now, before, strict=True)
-            )
-            total = sum(changes, block)
-            if not np.isfinite(total).all():
+            new, old = ([weights[:, k] for weights in one] for one in (now, before))
+            here = leverages_at([s.X for s in samples], new, old, block)
+            if here is None:
                 return None
-            inverse, _ = solved(total, np.eye(p))
-            here = [RowLeverage.of(s.X, v[:, k], inverse) for s, v in zip(samples, now, strict=True)]
             found = [one.larger(other) for one, other in zip(here, found, strict=True)] if found else here
         return [one._replace(weights=self.steered_weights(s, z)) for one, s in zip(found, samples, strict=True)]
 
@@ -286,14 +279,9 @@ class TableModel(ABC):
         return self.response(X @ params + offset)
 
 
-def added(group: Group, own: Sequence[Array]) -> Array:
-    """The exact sum over all sites; NaN if a part is not finite."""
-    return group.sum(np.array(own))
-
-
 def pooled_terms(group: Group, own: Sequence[LikelihoodTerms]) -> LikelihoodTerms:
     """The terms of all sites, in one exact sum. NaN if a part is not finite."""
-    return LikelihoodTerms.of(added(group, [one.flat() for one in own]), own[0].score.size)
+    return LikelihoodTerms.of(group.sum(np.array([one.flat() for one in own])), own[0].score.size)
 
 
 def of_rows(X: Array, weight: Array, rows: RowTerms) -> LikelihoodTerms:
@@ -303,8 +291,3 @@ def of_rows(X: Array, weight: Array, rows: RowTerms) -> LikelihoodTerms:
     if rows.expected is not rows.observed:
         expected = X.T @ (X * (weight * rows.expected)[:, None])
     return LikelihoodTerms(float(weight @ rows.llf), X.T @ (weight * rows.slope), observed, expected)
-
-
-def finite_sum(group: Group, own: Sequence[Sequence[float]]) -> list[float]:
-    """The exact sum of a few numbers of each site here."""
-    return [float(value) for value in summed(group, np.array(own, np.float64))]

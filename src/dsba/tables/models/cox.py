@@ -28,7 +28,6 @@ from dsba.tables.models.base import (
     Outcomes,
     RowLeverage,
     TableModel,
-    added,
     pooled_terms,
 )
 from dsba.tables.risk_sets import (
@@ -123,7 +122,7 @@ class Cox(TableModel):
         total, times = None, np.array(self.times)
         if self.strata != "site":
             own = [self._lives(sample, z).deaths(times).flat() for sample in samples]
-            total = Deaths.of(added(group, own), len(times))
+            total = Deaths.of(group.sum(np.array(own)), len(times))
         return self._in_strata(samples, z, total)
 
     def _in_strata(
@@ -199,11 +198,7 @@ class Cox(TableModel):
     ) -> list[RowLeverage] | None:
         """The trace of I^-1 sum_s (w_s e^u/S0) (x - m)(x - m)' over the shares in whose risk sets a row is."""
         inverse, found = solved(terms.observed, np.eye(z.size))[0], []
-        for s in samples:
-            lives, times, deaths = self._lives(s, z), np.array(self.times), terms.pooled
-            if self.strata == "site":
-                times = exact_times([lives.time], [lives.died])
-                deaths = lives.deaths(times)
+        for s, (lives, times, deaths) in zip(samples, self._in_strata(samples, z, terms.pooled), strict=True):
             if not (np.isfinite(lives.risk).all() and np.isfinite(deaths.at_risk).all()):
                 return None
             m = (shares := shared_out(deaths, self.ties)).mean

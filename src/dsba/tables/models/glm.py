@@ -11,16 +11,8 @@ import numpy as np
 from scipy.special import expit, gammaln, log_expit, log_ndtr, logit, ndtr, ndtri, xlog1py, xlogy
 
 from dsba.errors import FitError
-from dsba.network import Group
-from dsba.tables.models.base import (
-    FitMeasures,
-    LikelihoodTerms,
-    Outcomes,
-    RowTerms,
-    TableModel,
-    finite_sum,
-    of_rows,
-)
+from dsba.network import Group, summed
+from dsba.tables.models.base import FitMeasures, LikelihoodTerms, Outcomes, RowTerms, TableModel, of_rows
 from dsba.types import Array
 
 if TYPE_CHECKING:
@@ -35,6 +27,7 @@ UNEXPLAINED = 1e-20  # of the deviance of a row that is not explained: less is r
 class Glm(TableModel):
     """A model whose rows have one score u = x'b + offset each."""
 
+    link: ClassVar[str | None] = "log"
     leveraged: ClassVar[bool] = True
 
     def rows(self, y: Array, u: Array) -> RowTerms:
@@ -104,7 +97,7 @@ class Glm(TableModel):
             columns = [self.unit_deviance(s.y, u), self.unit_deviance(s.y, u0), self.pearson(s.y, u)]
             weighted = [s.weight @ column for column in (*columns, self.saturated(s.y))]
             own.append([*weighted, s.weight.sum(), s.counts.sum()])
-        deviance, null_deviance, pearson, saturated, weight, rows = finite_sum(group, own)
+        deviance, null_deviance, pearson, saturated, weight, rows = summed(group, np.array(own)).tolist()
         if self.dispersed and not deviance > UNEXPLAINED * max(null_deviance, weight):
             raise FitError(EXACT_SENTENCE, range(z.size))
         llf, llnull = (self.log_likelihood(d, saturated, weight) for d in (deviance, null_deviance))
@@ -252,7 +245,6 @@ class QuasiPoisson(Glm):
     """Counts (or amounts) with the variance phi mu."""
 
     labels: ClassVar[str] = "count"
-    link: ClassVar[str | None] = "log"
     ratio: ClassVar[str | None] = "rate ratio"
     dispersed: ClassVar[bool] = True
     likelihood: ClassVar[bool] = False
@@ -276,7 +268,6 @@ class PositiveNumbers(Glm):
     """Positive numbers, for instance costs. The likelihood takes phi = deviance/n, as R does."""
 
     labels: ClassVar[str] = "positive"
-    link: ClassVar[str | None] = "log"
     ratio: ClassVar[str | None] = "ratio of means"
     dispersed: ClassVar[bool] = True
     extra: ClassVar[int] = 1

@@ -28,7 +28,6 @@ class KnownTheta(Glm):
     """l = log G(y + t) - log G(t) - log y! + t log t + y u - (y + t) log(mu + t), mu = e^u, t = theta."""
 
     labels: ClassVar[str] = "count"
-    link: ClassVar[str | None] = "log"
     ratio: ClassVar[str | None] = "rate ratio"
     extra: ClassVar[int] = 1
     matrices: ClassVar[int] = 2

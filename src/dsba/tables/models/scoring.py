@@ -17,11 +17,12 @@ from dsba.errors import FitError, InputError
 from dsba.network import Group
 from dsba.solvers.exact import dot, eliminated
 from dsba.solvers.newton import falls
-from dsba.tables.models.base import NOT_DETERMINED, LikelihoodTerms, TableModel, TermsWatch
+from dsba.tables.models.base import NOT_DETERMINED, LikelihoodTerms, TableModel
 from dsba.types import Array
 
 if TYPE_CHECKING:
     from dsba.tables.design import Design
+    from dsba.tables.disclosure import ModelWatch
 
 
 MOST_STEPS = 60
@@ -51,7 +52,7 @@ class Maximum(NamedTuple):
 
 
 def maximised(
-    model: TableModel, samples: Sequence[Design], start: Array, group: Group, watch: TermsWatch | None = None,
+    model: TableModel, samples: Sequence[Design], start: Array, group: Group, watch: ModelWatch | None = None,
     dispersion: float = 1.0,
 ) -> Maximum:  # fmt: skip
     """Newton's iteration from ``start``; a ``FitError`` names the columns that the rows do not determine.
@@ -118,7 +119,7 @@ def _require_end(model: TableModel, z: Array, step: Array, length: float, before
 
 def _halved(
     model: TableModel, samples: Sequence[Design], z: Array, step: Array, terms: LikelihoodTerms, group: Group,
-    watch: TermsWatch | None,
+    watch: ModelWatch | None,
 ) -> tuple[Array, LikelihoodTerms] | None:  # fmt: skip
     """The first of z + d, z + d/2, z + d/4, ... where the likelihood does not fall; None if there is none.
 
