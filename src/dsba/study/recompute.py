@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dsba.engine.run import Status
-from dsba.errors import DsbaError, InputError, NetworkError
+from dsba.errors import InputError, NetworkError
 from dsba.fitting import codec
 from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
@@ -86,15 +86,11 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             except (InputError, NetworkError) as error:
                 if epoch.signed is None and isinstance(error, RecordEndsError | NetworkError):
                     continue  # a site may have ended this epoch by a wrong number
-                raise _at_line(error, epoch, network) from None
+                line = epoch.line + 1 + network.asked
+                raise InputError(f"{TOTALS_FILE}, line {line}: {error}") from None
             if epoch.signed is not None and network.asked == len(epoch.answers):
                 return Recomputed(model, description, network.points, network.furthest, files)
     raise InputError("the record leads to no model: the run did not come to its end, or answers were added.")
-
-
-def _at_line(error: DsbaError, epoch: EpochRecord, network: RecordedNetwork) -> InputError:
-    """The error with the line at which it was found."""
-    return InputError(f"{TOTALS_FILE}, line {epoch.line + 1 + network.asked}: {error}")
 
 
 def _again(

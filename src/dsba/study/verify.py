@@ -64,7 +64,8 @@ def verify_study(folder: Path, approved: str | None = None) -> Iterator[Finding]
     except DsbaError as error:
         yield Finding(False, str(error))
         return
-    said = {"kept": kept, "lines": len(kept.events), "classes": _classes(kept)}
+    classes = sorted({str(line.get("discloses")) for line in kept.of("sent")})
+    said = {"kept": kept, "lines": len(kept.events), "classes": ", ".join(classes) or "nothing"}
     looked = [found(partial(look, kept), fine.format(**said)) for look, fine in CHECKS.items()]
     yield from looked
     if all(finding.fine for finding in looked):
@@ -225,10 +226,6 @@ def _same_study(kept: Kept) -> None:
     for line in kept.of("joined"):
         if odd := [name for name, value in wanted.items() if line.get(name) != value]:
             raise InputError(f"the log says another {odd[0]} than {STATE} and {join.STUDY_COPY}.")
-
-
-def _classes(kept: Kept) -> str:
-    return ", ".join(sorted({str(line.get("discloses")) for line in kept.of("sent")})) or "nothing"
 
 
 def _nothing_above(kept: Kept) -> None:

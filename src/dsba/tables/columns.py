@@ -71,7 +71,7 @@ def model_columns(terms: Sequence[Term], frame: pd.DataFrame, states: States) ->
     columns: list[Array] = []
     owners: list[str] = []
     for term in terms:
-        factors = [one for one in term if _is_category(one, frame)]
+        factors = [one for one in term if one.column is not None and frame[one.column].dtype == "category"]
         pieces = _pieces(factors, spanned.setdefault(frozenset(term) - frozenset(factors), set()))
         for piece in pieces:
             parts = [_part(one, frame, states, piece) for one in term if one not in factors or one in piece]
@@ -84,10 +84,6 @@ def model_columns(terms: Sequence[Term], frame: pd.DataFrame, states: States) ->
 
 def text_of(term: Term) -> str:
     return ":".join(one.text for one in term)
-
-
-def _is_category(one: TermFactor, frame: pd.DataFrame) -> bool:
-    return one.column is not None and frame[one.column].dtype == "category"
 
 
 def _pieces(factors: Sequence[TermFactor], spanned: set[frozenset[TermFactor]]) -> list[dict[TermFactor, bool]]:

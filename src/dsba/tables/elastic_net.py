@@ -411,8 +411,8 @@ def _solved(
     points, terms, lengths = list(points), list(terms), [1.0] * len(points)
     steps = [_step(one, z, t, lam, ratio) for one, z, t in zip(problems, points, terms, strict=True)]
     for _ in range(MOST_NEWTON):
-        each = zip(problems, steps, points, strict=True)
-        open_ones = [k for k, (one, step, z) in enumerate(each) if _is_long(step, z, one.unit)]
+        near = [NEAR_ZERO * max(one.unit, np.abs(z).max()) for one, z in zip(problems, points, strict=True)]
+        open_ones = [k for k, step in enumerate(steps) if np.abs(step).max() > near[k]]
         if not open_ones:
             return points, terms
         trials = [points[k] + lengths[k] * steps[k] for k in open_ones]
@@ -432,10 +432,6 @@ def _solved(
             points[k], terms[k], lengths[k] = z, here, 1.0
             steps[k] = _step(one, z, here, lam, ratio)
     raise InputError(f"the elastic net did not converge at lambda = {lam:g}: leave out small lambdas.")
-
-
-def _is_long(step: Array, z: Array, unit: float) -> bool:
-    return bool(np.abs(step).max() > NEAR_ZERO * max(unit, float(np.abs(z).max())))
 
 
 def _objective(one: _Problem, z: Array, terms: LikelihoodTerms, lam: float, ratio: float) -> float:

@@ -36,10 +36,6 @@ class Family(NamedTuple):
         return link_of(self.link).mean((design.X @ coefficients + design.offset)[:, None])
 
 
-def _poisson_deviance(y: Array, u: Array) -> Array:
-    return 2.0 * (xlogy(y, y) - y * u - y + np.exp(u))
-
-
 FAMILIES = {
     "gaussian": Family(
         "identity", np.ones_like, lambda y, u: (y - u) ** 2, np.zeros_like, dispersed=True, steepest=1.0
@@ -50,7 +46,8 @@ FAMILIES = {
         steepest=0.25,
     ),
     "poisson": Family(
-        "log", lambda m: m, _poisson_deviance, lambda y: xlogy(y, y) - y - gammaln(y + 1.0),
+        "log", lambda m: m, lambda y, u: 2.0 * (xlogy(y, y) - y * u - y + np.exp(u)),
+        lambda y: xlogy(y, y) - y - gammaln(y + 1.0),
         one_outcome="all counts of {outcome!r} are 0: a Poisson model needs at least one event.",
     ),
 }  # fmt: skip

@@ -109,10 +109,8 @@ def _warnings(results: Results) -> str:
 
 
 def _warned(lines: Sequence[str]) -> str:
-    if not lines:
-        return ""
     items = "".join(f"<li>{_text(line)}</li>" for line in lines)
-    return f'  <ul class="warnings" aria-label="Warnings">{items}</ul>'
+    return f'  <ul class="warnings" aria-label="Warnings">{items}</ul>' if items else ""
 
 
 def _sites_note(results: Results) -> str:

@@ -85,12 +85,10 @@ def strange_levels(
     A level counts if all its rows would hardly be of one site by chance, where the site has this share of all rows.
     """
     strange = [str(level) for level, n in own.items() if share**n <= UNLIKELY]
-    if not strange:
-        return []
     alike = {folded(level) for level in strange} & {folded(str(level)) for level in others}
     many, which = ("1 level", "it differs") if len(strange) == 1 else (f"{len(strange)} levels", "some differ")
     spelling = f"; {which} from levels of other sites by case or spaces only" if alike else ""
-    return [f"the column {column!r} has {many} at {site} that no other site has{spelling}."]
+    return [f"the column {column!r} has {many} at {site} that no other site has{spelling}."] if strange else []
 
 
 def codes_for_missing(rows: SiteTable, schema: Schema) -> list[str]:

@@ -108,7 +108,7 @@ class SurvivalCurves:
         for group, curve in self.curves.items():
             name = "All rows" if self.column is None else f"{self.column} = {group}"
             rows, events = int(curve["n_risk"].iloc[0]), int(curve["n_event"].sum())
-            middle, low, high = (_or_unknown(number) for number in medians.loc[group])
+            middle, low, high = ("not reached" if np.isnan(number) else f"{number:g}" for number in medians.loc[group])
             lines.append(f"{name}: {rows:,} rows, {events:,} events, median {middle} (95 % interval {low} to {high})")
         if self.test is not None:
             lines.append(f"Log-rank test: chi2 = {self.test.chi2:.4g}, df = {self.test.df}, p = {self.test.p:.3g}")
@@ -296,7 +296,8 @@ def curves_of(
     if len(levels) > 1:
         sums = _test_sums(events, censored)
         if spec.strata == "site":  # each site's own risk sets, on exact times: only sums over all times leave it
-            sums = summed(group, np.array([_own_test(one, len(levels)) for one in own]))
+            counts = [_counts(one, np.unique(one.time), len(levels)) for one in own]
+            sums = summed(group, np.array([_test_sums(*one) for one in counts]))
         test = _tested(sums, len(levels))
     return SurvivalCurves(curves, test, not exact, column)
 
@@ -372,10 +373,6 @@ def _test_sums(events: Array, censored: Array) -> Array:
     return np.concatenate([events.sum(axis=1), share @ d, variance.ravel()])
 
 
-def _own_test(one: _Lifetimes, groups: int) -> Array:
-    return _test_sums(*_counts(one, np.unique(one.time), groups))
-
-
 def _tested(sums: Array, groups: int) -> LogRank:
     observed, expected, variance = np.split(sums, [groups, 2 * groups])
     V = variance.reshape(groups, groups)
@@ -386,10 +383,6 @@ def _tested(sums: Array, groups: int) -> LogRank:
         raise InputError("the log-rank test needs events at times at which two groups are at risk.")
     chi2, df = float(left @ solved[:, 0]), len(used)
     return LogRank(chi2, df, float(gammaincc(df / 2, chi2 / 2)), tuple(observed.tolist()), tuple(expected.tolist()))
-
-
-def _or_unknown(number: float) -> str:
-    return "not reached" if np.isnan(number) else f"{number:g}"
 
 
 def _crossing(time: Any, share: Any) -> float:
