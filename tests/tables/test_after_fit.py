@@ -105,7 +105,7 @@ def test_likelihood_ratios_of_nested_models(kind, models):
         close(found, [wanted["lr"], wanted["lr_p"], wanted["df"]])
     with pytest.raises(dsba.InputError, match="smaller and nested"):
         model(kind, "age").compare_lr_test(models[kind])
-    with pytest.raises(dsba.InputError, match="same outcome, rows and operator"):
+    with pytest.raises(dsba.InputError, match="must have the same outcome, rows, operator"):
         models["linear"].compare_lr_test(models["logistic"])
 
 
@@ -197,6 +197,28 @@ def test_quasi_models_have_no_likelihood_to_compare():
     for ask in (lambda: fits[0].compare_lr_test(fits[1]), fits[0].pseudo_rsquared):
         with pytest.raises(dsba.InputError, match="this model has no likelihood"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("operator", "formula", "smaller", "other"),
+    [
+        ("poisson", "visits ~ age", "visits ~ 1", {"exposure": "years"}),
+        ("cox", "Surv(years, died) ~ age + crp", "Surv(years, died) ~ age", {"strata": "site"}),
+        ("cox", "Surv(years, died) ~ age + crp", "Surv(years, died) ~ age", {"ties": "breslow"}),
+    ],
+)
+def test_likelihoods_of_other_offsets_strata_or_ties_are_not_compared(operator, formula, smaller, other):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": rng.normal(size=90), "crp": rng.normal(size=90), "site": np.repeat(["A", "B", "C"], 30)}
+    )
+    frame["years"], frame["died"] = rng.integers(1, 20, 90), rng.integers(0, 2, 90)
+    frame["visits"] = rng.poisson(2.0, 90)
+    usual = {"strata": None} if operator == "cox" else {}
+    larger = dsba.fit(frame, formula, operator, sites="site", **usual)
+    assert larger.compare_lr_test(dsba.fit(frame, smaller, operator, sites="site", **usual))[2] == 1
+    with pytest.raises(dsba.InputError, match="must have the same outcome"):
+        larger.compare_lr_test(dsba.fit(frame, smaller, operator, sites="site", **usual | other))
 
 
 def test_a_model_is_not_saved_below_a_file(models, tmp_path):

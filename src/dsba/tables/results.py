@@ -552,8 +552,8 @@ class Results:
     def _fitted(self) -> tests.Fitted:
         spec = self.model.spec
         data = (self.formula.left, self.nobs, repr(spec.operator), self.schema.classes)
-        weighting = (spec.weights, spec.weight_kind, spec.offset)
-        return tests.Fitted(self._likelihoods[0], len(self._names), (*data, *weighting))
+        same = (spec.weights, spec.weight_kind, spec.offset, spec.exposure, spec.strata, spec.ties, spec.grid)
+        return tests.Fitted(self._likelihoods[0], len(self._names), (*data, *same))
 
     @property
     def _likelihoods(self) -> tuple[float, float]:

@@ -186,7 +186,7 @@ class Fitted(NamedTuple):
 def likelihood_ratio(larger: Fitted, smaller: Fitted) -> tuple[float, float, int]:
     """The statistic, its p-value and its degrees of freedom, as in statsmodels. The models must be nested."""
     if larger.data != smaller.data:
-        raise InputError("the two models are not of the same outcome, rows and operator: their likelihoods differ.")
+        raise InputError("the two models must have the same outcome, rows, operator, weights, offset, strata and ties.")
     df = larger.parameters - smaller.parameters
     statistic = 2.0 * (larger.llf - smaller.llf)
     if df <= 0 or statistic < -1e-8 * (1.0 + abs(larger.llf)):
