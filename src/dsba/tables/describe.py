@@ -202,8 +202,7 @@ class Description:
     __repr__ = __str__  # what an interactive session shows
 
     def _repr_html_(self) -> str:
-        signs = "".join(f"<p>Look at this: {html.escape(sign)}</p>" for sign in self.signs)
-        return self.to_html() + signs
+        return self.to_html() + "".join(f"<p>Look at this: {html.escape(sign)}</p>" for sign in self.signs)
 
     def _count(self, count: int | None) -> str:
         return HIDDEN if count is None else f"{count:,}"

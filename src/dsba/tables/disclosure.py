@@ -264,8 +264,7 @@ class StepWatch(RowWatch):
     def __call__(self, z: Array, last: Array, information: Array) -> bool:
         """Whether the part at ``z`` must not be sent; ``information`` is X'VX at ``last``, for weights of sum 1."""
         sites, self.asked = range(len(self.sites)), True
-        now, before = ([self._slopes(n, at) for n in sites] for at in (z, last))
-        found = leverages_at([self._rows(n) for n in sites], now, before, information)
+        found = leverages_at([self._rows(n) for n in sites], self._slopes(z), self._slopes(last), information)
         return self.judged(found, found is not None and self._exceeds(information))
 
     def at_solution(self, z: Array) -> RowWatch:
@@ -275,7 +274,7 @@ class StepWatch(RowWatch):
         weights of most rows here.
         """
         sites, zero = range(len(self.sites)), np.zeros_like(z)
-        before, now = ([self._slopes(n, at) for n in sites] for at in (zero, z))
+        before, now = self._slopes(zero), self._slopes(z)
         if self.asked:
             self.judged([RowLeverage.of(self._rows(n), now[n], np.zeros_like(self.first)) for n in sites])
         else:
@@ -297,8 +296,12 @@ class StepWatch(RowWatch):
         X = self.columns.designs[n].X[:, self.columns.others]
         return np.column_stack([X, np.full(len(X), self.constant)]) if self.constant else X
 
-    def _slopes(self, n: int, z: Array) -> Array:
-        weight = base_weights(self.columns, n, self.component) / self.columns.size.weight
-        mean = link_of(str(self.component.link)).mean((self._rows(n) @ z)[:, None])
-        with np.errstate(over="ignore", invalid="ignore"):
-            return weight * FAMILIES[str(self.component.family)].variance(mean)
+    def _slopes(self, z: Array) -> list[Array]:
+        """Of the rows of each site here."""
+        found = []
+        for n in range(len(self.sites)):
+            weight = base_weights(self.columns, n, self.component) / self.columns.size.weight
+            mean = link_of(str(self.component.link)).mean((self._rows(n) @ z)[:, None])
+            with np.errstate(over="ignore", invalid="ignore"):
+                found.append(weight * FAMILIES[str(self.component.family)].variance(mean))
+        return found

@@ -89,8 +89,7 @@ class ModelTerms:
     @property
     def extras(self) -> tuple[str, ...]:
         """Columns that are not in the formula. They must be numbers without gaps."""
-        named = (self.spec.weights, self.spec.offset, self.spec.exposure)
-        return tuple(name for name in named if name is not None)
+        return tuple(name for name in (self.spec.weights, self.spec.offset, self.spec.exposure) if name is not None)
 
     @property
     def columns(self) -> tuple[str, ...]:
