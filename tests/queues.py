@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 
+from dsba.errors import NetworkError
 from dsba.network import Network
 from dsba.network.mpi import silence
 
@@ -26,6 +27,34 @@ class QueueNetwork(Network):
             raise silence(self.rank, [peer], self.timeout) from None
         assert found == purpose
         return message
+
+
+class LeavingNetwork(QueueNetwork):
+    """A network whose threads say that they leave."""
+
+    def receive(self, peer, purpose):
+        found, message = self.queues[peer, self.rank].get(timeout=self.timeout)
+        if found is None:
+            raise NetworkError("another one has left")
+        assert found == purpose
+        return message
+
+
+def ends_of(size, make, work):
+    """What becomes of ``work(network)`` in each thread, also an error; and the networks that ``make`` made."""
+    queues = {(a, b): queue.Queue() for a in range(size) for b in range(size)}
+    nets = [make(rank, queues) for rank in range(size)]
+
+    def one(rank):
+        try:
+            return work(nets[rank])
+        except Exception as error:
+            return error
+        finally:
+            for other in range(size):
+                queues[rank, other].put((None, b""))
+
+    return side_by_side(size, one), nets
 
 
 def together(topology, size, work, timeout=300.0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import re
 from itertools import count
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from hospital_tables import hospitals, sites_of, terms
 from local_sites import Sites
-from queues import QueueNetwork, side_by_side
+from queues import LeavingNetwork, ends_of, side_by_side
 
 import dsba
 from dsba.fitting import FitSpec
@@ -74,35 +73,13 @@ def lying(kind, manner, number):
     return LyingSite if issubclass(kind, SiteNetwork) else Liar
 
 
-class Leaving(QueueNetwork):
-    """A transport of queues between three threads on a path; who leaves says so."""
-
-    def __init__(self, rank, queues):
-        super().__init__(PATH, rank, 3, queues)
-
-    def receive(self, peer, purpose):
-        found, message = self.queues[peer, self.rank].get(timeout=self.timeout)
-        if found is None:
-            raise dsba.NetworkError("another one has left")
-        assert found == purpose
-        return message
-
-
 def ends(work, manner, number):
     """What becomes of ``work(network)`` at the honest sites, and how many parts the other one had."""
-    queues = {(a, b): queue.Queue() for a in range(3) for b in range(3)}
-    nets = [Leaving(0, queues), Leaving(1, queues), lying(Leaving, manner, number)(LIAR, queues)]
-
-    def one(rank):
-        try:
-            return work(nets[rank])
-        except Exception as error:
-            return error
-        finally:
-            for other in range(3):
-                queues[rank, other].put((None, b""))
-
-    return side_by_side(3, one)[:LIAR], next(nets[LIAR].parts)
+    liar = lying(LeavingNetwork, manner, number)
+    found, nets = ends_of(
+        3, lambda rank, queues: (liar if rank == LIAR else LeavingNetwork)(PATH, rank, 3, queues), work
+    )
+    return found[:LIAR], next(nets[LIAR].parts)
 
 
 @pytest.mark.parametrize("manner", ["empty", "short", "odd", "long"])

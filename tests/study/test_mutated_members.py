@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import queue
 import random
 from collections import Counter
 
 import numpy as np
 import pytest
 from hospital_tables import hospitals
-from queues import QueueNetwork, side_by_side
+from queues import LeavingNetwork, ends_of
 
 import dsba
 from dsba.fitting import FitSpec
@@ -63,7 +62,7 @@ def mutated_numbers(values, rng):
     return made
 
 
-class Member(QueueNetwork):
+class Member(LeavingNetwork):
     """A transport of queues that changes a contribution: of this kind, the one of this number."""
 
     def __init__(self, rank, queues, rng=None, changed=(None, -1)):
@@ -96,30 +95,15 @@ class Member(QueueNetwork):
             message = mutated_numbers(np.frombuffer(message, "<f8"), self.rng).tobytes()
         super().send(peer, message, purpose)
 
-    def receive(self, peer, purpose):
-        found, message = self.queues[peer, self.rank].get(timeout=self.timeout)
-        if found is None:
-            raise dsba.NetworkError("another one has left")
-        assert found == purpose
-        return message
-
 
 def played(work, liar=2, rng=None, changed=(None, -1), kind=Member):
     """What becomes of ``work(network)`` at the three sites, and how many contributions of each kind the liar made."""
-    queues = {(a, b): queue.Queue() for a in range(3) for b in range(3)}
-    nets = [kind(n, queues, *((rng, changed) if n == liar else ())) for n in range(3)]
 
-    def one(rank):
-        try:
-            with blaming_others():
-                return work(nets[rank])
-        except Exception as error:
-            return error
-        finally:
-            for other in range(3):
-                queues[rank, other].put((None, b""))
+    def blamed(net):
+        with blaming_others():
+            return work(net)
 
-    found = side_by_side(3, one)
+    found, nets = ends_of(3, lambda rank, queues: kind(rank, queues, *((rng, changed) if rank == liar else ())), blamed)
     return [end for rank, end in enumerate(found) if rank != liar], nets[liar].made
 
 
