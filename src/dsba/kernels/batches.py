@@ -205,17 +205,23 @@ def resolve_batch(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) ->
 
 @part()
 def gram_times(gram: Any, x: Any, out: Any) -> None:
-    """out <- G x for one symmetric matrix, column by column: vectors without another order of the sums."""
+    """out <- G x for one symmetric matrix, column by column: vectors without another order of the sums.
+
+    A column is a slice of its own, because LLVM makes vectors of indices that begin at 0, and none of ``at + i``.
+    """
     b = x.size
     for i in range(b):
         out[i] = 0.0
     for j in range(0, b - b % 4, 4):
         at, x0, x1, x2, x3 = j * b, x[j], x[j + 1], x[j + 2], x[j + 3]
-        for i in range(at, at + b):
-            out[i - at] += (gram[i] * x0 + gram[i + b] * x1) + (gram[i + 2 * b] * x2 + gram[i + 3 * b] * x3)
-    for j in range(b - b % 4, b):
+        g0, g1, g2 = gram[at : at + b], gram[at + b : at + 2 * b], gram[at + 2 * b : at + 3 * b]
+        g3 = gram[at + 3 * b : at + 4 * b]
         for i in range(b):
-            out[i] += gram[j * b + i] * x[j]
+            out[i] += (g0[i] * x0 + g1[i] * x1) + (g2[i] * x2 + g3[i] * x3)
+    for j in range(b - b % 4, b):
+        column, xj = gram[j * b : (j + 1) * b], x[j]
+        for i in range(b):
+            out[i] += column[i] * xj
 
 
 @part()
