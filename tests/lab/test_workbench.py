@@ -237,6 +237,18 @@ def test_a_grid_of_ones_own_is_what_is_tried(tmp_path):
     assert f"shrink={search.parameters['shrink']!r}" in results.outcomes[results.runs[0].id].algorithm
 
 
+def no_number(z, X, y):
+    return float("nan")
+
+
+@pytest.mark.parametrize("metrics", [["auc"], [no_number]])
+def test_metrics_that_a_problem_has_not_leave_results(metrics, tmp_path):
+    """Once all runs were made, the page was refused: no panel to draw, or a level that is no number."""
+    results = run(SMALL | {"metrics": metrics, "problem": [{"operator": "ridge", "lam": 0.1}]}, tmp_path)
+    assert results.runs
+    assert "no_number" not in results.reference(results.cases[0]).levels
+
+
 # What it is keyed by ----------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import warnings
 from abc import ABC, abstractmethod
@@ -151,13 +152,14 @@ class PooledProblem(Job):
             warnings.simplefilter("ignore", RuntimeWarning)  # the residual is kept, and shown
             z, residual = optimum(problem)
         X, y = self.rows
-        reached = {name: metric(z) for name, metric in self.measured_by(problem).items()}
+        measured = {name: float(metric(z)) for name, metric in self.measured_by(problem).items()}
+        reached = {name: value if math.isfinite(value) else None for name, value in measured.items()}
         auc = area_under_curve(problem.y, problem.pooled.scores(z)) if problem.component.ranks else None
         reference = ShownReference(
             id=self.id, rows=problem.n_samples, columns=problem.n_features, nonzeros=int(X.nnz), lam=problem.lam,
             residual=residual, certified=residual <= CERTIFIED, metric="gap" if problem.has_objective else "distance",
             binarisation=self._binarisation(y), test_set=self.test, auc=auc, test_auc=reached.pop("test_auc", None),
-            metrics=dict(reached), kappa=problem.constants.L_plan / problem.constants.mu,
+            metrics=reached, kappa=problem.constants.L_plan / problem.constants.mu,
         )  # fmt: skip
         folder.write_sealed(folder.optimum(self.id), reference, {"z": z})
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dsba.errors import InputError, unknown_name
 from dsba.lab import latex, sweeps
@@ -370,7 +372,8 @@ class ExperimentResults(FinishedRuns):
             used.append(slug(operator if alone else f"{problem} {network} {split}"))
             number = f"-{used.count(used[-1])}" if used.count(used[-1]) > 1 else ""
             title, constants = f"{problem}; split {split}", self.constants(cases)
-            yield used[-1] + number, draw_panels(self._grid(cases), self.labels, title, constants=constants)
+            if grid := self._grid(cases):  # empty where the problem has none of the metrics that were asked for
+                yield used[-1] + number, draw_panels(grid, self.labels, title, constants=constants)
         for x in sweeps.varied(self):
             for cost in ("passes", "rounds", "bytes_max"):
                 yield f"sweep-{slug(x)}-{slug(cost)}", self.sweep(x, cost)
@@ -378,7 +381,7 @@ class ExperimentResults(FinishedRuns):
     def _grid(self, cases: list[ShownCase]) -> list[list[Panel]]:
         rows = []
         for metric, axes in self._wanted(cases[0]).items():
-            shown = [case for case in cases if all(metric in curve.mid for curve in self.curves(case).values())]
+            shown = [case for case in cases if _have(self.curves(case).values(), metric)]
             grid = [[self.panel(case, x, metric) for case in shown] for x in axes]
             rows += grid if len(cases) > 1 else [list(chain.from_iterable(grid))]
         return [row for row in rows if row]
@@ -429,3 +432,9 @@ def as_text(cell: Any) -> Any:
 def slug(text: str) -> str:
     words = "".join(c if c.isascii() and c.isalnum() else " " for c in text.lower()).split()
     return "-".join(words) or "problem"
+
+
+def _have(curves: Collection[Curve], metric: str) -> bool:
+    """Whether all curves have the metric, and one of them a number of it."""
+    found = [curve.mid[metric] for curve in curves if metric in curve.mid]
+    return len(found) == len(curves) and any(np.isfinite(values).any() for values in found)
