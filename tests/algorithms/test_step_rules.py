@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 from conftest import make_data
+from sklearn.datasets import load_digits
 
 import dsba
 
@@ -67,6 +68,16 @@ def test_auto_needs_at_most_twice_the_best(case, method):
     ours = passes(problem, topology, method(auto), star, 400)
     best = min(passes(problem, topology, method(f * auto), star, ours) for f in (0.1, 0.3, 3.0, 10.0))
     assert ours <= 2 * best
+
+
+def test_auto_for_batches_of_dense_rows_needs_at_most_one_and_a_half_times_the_best():
+    """Rows of digits have much in common; a step for rows that do not overlap took twice the passes of half of it."""
+    digits = load_digits()
+    problem = dsba.Problem.from_arrays(digits.data, np.where(digits.target > 4, 1, -1), "logistic", n_nodes=5)
+    star, auto = dsba.optimum(problem).z, dsba.DSBA(batch_size=16).resolved(problem, RANDOM).alpha
+    ours = passes(problem, RANDOM, dsba.DSBA(batch_size=16), star, 150)
+    best = min(passes(problem, RANDOM, dsba.DSBA(f * auto, batch_size=16), star, 150) for f in (0.5, 1.0, 2.0))
+    assert ours <= 1.5 * best
 
 
 def test_the_step_does_not_jump_as_lambda_goes_to_zero():
