@@ -111,6 +111,31 @@ def test_a_part_has_no_machine_code_of_its_own():
     assert not compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
 
 
+@pytest.mark.parametrize("allocates", [False, True])
+def test_only_kernels_that_make_arrays_count_references(allocates):
+    """Numba counts the references to each argument and slice: for short rows that took ten times the work itself."""
+
+    @part(allocates=allocates)
+    def total(row):
+        found = 0.0
+        for j in range(row.size):
+            found += row[j]
+        return found
+
+    @njit(allocates=allocates)
+    def totals(rows, out):
+        for i in range(out.size):
+            out[i] = total(rows[i])
+
+    rows, out = np.arange(6.0).reshape(2, 3), np.zeros(2)
+    before = sys.getrefcount(rows)
+    totals(rows, out)
+    assert out.tolist() == [3.0, 12.0]
+    assert sys.getrefcount(rows) == before
+    (code,) = totals.inspect_llvm().values()
+    assert ("NRT_incref" in code) == allocates
+
+
 COMPILED = """
 import numpy as np
 from numba.core import event

@@ -215,3 +215,31 @@ def test_scaled_huber_blocks():
     assert (problem.lam_diag > 0).tolist() == [True, True, False, False]
     with pytest.raises(dsba.InputError, match="epsilon >= 1"):
         ScaledHuber(0.9)
+
+
+class InArrays(dsba.ScalarOperator):
+    """Squared loss, whose methods make arrays: kernels without arrays of their own call them all the same."""
+
+    lipschitz = 1.0
+
+    def map(self, u: float, y: float) -> float:
+        difference = np.zeros(1)
+        difference[0] = u - y
+        return difference[0]
+
+    def slope(self, u: float, y: float) -> float:
+        return 1.0
+
+    def forward(self, u, y, out):
+        difference = np.zeros(1)
+        difference[0] = u[0] - y
+        out[0] = difference[0]
+
+
+@pytest.mark.parametrize("method", ["extra", "dsba"])
+def test_methods_of_an_operator_may_make_arrays(method):
+    rng = np.random.default_rng(0)
+    X, y, ring = rng.normal(size=(60, 4)) * (rng.random((60, 4)) < 0.8), rng.normal(size=60), dsba.Topology.ring(3)
+    problems = [dsba.Problem.from_arrays(X, y, operator, n_nodes=3, lam=0.1) for operator in (InArrays(), "ridge")]
+    ours, plain = (dsba.solve(problem, ring, method, max_passes=5, step_size=0.1).Z for problem in problems)
+    assert np.abs(ours - plain).max() < 1e-12

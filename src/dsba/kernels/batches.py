@@ -76,7 +76,7 @@ def _gram_batch(A: Any, k: int, lo: int, hi: int, r: Any, scratch: Any, out: Any
                 scratch[indices[e]] = 0.0
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def gram_batches(A: Any, k: int, cuts: Any, at: Any, r: Any, out: Any) -> None:
     """The Gram matrices of all batches, in the metric diag(r)."""
     scratch = np.zeros(r.size)
@@ -161,7 +161,7 @@ def _newton_direction(op: Any, gram: Any, t: Any, y: Any, u: Any, F: Any, M: Any
     solve_in_place(M, F.reshape(-1))
 
 
-@part(inline="always")
+@part(allocates=True, inline="always")
 def _resolve(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None:
     """u, g <- the solution of u + G t g(u) = v and g there: Newton from 0, its steps halved until the excess falls.
 
@@ -197,7 +197,7 @@ def _resolve(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None
         norm = excess
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def resolve_batch(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> None:
     """``_resolve`` by itself: the kernels of whole iterations contain it, without the way in from Python."""
     _resolve(op, gram, t, y, v, u, g)
@@ -275,7 +275,7 @@ def _conjugate_direction(gram: Any, R: Any, F: Any, enough: float, rooms: Any) -
         F[i] -= Ap[i]
 
 
-@part()
+@part(allocates=True)
 def _resolve_scores(op: Any, gram: Any, t: Any, y: Any, v: Any, u: Any, g: Any) -> bool:
     """As ``_resolve``, for k = 1 and from the scores in u; False if it did not come to the end."""
     b = t.size
@@ -317,7 +317,7 @@ def _norm(x: Any) -> float:
     return math.sqrt(square)
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def largest_eigenvalues(batches: Any, scale: Any, out: Any) -> None:
     """out_S <- the largest eigenvalue of diag(scale) G_S diag(scale), k = 1, by a few power iterations from ones."""
     for S in range(out.size):
@@ -335,7 +335,7 @@ def largest_eigenvalues(batches: Any, scale: Any, out: Any) -> None:
         out[S] = _norm(x)
 
 
-@part()
+@part(allocates=True)
 def _resolve_large(op: Any, gram: Any, t: Any, y: Any, old: Any, v: Any, u: Any, g: Any) -> None:
     """v <- v + G t old,  u, g <- the solution there, for k = 1 by conjugate gradients as long as they get there."""
     b = t.size
@@ -349,7 +349,7 @@ def _resolve_large(op: Any, gram: Any, t: Any, y: Any, old: Any, v: Any, u: Any,
         _resolve(op, gram, t, y, v, u, g)
 
 
-@part()
+@part(allocates=True)
 def _backward(op: Any, alpha: float, weight: Any, gram: Any, large: Any, y: Any, old: Any, scratch: Any) -> None:
     """v <- the images u of a backward step,  g <- g(u);  v are images without the old entries of the table."""
     (v, g), (b, k) = scratch, old.shape

@@ -22,7 +22,7 @@ from typing import Any
 
 import numba
 
-from dsba.kernels.internals import PartCompiler, event, explain_failures, stamp_cache
+from dsba.kernels.internals import COUNTS_REFERENCES, PartCompiler, event, explain_failures, stamp_cache
 
 try:
     import fcntl
@@ -65,8 +65,13 @@ def sources_digest() -> bytes:
     return digest.digest()
 
 
-def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """``numba.njit`` for the functions of this package: cached copies are valid for the same kernel sources only."""
+def njit(allocates: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """``numba.njit`` for the functions of this package: cached copies are valid for the same kernel sources only.
+
+    A function that makes no arrays counts no references to them. Numba would count those of all arguments of each call
+    and of each slice, one atomic operation after the other: for a short row of data ten times the work on its numbers.
+    """
+    options[COUNTS_REFERENCES] = allocates
 
     def decorate(function: Callable[..., Any]) -> Any:
         compiled = numba.njit(no_cfunc_wrapper=True, **options)(function)  # noqa: TID251
@@ -79,12 +84,12 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-def part(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def part(allocates: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """``numba.njit`` for functions that only kernels call: Python cannot, and they have no file of their own.
 
-    The code by which Python enters a function with tuples of arrays is longer than most of these functions.
-    """
+    The code by which Python enters a function with tuples of arrays is longer than most of these functions."""
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler}
+    options[COUNTS_REFERENCES] = allocates
     return numba.njit(**options)  # noqa: TID251
 
 

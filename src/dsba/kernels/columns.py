@@ -47,7 +47,7 @@ def _count_columns(A: Any, first: Any, k: int, place: Any, columns: Any, starts:
     return found
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def turn(A: Any, first: Any, k: int, place: Any) -> Any:
     """The blocks of k rows that begin at ``first``, as columns. ``place`` has -1 for every column, before and after."""
     indptr, indices, data = A
@@ -86,7 +86,7 @@ def read_columns(lo: int, hi: int, plan: Any, state: Any, time: int, touched: An
                 sums[piece, row] += touched.values[e] * found
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def change_samples(op: Any, rule: Any, samples: Any, first: Any, sums: Any, phi: Any, delta: Any) -> None:
     """delta_n <- the change of node n's sample, whose block begins at ``first``; its entry of the table changes."""
     k = phi.shape[1]

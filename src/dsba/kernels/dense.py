@@ -139,7 +139,7 @@ def add_delta(A: Any, row: int, coef: Any, rule: Any, share: float, rows: Any, n
             carry[n, j] += (1.0 - share) * v
 
 
-@part()
+@part(allocates=True)
 def column_blocks(n_regular: int, p: int) -> Any:
     """0 .. p cut into blocks of at most COLUMNS columns, each with lambda or without it throughout."""
     regular, free = -(-n_regular // COLUMNS), -(-(p - n_regular) // COLUMNS)
@@ -227,7 +227,7 @@ def _read_components(samples: Any, parts: Any, drawn: Any, Z: Any, V: Any) -> No
         read_component(samples.A, batches, first[n] + drawn[n], Z[n], V, n)
 
 
-@part()
+@part(allocates=True)
 def _touch_components(op: Any, rule: Any, samples: Any, parts: Any, drawn: Any, rows: Any, phi: Any, V: Any) -> None:
     """Each row's component, V_n its images: its change goes into the rows."""
     g = np.empty(V.shape[1:])
@@ -238,7 +238,7 @@ def _touch_components(op: Any, rule: Any, samples: Any, parts: Any, drawn: Any, 
         touch_component(op, rule, samples, parts[1], at, scratch, rows, phi)
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def finish_dense(op: Any, components: Any, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
     """One iteration after the rows were exchanged: ``apart`` is (I - W~)(Z + U)."""
     rule, samples, first, largest, batches = components
@@ -253,7 +253,7 @@ def finish_dense(op: Any, components: Any, drawn: Any, rows: Any, phi: Any, apar
     _touch_components(op, rule, samples, parts, drawn, rows, phi, V)
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def advance_dense(op: Any, components: Any, drawn: Any, mixing: Any, rows: Any, phi: Any) -> None:
     """As many iterations as ``drawn`` has rows, in place."""
     rule, samples, first, largest, batches = components  # once: the fields of a tuple are counted when it is passed on

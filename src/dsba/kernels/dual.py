@@ -46,7 +46,7 @@ def _add_component(A: Any, lo: int, hi: int, delta: Any, rule: Any, share: float
             mean[n, j] += share * change
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def finish_dual(op: Any, components: Any, lam: float, drawn: Any, rows: Any, phi: Any, apart: Any) -> None:
     """One iteration after the rows were exchanged: ``apart`` is (I - W~) Z. All of a node before the next one."""
     rule, samples, first, largest, batches = components

@@ -60,7 +60,7 @@ def _add(row: int, n: int, scale: float, A: Any, state: Any) -> None:
             column[m] += x * state.basis[n, m]
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def dvr_iterations(
     op: Any, samples: Any, drawn: Any, computes: Any, rule: Any, gossips: int, state: Any, memory: Any
 ) -> int:

@@ -71,7 +71,7 @@ def _leading_zeros(emit: Emit, h: Any) -> Any:
     return emit.builder.ctlz(h.value, ir.IntType(1)(0))
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def to_numbers(high: Any, low: Any, exponent: int, out: Any) -> None:
     """out <- the integers times 2^exponent, each with one rounding."""
     units = np.array([math.ldexp(1.0, exponent + shift) for shift in range(65)])

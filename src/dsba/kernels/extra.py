@@ -9,7 +9,7 @@ from dsba.kernels.mixing import COLUMNS
 from dsba.kernels.samples import add_operator_rows
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def extra_mix(lo: int, hi: int, mixing: Any, shrink: Any, Z: Any, P: Any, out: Any) -> None:
     """On columns lo..hi-1, with D = (W~ - W) Z:  out <- W Z - P - alpha lam Z,  P <- P + D."""
     D = np.empty(COLUMNS)
@@ -44,7 +44,7 @@ def _settle(D: Any, shrink: Any, z: Any, p: Any, out: Any) -> None:
         p[j] += D[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def extra_iterations(count: int, op: Any, samples: Any, rule: Any, mixing: Any, Z: Any, P: Any, out: Any) -> None:
     """Iterations from Z to ``out`` and from there to Z, and so on, node by node: its rows stay in cache.
 

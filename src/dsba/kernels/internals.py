@@ -16,9 +16,11 @@ from numba.core.compiler import Compiler
 from numba.core.typing.templates import AttributeTemplate
 
 __all__ = [
-    "AttributeTemplate", "PartCompiler", "binding", "cgutils", "event", "explain_failures", "ir", "keep_dynamic_code",
-    "stamp_cache",
+    "COUNTS_REFERENCES", "AttributeTemplate", "PartCompiler", "binding", "cgutils", "event", "explain_failures", "ir",
+    "keep_dynamic_code", "stamp_cache",
 ]  # fmt: skip
+
+COUNTS_REFERENCES = "_nrt"  # the option of njit for functions that may make arrays
 
 
 def stamp_cache(compiled: Any, stamp: bytes) -> Path | None:

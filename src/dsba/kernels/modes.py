@@ -405,7 +405,7 @@ def _leap_copies(plan: Any, state: Any, time: int, j: int, copies: int) -> int:
     return left
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def advance_modes(op: Any, rule: Any, samples: Any, drawn: Any, plan: Any, state: Any, t0: int, share: Any) -> int:
     """DSBA: as many iterations as ``drawn`` has rows, from iteration ``t0`` on, in place; how many were made.
 
@@ -453,7 +453,7 @@ def _inject_component(components: Any, visit: Any, plan: Any, state: Any, share:
         inject_sample(plan, share, A, state, now + 1, i * k, delta[(i - lo) * k : (i - lo + 1) * k], n)
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def advance_modes_apart(op: Any, components: Any, drawn: Any, plan: Any, state: Any, t0: int, share: Any) -> None:
     """The same for DSA, and for batches: all nodes read before any writes, so that all see the same columns."""
     first, largest, n_nodes, k = components.first, components.largest, drawn.shape[1], state.phi.shape[1]
@@ -467,7 +467,7 @@ def advance_modes_apart(op: Any, components: Any, drawn: Any, plan: Any, state: 
             _inject_component(components, visit, plan, state, share, delta[n])
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def advance_own_row(op: Any, components: Any, plan: Any, state: Any, visit: Any, received: Any, delta: Any) -> None:
     """One iteration at one node alone: take in what was received, then its own component; delta <- its change.
 
@@ -503,7 +503,7 @@ def _modes_now(plan: Any, state: Any, time: int, at: int, column: Any) -> None:
     _move(plan, column, 0, group_of(plan.n_regular, at), time - state.stamp[at])
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def rows_from_modes(plan: Any, state: Any, time: int, Z: Any, first_node: int = 0) -> None:
     """Z <- the iterates at ``time`` of as many nodes as it has rows; the state stays as it is."""
     n_nodes, width = plan.basis.shape
@@ -525,7 +525,7 @@ def _first_mode(source: Any, place: int, powers: Any, power: int, width: int) ->
     return powers[P] * source[z] + powers[Q] * source[v]
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def mean_from_modes(lo: int, hi: int, plan: Any, state: Any, time: int, mean: Any, scatter: Any) -> None:
     """For the pieces lo..hi-1 of PLACES columns each, at ``time``: mean <- the mean of all nodes' iterates, place by
     place; scatter_piece <- sum_n ||z_n - mean||^2.

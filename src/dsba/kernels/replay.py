@@ -47,7 +47,7 @@ class Received(NamedTuple):
     deltas: tuple[Indices, Indices, Array]
 
 
-@part()
+@part(allocates=True)
 def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, blocks: Any, apart: Any) -> None:
     """Advance the rows of the sources received, farthest first; ``blocks`` are of columns, ``apart`` is scratch."""
     sources, deltas = received
@@ -60,7 +60,7 @@ def take_received(rule: Any, place: Any, memory: Any, now: int, received: Any, b
         dense.look_ahead(rule.alpha, rows, j, 0, ahead.shape[2], ahead[(generation + 1) % 2])
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def advance_replicas(op: Any, components: Any, place: Any, memory: Any, visit: Any, received: Any, delta: Any) -> None:
     """Iteration ``visit.t`` at node ``visit.n``: the rows of the sources received, farthest first, then its own.
 

@@ -261,7 +261,7 @@ def image_all(lo: int, hi: int, A: Any, start: Any, z: Any, out: Any) -> None:
             out[i, c] = _dot_row(A, i * out.shape[1] + c, z)
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def sum_entries(lo: int, hi: int, op: Any, samples: Any, z: Any, distinct: Any, images: Any, out: Any) -> None:
     """For nodes lo..hi-1: images_i <- A_i z, and the entries of sum_i weight_i A_i' g(A_i z) in the node's columns."""
     columns, ends = distinct
@@ -275,7 +275,7 @@ def sum_entries(lo: int, hi: int, op: Any, samples: Any, z: Any, distinct: Any, 
             row[j] = 0.0
 
 
-@part(inline="always")
+@part()
 def _visit_some(op: Any, samples: Any, some: Any, z: Any, images: Any, g: Any, out: Any) -> None:
     """out <- out + sum_i weight_i A_i' g(A_i z) over some samples: all are read before any is added.
 
@@ -292,7 +292,7 @@ def _visit_some(op: Any, samples: Any, some: Any, z: Any, images: Any, g: Any, o
             _add_row(A, i * k + c, samples.weight[i] * g[i - some[0], c], out)
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def add_operator_rows(lo: int, hi: int, op: Any, samples: Any, factor: float, Z: Any, out: Any) -> None:
     """out_n <- out_n + factor (1/q_n) sum_i weight_i A_i' g(A_i z_n), one sweep over the data of nodes lo..hi-1."""
     k, start = samples.k, samples.start
@@ -339,7 +339,7 @@ def resolve(op: Any, b: Any, t: float, s: Any, y: float, u: Any, g: Any) -> None
             g[c] = (b[c] - u[c]) / ts
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def backward_samples(op: Any, A: Any, y: Any, ids: Any, t: Any, r: Any, V: Any, out: Any) -> None:
     """v_n <- z with z + t_n diag(r) A_i' g(A_i z) = v_n, and out_n <- g(A_i z), i = ids[n]."""
     k = out.shape[1]

@@ -89,7 +89,7 @@ def _change(row: int, n: int, scale: float, left: float, A: Any, plan: Any, colu
             column[2, m] += left * x * plan.basis[n, m]
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def tracking_iterations(op: Any, samples: Any, drawn: Any, t: int, plan: Any, columns: Any, phi: Any) -> None:
     """An iteration for each row of ``drawn``, after t earlier ones."""
     g, u = np.empty(samples.k), np.empty(samples.k)
@@ -106,7 +106,7 @@ def tracking_iterations(op: Any, samples: Any, drawn: Any, t: int, plan: Any, co
                 phi[i, c] = g[c]
 
 
-@njit(cache=True, nogil=True)
+@njit(allocates=True, cache=True, nogil=True)
 def tracked_rows(t: int, plan: Any, columns: Any, out: Any) -> None:
     """The iterates (N x p) after t iterations; the columns stay where they are."""
     for j in range(columns.stamp.size):

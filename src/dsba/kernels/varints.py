@@ -18,7 +18,7 @@ def varint_size(value: int) -> int:
     return size
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def varint_sizes(values: Any) -> Any:
     out = np.empty(values.size, np.int64)
     for i in range(values.size):
@@ -26,7 +26,7 @@ def varint_sizes(values: Any) -> Any:
     return out
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def put_varints(values: Any) -> Any:
     """The bytes of values >= 0."""
     out, at = np.empty(9 * values.size, np.uint8), 0
@@ -74,7 +74,7 @@ def indices_from_gaps(lengths: Any, gaps: Any, dim: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@njit(allocates=True, cache=True)
 def block_index_bytes(indptr: Any, indices: Any, k: int) -> Any:
     """The bytes of lengths and indices of all samples' blocks."""
     out = np.zeros((indptr.size - 1) // k, np.int64)

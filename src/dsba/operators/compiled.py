@@ -39,6 +39,8 @@ COMPILED_METHODS: dict[str, tuple[types.Type, ...]] = {
     "jacobian": (_V, _X, _M),
     "backward": (_V, _X, _V, _X, _V),
 }
+# What sweeps over all samples call with arrays. In the package these make none; other methods, and a user's, may.
+SWEPT = ("loss", "forward")
 
 keep_dynamic_code()
 
@@ -71,7 +73,7 @@ class OperatorType(types.Type):
 def _obstacle(function: Any, arguments: tuple[types.Type, ...]) -> int:
     """The line because of which a method cannot be compiled, as far as Numba knows it; 0 if it can."""
     first = function.__code__.co_firstlineno
-    compiled = part()(function)
+    compiled = part(allocates=True)(function)
     try:
         compiled.compile(arguments)
     except Exception as error:
@@ -141,11 +143,16 @@ def _get_field(context: Any, builder: Any, typ: OperatorType, value: Any, attr: 
 
 def _compiled_method(name: str, arity: int) -> None:
     """Let kernels call ``op.<name>(...)``: the class's own Python function, compiled."""
+    arguments = ", ".join(f"a{i}" for i in range(arity))
 
     def choose(self: OperatorType, *args: Any) -> Callable[..., Any]:
-        return getattr(_classes[self.name], name)
+        function = getattr(_classes[self.name], name)
+        if name in SWEPT and function.__module__.startswith("dsba."):
+            return function
+        scope: dict[str, Any] = {"function": part(allocates=True)(function)}
+        exec(f"def call(self, {arguments}): return function(self, {arguments})", scope)
+        return scope["call"]
 
-    arguments = ", ".join(f"a{i}" for i in range(arity))
     scope: dict[str, Any] = {"choose": choose}
     exec(f"def overload(self, {arguments}): return choose(self, {arguments})", scope)
     extending.overload_method(OperatorType, name, strict=False)(scope["overload"])
