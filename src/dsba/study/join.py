@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from dsba.engine.run import Status
 from dsba.errors import DsbaError, InputError, NetworkError, did_you_mean, printable
 from dsba.fitting.codec import MODEL_FILE
 from dsba.fitting.disclosure import Guards
-from dsba.network import counted
+from dsba.fitting.model import FittedModel
+from dsba.fitting.spec import FitSpec
+from dsba.network import Network, counted
 from dsba.network.contract import ITERATES, ROWS_OF_DATA, SITE_TOTALS, TOTALS
 from dsba.network.tls.connections import LONGEST_PAUSE
 from dsba.network.tls.site_network import (
@@ -36,7 +38,7 @@ from dsba.network.tls.site_network import (
     SitePlace,
     bytes_of_spread_sums,
 )
-from dsba.storage.atomic import replacing
+from dsba.storage.atomic import write_whole
 from dsba.storage.folders import locked
 from dsba.study import keys
 from dsba.study.answers import ANSWERS_FILE, AnswersFile
@@ -55,11 +57,6 @@ from dsba.tables.results import Results
 from dsba.tables.schema import enforce, folded, kind_of, plain_value, usable_rows
 from dsba.tables.terms import SiteTable, own_site_column
 from dsba.types import Notify
-
-if TYPE_CHECKING:
-    from dsba.fitting.model import FittedModel
-    from dsba.fitting.spec import FitSpec
-    from dsba.network import Network
 
 CHECKPOINT = "checkpoint"
 STUDY_COPY = "study.json"  # what was approved; its SHA-256 is the hash of the study
@@ -511,8 +508,7 @@ def _describe(seat: Seat, network: SiteNetwork, notify: Notify) -> None:
 
 def _write(seat: Seat, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
-        with replacing(seat.out / name) as file:
-            file.write(content)
+        write_whole(seat.out / name, content)
 
 
 def _show_estimates(seat: Seat, network: SiteNetwork, notify: Notify) -> None:

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 from dsba.errors import InputError, cannot
 from dsba.network.tls.protocol import made_by, public_key
 from dsba.network.tls.transcript import hashed
-from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.atomic import PRIVATE, write_whole
 
 YEARS = 2  # a certificate is valid, and not longer
 OLDEST = timedelta(days=365 * YEARS)
@@ -55,8 +55,7 @@ def make(site: str, path: Path, *, begins: datetime | None = None, days: int = O
     if path.exists():
         raise InputError(f"{path} is there already: a key is never replaced; move it away to make another.")
     made, content = _made(site, begins, days)
-    with replacing(path, PRIVATE) as file:
-        file.write(content)
+    write_whole(path, content, PRIVATE)
     return made
 
 
@@ -71,10 +70,9 @@ def rotated(path: Path, site: str, keep: Callable[[Key, bytes], object]) -> None
             f"the key {path} has expired, and signs no other one: make a new key, which changes the study."
         )
     made, content = _made(site, None, OLDEST.days)
-    block = base64.encodebytes(old.secret).decode()
     keep(made, old.sign(succession(old.certificate, made.certificate)))
-    with replacing(path, PRIVATE) as file:
-        file.write(content + f"{COMMITMENT.format('BEGIN')}{block}{COMMITMENT.format('END')}".encode())
+    block = f"{COMMITMENT.format('BEGIN')}{base64.encodebytes(old.secret).decode()}{COMMITMENT.format('END')}"
+    write_whole(path, content + block.encode(), PRIVATE)
 
 
 def succession(old: bytes, new: bytes) -> bytes:

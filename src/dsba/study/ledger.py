@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dsba.errors import InputError
-from dsba.storage.atomic import PRIVATE, replacing
+from dsba.storage.atomic import PRIVATE, replacing, write_whole
 from dsba.storage.folders import locked
 from dsba.tables.schema import TRUTH, plain_value
 
@@ -145,8 +145,7 @@ class Ledger:
                 parts[name] = np.stack(list(one.values()))
             np.savez(file, **parts)
         self.runs.append(run)
-        with replacing(self.path, PRIVATE) as file:
-            file.write(json.dumps(self.runs, indent=1).encode())
+        write_whole(self.path, json.dumps(self.runs, indent=1).encode(), PRIVATE)
 
 
 def _too_close(same: int, apart: Sequence[int | None], allowed: Allowed) -> str | None:

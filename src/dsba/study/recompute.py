@@ -17,21 +17,19 @@ import numpy as np
 from dsba.engine.run import Status
 from dsba.errors import InputError, NetworkError
 from dsba.fitting import codec
+from dsba.fitting.model import FittedModel
 from dsba.network.contract import SITE_TOTALS, TOTALS
 from dsba.network.tls.replay import NotRecordedError, RecordedNetwork, RecordEndsError
+from dsba.study.file import Study
 from dsba.study.further import further_files, require_like_rows
 from dsba.study.join import CHECKPOINT, blaming_others, described, evaluated, own_rows, result_hash
-from dsba.study.totals import TOTALS_FILE
+from dsba.study.totals import TOTALS_FILE, EpochRecord
+from dsba.tables.describe import Description
 from dsba.tables.fit import train_own
+from dsba.tables.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dsba.fitting.model import FittedModel
-    from dsba.study.file import Study
-    from dsba.study.totals import EpochRecord
-    from dsba.tables.describe import Description
-    from dsba.tables.results import Results
 
 SAME_ERRORS = 1e-12  # how far standard errors may be from the recomputed ones, relative to them
 SAME_FIGURES = 1e-10  # the same of all other numbers of a model's file

@@ -21,9 +21,7 @@ from dsba.study.audit import reopened, whole_lines
 from dsba.study.file import Study
 
 TOTALS_FILE = "totals.jsonl"
-LINES: dict[str, type[Begun] | type[Answered] | type[Signed]] = {
-    "begun": Begun, "answered": Answered, "signed": Signed,
-}  # fmt: skip
+LINES: dict[str, type[Recorded]] = {"begun": Begun, "answered": Answered, "signed": Signed}
 
 
 class TotalsFile:
