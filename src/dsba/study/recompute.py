@@ -78,7 +78,7 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
             network = RecordedNetwork(study.topology, rank, answers, masked=begun.masked, start=start)
             try:
                 with blaming_others():
-                    model, description, files = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
+                    found = _again(study, rank, network, Path(folder) / CHECKPOINT, stored)
             except NotRecordedError:
                 raise
             except (InputError, NetworkError) as error:
@@ -87,17 +87,15 @@ def recomputed(study: Study, rank: int, epochs: Sequence[EpochRecord], stored: R
                 line = epoch.line + 1 + network.asked
                 raise InputError(f"{TOTALS_FILE}, line {line}: {error}") from None
             if epoch.signed is not None and network.asked == len(epoch.answers):
-                return Recomputed(model, description, network.points, network.furthest, files)
+                return found
     raise InputError("the record leads to no model: the run did not come to its end, or answers were added.")
 
 
-def _again(
-    study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None
-) -> tuple[FittedModel, Description | None, dict[str, bytes]]:
+def _again(study: Study, rank: int, network: RecordedNetwork, checkpoint: Path, stored: Results | None) -> Recomputed:
     site, spec = study.sites[rank].name, study.spec
     table: Any = MadeUpTable(study)
     own = {site: table}
-    found = None if study.describe is None else described(study, site, table, spec.guards, network)
+    found = None if study.describe is None else described(study, own_rows(study, site, table), spec.guards, network)
     if study.curves is not None:
         require_like_rows(study, own_rows(study, site, table), spec, network)
     if stored is None:
@@ -106,12 +104,12 @@ def _again(
         results = evaluated(stored, own, spec, network)
     if results.model.run.status is Status.INTERRUPTED:
         network.aside().share(False, discloses=TOTALS)
-        return results.model, found, {}
+        return Recomputed(results.model, found, network.points, network.furthest, {})
     files = further_files(study, [own_rows(study, site, table)], spec, network)
     if study.by_site:
         network.share(None, discloses=SITE_TOTALS)
     network.aside().share(result_hash(results.model), discloses=TOTALS)
-    return results.model, found, files
+    return Recomputed(results.model, found, network.points, network.furthest, files)
 
 
 def differences(saved: FittedModel, again: FittedModel) -> Iterator[str]:
