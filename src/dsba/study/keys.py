@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -146,14 +147,11 @@ def _require_permissions() -> None:
 
 def parse(text: str) -> x509.Certificate:
     """The certificate of a study file's line."""
-    try:
+    with suppress(Exception):  # the parser raises errors of several kinds
         certificate = x509.load_der_x509_certificate(base64.b64decode(text, validate=True))
-        usable = isinstance(certificate.public_key(), Ed25519PublicKey)
-    except Exception:  # the parser raises errors of several kinds
-        usable = False
-    if not usable:
-        raise ValueError("a certificate is the line that `dsba study key` prints, got something else")
-    return certificate
+        if isinstance(certificate.public_key(), Ed25519PublicKey):
+            return certificate
+    raise ValueError("a certificate is the line that `dsba study key` prints, got something else")
 
 
 def name_of(certificate: x509.Certificate) -> str:

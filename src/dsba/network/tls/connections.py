@@ -354,11 +354,9 @@ def _refuse(connection: Hearing, error: RefusedError, unheard: bool = False) -> 
 def _echo(connection: Hearing) -> None:
     """Send back what comes, for somebody who measures the line; it ends by itself."""
     deadline = time.monotonic() + HANDSHAKE
-    try:
+    with suppress(Exception):  # the line was measured
         while time.monotonic() < deadline:
             connection.send(connection.recv(max(0.1, deadline - time.monotonic())))
-    except Exception:  # the line was measured
-        return
 
 
 def shown(text: object) -> str:
