@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from base64 import encodebytes
 
 import pandas as pd
 import pytest
 import tomli_w
+from cryptography.hazmat.primitives import serialization
 from test_study import NAMES
 from typer.testing import CliRunner
 
@@ -90,6 +92,19 @@ def test_a_key_is_made_at_the_site_and_stays_there(tmp_path):
     os.chmod(path, 0o640)
     with pytest.raises(dsba.InputError, match="others may read the key"):
         keys.load(path)
+
+
+def test_a_key_of_another_kind_is_refused(tmp_path):
+    """Encrypted by its owner, or of a kind that the library does not know."""
+    path = tmp_path / "cork.pem"
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"x")
+    encrypted = keys.make("cork", path).private.private_bytes(*form)
+    unknown = bytes.fromhex("302e020100300506032b657204220420") + bytes(32)
+    certificate = path.read_bytes().partition(b"-----END PRIVATE KEY-----\n")[2]
+    for content in (encrypted, b"-----BEGIN PRIVATE KEY-----\n%b-----END PRIVATE KEY-----\n" % encodebytes(unknown)):
+        path.write_bytes(content + certificate)
+        with pytest.raises(dsba.InputError, match="is not a key of dsba study key"):
+            keys.load(path)
 
 
 def test_without_permissions_of_files_there_is_no_key(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import NameOID
@@ -131,7 +132,7 @@ def load(path: Path) -> Key:
     try:
         private = forms.load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
-    except ValueError:
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it is encrypted
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise InputError(f"{path} is not a key of dsba study key.")
