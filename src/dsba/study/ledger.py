@@ -129,9 +129,9 @@ class Ledger:
         try:
             with np.load(self.folder / Path(name).name, allow_pickle=False) as file:
                 columns = file["columns"].tolist()
-                parts = [file[part] for part in ("rows", "described") if part in file]
+                parts = [file["rows"], *(file[part] for part in file if part == "described")]
                 return [dict(zip(columns, part, strict=True)) for part in parts]
-        except (OSError, ValueError, KeyError, TypeError):
+        except Exception:  # a damaged archive raises errors of many kinds
             raise self._damaged() from None
 
     def _damaged(self) -> InputError:
