@@ -34,7 +34,8 @@ from dsba.tables.terms import SITE, ModelTerms, stated
 from dsba.types import Level
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+LABEL = "[A-Za-z0-9-]{1,63}"  # between the dots of a host's name
+ADDRESS = re.compile(rf"(\[[0-9a-fA-F:.]+\]|{LABEL}(?:\.{LABEL})*\.?):([0-9]{{1,5}})")
 SHOWN = 40  # digits of the hash that people compare
 MOST_STUDY_BYTES = 1 << 20
 
