@@ -98,16 +98,24 @@ def test_a_key_is_made_at_the_site_and_stays_there(tmp_path):
 
 
 def test_a_key_of_another_kind_is_refused(tmp_path):
-    """Encrypted by its owner, or of a kind that the library does not know."""
+    """Encrypted by its owner, of a kind that the library does not know, or with a damaged certificate."""
     path = tmp_path / "cork.pem"
     form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"x")
-    encrypted = keys.make("cork", path).private.private_bytes(*form)
-    unknown = bytes.fromhex("302e020100300506032b657204220420") + bytes(32)
-    certificate = path.read_bytes().partition(b"-----END PRIVATE KEY-----\n")[2]
-    for content in (encrypted, b"-----BEGIN PRIVATE KEY-----\n%b-----END PRIVATE KEY-----\n" % encodebytes(unknown)):
-        path.write_bytes(content + certificate)
+    made = keys.make("cork", path)
+    encrypted, (own, _, certificate) = made.private.private_bytes(*form), path.read_bytes().partition(CERTIFICATE)
+    unknown = pem(b"PRIVATE KEY", bytes.fromhex("302e020100300506032b657204220420") + bytes(32))
+    damaged = pem(b"CERTIFICATE", made.certificate.replace(ED25519, b"+er"))
+    for content in (encrypted + CERTIFICATE + certificate, unknown + CERTIFICATE + certificate, own + damaged):
+        path.write_bytes(content)
         with pytest.raises(dsba.InputError, match="is not a key of dsba study key"):
             keys.load(path)
+
+
+CERTIFICATE, ED25519 = b"-----BEGIN CERTIFICATE-----\n", bytes.fromhex("2b6570")  # how the first begins, and its kind
+
+
+def pem(kind, content):
+    return b"-----BEGIN %b-----\n%b-----END %b-----\n" % (kind, encodebytes(content), kind)
 
 
 def test_without_permissions_of_files_there_is_no_key(tmp_path, monkeypatch):

@@ -132,11 +132,12 @@ def load(path: Path) -> Key:
     try:
         private = forms.load_pem_private_key(data, None)
         certificate = x509.load_pem_x509_certificate(data)
+        certified = certificate.public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it is encrypted
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         raise InputError(f"{path} is not a key of dsba study key.")
-    if certificate.public_key() != private.public_key():
+    if certified != private.public_key():
         raise InputError(f"{path} has a certificate that belongs to another key.")
     return Key(private, certificate.public_bytes(forms.Encoding.DER), _secret(private, data))
 

@@ -120,7 +120,7 @@ class Ledger:
             runs = json.loads(self.path.read_text()) if self.path.exists() else []
             if not all(isinstance(run[key], str) for run in runs for key in ("time", "study", "rows")):
                 raise TypeError
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             raise self._damaged() from None
         return list(runs)
 
